@@ -15,7 +15,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from indexer.encoding.asked import NONE_ASKED, AskedTerms, asked_terms
-from indexer.encoding.model_files import read_substitutes
+from indexer.encoding.model_files import read_word_tables
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.encoding.workers import EncoderMap, encode_here, encode_on
 from indexer.fields.kinds import Kind
@@ -46,7 +46,7 @@ from sparta.features.store import FeatureStore
 from sparta.image_ids import id_problem
 from sparta.lock import writing
 from sparta.progress import Notice, Progress, no_notice, no_progress
-from sparta.substitutes import SubstituteTable
+from sparta.word_tables import WordTables
 
 BYTES_A_POSTING = 16  # shards, Lucene's parts and their merger, columns and their spool
 DEFAULT_PRUNING = PruningSettings()
@@ -98,8 +98,8 @@ def build_index(
 
     Args:
         stores: feature stores of the same photos, the plain one first, augmentations after it.
-        models: folders or hub names of VisualSparta models with one vocabulary; a table of
-            substitutes is taken from the first.
+        models: folders or hub names of VisualSparta models with one vocabulary; tables of words
+            are taken from the first.
         out: the index folder.
         pruning: how term scores become impacts.
         metadata: of images, returned with every hit beside the photo's width and height.
@@ -120,7 +120,7 @@ def build_index(
 
     Raises:
         InputError: if a model cannot be used or was trained on other features, models or stores
-            do not go together, a file of queries has none, a table of substitutes is damaged,
+            do not go together, a file of queries has none, a table of words is damaged,
             something that the user gave to the index at `out` cannot be kept,
             `out` contains something that is not an index, another process is writing it, or
             the disk has too little room.
@@ -141,15 +141,13 @@ def build_index(
             full_disk_reported(out),
             kept_of(out, encoder.store.ids, fingerprints, vocabulary) as kept,
         ):
-            substitutes = read_substitutes(models[0])
+            tables = read_word_tables(models[0])
             photos = encoder.store.photos if read_photos else None
             about = About(metadata or {}, {**kept.kinds, **(kinds or {})}, photos, kept)
             encode = encode_here(encoder)
             if cluster is not None:
                 encode = encode_on(cluster, encoder, models, device)
-            work, manifest = _build(
-                encode, encoder, out, pruning, substitutes, about, shards, progress
-            )
+            work, manifest = _build(encode, encoder, out, pruning, tables, about, shards, progress)
             kept.finish(work.index, models, device, notice)
             work.publish(out)
             return manifest
@@ -160,7 +158,7 @@ def _build(
     encoder: ImageEncoder,
     out: Path,
     pruning: PruningSettings,
-    substitutes: SubstituteTable,
+    tables: WordTables,
     about: About,
     divided: int | None,
     progress: Progress,
@@ -185,7 +183,7 @@ def _build(
         offsets.offset,
         quantiser.scale,
         images=len(encoder.store),
-        substitutes=substitutes,
+        tables=tables,
         kinds=about.kinds,
         progress=progress,
     )

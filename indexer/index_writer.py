@@ -22,8 +22,8 @@ from indexer.postings import PostingShard
 from indexer.quantisation import QuantisationReport
 from indexer.settings import IndexSettings
 from sparta.progress import Progress, no_progress
-from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import Tokenizer
+from sparta.word_tables import WordTables
 
 
 def write_index(
@@ -36,7 +36,7 @@ def write_index(
     *,
     images: int,
     means: NDArray[np.float32] | None = None,
-    substitutes: SubstituteTable | None = None,
+    tables: WordTables | None = None,
     kinds: Mapping[str, Kind] | None = None,
     progress: Progress = no_progress,
 ) -> Manifest:
@@ -53,7 +53,7 @@ def write_index(
         images: of all shards together, for progress.
         means: [V] mean impact of each term over the images that the offsets are of; by default
             these images.
-        substitutes: for words of queries that the index lacks; None or empty: no table is written.
+        tables: of words, copied; None for none.
         kinds: declared kinds of fields; those of others are inferred.
         progress: stages "write", "merge" and "columns", in images; the last two at once.
     """
@@ -69,8 +69,8 @@ def write_index(
             lucene.begin_merge()
             columns.lay_out(progress)  # on another core
         tokenizer.save(folder)
-        if substitutes:
-            substitutes.save(folder)
+        if tables:
+            tables.save(folder)
         np.save(folder / OFFSETS, offset)
         rows = columns.rows()
         if means is None:

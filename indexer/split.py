@@ -24,8 +24,8 @@ from indexer.settings import IndexSettings
 from indexer.shards import ShardsManifest, owner, shard_name
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
-from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import WordTables
 
 AT_ONCE = 20_000  # images that are read together
 
@@ -104,6 +104,6 @@ def _write(
         manifest.scale,
         images=images,
         means=np.load(whole / MEANS),
-        substitutes=SubstituteTable.open(whole),
+        tables=WordTables.open(whole),
         kinds=kinds,
     )

@@ -21,6 +21,11 @@ MISSING_IMAGES: Any = Field(
     description="Images of the index that a dense model does not find, having no vectors of them",
     examples=[0],
 )
+RARE: Any = Field(
+    description="Words of the query that the model rarely saw in training: hits for them may be "
+    "wrong; empty if the index does not say which words those are",
+    examples=[[]],
+)
 
 
 class _Answer(BaseModel):
@@ -165,6 +170,7 @@ class SearchAnswer(BaseModel):
         description="Words of the query that the backend does not know and did not replace",
         examples=[[]],
     )
+    rare: list[str] = RARE
     corrections: list[CorrectionAnswer] = Field(
         description="Unknown words for which the index has words of similar spelling"
     )
@@ -264,6 +270,7 @@ class SimilarAnswer(BaseModel):
         "words, by descending count; empty for a dense model"
     )
     unknown: list[str] = Field(description="Words that the index lacks", examples=[[]])
+    rare: list[str] = RARE
     substitutions: list[SubstitutionAnswer] = Field(
         description="Words in whose place a substitute was searched"
     )

@@ -32,8 +32,8 @@ from sparta.disk import check_room, full_disk_reported
 from sparta.errors import InputError
 from sparta.lock import writing
 from sparta.progress import Progress, no_progress
-from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import WordTables
 
 AT_ONCE = 512  # images in memory
 ALIKE = (
@@ -132,7 +132,7 @@ def _write(
             manifests[0].scale,
             images=len(entries),
             means=np.load(means, allow_pickle=False) if means.is_file() else None,
-            substitutes=SubstituteTable.open(first),
+            tables=WordTables.open(first),
             kinds=_kinds(indexes),
             progress=progress,
         )

@@ -33,6 +33,9 @@ def answer_tables(
     if result.substitutions:
         words = (f"{found.word} → {found.term}" for found in result.substitutions)
         yield f"Substitutes: {escape(', '.join(words))}"
+    if result.rare:
+        quoted = (f'"{_shortened(word)}"' for word in result.rare)
+        yield f"Rarely seen in training: {escape(', '.join(quoted))}"
     if result.unknown:
         yield f"Unknown words: {escape(', '.join(map(_shortened, result.unknown)))}"
     for word, near in corrections.items():

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 
 from sparta.model_id import find_file, read_model_config, resolve
-from sparta.substitutes import SUBSTITUTES, SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import RARE_TERMS, SUBSTITUTES, WordTables
 
 BUFFERS = ("trained_terms", "term_frequencies", "indexable")
 
@@ -82,14 +82,15 @@ class ModelFiles:
         )
 
 
-def read_substitutes(name: str | Path) -> SubstituteTable:
-    """The table of substitutes of a model's folder or hub name; empty if it has none.
+def read_word_tables(name: str | Path) -> WordTables:
+    """The tables of words of a model's folder or hub name.
 
     Raises:
-        InputError: if it has another format or is damaged.
+        InputError: if one has another format or is damaged.
     """
-    path = find_file(resolve(name), SUBSTITUTES)
-    return SubstituteTable() if path is None else SubstituteTable.open(path.parent)
+    paths = [find_file(resolve(name), file) for file in (SUBSTITUTES, RARE_TERMS)]
+    folder = next((path.parent for path in paths if path is not None), None)
+    return WordTables() if folder is None else WordTables.open(folder)
 
 
 def _file(name: str | Path, file: str) -> Path:

@@ -110,6 +110,8 @@ class SearchResult:
         unknown: the query's words of which no word piece is in the index (for a dense model: in
             its vocabulary) and which no substitute replaced, each once.
         timings: milliseconds by step.
+        rare: the query's words with a word piece, or a substitute, that training rarely saw, each
+            once; none for a dense model.
         substitutions: the query's words that a substitute replaced, each once; none for a dense
             model.
         conditions: the query's words with a sign, in order.
@@ -118,6 +120,7 @@ class SearchResult:
     hits: list[Hit]
     unknown: list[str]
     timings: Timings
+    rare: list[str] = field(default_factory=list, kw_only=True)
     substitutions: list[Substitution] = field(default_factory=list, kw_only=True)
     conditions: list[Condition] = field(default_factory=list, kw_only=True)
 
@@ -204,12 +207,14 @@ class Matching:
     Attributes:
         scores: [N] of each document, 0 for those that are not found.
         unknown: see `SearchResult`.
+        rare: likewise.
         substitutions: likewise.
         conditions: likewise.
     """
 
     scores: NDArray[np.float64]
     unknown: list[str]
+    rare: list[str]
     substitutions: list[Substitution]
     conditions: list[Condition]
 

@@ -112,6 +112,7 @@ class Survey:
             hits,
             self.matching.unknown,
             Timings(0.0, milliseconds, milliseconds),
+            rare=self.matching.rare,
             substitutions=self.matching.substitutions,
             conditions=self.matching.conditions,
         )
@@ -194,7 +195,7 @@ def survey(
         )
         found = matching.scores > 0
     else:
-        matching = Matching(np.zeros(fields.images), [], [], [])
+        matching = Matching(np.zeros(fields.images), [], [], [], [])
         found = fields.live() if allowed is None else allowed
     counted = {facet: count_values(fields, facet, found) for facet in page.facets}
     ordered = Order(fields, page.order, matching.scores, searcher.image_id)

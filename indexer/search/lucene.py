@@ -49,8 +49,8 @@ from indexer.search.terms.query_by_image import (
 from indexer.search.terms.query_reader import QueryReader, Reader, ReadWord
 from indexer.search.terms.words import Completion, HeldWord, HeldWords, WordList
 from sparta.errors import InputError, first_line
-from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import WordTables
 
 if TYPE_CHECKING:
     from indexer.fields.kinds import Kind
@@ -110,7 +110,7 @@ class LuceneSearcher:
         check_small_parts(folder, self.manifest.parts)
         self.tokenizer = WordPieceTokenizer.from_folder(folder)
         self.manifest.check_vocabulary(folder, self.tokenizer.vocabulary_hash)
-        self._table = SubstituteTable.reading(folder)
+        self._tables = WordTables.reading(folder)
         self._term_ids = self.tokenizer.ids
         self._parts: Parts = {}  # fields of Lucene's segments, shared with later commits
         self._fields: FieldIndex | None = None
@@ -213,7 +213,7 @@ class LuceneSearcher:
     @cached_property
     def _reader(self) -> QueryReader:
         largest = 2**self.manifest.bits - 1
-        return QueryReader(self.tokenizer, self._table, self._holds, largest)
+        return QueryReader(self.tokenizer, self._tables, self._holds, largest)
 
     def holds(self, term: str) -> bool:
         """Whether some image has a term."""
@@ -272,6 +272,7 @@ class LuceneSearcher:
             hits,
             read.unknown,
             Timings(*(1000 * t for t in (tokenised - start, end - tokenised, end - start))),
+            rare=read.rare,
             substitutions=read.substitutions,
             conditions=conditions,
         )
@@ -294,7 +295,7 @@ class LuceneSearcher:
         scores = self._scores(read.terms)
         if allowed is not None:
             scores[~allowed] = 0
-        return Matching(scores, read.unknown, read.substitutions, conditions)
+        return Matching(scores, read.unknown, read.rare, read.substitutions, conditions)
 
     def _scores(self, terms: str) -> NDArray[np.float64]:
         """[N] the scores of all documents for some terms, 0 for those that share none."""
@@ -369,6 +370,7 @@ class LuceneSearcher:
             asked.unknown,
             timings,
             query,
+            rare=asked.rare,
             substitutions=asked.substitutions,
             conditions=conditions,
         )

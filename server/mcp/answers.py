@@ -55,6 +55,9 @@ class Search(BaseModel):
     unknown: list[str] = Field(
         description="Words that no photo is indexed under: use other words for them"
     )
+    rare: list[str] = Field(
+        description="Words that the model rarely saw in training: photos for them may be wrong"
+    )
     replaced: dict[str, str] = Field(
         description="Words that the index lacks, and the word searched in place of each"
     )
@@ -99,6 +102,7 @@ def search(answer: SearchAnswer) -> Search:
     return Search(
         hits=_hits(answer.hits),
         unknown=answer.unknown,
+        rare=answer.rare,
         replaced=replaced,
         conditions=conditions,
     )

@@ -116,6 +116,7 @@ class Tools:
 
         Every hit lists the words of the query that the photo matches, with their shares of its
         score. Words in `unknown` match no photo at all; search again with other words.
+        Photos for words in `rare` may be wrong: the model rarely saw these words in training.
         """
         with actionable():
             found = await self._client.search(

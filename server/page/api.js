@@ -95,7 +95,7 @@ export const suggestions = async (q, signal) =>
   (await get(`v1/suggest?${new URLSearchParams({ q, k: 6 })}`, signal)).suggestions;
 
 // What answers of searches by an image lack.
-const PLAIN = { unknown: [], corrections: [], substitutions: [], conditions: [] };
+const PLAIN = { unknown: [], rare: [], corrections: [], substitutions: [], conditions: [] };
 
 let asked;
 

@@ -119,7 +119,7 @@ addEventListener("photos-added", async ({ detail: ids }) => {
     open(addressOf({ q: "", like: "", filter: [], compare: "" }));
     document.body.className = "";
     const hits = found.map((one, i) => ({ ...one, rank: i + 1, score: 0, view: null, coverage: null, explanation: null }));
-    const answer = { backend: name, query: "", hits, total: hits.length, unknown: [], substitutions: [], conditions: [] };
+    const answer = { backend: name, query: "", hits, total: hits.length, unknown: [], rare: [], substitutions: [], conditions: [] };
     first.show(answer, ({ hits }) => `${plural(hits.length, "photo", "photos")} added`);
     showSize((await backends())[0]);
   } catch (error) {

@@ -18,7 +18,7 @@ function ms(value) {
 /** Number of hits, the time to read the query (text, or an image's terms) and to search. */
 function summary(answer, explains) {
   const { backend, hits, cursor, total, terms, unknown, corrections, substitutions, timings } = answer;
-  const { missing_images: missing } = answer;
+  const { missing_images: missing, rare } = answer;
   const more = cursor && total === null ? " so far" : "";
   const count = `${plural(total ?? hits.length, "photo", "photos")}${more}`;
   const found = hits.length ? count : "No photo matches";
@@ -30,6 +30,7 @@ function summary(answer, explains) {
     const arrows = substitutions.map(({ word, term }) => `“${word}” → “${term}”`);
     parts.push(`nearest words: ${arrows.join(", ")}`);
   }
+  if (rare.length) parts.push(`rarely seen in training, results may be wrong: ${quoted(rare)}`);
   if (unknown.length) {
     parts.push(`${explains ? "not in the index" : `unknown to ${backend}`}: ${quoted(unknown)}`);
   }

@@ -80,11 +80,19 @@ export function showAnswer(answer, list, wordList, open) {
   const similarities = new Map(
     answer.substitutions.map(({ word, term, similarity }) => [`${word} → ${term}`, similarity]),
   );
+  const replaced = answer.substitutions.filter(({ word }) => answer.rare.includes(word));
+  const rare = new Set([...answer.rare, ...replaced.map(({ word, term }) => `${word} → ${term}`)]);
   const chips = known.map((word) => {
     const chip = make("button", { type: "button", className: "chip", "aria-pressed": "false" }, word);
+    const titles = [];
     if (similarities.has(word)) {
-      chip.title = `Not in the index; the nearest word is searched, similarity ${similarities.get(word).toFixed(2)}`;
+      titles.push(`Not in the index; the nearest word is searched, similarity ${similarities.get(word).toFixed(2)}`);
     }
+    if (rare.has(word)) {
+      chip.classList.add("rare");
+      titles.push("Rarely seen in training: results may be wrong");
+    }
+    if (titles.length) chip.title = titles.join(". ");
     whilePointed(chip, () => pointAll(word), rest);
     chip.addEventListener("click", () => {
       pinned = pinned === word ? null : word;

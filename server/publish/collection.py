@@ -20,8 +20,8 @@ from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
-from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import WordTables
 
 AT_ONCE = 20_000  # images whose postings are handed to the ordering
 
@@ -32,7 +32,7 @@ class Collection:
 
     Attributes:
         tokenizer: of the index.
-        substitutes: of the index.
+        tables: of words.
         bits: of an impact.
         ids: [N] of the documents, rising.
         impacts: [N, V] sparse, uint16.
@@ -42,7 +42,7 @@ class Collection:
     """
 
     tokenizer: WordPieceTokenizer
-    substitutes: SubstituteTable
+    tables: WordTables
     bits: int
     ids: Sequence[str]
     impacts: csr_array
@@ -70,10 +70,10 @@ def open_collection(index: Path, progress: Progress = no_progress) -> Iterator[C
     if is_sharded(index):
         raise InputError(f"{index} is divided into shards: publish what `sparta merge` makes of it")
     with closing(open_index(index, "columns", progress)) as searcher:
-        yield _read(searcher, SubstituteTable.open(index), progress)
+        yield _read(searcher, WordTables.open(index), progress)
 
 
-def _read(searcher: LuceneSearcher, table: SubstituteTable, progress: Progress) -> Collection:
+def _read(searcher: LuceneSearcher, tables: WordTables, progress: Progress) -> Collection:
     live = np.flatnonzero(searcher.field_index().live()).tolist()
     numbered = sorted((searcher.image_id(number), number) for number in live)
     ids = [image_id for image_id, _ in numbered]
@@ -85,7 +85,7 @@ def _read(searcher: LuceneSearcher, table: SubstituteTable, progress: Progress) 
 
     return Collection(
         searcher.tokenizer,
-        table,
+        tables,
         searcher.manifest.bits,
         ids,
         impacts,

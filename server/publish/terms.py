@@ -29,7 +29,7 @@ Runs = list[list[int]]  # first and last of each run
 
 
 def write_words(site: SiteFolder, collection: Collection) -> dict[str, Any]:
-    """Write what reads queries: the vocabulary, and what the tokenizer makes of characters.
+    """Write what reads queries: the vocabulary, its rare terms, and the tokenizer's characters.
 
     Raises:
         InputError: if a browser cannot read queries as the tokenizer does.
@@ -37,11 +37,13 @@ def write_words(site: SiteFolder, collection: Collection) -> dict[str, Any]:
     tokenizer = tokenizers.Tokenizer.from_str(collection.tokenizer.to_json())
     check_tokenizer(tokenizer)
     special = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
+    vocabulary, rare = collection.tokenizer.vocabulary, collection.tables.rare
     words = {
-        "vocabulary": collection.tokenizer.vocabulary,
+        "vocabulary": vocabulary,
         "special": special,
         "longest": tokenizer.model.max_input_chars_per_word,
         "characters": characters(tokenizer),
+        "rare": [number for number, term in enumerate(vocabulary) if term in rare],
     }
     return {"words": site.put_named("index/words", deflated(as_json(words)))}
 
@@ -77,7 +79,7 @@ def _write_substitutes(
         return term in ids and frequencies[ids[term]] > 0
 
     found = {}
-    for word, nearest in sorted(collection.substitutes.words.items()):
+    for word, nearest in sorted(collection.tables.substitutes.items()):
         best = next((one for one in nearest if held(one.term)), None)
         if best and not held(word):
             found[word] = [ids[best.term], best.similarity]

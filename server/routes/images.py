@@ -144,6 +144,7 @@ def similar_answer(
         "index_version": backends_of(request).version,
         "terms": [{"term": term, "count": count} for term, count in result.terms.items()],
         "unknown": result.unknown,
+        "rare": result.rare,
         "substitutions": result.substitutions,
         "conditions": result.conditions,
         "hits": hits,

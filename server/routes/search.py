@@ -63,7 +63,8 @@ async def search(request: Request) -> Response:
     """The photos that match the query best.
 
     Words that the backend does not know are listed in `unknown`, unless a substitute was searched
-    in their place: then `substitutions` has the word, its substitute and their similarity.
+    in their place: then `substitutions` has the word, its substitute and their similarity. `rare`
+    lists words that the model rarely saw in training: hits for them may be wrong.
     `+beach` finds only photos that have the word, `-dog` only those that do not; `beach^3` counts
     three times. The inverted index (`sparta`) finds photos that share a term with the query, so a
     query of unknown words only has no hits; it can explain every score. A dense model compares the
@@ -193,6 +194,7 @@ def _searched(
         "index_version": version,
         "hits": hits,
         "unknown": result.unknown,
+        "rare": result.rare,
         "corrections": _corrections(searcher, result.unknown),
         "substitutions": result.substitutions,
         "conditions": result.conditions,

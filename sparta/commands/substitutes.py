@@ -30,10 +30,10 @@ def substitutes(model: Model, encoder: Encoder) -> None:
     logging.disable_progress_bar()
     from sparta.model_id import read_model_config
     from sparta.progress import progress_bars
-    from sparta.substitutes import SUBSTITUTES
     from sparta.visualsparta.config import VisualSpartaConfig
     from sparta.visualsparta.model import VisualSparta
     from sparta.visualsparta.nearest_terms import WordEncoder, make_substitutes
+    from sparta.word_tables import SUBSTITUTES, WordTables
 
     if not model.is_dir():
         raise InputError(f"{model} is not the folder of a VisualSparta model")
@@ -41,10 +41,10 @@ def substitutes(model: Model, encoder: Encoder) -> None:
     console = Console()
     with progress_bars({"embed": ("Embedding words", "words")}, console) as progress:
         loaded = VisualSparta.from_pretrained(model)
-        table = make_substitutes(loaded, WordEncoder(encoder), progress)
-    table.save(model)
+        words = make_substitutes(loaded, WordEncoder(encoder), progress)
+    WordTables.of(words).save(model)
     console.print(
-        f"{model / SUBSTITUTES}: substitutes for {len(table):,} words",
+        f"{model / SUBSTITUTES}: substitutes for {len(words):,} words",
         soft_wrap=True,
         highlight=False,
     )

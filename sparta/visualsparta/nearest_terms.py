@@ -14,8 +14,8 @@ from transformers import AutoModel
 from sparta.errors import InputError, first_line
 from sparta.model_id import find_file
 from sparta.progress import Progress, no_progress
-from sparta.substitutes import Substitute, SubstituteTable
 from sparta.visualsparta.model import VisualSparta, pad_ids
+from sparta.word_tables import Substitute
 
 # Chosen on held-out training photos; see docs/results/substitutes.md.
 PHRASE = "a photo of a {}"
@@ -71,7 +71,7 @@ class WordEncoder:
 
 def make_substitutes(
     model: VisualSparta, encoder: WordEncoder, progress: Progress = no_progress
-) -> SubstituteTable:
+) -> dict[str, tuple[Substitute, ...]]:
     """For every untrained word of a model's vocabulary, the nearest trained words.
 
     Among near terms frequent ones are preferred, which are trained better: they are ordered by
@@ -100,7 +100,7 @@ def make_substitutes(
     weights = FREQUENCY_WEIGHT * frequencies[frequent].log10()
     found = _nearest(vectors[untrained], vectors[frequent], weights, terms)
     pairs = zip([words[i] for i in ids[untrained].tolist()], found, strict=True)
-    return SubstituteTable({word: near for word, near in pairs if near})
+    return {word: near for word, near in pairs if near}
 
 
 def _is_word(term: str) -> bool:

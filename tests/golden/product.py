@@ -40,8 +40,8 @@ from server.settings import ServerSettings
 from sparta.__main__ import main
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.substitutes import Substitute, SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import Substitute, WordTables
 from tests.golden.drawn import SPECIAL, Collection
 from tests.scenes.corpus import write_scenes
 
@@ -92,7 +92,7 @@ def build_from_postings(out: Path, drawn: Collection) -> None:
         np.zeros(len(terms), np.float32),
         0.5,
         images=len(drawn.ids),
-        substitutes=SubstituteTable(table),
+        tables=WordTables.of(table),
         kinds={"rating": "number"},
     )
 

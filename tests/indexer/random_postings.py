@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Postings, PostingShard
 from indexer.settings import IndexSettings
 from sparta.progress import Progress, no_progress
-from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import RARE_TERMS, Substitute, WordTables
 from tests.indexer.vocabulary import COMMON, RARE
 
 MakeIndex = Callable[[Path, Postings], Path]
@@ -62,13 +63,22 @@ def shards_of(postings: Postings, size: int) -> list[Postings]:
     return [Postings.of(rows[start : start + size]) for start in range(0, len(rows), size)]
 
 
+def word_tables(
+    substitutes: Mapping[str, tuple[Substitute, ...]], rare: Iterable[str] = ()
+) -> WordTables:
+    """Tables of words as a model has them."""
+    made = WordTables.of(substitutes)
+    text = json.dumps({"photos": 10, "terms": [*rare]})
+    return WordTables({**made.files, RARE_TERMS: text.encode()})
+
+
 def write_postings(
     folder: Path,
     shards: Iterable[Postings],
     tokenizer: WordPieceTokenizer,
     settings: IndexSettings = SETTINGS,
     images: int = 0,
-    substitutes: SubstituteTable | None = None,
+    tables: WordTables | None = None,
     kinds: Mapping[str, Kind] | None = None,
     progress: Progress = no_progress,
 ) -> Manifest:
@@ -81,7 +91,7 @@ def write_postings(
         np.zeros(len(tokenizer.vocabulary), np.float32),
         0.5,
         images=images,
-        substitutes=substitutes,
+        tables=tables,
         kinds=kinds,
         progress=progress,
     )

@@ -25,8 +25,9 @@ from sparta.atomic import MARKER, REPLACED, find_work, make_work
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.lock import writing
-from sparta.substitutes import SUBSTITUTES, Substitute, SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import RARE_TERMS, SUBSTITUTES, Substitute, WordTables
+from tests.indexer.random_postings import word_tables
 from tests.indexer.tiny import same_but, save_model, slow_impacts, write_store
 from tests.indexer.vocabulary import TOKENIZER
 
@@ -81,20 +82,19 @@ def test_the_index_contains_the_models_scores(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
 
 
-def test_the_first_models_table_of_substitutes_is_copied(
-    store: FeatureStore, tmp_path: Path
-) -> None:
+def test_the_first_models_tables_of_words_are_copied(store: FeatureStore, tmp_path: Path) -> None:
     models = [save_model(tmp_path / str(seed), TOKENIZER, seed) for seed in range(2)]
-    table = SubstituteTable({"zebra": (Substitute("dog", 0.5),)})
-    table.save(models[0])
-    out = tmp_path / "index"
-    assert SUBSTITUTES in build_index([store], models, out, device="cpu").parts
-    assert SubstituteTable.open(out) == table
-    assert SUBSTITUTES not in build_index([store], models[::-1], out, device="cpu").parts
-    assert not (out / SUBSTITUTES).exists()
-    (models[1] / SUBSTITUTES).write_text("{")
-    with pytest.raises(InputError, match="not a table of substitutes"):
-        build_index([store], models[::-1], out, device="cpu")
+    tables = word_tables({"zebra": (Substitute("dog", 0.5),)}, ["dog"])
+    tables.save(models[0])
+    out, names = tmp_path / "index", {SUBSTITUTES, RARE_TERMS}
+    assert names <= set(build_index([store], models, out, device="cpu").parts)
+    assert WordTables.open(out) == tables
+    assert names.isdisjoint(build_index([store], models[::-1], out, device="cpu").parts)
+    assert names.isdisjoint(path.name for path in out.iterdir())
+    for name, what in ((RARE_TERMS, "list of rare terms"), (SUBSTITUTES, "table of substitutes")):
+        (models[1] / name).write_text("{")
+        with pytest.raises(InputError, match=rf"{name} is not a {what}"):
+            build_index([store], models[::-1], out, device="cpu")
 
 
 def contents(index: Path, store: FeatureStore) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ class ReferenceSearcher:
         postings: Postings,
         tokenizer: Tokenizer,
         substitutes: Mapping[str, Sequence[tuple[str, float]]] | None = None,
+        rare: Set[str] = frozenset(),
     ) -> None:
         shape = (len(postings), len(tokenizer.vocabulary))
         self._impacts = csr_array(
@@ -51,6 +52,7 @@ class ReferenceSearcher:
         self._term_ids = {term: i for i, term in enumerate(tokenizer.vocabulary)}
         self._frequencies = np.bincount(postings.terms, minlength=shape[1])
         self._substitutes = substitutes or {}
+        self._rare = rare
 
     def search(
         self,
@@ -75,7 +77,11 @@ class ReferenceSearcher:
         end = time.perf_counter()
         timings = Timings(*(1000 * t for t in (tokenised - start, end - tokenised, end - start)))
         return SearchResult(
-            hits, self._unknown(parsed), timings, substitutions=list(dict.fromkeys(found))
+            hits,
+            self._unknown(parsed),
+            timings,
+            rare=self._seldom(parsed),
+            substitutions=list(dict.fromkeys(found)),
         )
 
     def similar(
@@ -143,6 +149,11 @@ class ReferenceSearcher:
                 word = Word(word.text, (near[0][0],))
             words.append(word)
         return TokenisedQuery(query.text, tuple(words)), found
+
+    def _seldom(self, query: TokenisedQuery) -> list[str]:
+        """Known words, or their substitutes, of which a piece is rare, each once."""
+        words = [word for word in query.words if any(map(self._known, word.pieces))]
+        return list(dict.fromkeys(w.text for w in words if not self._rare.isdisjoint(w.pieces)))
 
     def _unknown(self, query: TokenisedQuery) -> list[str]:
         words = [

@@ -87,10 +87,12 @@ class FakeSearcher:
     Attributes:
         drawings: what is indexed.
         closed: whether `close` was called.
+        rare: words that training rarely saw.
     """
 
     drawings: dict[str, Drawing] = field(default_factory=lambda: dict(DRAWINGS))
     closed: bool = False
+    rare: frozenset[str] = frozenset()
 
     def search(
         self,
@@ -126,8 +128,14 @@ class FakeSearcher:
             for clause in query.clauses
             if clause.sign
         ]
-        timings = Timings(0.25, 1.0, 1.25)
-        return SearchResult(hits, unknown, timings, substitutions=replaced, conditions=conditions)
+        return SearchResult(
+            hits,
+            unknown,
+            Timings(0.25, 1.0, 1.25),
+            rare=[word for word in dict.fromkeys(words) if word in self.rare],
+            substitutions=replaced,
+            conditions=conditions,
+        )
 
     def _all(self) -> Iterable[Drawing]:
         return self.drawings.values()
@@ -186,8 +194,11 @@ class FakeSearcher:
         found = self.search(repeated_terms(terms) + signed, len(self.drawings)).hits
         rest = [hit for hit in found if hit.image_id not in ids_of(image_id)][:k]
         hits = [replace(hit, rank=rank) for rank, hit in enumerate(rest, start=1)]
-        conditions = self.search(words).conditions
-        return SimilarResult(hits, [], Timings(0.5, 1.5, 2.0), terms, conditions=conditions)
+        spoken = self.search(words)
+        timings = Timings(0.5, 1.5, 2.0)
+        return SimilarResult(
+            hits, [], timings, terms, rare=spoken.rare, conditions=spoken.conditions
+        )
 
     def similar_to(
         self, impacts: Mapping[str, int], k: int = 10, *, allowed: Allowed | None = None

@@ -383,6 +383,27 @@ def test_photos_that_a_dense_model_does_not_know_are_counted(page: Page) -> None
     page.unroute("**/v1/search*")
 
 
+def test_words_rarely_seen_in_training_are_marked(page: Page) -> None:
+    def rarely(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "rare": ["azure", "red"]})
+
+    page.route("**/v1/search*", rarely)
+    page.goto("/?q=red+azure+green")
+    expect(page.locator(".status")).to_contain_text(
+        "rarely seen in training, results may be wrong: “azure”, “red”"
+    )
+    marked = page.locator(".words .chip.rare")
+    expect(marked).to_have_text(["red", "azure → blue"])
+    for number in range(2):
+        expect(marked.nth(number)).to_have_accessible_description(
+            re.compile("Rarely seen in training: results may be wrong$")
+        )
+    assert "dotted" in marked.first.evaluate("e => getComputedStyle(e).textDecoration")
+    assert not violations(page)
+    page.unroute("**/v1/search*")
+
+
 def test_two_backends_beside_each_other_by_keyboard(page: Page) -> None:
     search(page, "red blue")
     expect(page.locator(".backend-name")).to_be_hidden()

@@ -1,4 +1,4 @@
-"""Word pieces of texts and of their parts, and the table of substitutes."""
+"""Word pieces of texts and of their parts, and tables of words."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 from sparta.errors import InputError
-from sparta.substitutes import SUBSTITUTES, Substitute, SubstituteTable
 from sparta.tokenizer import Word, WordPieceTokenizer, text_frequencies
+from sparta.word_tables import RARE_TERMS, SUBSTITUTES, Substitute, WordTables
 from tests import tiny
 
 
@@ -189,20 +189,21 @@ def test_texts_that_spaces_do_not_part_stay_whole() -> None:
         assert WordPieceTokenizer(tokenizer).parts("a b [A B]") == ["a b [A B]"]
 
 
-def test_a_table_is_read_as_written(tmp_path: Path) -> None:
+def test_tables_are_read_as_written(tmp_path: Path) -> None:
     words = {"sloop": (Substitute("boat", 0.67), Substitute("ship", 0.5)), "köter": ()}
-    SubstituteTable(words).save(tmp_path)
-    assert SubstituteTable.open(tmp_path).words == words
-    assert len(SubstituteTable(words)) == 2
+    WordTables.of(words).save(tmp_path)
+    assert WordTables.open(tmp_path).substitutes == words
     lines = (tmp_path / SUBSTITUTES).read_text(encoding="utf-8").splitlines()
     assert lines[1:3] == ['"köter": [],', '"sloop": [["boat", 0.67], ["ship", 0.5]]']
+    (tmp_path / RARE_TERMS).write_text('{"photos": 10, "terms": ["boat", "##köter"]}', "utf-8")
+    assert WordTables.open(tmp_path).rare == {"boat", "##köter"}
 
 
-def test_a_folder_without_a_table_has_an_empty_one(tmp_path: Path) -> None:
-    table = SubstituteTable.open(tmp_path)
-    assert len(table) == 0
-    table.save(tmp_path)
-    assert SubstituteTable.open(tmp_path) == table
+def test_a_folder_without_tables_has_empty_ones(tmp_path: Path) -> None:
+    tables = WordTables.open(tmp_path)
+    assert (tables.substitutes, tables.rare) == ({}, frozenset())
+    tables.save(tmp_path)
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -218,19 +219,40 @@ def test_a_folder_without_a_table_has_an_empty_one(tmp_path: Path) -> None:
         json.dumps({"format_version": 1, "words": {"sloop": [["boat", "near"]]}}),
     ],
 )
-def test_another_format_or_a_damaged_file_is_refused(tmp_path: Path, content: str) -> None:
+def test_another_format_or_damaged_substitutes_are_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / SUBSTITUTES).write_text(content)
     with pytest.raises(InputError, match="not a table of substitutes of format 1"):
-        SubstituteTable.open(tmp_path)
+        WordTables.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        "\xff",
+        json.dumps({"terms": []}),
+        json.dumps({"photos": 10}),
+        json.dumps({"photos": "ten", "terms": []}),
+        json.dumps({"photos": 10, "terms": "boat"}),
+        json.dumps({"photos": 10, "terms": ["boat", 1]}),
+    ],
+)
+def test_a_damaged_list_of_rare_terms_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / RARE_TERMS).write_text(content, "latin-1")
+    with pytest.raises(InputError, match="is not a list of rare terms") as error:
+        WordTables.open(tmp_path)
+    said = str(error.value)
+    assert said.startswith(f"{tmp_path / RARE_TERMS} is") and "\n" not in said
 
 
 def test_what_was_read_is_parsed_when_it_is_needed(tmp_path: Path) -> None:
-    table = SubstituteTable({"sloop": (Substitute("boat", 0.5),)})
-    table.save(tmp_path)
-    read = SubstituteTable.reading(tmp_path)
+    tables = WordTables.of({"sloop": (Substitute("boat", 0.5),)})
+    tables.save(tmp_path)
+    read = WordTables.reading(tmp_path)
     (tmp_path / SUBSTITUTES).write_text("{")  # replaced meanwhile
-    assert read() == table
-    assert read() is read()
-    damaged = SubstituteTable.reading(tmp_path)
+    assert read.substitutes == tables.substitutes
+    assert read.substitutes is read.substitutes
+    damaged = WordTables.reading(tmp_path)
     with pytest.raises(InputError, match="not a table of substitutes"):
-        damaged()
+        _ = damaged.substitutes

@@ -15,8 +15,8 @@ from indexer.search.sharded.shards import Answer, Shards, ShardsMissingError
 from indexer.search.sharded.tasks import Look, Reading, Task
 from indexer.search.terms.query_reader import QueryReader
 from indexer.shards import owner
-from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import WordTables
 
 ATTEMPTS = 10  # to ask all shards, until their facts are those that were assumed
 
@@ -29,12 +29,12 @@ class Language(NamedTuple):
 
     Attributes:
         tokenizer: of the index.
-        table: of substitutes.
+        tables: of words.
         bits: of an impact.
     """
 
     tokenizer: WordPieceTokenizer
-    table: SubstituteTable
+    tables: WordTables
     bits: int
 
 
@@ -83,9 +83,7 @@ class Asking:
             return held[term]
 
         language = self.language
-        reader = QueryReader(
-            language.tokenizer, lambda: language.table, holds, 2**language.bits - 1
-        )
+        reader = QueryReader(language.tokenizer, language.tables, holds, 2**language.bits - 1)
         found = reader.read(query, substitute)
         all_words = reader.words(query, substitute) if words else []
         terms = dict.fromkeys(term for word in [*found.signed, *all_words] for term in word.terms)

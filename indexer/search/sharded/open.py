@@ -15,8 +15,8 @@ from indexer.search.sharded.searcher import ShardedSearcher
 from indexer.search.sharded.shards import LocalShards
 from indexer.shards import index_folders
 from sparta.errors import InputError
-from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import WordTables
 
 
 class LocalSearcher(ShardedSearcher):
@@ -96,7 +96,7 @@ def read_language(folder: Path) -> Language:
             )
     tokenizer = WordPieceTokenizer.from_folder(folders[0])
     first.check_vocabulary(folders[0], tokenizer.vocabulary_hash)
-    return Language(tokenizer, SubstituteTable.open(folders[0]), first.bits)
+    return Language(tokenizer, WordTables.open(folders[0]), first.bits)
 
 
 def _shared(manifest: Manifest) -> tuple[str, float, int]:

@@ -93,6 +93,7 @@ class ShardedSearcher:
             best_hits(results, k),
             read.unknown,
             _timings(start),
+            rare=read.rare,
             substitutions=read.substitutions,
             conditions=added_conditions([one.conditions for one in results]),
         )
@@ -133,7 +134,7 @@ class ShardedSearcher:
             held = {term: self._asking.holds(term) for term in impacts}
             counts = image_query({term: n for term, n in impacts.items() if held[term]})
             facts = Facts(held, kinds=None if allowed is None else self._asking.kinds)
-            read = ReadQuery(repeated_terms(counts), [], [], [])
+            read = ReadQuery(repeated_terms(counts), [], [], [], [])
             return _best_of_terms(facts, read, k, allowed)
 
         return self._similar(plan, k, (), start)
@@ -149,6 +150,7 @@ class ShardedSearcher:
             read.unknown,
             _timings(start),
             dict(Counter(read.terms.split())),
+            rare=read.rare,
             substitutions=read.substitutions,
             conditions=added_conditions([one.conditions for one in results]),
         )
@@ -326,7 +328,7 @@ def merged_surveys(surveys: Sequence[Survey], page: Page) -> Survey:
         [value for value, _ in pairs],
         sum(one.total for one in surveys),
         counts,
-        Matching(np.empty(0), words.unknown, words.substitutions, conditions),
+        Matching(np.empty(0), words.unknown, words.rare, words.substitutions, conditions),
     )
 
 

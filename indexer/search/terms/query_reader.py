@@ -1,4 +1,4 @@
-"""Reading queries: their terms, the words that the index lacks, and substitutes for those."""
+"""Reading queries: their terms, words that the index lacks or training rarely saw, substitutes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 
 from indexer.query.query import Clause, Query, QueryError, Sign
 from indexer.search.api import Substitution
-from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import Tokenizer, Word
+from sparta.word_tables import WordTables
 
 PART_CACHE = 50_000  # parts of queries, mostly words, that are cached
 # Lucene adds floats, whose whole numbers are exact below this.
@@ -23,6 +23,7 @@ class ReadWord(NamedTuple):
         text: as typed.
         terms: its word pieces, or its substitute.
         known: whether one of its word pieces has postings.
+        rare: whether training rarely saw one of its terms; False for an unknown word.
         substitution: where a substitute was taken.
         sign: "+" for a word that an image must have, "-" for one that it must not have.
         times: how often the query contains it; 0 for an excluded word.
@@ -31,9 +32,20 @@ class ReadWord(NamedTuple):
     text: str
     terms: tuple[str, ...]
     known: bool
+    rare: bool
     substitution: Substitution | None
     sign: Sign = ""
     times: int = 1
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it has neither postings nor a substitute."""
+        return not self.known and self.substitution is None
+
+    @property
+    def notable(self) -> bool:
+        """Whether an answer names it: it has no postings, or training rarely saw it."""
+        return self.rare or not self.known
 
 
 class ReadQuery(NamedTuple):
@@ -42,12 +54,14 @@ class ReadQuery(NamedTuple):
     Attributes:
         terms: separated by spaces; a term twice counts twice.
         unknown: words without postings for which there is no substitute, each once.
+        rare: words that are searched and that training rarely saw, each once.
         substitutions: words without postings with the terms in their place, each once.
         signed: the words that an image must or must not have.
     """
 
     terms: str
     unknown: list[str]
+    rare: list[str]
     substitutions: list[Substitution]
     signed: list[ReadWord]
 
@@ -65,10 +79,10 @@ class Reader(Protocol):
 
 
 class _Part(NamedTuple):
-    """The terms of the text between two spaces of a query, and its words without postings."""
+    """The text between two spaces of a query: its terms, and its unknown or rare words."""
 
     terms: str
-    lacking: list[ReadWord]
+    notable: list[ReadWord]
 
 
 class QueryReader:
@@ -76,7 +90,7 @@ class QueryReader:
 
     Args:
         tokenizer: of the index.
-        table: of substitutes.
+        tables: of words.
         holds: whether some image has a term.
         largest_impact: of any index with its number of bits.
     """
@@ -84,12 +98,12 @@ class QueryReader:
     def __init__(
         self,
         tokenizer: Tokenizer,
-        table: Callable[[], SubstituteTable],
+        tables: WordTables,
         holds: Callable[[str], bool],
         largest_impact: int = 255,
     ) -> None:
         self._tokenizer = tokenizer
-        self._table = table
+        self._tables = tables
         self._holds = holds
         self._most_counts = LARGEST_SCORE // (largest_impact + 1)
         self._caches: dict[bool, dict[str, _Part]] = {False: {}, True: {}}
@@ -112,26 +126,27 @@ class QueryReader:
             QueryError: if its weights are so large that scores would not be exact.
         """
         terms: list[str] = []
-        lacking: list[ReadWord] = []
+        notable: list[ReadWord] = []
         signed: list[ReadWord] = []
         for clause in query.clauses:
             if clause.word:
                 word = self._clause_word(clause, substitute)
                 terms += word.terms * word.times
-                lacking += [] if word.known else [word]
+                notable += [word] if word.notable else []
                 signed += [word] if word.sign else []
             else:
-                for searched, missing in self._parts(clause.text, substitute):
+                for searched, noted in self._parts(clause.text, substitute):
                     terms.append(searched)
-                    if missing:
-                        lacking += missing
+                    if noted:
+                        notable += noted
         joined = " ".join(terms)
         self._check_weights(query, joined)
-        if not lacking:
-            return ReadQuery(joined, [], [], signed)
-        unknown = dict.fromkeys(word.text for word in lacking if word.substitution is None)
-        found = dict.fromkeys(word.substitution for word in lacking if word.substitution)
-        return ReadQuery(joined, list(unknown), list(found), signed)
+        if not notable:
+            return ReadQuery(joined, [], [], [], signed)
+        unknown = dict.fromkeys(word.text for word in notable if word.unknown)
+        rare = dict.fromkeys(word.text for word in notable if word.rare and word.sign != "-")
+        found = dict.fromkeys(word.substitution for word in notable if word.substitution)
+        return ReadQuery(joined, list(unknown), list(rare), list(found), signed)
 
     def words(self, query: Query, substitute: bool) -> list[ReadWord]:
         """The words of a query, in order."""
@@ -171,17 +186,19 @@ class QueryReader:
         if len(cache) >= PART_CACHE:
             cache.clear()
         terms = " ".join([term for word in words for term in word.terms])
-        part = cache[text] = _Part(terms, [word for word in words if not word.known])
+        part = cache[text] = _Part(terms, [word for word in words if word.notable])
         return part
 
     def _word(self, word: Word, substitute: bool) -> ReadWord:
         known = any(self._holds(piece) for piece in word.pieces)
         found = self._substitution(word) if substitute and not known else None
-        return ReadWord(word.text, (found.term,) if found else word.pieces, known, found)
+        terms = (found.term,) if found else word.pieces
+        rare = (known or found is not None) and not self._tables.rare.isdisjoint(terms)
+        return ReadWord(word.text, terms, known, rare, found)
 
     def _substitution(self, word: Word) -> Substitution | None:
         """The best substitute with postings in this index."""
-        for term, similarity in self._table().words.get("".join(word.pieces), ()):
+        for term, similarity in self._tables.substitutes.get("".join(word.pieces), ()):
             if self._holds(term):
                 return Substitution(word.text, term, similarity)
         return None

@@ -36,8 +36,8 @@ export { QueryError } from "./grammar.js";
  *   coverage: number | null, explanation: TermAnswer[] | null}} Hit
  * @typedef {{word: string, sign: "" | "+" | "-", images: number}} Condition
  * @typedef {{tokenise_ms: number, search_ms: number, total_ms: number, explain_ms: number | null}} Timings
- * @typedef {{hits: Hit[], unknown: string[], substitutions: Substitution[], conditions: Condition[],
- *   timings: Timings}} Answer by descending score, ties by image id
+ * @typedef {{hits: Hit[], unknown: string[], rare: string[], substitutions: Substitution[],
+ *   conditions: Condition[], timings: Timings}} Answer by descending score, ties by image id
  * @typedef {Answer & {total: number, facets: Record<string, Bucket[]>}} Browsed with how many images match
  * @typedef {{k?: number, offset?: number, substitute?: boolean, minCoverage?: number, filter?: string,
  *   explain?: boolean, signal?: AbortSignal}} Options
@@ -46,7 +46,7 @@ export { QueryError } from "./grammar.js";
 const FORMAT = 1;
 const CORRECTED = 10; // unknown words
 /** @type {ReadQuery} */
-const NOTHING = { words: [], counts: new Map(), unknown: [], substitutions: [], signed: [] };
+const NOTHING = { words: [], counts: new Map(), unknown: [], rare: [], substitutions: [], signed: [] };
 
 /** An image that the index does not have. */
 export class UnknownImageError extends Error {}
@@ -61,12 +61,12 @@ export async function open(folder) {
     source.whole(about.words).then(inflated).then(parsed),
     source.whole(about.terms).then(inflated),
   ]);
-  return new Index(about, source, new Tokenizer(words), new Terms(terms, words.vocabulary.length, about));
+  return new Index(about, source, new Tokenizer(words), words.rare, new Terms(terms, words.vocabulary.length, about));
 }
 
 export class Index {
-  /** @param {About} about @param {Source} source @param {Tokenizer} tokenizer @param {Terms} terms */
-  constructor(about, source, tokenizer, terms) {
+  /** @param {About} about @param {Source} source @param {Tokenizer} tokenizer @param {number[]} rare @param {Terms} terms */
+  constructor(about, source, tokenizer, rare, terms) {
     const pack = (/** @type {string} */ name, compressed = true) => {
       const made = new Pack(source, about.packs[name], compressed);
       if (name !== "ids") made.preload();
@@ -83,7 +83,7 @@ export class Index {
     /** @type {Promise<import("./fields.js").Fields> | undefined} */
     this.fields = undefined;
     this.ids = new Ids(pack("ids"), Math.ceil(about.images / 256));
-    this.reader = new Reader(tokenizer, (term) => terms.frequencies[term] > 0, () => this.#substitutes(), about.bits);
+    this.reader = new Reader(tokenizer, (term) => terms.frequencies[term] > 0, () => this.#substitutes(), about.bits, rare);
     /** Of a term. @param {number} term */
     this.largestOf = (term) => terms.largest[term];
     /** @type {HeldWords | undefined} */
@@ -126,8 +126,8 @@ export class Index {
     const searched = performance.now();
     const covers = explain || minCoverage !== undefined;
     const hits = this.#hits(found, offset, images, explain ? termsOfWords(read.words) : null, covers ? read.words : null);
-    const { unknown, substitutions } = read;
-    return { hits, unknown, substitutions, conditions, timings: timings(start, tokenised, searched, explain) };
+    const { unknown, rare, substitutions } = read;
+    return { hits, unknown, rare, substitutions, conditions, timings: timings(start, tokenised, searched, explain) };
   }
 
   /**
@@ -154,9 +154,9 @@ export class Index {
     const words = sums && explain ? read.words : null;
     const hits = this.#hits(found, offset, images, words && termsOfWords(words), words);
     const total = matched.reduce((sum, one) => sum + one, 0);
-    const { unknown, substitutions } = read;
+    const { unknown, rare, substitutions } = read;
     const spent = timings(start, start, searched, words !== null);
-    return { hits, total, facets: Object.fromEntries(counted), unknown, substitutions, conditions, timings: spent };
+    return { hits, total, facets: Object.fromEntries(counted), unknown, rare, substitutions, conditions, timings: spent };
   }
 
   /**
@@ -181,8 +181,8 @@ export class Index {
     const asked = [...counts].map(([id, count]) => this.#counted(id, count));
     const hits = this.#hits(found, 0, images, explain ? asked : null, null);
     const terms = asked.map(({ word, count }) => ({ term: word, count }));
-    const { unknown, substitutions } = read;
-    return { hits, terms, unknown, substitutions, conditions, timings: timings(start, tokenised, searched, explain) };
+    const { unknown, rare, substitutions } = read;
+    return { hits, terms, unknown, rare, substitutions, conditions, timings: timings(start, tokenised, searched, explain) };
   }
 
   /** Why an image has its score for a text. @param {string} query @param {string} imageId */

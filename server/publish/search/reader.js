@@ -1,4 +1,4 @@
-// Reading queries: their terms, the words that the index lacks, and substitutes for those.
+// Reading queries: their terms, words that the index lacks or training rarely saw, substitutes.
 
 import { parse, QueryError, searchable } from "./grammar.js";
 
@@ -12,7 +12,7 @@ const LARGEST_SCORE = 2 ** 24; // the server's engines count exactly below this
  * @typedef {{text: string, terms: number[], known: boolean, substitution: Substitution | null,
  *   sign: "" | "+" | "-", times: number}} ReadWord a word of a query: its terms are its pieces or its
  *   substitute; it is known if some image has one of its pieces; `times` is 0 for an excluded word
- * @typedef {{words: ReadWord[], counts: Map<number, number>, unknown: string[],
+ * @typedef {{words: ReadWord[], counts: Map<number, number>, unknown: string[], rare: string[],
  *   substitutions: Substitution[], signed: ReadWord[]}} ReadQuery
  * @typedef {Record<string, [number, number]>} Table of words with a substitute's term id and similarity
  */
@@ -23,11 +23,13 @@ export class Reader {
    * @param {(term: number) => boolean} holds whether some image has a term
    * @param {() => Promise<Table>} table of substitutes
    * @param {number} bits of an impact
+   * @param {number[]} rare terms, which training rarely saw
    */
-  constructor(tokenizer, holds, table, bits) {
+  constructor(tokenizer, holds, table, bits, rare) {
     this.tokenizer = tokenizer;
     this.holds = holds;
     this.table = table;
+    this.rare = new Set(rare);
     this.mostCounts = Math.floor(LARGEST_SCORE / 2 ** bits);
   }
 
@@ -80,11 +82,13 @@ export class Reader {
     for (const { terms, times } of words) {
       if (times) for (const term of terms) counts.set(term, (counts.get(term) ?? 0) + times);
     }
+    const searched = words.filter((word) => word.sign !== "-" && (word.known || word.substitution));
     const replaced = lacking.flatMap(({ substitution }) => substitution ?? []);
     return {
       words,
       counts,
       unknown: [...new Set(lacking.filter((word) => !word.substitution).map((word) => word.text))],
+      rare: [...new Set(searched.filter((word) => word.terms.some((term) => this.rare.has(term))).map((word) => word.text))],
       substitutions: [...new Map(replaced.map((one) => [`${one.word}\n${one.term}`, one])).values()],
       signed: words.filter((word) => word.sign),
     };

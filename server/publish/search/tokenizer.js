@@ -4,7 +4,8 @@
  * @typedef {[number, number][]} Runs first and last characters, rising
  * @typedef {{dropped: Runs, spaced: Runs, changed: string, into: string[], hangul: boolean,
  *   spaces: Runs, signs: Runs}} Characters
- * @typedef {{vocabulary: string[], special: string[], longest: number, characters: Characters}} Words
+ * @typedef {{vocabulary: string[], special: string[], longest: number, characters: Characters,
+ *   rare: number[]}} Words
  * @typedef {{text: string, pieces: number[]}} Word a word as it was typed, and its pieces' term ids
  */
 

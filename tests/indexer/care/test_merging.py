@@ -28,8 +28,9 @@ from indexer.state import IndexState
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
+from sparta.word_tables import WordTables
 from tests.indexer.live_index import LiveReference, assert_same
-from tests.indexer.random_postings import MakeIndex, random_postings
+from tests.indexer.random_postings import MakeIndex, random_postings, word_tables
 from tests.indexer.vocabulary import TOKENIZER
 
 
@@ -55,6 +56,8 @@ def test_the_merged_index_has_the_images_of_all(
         writer.write([added])
     right.apply([added])
     change(halves[0], mean_error=0.25)
+    tables = word_tables({"zebra": ()}, ["dog"])
+    tables.save(halves[0])
     (halves[1] / UPLOADS / "ab").mkdir(parents=True)
     (halves[1] / UPLOADS / "ab" / "abc.jpg").write_text("photo")
     out = tmp_path / "all"
@@ -62,7 +65,7 @@ def test_the_merged_index_has_the_images_of_all(
     assert (manifest.images, manifest.live, manifest.mean_error) == (21, False, 0.25)
     for engine in ("columns", "lucene"):
         assert_same(open_index(out, engine), right.searcher())
-    assert verify_index(out) == []
+    assert verify_index(out) == [] and WordTables.open(out) == tables
     assert (out / UPLOADS / "ab" / "abc.jpg").read_text() == "photo"
     np.testing.assert_array_equal(np.load(out / MEANS), np.load(halves[0] / MEANS))
     with open_writer(out) as writer:

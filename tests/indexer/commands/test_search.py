@@ -18,9 +18,9 @@ from indexer.dense.build import add_dense
 from indexer.postings import Postings
 from indexer.search.open import open_backend
 from sparta.features.store import FeatureStore
-from sparta.substitutes import Substitute, SubstituteTable
+from sparta.word_tables import Substitute
 from tests.indexer.command_line import sparta, sparta_here
-from tests.indexer.random_postings import write_postings
+from tests.indexer.random_postings import word_tables, write_postings
 from tests.indexer.search.queries import answer
 from tests.indexer.vocabulary import RARE, TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
@@ -86,15 +86,17 @@ def test_a_table_has_hits_terms_and_unknown_words(index: Path, exact: ReferenceS
 
 
 def test_substitutes_are_marked_and_can_be_refused(postings: Postings, tmp_path: Path) -> None:
-    table = SubstituteTable({RARE: (Substitute("cat", 0.75),)})
-    write_postings(tmp_path / "index", [postings], TOKENIZER, substitutes=table)
+    tables = word_tables({RARE: (Substitute("cat", 0.75),)}, ["cat"])
+    write_postings(tmp_path / "index", [postings], TOKENIZER, tables=tables)
     run = sparta("search", str(tmp_path / "index"), f"{RARE} dog", "--explain")
     assert run.returncode == 0 and run.stderr == "", run.stderr
     assert f"Substitutes: {RARE} → cat" in run.stdout and "Unknown" not in run.stdout
+    assert f'Rarely seen in training: "{RARE}"' in run.stdout
     assert f"│ cat  │ {RARE} → cat │" in run.stdout
     run = sparta("search", str(tmp_path / "index"), RARE, "-k", "1", "--json")
     answer = json.loads(run.stdout)
     assert answer["substitutions"] == [{"word": RARE, "term": "cat", "similarity": 0.75}]
+    assert answer["rare"] == [RARE]
     run = sparta_here("search", str(tmp_path / "index"), RARE, "--no-substitute")
     assert f"Unknown words: {RARE}" in run.stdout and "→" not in run.stdout
     image_id = answer["hits"][0]["image_id"]

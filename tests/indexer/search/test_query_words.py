@@ -15,15 +15,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from indexer.live.changes import Delete
 from indexer.postings import Postings
 from indexer.query.query import Query, QueryError
 from indexer.search.api import Allowed, Condition
+from indexer.search.browsing import Page
 from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
+from indexer.search.open import open_index
 from indexer.search.terms import query_reader
 from indexer.search.terms.query_reader import QueryReader
-from sparta.substitutes import Substitute, SubstituteTable
-from tests.indexer.random_postings import SETTINGS, write_postings
+from indexer.update.writer import open_writer
+from sparta.word_tables import Substitute
+from tests.indexer.live_index import commit_and_wait
+from tests.indexer.random_postings import SETTINGS, word_tables, write_postings
 from tests.indexer.search.queries import VOCABULARY, answer
 from tests.indexer.vocabulary import COMMON, RARE, TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
@@ -169,8 +174,8 @@ def test_weights_beyond_exact_sums_are_refused(postings: Postings, tmp_path: Pat
 
 
 def test_excluded_words_have_no_substitutes(postings: Postings, tmp_path: Path) -> None:
-    table = SubstituteTable({RARE: (Substitute("cat", 0.75),)})
-    write_postings(tmp_path / "index", [postings], TOKENIZER, substitutes=table)
+    tables = word_tables({RARE: (Substitute("cat", 0.75),)})
+    write_postings(tmp_path / "index", [postings], TOKENIZER, tables=tables)
     searcher = LuceneSearcher(tmp_path / "index")
     found = searcher.search(f"the -{RARE}", 1000)
     assert (found.unknown, found.substitutions) == ([RARE], [])
@@ -182,21 +187,41 @@ def test_excluded_words_have_no_substitutes(postings: Postings, tmp_path: Path) 
     searcher.close()
 
 
+@pytest.mark.parametrize("engine", ["lucene", "columns"])
+def test_searched_words_that_training_rarely_saw_are_named(
+    postings: Postings, tmp_path: Path, engine: str
+) -> None:
+    tables = word_tables({RARE: (Substitute("cat", 0.75),)}, ["cat", "##s", "qqq"])
+    write_postings(tmp_path / "index", [postings], TOKENIZER, tables=tables)
+    with closing(open_index(tmp_path / "index", engine)) as searcher:
+        assert searcher.search("Dogs Cat ball Cat -beaches qqq").rare == ["Dogs", "Cat"]
+        assert searcher.search(f'+cat "red cats"^2 {RARE}').rare == ["cat", "red cats", RARE]
+        assert searcher.search(f"dog -cat {RARE}", substitute=False).rare == []
+        assert searcher.browse("cats", Page(1)).result.rare == ["cats"]
+        assert searcher.similar(postings.ids[0], words="dog cat -run").rare == ["cat"]
+        with open_writer(tmp_path / "index") as writer:
+            writer.write([Delete(postings.ids[1])])
+            commit_and_wait(writer)
+        newer = searcher.refreshed()
+        assert newer is not None and newer.search("Dogs cat").rare == ["Dogs", "cat"]
+        newer.close()
+
+
 # "wolf" is in no vocabulary; a word with postings is never replaced.
-TABLE = SubstituteTable(
-    {
-        RARE: (Substitute("wolf", 0.9), Substitute("cat", 0.75), Substitute("dog", 0.5)),
-        "dog": (Substitute("cat", 0.9),),
-        "qqq": (Substitute("ball", 0.5),),
-    }
-)
+SUBSTITUTES = {
+    RARE: (Substitute("wolf", 0.9), Substitute("cat", 0.75), Substitute("dog", 0.5)),
+    "dog": (Substitute("cat", 0.9),),
+    "qqq": (Substitute("ball", 0.5),),
+}
+SELDOM = {"cat", "##s", "wolf", "zebra"}
+TABLES = word_tables(SUBSTITUTES, SELDOM)
 QUERIES = [RARE, f"{RARE.title()} dog", f"cat {RARE} cat", f"{RARE} {COMMON} {RARE} cat qqq"]
 
 
 @pytest.fixture(scope="module")
 def replacing(postings: Postings, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("replacing") / "index"
-    write_postings(folder, [postings], TOKENIZER, substitutes=TABLE)
+    write_postings(folder, [postings], TOKENIZER, tables=TABLES)
     return folder
 
 
@@ -209,7 +234,7 @@ def substituting(replacing: Path, request: pytest.FixtureRequest) -> Iterator[Lu
 
 @pytest.fixture(scope="module")
 def substituted(postings: Postings) -> ReferenceSearcher:
-    return ReferenceSearcher(postings, TOKENIZER, TABLE.words)
+    return ReferenceSearcher(postings, TOKENIZER, SUBSTITUTES, SELDOM)
 
 
 @settings(max_examples=100)
@@ -222,6 +247,7 @@ def test_answers_with_substitutes_equal_the_reference(
     wanted = substituted.search(query, 30, substitute=replace)
     assert answer(found) == answer(wanted)
     assert (found.unknown, found.substitutions) == (wanted.unknown, wanted.substitutions)
+    assert found.rare == wanted.rare
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -250,7 +276,7 @@ def test_a_term_that_the_query_contains_is_explained_by_that_word(
 
 def test_a_full_cache_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query_reader, "PART_CACHE", 2)
-    reader = QueryReader(TOKENIZER, lambda: TABLE, lambda term: term in ("dog", "cat", "ball"))
+    reader = QueryReader(TOKENIZER, TABLES, lambda term: term in ("dog", "cat", "ball"))
     for _ in range(2):
         read = reader.read(Query.plain(f"dog cat {RARE} ball"), substitute=True)
         assert read.terms == "dog cat cat ball"

@@ -29,7 +29,8 @@ WHERE = {"key": "a", "match": {"value": 1}}
 
 @pytest.fixture(scope="module")
 def address(photos: Path) -> Iterator[str]:
-    sparta = Backend("sparta", FakeSearcher(), photos, ("red",))
+    searcher = FakeSearcher(rare=frozenset({"red"}))
+    sparta = Backend("sparta", searcher, photos, ("red",))
     with serving(sparta, Backend("vse++", FakeDense(), photos)) as address:
         yield address
 
@@ -55,6 +56,7 @@ def test_searches(client: Any) -> None:
     assert pairs(answer.hits) == expected(FakeSearcher().search("Azure red qwx", 3))
     assert answer.hits[0].metadata == {"width": 320, "height": 240}
     assert (answer.backend, answer.unknown) == ("sparta", ["Azure", "qwx"])
+    assert answer.rare == ["red"]
     for hit in answer.hits:
         terms = FakeSearcher().explain("Azure red qwx", hit.image_id).terms
         assert [(t.term, t.score, t.box) for t in hit.explanation] == [

@@ -90,7 +90,8 @@ def test_agents_read_what_the_tools_do(server: Make) -> None:
     assert "required" not in tools["search"].input_schema
 
 
-def test_search(server: Make) -> None:
+def test_search(server: Make, searcher: FakeSearcher) -> None:
+    searcher.rare = frozenset({"azure"})
     assert call(server, "search", query="red azure red qwx", k=1) == {
         "hits": [
             {
@@ -102,6 +103,7 @@ def test_search(server: Make) -> None:
             }
         ],
         "unknown": ["qwx"],
+        "rare": ["azure"],
         "replaced": {"azure": "blue"},
         "conditions": {},
     }
@@ -303,6 +305,7 @@ def test_pieces_of_a_word_are_one_word() -> None:
         "also": [],
         "query": "",
         "unknown": [],
+        "rare": [],
         "substitutions": [],
         "conditions": [],
         "timings": {"tokenise_ms": 0, "encode_ms": 0, "search_ms": 0, "total_ms": 0},

@@ -18,8 +18,8 @@ from server.publish.folder import SiteFolder
 from server.publish.index import write_index
 from server.publish.packs import Shown
 from server.publish.publishing import OWN
-from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import WordTables
 from tests.server.publish.firefox import FirefoxPage
 
 # Runs in the browser: opens an index and answers some calls of it, errors as texts. All as JSON,
@@ -40,7 +40,7 @@ ANSWERS = """async ([folder, calls, few]) => {
 def collection_of(
     postings: Postings,
     tokenizer: WordPieceTokenizer,
-    substitutes: SubstituteTable | None = None,
+    tables: WordTables | None = None,
     bits: int = 8,
 ) -> Collection:
     images = sorted(postings, key=lambda image: image.image_id)
@@ -56,7 +56,7 @@ def collection_of(
 
     return Collection(
         tokenizer,
-        substitutes or SubstituteTable(),
+        tables or WordTables(),
         bits,
         [image.image_id for image in images],
         impacts,

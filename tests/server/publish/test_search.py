@@ -24,9 +24,9 @@ from indexer.search.browsing import Page as Wanted
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from server.publish.collection import open_collection
-from sparta.substitutes import Substitute, SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.random_postings import random_postings, shards_of, write_postings
+from sparta.word_tables import Substitute
+from tests.indexer.random_postings import random_postings, shards_of, word_tables, write_postings
 from tests.indexer.search.queries import VOCABULARY
 from tests.reference.searcher import ReferenceSearcher
 from tests.server.publish.collections import (
@@ -41,6 +41,7 @@ TABLE = {
     "zebra": (Substitute("missing", 0.9), Substitute("cat", 0.5)),
     "dog": (Substitute("cat", 0.4),),
 }
+SELDOM = {"cat", "beach", "##s"}
 
 Answer = dict[str, Any]
 
@@ -53,6 +54,7 @@ def right(result: SearchResult) -> Answer:
     return {
         "hits": [(hit.image_id, hit.score) for hit in result.hits],
         "unknown": result.unknown,
+        "rare": result.rare,
         "substitutions": [(one.word, one.term, one.similarity) for one in result.substitutions],
         "conditions": [(one.word, one.sign, one.images) for one in result.conditions],
     }
@@ -62,6 +64,7 @@ def found(answer: Answer) -> Answer:
     return {
         "hits": hits_of(answer),
         "unknown": answer["unknown"],
+        "rare": answer["rare"],
         "substitutions": [
             (one["word"], one["term"], one["similarity"]) for one in answer["substitutions"]
         ],
@@ -112,10 +115,10 @@ def test_answers_equal_the_reference(
     if bits == 16:
         postings.impacts[:] *= 257
     name = f"{host}-{bits}-{images}-{seed}-{chunk}"
-    table = SubstituteTable(TABLE)
-    collection = collection_of(postings, tokenizer, table, bits)
+    tables = word_tables(TABLE, SELDOM)
+    collection = collection_of(postings, tokenizer, tables, bits)
     publish_collection(site / name, collection, chunk=chunk, file_bytes=3000)
-    reference = ReferenceSearcher(postings, tokenizer, TABLE)
+    reference = ReferenceSearcher(postings, tokenizer, TABLE, SELDOM)
     calls: list[Any] = [
         ("search", query, {"k": k, "substitute": substitute, "explain": True})
         for query, k, substitute in asked
@@ -179,7 +182,7 @@ def engine(
     ]
     folder = tmp_path_factory.mktemp("index") / "index"
     shards = shards_of(Postings.of(rows), 200)
-    write_postings(folder, shards, tokenizer, substitutes=SubstituteTable(TABLE))
+    write_postings(folder, shards, tokenizer, tables=word_tables(TABLE, SELDOM))
     with open_collection(folder) as collection:
         publish_collection(site / "engine", collection, chunk=100, file_bytes=2000)
     searcher = open_index(folder, "columns")

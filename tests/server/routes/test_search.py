@@ -106,6 +106,16 @@ def test_a_substitute_is_marked_and_can_be_refused(client: TestClient) -> None:
     assert [term["term"] for term in literal["hits"][0]["explanation"]] == ["red"]
 
 
+def test_rare_words_are_listed(client: TestClient, searcher: FakeSearcher) -> None:
+    assert answer(client, q="red blue")["rare"] == []
+    searcher.rare = frozenset({"red"})
+    assert answer(client, q="red blue red -green", k=1)["rare"] == ["red"]
+    assert answer(client, q="red", backend="vse++")["rare"] == []
+    sent = {"queries": [{"q": "blue"}, {"q": "+red"}]}
+    answers = client.post("/v1/search", json=sent).json()["answers"]
+    assert [one["rare"] for one in answers] == [[], ["red"]]
+
+
 def test_words_with_signs_and_weights(client: TestClient) -> None:
     found = answer(client, q="red^2 -blue +green", explain="true")
     assert [hit["image_id"] for hit in found["hits"]] == ["garden/one.png"]

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from sparta.command_line import cli
 from sparta.errors import InputError
-from sparta.substitutes import SubstituteTable
 from sparta.visualsparta import nearest_terms
 from sparta.visualsparta.model import VisualSparta
 from sparta.visualsparta.nearest_terms import WordEncoder, make_substitutes
+from sparta.word_tables import WordTables
 from tests import tiny
 
 UNTRAINED = ["cat", "sea", "the", "##s"]
@@ -79,10 +79,10 @@ def test_words_get_the_nearest_trained_terms_frequent_ones_first(
         best = sorted(keys, key=lambda other: -keys[other])[:3]
         right = [(other, near[words.index(other)]) for other in best]
         right = [(other, cosine) for other, cosine in right if cosine >= 0.1]
-        found = table.words.get(word, ())
+        found = table.get(word, ())
         assert [term for term, _ in found] == [other for other, _ in right]
         assert [near for _, near in found] == pytest.approx([c for _, c in right], abs=1e-4)
-    assert set(table.words) <= {"cat", "sea", "the"}
+    assert set(table) <= {"cat", "sea", "the"}
 
 
 def test_words_without_a_near_term_have_no_entry(
@@ -143,9 +143,9 @@ def test_the_command_gives_a_model_its_table(
         result = CliRunner().invoke(cli, ["substitutes", str(tmp_path), "--encoder", str(encoder)])
         assert result.exception is None, result.exception
         assert "substitutes for 3 words" in result.output
-        tables.append(SubstituteTable.open(tmp_path))
+        tables.append(WordTables.open(tmp_path))
     assert tables[0] == tables[1]
-    assert len(tables[0].words["cat"]) == 3
+    assert len(tables[0].substitutes["cat"]) == 3
 
 
 def test_substitutes_need_a_model(tmp_path: Path) -> None:

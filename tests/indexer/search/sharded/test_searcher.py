@@ -25,12 +25,13 @@ from indexer.search.sharded.open import LocalSearcher
 from indexer.shards import index_folders, owner
 from indexer.split import split_index
 from indexer.update.writer import open_writer
-from sparta.substitutes import Substitute, SubstituteTable
-from tests.indexer.random_postings import random_postings, write_postings
+from sparta.word_tables import Substitute
+from tests.indexer.random_postings import random_postings, word_tables, write_postings
 from tests.indexer.search.queries import VOCABULARY, answer
 from tests.indexer.vocabulary import TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
+SELDOM = {"cat", "##s", "red"}
 IMAGES = 60
 COLOURS = ("red", "green", "blue")
 FILTERS = (
@@ -67,14 +68,14 @@ def images() -> Postings:
 
 @pytest.fixture(scope="module")
 def exact(images: Postings) -> ReferenceSearcher:
-    return ReferenceSearcher(images, TOKENIZER, {"zebra": [("cat", 0.7), ("dog", 0.6)]})
+    return ReferenceSearcher(images, TOKENIZER, {"zebra": [("cat", 0.7), ("dog", 0.6)]}, SELDOM)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory, images: Postings) -> Path:
     folder = tmp_path_factory.mktemp("whole") / "index"
-    table = SubstituteTable({"zebra": (Substitute("cat", 0.7), Substitute("dog", 0.6))})
-    write_postings(folder, [images], TOKENIZER, substitutes=table)
+    tables = word_tables({"zebra": (Substitute("cat", 0.7), Substitute("dog", 0.6))}, SELDOM)
+    write_postings(folder, [images], TOKENIZER, tables=tables)
     return folder
 
 
@@ -123,7 +124,7 @@ def deleted_pair(
 def assert_same(mine: SearchResult, right: SearchResult) -> None:
     assert mine.hits == right.hits
     assert (mine.unknown, mine.substitutions) == (right.unknown, right.substitutions)
-    assert mine.conditions == right.conditions
+    assert (mine.rare, mine.conditions) == (right.rare, right.conditions)
     if isinstance(mine, SimilarResult):
         assert isinstance(right, SimilarResult)
         assert list(mine.terms.items()) == list(right.terms.items())
