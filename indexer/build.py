@@ -27,7 +27,7 @@ from indexer.offsets import OFFSET_SAMPLE, TermOffsets, measure_offsets
 from indexer.postings import Postings, PostingShard
 from indexer.quantisation import QuantisationReport, Quantiser
 from indexer.rebuild import Kept, kept_of
-from indexer.settings import IndexSettings, PruningSettings
+from indexer.settings import OFFSET_OF_MODEL, IndexSettings, PruningSettings
 from indexer.split import split_index
 from sparta.atomic import (
     MARKER,
@@ -202,6 +202,8 @@ def _estimated_bytes(encoder: ImageEncoder, settings: IndexSettings) -> int:
 def _settings(encoder: ImageEncoder, pruning: PruningSettings, asked: AskedTerms) -> IndexSettings:
     photos = encoder.store.photos
     used = {"asked": asked.source, "asked_power": asked.power}
+    if pruning.offset == OFFSET_OF_MODEL:
+        used |= {"offset": encoder.scorers[0].config.offset}
     return IndexSettings(
         **vars(pruning) | used,
         models=[scorer.fingerprint for scorer in encoder.scorers],

@@ -9,6 +9,7 @@ from sparta.errors import InputError
 
 OffsetKind = Literal["mean", "median", "minimum", "none"]
 OFFSET_KINDS: tuple[OffsetKind, ...] = get_args(OffsetKind)
+OFFSET_OF_MODEL: Literal["model"] = "model"  # the kind that the model's configuration names
 TermSet = Literal["trained", "all"]
 TERM_SETS: tuple[TermSet, ...] = get_args(TermSet)
 
@@ -44,7 +45,8 @@ class PruningSettings:
     Attributes:
         top_n: terms an image keeps at most; None keeps all (equation 14).
         bits: of an impact, 1 to 16.
-        offset: what is subtracted from each term's scores before pruning.
+        offset: what is subtracted from each term's scores before pruning; "model" for what the
+            model was trained for.
         terms: terms of the index: "trained" (some training caption contained them) or "all".
         asked: source of the terms' frequencies in queries: "model" (the captions the models were
             trained on), the path of a text file with one query a line, or "none".
@@ -56,7 +58,7 @@ class PruningSettings:
 
     top_n: int | None = USUAL.top_n
     bits: int = USUAL.bits
-    offset: OffsetKind = "mean"
+    offset: OffsetKind | Literal["model"] = OFFSET_OF_MODEL
     terms: TermSet = "trained"
     asked: str = "model"
     asked_power: float = USUAL.asked_power
@@ -65,10 +67,9 @@ class PruningSettings:
         if self.top_n is not None and self.top_n < 1:
             raise InputError(f"--top-n must be at least 1, or all, got {self.top_n}")
         check_bits(self.bits)
-        if self.offset not in OFFSET_KINDS:
-            raise InputError(
-                f"--offset must be one of {', '.join(OFFSET_KINDS)}, got {self.offset!r}"
-            )
+        kinds = (OFFSET_OF_MODEL, *OFFSET_KINDS)
+        if self.offset not in kinds:
+            raise InputError(f"--offset must be one of {', '.join(kinds)}, got {self.offset!r}")
         if self.terms not in TERM_SETS:
             raise InputError(f"--terms must be trained or all, got {self.terms!r}")
         check_power(self.asked_power)
@@ -79,6 +80,7 @@ class IndexSettings(PruningSettings):
     """Everything that decides an index's content, and where its photos are; see `Manifest`.
 
     Attributes:
+        offset: a kind, never "model".
         models: fingerprint of each model.
         features: fingerprint of each feature store.
         photos: folder the image ids are relative to, None if unknown.
@@ -88,6 +90,7 @@ class IndexSettings(PruningSettings):
         asked_power: 0 where `asked` is "none".
     """
 
+    offset: OffsetKind = "mean"
     models: list[str]
     features: list[str]
     photos: str | None

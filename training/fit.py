@@ -31,6 +31,7 @@ from training.inputs import ImageIds, open_stores, record_stores, split_photos
 from training.module import ProcessPart, Run, TrainingModule
 from training.terms.config import TermVectorsConfig
 from training.terms.fit import train_term_vectors
+from training.visualsparta.config import VisualSpartaTrainConfig
 from training.visualsparta.prepare import prepare_visualsparta
 from training.vse.config import VseTrainConfig
 from training.vse.photos import open_photos
@@ -43,11 +44,11 @@ Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
 
 @dataclass(frozen=True)
 class TrainResult:
-    """The model folder, epochs trained, and recall on the held-out photos in percent, if any."""
+    """The model folder, recall on the held-out photos in percent, if any, and epochs trained."""
 
     model: Path
-    epochs: int
     recall: dict[str, float]
+    epochs: int
 
 
 def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
@@ -68,8 +69,7 @@ def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
         stores = open_stores(config.data, out)
         record_stores(stores, out, resume)
         parts = split_photos(config.data, stores, config.seed)
-        recall = train_term_vectors(config, stores, out, *parts)
-        return TrainResult(out / "model", config.epochs, recall)
+        return TrainResult(*train_term_vectors(config, stores, out, *parts), config.epochs)
     images, prepare_run = _open(config, out, resume)
     photos, held_out = split_photos(config.data, images, config.seed, config.needs_captions)
     best = _best_checkpoint(out) if held_out else None
@@ -84,7 +84,7 @@ def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
 
 
 def _open(
-    config: TrainConfig, out: Path, resume: bool
+    config: VisualSpartaTrainConfig | VseTrainConfig, out: Path, resume: bool
 ) -> tuple[Sequence[ImageIds], Callable[..., Run]]:
     """The run's images, and the function that prepares the run from them and the captions."""
     if isinstance(config, VseTrainConfig) and config.has_vision_network:
@@ -212,7 +212,7 @@ def _save(
         recall = {"held-out mean of R@1, R@5, R@10": float(best.best_model_score or 0)}
     if trainer.is_global_zero:
         module.finished_model().save_pretrained(out / "model")
-    return TrainResult(out / "model", trainer.current_epoch, recall)
+    return TrainResult(out / "model", recall, trainer.current_epoch)
 
 
 @contextmanager

@@ -65,7 +65,7 @@ Offset = Annotated[
     str,
     typer.Option(
         help="Subtracted from each term's scores before pruning: mean, median or minimum of the "
-        "term over the corpus, or none (the paper's pruning)."
+        "term over the corpus, none (the paper's pruning), or what the model was trained for."
     ),
 ]
 Terms = Annotated[
@@ -124,7 +124,7 @@ def index(
     prefer: Prefer = None,
     top_n: TopN = None,
     bits: Bits = None,
-    offset: Offset = "mean",
+    offset: Offset = "model",
     terms: Terms = "trained",
     asked: Asked = "model",
     asked_power: AskedPower = None,

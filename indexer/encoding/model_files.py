@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
 
+from indexer.settings import OffsetKind
 from sparta.model_id import find_file, read_model_config, resolve
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import RARE_TERMS, SUBSTITUTES, WordTables
@@ -29,6 +30,7 @@ class ReadConfig:
     use_attributes: bool = True
     max_regions: int = 50
     max_label_tokens: int = 70
+    offset: OffsetKind = "mean"
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Self:

@@ -25,10 +25,13 @@ class TermScores(NamedTuple):
 
 
 class ReaderConfig(InputLimits, FeatureConfig, Protocol):
-    """What a model's configuration says of the images it reads."""
+    """What a model's configuration says of the images it reads, and of its scores."""
 
     @property
     def use_labels(self) -> bool: ...  # noqa: D102
+
+    @property
+    def offset(self) -> str: ...  # noqa: D102
 
 
 class Scorer(Protocol):

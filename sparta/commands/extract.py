@@ -29,8 +29,8 @@ Out = Annotated[Path, typer.Option(help="Folder for the features.")]
 Backbone = Annotated[
     str | None,
     typer.Option(
-        help="Hub name or folder of a vision network, efficientnet-lite0, -lite1 or -lite2 (no hub "
-        "needed; with -hypercolumns for textures and colours too), or pixels."
+        help="Hub name or folder of a vision network, efficientnet-lite0, -lite1, -lite2 or "
+        "-lite2-photos (no hub needed), a tuned one's .safetensors, or pixels."
     ),
 ]
 Detector = Annotated[

@@ -64,6 +64,8 @@ class VisualSpartaConfig(PreTrainedConfig):
             has a gradient at the start; ReLU passes none to a term that scores 0 everywhere.
         tie_query_embedding: score with the encoder's own token embedding; otherwise the query
             embedding is a parameter of its own (section 3.1.1).
+        offset: what an index subtracts from each term's scores, unless it is told otherwise: their
+            "mean", "median" or "minimum" over its images, or "none".
         compact: whether the folder has the weights in half precision and the query embedding of
             trained terms only.
 
@@ -93,6 +95,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         input_dropout: float = 0.0,
         initial_bias: float = 0.0,
         tie_query_embedding: bool = False,
+        offset: str = "mean",
         compact: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -116,6 +119,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         self.input_dropout = input_dropout
         self.initial_bias = initial_bias
         self.tie_query_embedding = tie_query_embedding
+        self.offset = offset
         self.compact = compact
         # The name under which transformers looks up whether `_tied_weights_keys` apply.
         super().__init__(**{**kwargs, "tie_word_embeddings": tie_query_embedding})

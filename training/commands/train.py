@@ -98,8 +98,11 @@ def train(
     console = Console()
     for name, value in result.recall.items():
         console.print(f"{name}: {value:.1f}")
-    console.print(f"Model after {result.epochs} epochs: {result.model}")
-    console.print(f"Next: sparta index FEATURES_OR_PHOTOS --model {result.model} --out index")
+    if result.model.is_dir():
+        console.print(f"Model after {result.epochs} epochs: {result.model}")
+        console.print(f"Next: sparta index FEATURES_OR_PHOTOS --model {result.model} --out index")
+    else:
+        console.print(f"Next: sparta train photos --set data.backbone={result.model}")
 
 
 def overrides(

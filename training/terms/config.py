@@ -19,6 +19,8 @@ class TermModelConfig(Section):
         width: of the image head's hidden layer.
         size: numbers of a photo's vector.
         dropout: share of either layer's inputs of the image head that training drops.
+        grid: cells on a side of the features that the model reads, of which the best explains a
+            term; the score is the whole photo's. None for the grid of the training's features.
         least_sentences: terms in fewer captions and sentences are left out.
     """
 
@@ -26,6 +28,7 @@ class TermModelConfig(Section):
     width: int = Field(default=1024, ge=1)
     size: int = Field(default=256, ge=1)
     dropout: float = Field(default=0.5, ge=0, lt=1)
+    grid: int | None = Field(default=None, ge=1)
     least_sentences: int = Field(default=3, ge=1)
 
 
@@ -47,6 +50,22 @@ class DualEncoderConfig(Section):
     dropout: float = Field(default=0.45, ge=0, lt=1)
 
 
+class TuneConfig(Section):
+    """Tuning EfficientNet-Lite2 itself, which takes hours on a CPU and a minute on a large GPU.
+
+    Attributes:
+        frozen_stages: of the network's seven, the first, whose weights stay as they are.
+        epochs: over the photos.
+        batch_size: photos per step.
+        learning_rate: of the network; the heads have five times as much.
+    """
+
+    frozen_stages: int = Field(default=3, ge=0, le=7)
+    epochs: int = Field(default=14, ge=1)
+    batch_size: int = Field(default=512, ge=2)
+    learning_rate: float = Field(default=1e-4, gt=0)
+
+
 class TermVectorsConfig(RunConfig):
     """Term vectors: VisualSparta with one vector a photo, taught by dual encoders.
 
@@ -55,6 +74,8 @@ class TermVectorsConfig(RunConfig):
         most_sentences: so many of them at most, drawn by the seed.
         model: see `TermModelConfig`.
         teachers: see `DualEncoderConfig`.
+        tune: train only the vision network, with the first teacher, and write it to
+            `out/backbone.safetensors`, to be the `data.backbone` of another run; None for no such.
         batch_size: photos per step, with a caption of each.
         random_sentences: further captions and sentences per step.
         epochs: over the photos.
@@ -70,6 +91,7 @@ class TermVectorsConfig(RunConfig):
     most_sentences: int = Field(default=120_000, ge=0)
     model: TermModelConfig = TermModelConfig()
     teachers: DualEncoderConfig = DualEncoderConfig()
+    tune: TuneConfig | None = None
     batch_size: int = Field(default=768, ge=2)
     random_sentences: int = Field(default=768, ge=0)
     epochs: int = Field(default=60, ge=1)

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from sparta.visualsparta.image_head import ImageHead
 from training.terms.config import TermVectorsConfig
-from training.terms.data import Texts, Views
+from training.terms.data import Drawn, Texts, Views
 
 START = 1 / 0.07  # inverse temperature at the start
 COLDEST = 100.0  # and at most
@@ -66,11 +66,12 @@ class DualEncoder(nn.Module):
         """One over the temperature."""
         return self.log_scale.exp().clamp(max=COLDEST)
 
-    def loss(self, views: Views, texts: Texts, photos: Tensor) -> Tensor:
+    def loss(self, views: Drawn, texts: Texts, photos: Tensor) -> Tensor:
         """Contrast of a view of each of B photos with two of its captions, one after the other."""
         images = self.image.direction(views.draw(photos))
         rows = torch.cat([texts.caption_of(photos), texts.caption_of(photos)])
-        found = self.text(texts.vectors[rows], texts.terms[rows])
+        device = self.log_scale.device
+        found = self.text(texts.vectors[rows].to(device), texts.terms[rows].to(device))
         both = [contrast(self.scale * part @ images.T) for part in found.chunk(2)]
         return (both[0] + both[1]) / 2
 
@@ -89,7 +90,7 @@ class DualEncoder(nn.Module):
 
 def contrast(scores: Tensor) -> Tensor:
     """Symmetric InfoNCE: the cross-entropy of [B, B] scores whose diagonal belongs together."""
-    own = torch.arange(len(scores))
+    own = torch.arange(len(scores), device=scores.device)
     return (F.cross_entropy(scores, own) + F.cross_entropy(scores.T, own)) / 2
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from transformers.utils.hub import cached_file
 
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
+from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.metrics import ranks, recall
 from sparta.progress import Progress, progress_bars
@@ -21,14 +23,15 @@ from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.config import ImageHeadConfig
 from sparta.visualsparta.init_bert import from_config
 from sparta.visualsparta.model import VisualSparta
+from sparta.word_tables import RARE_TERMS
 from training.teacher.similarities import read_sentences
 from training.terms.config import TermVectorsConfig
 from training.terms.data import Texts, Views, read_texts
 from training.terms.dual_encoder import DualEncoder, Teachers
 from training.terms.steps import optimise
 from training.terms.student import Bags, TermVectors
+from training.terms.tune import tune
 
-RARE = "rare.json"
 PHOTOS = 10  # training photos whose captions have a term that is not rare
 
 
@@ -38,8 +41,8 @@ def train_term_vectors(
     out: Path,
     photos: Sequence[CaptionedPhoto],
     held_out: Sequence[CaptionedPhoto],
-) -> dict[str, float]:
-    """Train teachers and model; write the model to `out/model`.
+) -> tuple[Path, dict[str, float]]:
+    """Train teachers and model; write the model to `out/model`, or tune the backbone alone.
 
     Everything that is finished is kept in `out/checkpoints`, from where a killed run continues.
 
@@ -51,7 +54,8 @@ def train_term_vectors(
         held_out: to measure recall on; may be empty.
 
     Returns:
-        recall of the held-out captions by all term scores in percent, if there are any.
+        the model's folder, or the backbone's file, and recall of the held-out captions by all term
+        scores in percent, if there are any.
 
     Raises:
         InputError: if no sentence encoder is given, or a setting does not fit the photos.
@@ -65,25 +69,34 @@ def train_term_vectors(
         "features": ("Reading features", "views"),
         "sentences": ("Sentence vectors", "sentences"),
         **{f"teacher {n}": (f"Teacher {n}", "steps") for n in range(1, config.teachers.count + 1)},
+        "photos": ("Reading photos", "photos"),
+        "tune": ("Tuning the network", "steps"),
         "terms": ("Term vectors", "steps"),
     }
     with progress_bars(stages, Console()) as progress:
         read = partial(_read, config, stores, tokenizer, kept, progress)
         views, texts = read(photos, _sentences(config, held_out), "texts")
         vocabulary = len(tokenizer.vocabulary)
+        count = 1 if config.tune else config.teachers.count
         members = [
             _teacher(config, number, views, texts, vocabulary, kept, progress)
-            for number in range(config.teachers.count)
+            for number in range(count)
         ]
+        if config.tune:
+            ids = [photo.image_id for photo in photos]
+            return tune(config, members[0], texts, ids, out, progress), {}
         bags = Bags.of(texts, vocabulary, config.model.least_sentences)
         taught = _student(config, members, views, texts, bags, kept, progress)
-        found = {}
+        found: dict[str, float] = {}
         if held_out:
             found = _recall(taught, bags, *read(held_out, [], "held-out"))
-    model = _model(taught, bags, tokenizer, stores[0])
+    source = stores[0].source
+    if config.model.grid is not None:
+        source = replace(source, extra=source.extra | {"grid": config.model.grid})
+    model = _model(taught, bags, tokenizer, source)
     model.save_pretrained(out / "model")
     _write_rare(bags, texts, tokenizer, len(photos), out / "model")
-    return found
+    return out / "model", found
 
 
 def _tokenizer(encoder: str) -> WordPieceTokenizer:
@@ -209,13 +222,15 @@ def _recall(taught: TermVectors, bags: Bags, views: Views, texts: Texts) -> dict
 
 
 def _model(
-    taught: TermVectors, bags: Bags, tokenizer: WordPieceTokenizer, store: FeatureStore
+    taught: TermVectors, bags: Bags, tokenizer: WordPieceTokenizer, source: FeatureSource
 ) -> VisualSparta:
     """The model folder's VisualSparta, compact."""
     head = ImageHeadConfig(
         len(tokenizer.vocabulary), taught.vectors.shape[1], taught.head.hidden.out_features
     )
-    model = from_config(head, tokenizer, store.source, use_labels=False, use_locations=False)
+    model = from_config(
+        head, tokenizer, source, use_labels=False, use_locations=False, offset="none"
+    )
     assert model.head is not None
     model.head.load_state_dict(taught.head.state_dict())
     with torch.no_grad():
@@ -225,7 +240,7 @@ def _model(
     model.term_frequencies[bags.terms] = bags.frequencies
     model.trained_terms.copy_(model.term_frequencies > 0)
     model.make_compact()
-    return model.eval()
+    return model
 
 
 def _write_rare(
@@ -239,4 +254,4 @@ def _write_rare(
         counts[torch.unique(texts.terms[first : first + count])] += 1
     rare = [tokenizer.vocabulary[term] for term in bags.terms.tolist() if counts[term] < PHOTOS]
     text = json.dumps({"photos": PHOTOS, "terms": rare}, ensure_ascii=False)
-    (folder / RARE).write_text(text, encoding="utf-8")
+    (folder / RARE_TERMS).write_text(text, encoding="utf-8")

