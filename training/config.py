@@ -18,7 +18,8 @@ from training.vse.config import VseTrainConfig
 
 PRESETS = Path(__file__).parent / "presets"
 
-TrainConfig: TypeAlias = VisualSpartaTrainConfig | TermVectorsConfig | VseTrainConfig
+LightningConfig: TypeAlias = VisualSpartaTrainConfig | VseTrainConfig
+TrainConfig: TypeAlias = LightningConfig | TermVectorsConfig
 FAMILIES: dict[str, type[TrainConfig]] = {
     "visual-sparta": VisualSpartaTrainConfig,
     "term-vectors": TermVectorsConfig,

@@ -26,12 +26,11 @@ from lightning.pytorch.callbacks import (
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from sparta.errors import InputError
-from training.config import TrainConfig
+from training.config import LightningConfig, TrainConfig
 from training.inputs import ImageIds, open_stores, record_stores, split_photos
 from training.module import ProcessPart, Run, TrainingModule
 from training.terms.config import TermVectorsConfig
 from training.terms.fit import train_term_vectors
-from training.visualsparta.config import VisualSpartaTrainConfig
 from training.visualsparta.prepare import prepare_visualsparta
 from training.vse.config import VseTrainConfig
 from training.vse.photos import open_photos
@@ -84,7 +83,7 @@ def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
 
 
 def _open(
-    config: VisualSpartaTrainConfig | VseTrainConfig, out: Path, resume: bool
+    config: LightningConfig, out: Path, resume: bool
 ) -> tuple[Sequence[ImageIds], Callable[..., Run]]:
     """The run's images, and the function that prepares the run from them and the captions."""
     if isinstance(config, VseTrainConfig) and config.has_vision_network:
@@ -145,7 +144,7 @@ class _Averaging(EMAWeightAveraging):
     on_fit_end = EMAWeightAveraging.on_train_end
 
 
-def _callbacks(config: TrainConfig, out: Path, best: ModelCheckpoint | None) -> list[Callback]:
+def _callbacks(config: LightningConfig, out: Path, best: ModelCheckpoint | None) -> list[Callback]:
     # Written at the end of epochs only: from there a resumed run repeats the random draws of an
     # uninterrupted one.
     last = ModelCheckpoint(
@@ -165,7 +164,7 @@ def _callbacks(config: TrainConfig, out: Path, best: ModelCheckpoint | None) -> 
     return callbacks
 
 
-def _trainer(config: TrainConfig, out: Path, best: ModelCheckpoint | None) -> L.Trainer:
+def _trainer(config: LightningConfig, out: Path, best: ModelCheckpoint | None) -> L.Trainer:
     automatic: Precision = "bf16-mixed" if torch.cuda.is_available() else "32-true"
     return L.Trainer(
         accelerator=config.accelerator,
@@ -190,7 +189,7 @@ def _machines() -> int:
     return int(os.environ.get("GROUP_WORLD_SIZE", "1"))
 
 
-def _strategy(config: TrainConfig) -> str:
+def _strategy(config: LightningConfig) -> str:
     """How Lightning runs several processes.
 
     Data-parallel training expects a gradient for every parameter unless it is set otherwise. A

@@ -60,7 +60,7 @@ def train(
     sparta train sample --out runs/mine --set data.photos=photos --set data.backbone=pixels
     --set data.captions=captions.jsonl
 
-    sparta train flickr8k-lite2 --out runs/mine --set data.photos=photos
+    sparta train photos --out runs/mine --set data.photos=photos --set sentences=sentences.txt
     --set data.captions=captions.jsonl --init sentence-transformers/all-MiniLM-L6-v2
 
     sparta train coco/visualsparta --out runs/mine --set data.features=\[features]

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from training.run_config import DataConfig, RunConfig, Section
+from training.run_config import DataConfig, Section
 
 
 class TermModelConfig(Section):
@@ -27,7 +27,7 @@ class TermModelConfig(Section):
     init: str | None = None
     width: int = Field(default=1024, ge=1)
     size: int = Field(default=256, ge=1)
-    dropout: float = Field(default=0.5, ge=0, lt=1)
+    dropout: float = Field(default=0.6, ge=0, lt=1)
     grid: int | None = Field(default=None, ge=1)
     least_sentences: int = Field(default=3, ge=1)
 
@@ -44,10 +44,10 @@ class DualEncoderConfig(Section):
     """
 
     count: int = Field(default=4, ge=1)
-    epochs: int = Field(default=50, ge=1)
+    epochs: int = Field(default=30, ge=1)
     batch_size: int = Field(default=1024, ge=2)
     learning_rate: float = Field(default=2e-3, gt=0)
-    dropout: float = Field(default=0.45, ge=0, lt=1)
+    dropout: float = Field(default=0.6, ge=0, lt=1)
 
 
 class TuneConfig(Section):
@@ -66,7 +66,7 @@ class TuneConfig(Section):
     learning_rate: float = Field(default=1e-4, gt=0)
 
 
-class TermVectorsConfig(RunConfig):
+class TermVectorsConfig(Section):
     """Term vectors: VisualSparta with one vector a photo, taught by dual encoders.
 
     Attributes:
@@ -81,6 +81,9 @@ class TermVectorsConfig(RunConfig):
         epochs: over the photos.
         learning_rate: of the image head.
         term_learning_rate: of the term vectors.
+        gradient_clip: largest norm of a step's gradient, the teachers' too.
+        average: decay of the moving average of the weights, the teachers' too.
+        seed: of every random draw.
         captions: weight of the contrast of photos and their captions; the teachers' has 1.
         flops: weight of the sparsity regulariser.
     """
@@ -94,10 +97,11 @@ class TermVectorsConfig(RunConfig):
     tune: TuneConfig | None = None
     batch_size: int = Field(default=768, ge=2)
     random_sentences: int = Field(default=768, ge=0)
-    epochs: int = Field(default=60, ge=1)
+    epochs: int = Field(default=25, ge=1)
     learning_rate: float = Field(default=2e-4, gt=0)
-    term_learning_rate: float = Field(default=5e-3, gt=0)
-    gradient_clip: float = Field(default=5.0, ge=0)
+    term_learning_rate: float = Field(default=3e-3, gt=0)
+    gradient_clip: float = Field(default=5.0, gt=0)
     average: float = Field(default=0.99, ge=0, lt=1)
-    captions: float = Field(default=0.25, ge=0)
-    flops: float = Field(default=0.005, ge=0)
+    seed: int = 0
+    captions: float = Field(default=0.1, ge=0)
+    flops: float = Field(default=0.02, ge=0)

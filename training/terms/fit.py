@@ -28,7 +28,7 @@ from training.teacher.similarities import read_sentences
 from training.terms.config import TermVectorsConfig
 from training.terms.data import Texts, Views, read_texts
 from training.terms.dual_encoder import DualEncoder, Teachers
-from training.terms.steps import optimise
+from training.terms.steps import Plan, optimise
 from training.terms.student import Bags, TermVectors
 from training.terms.tune import tune
 
@@ -147,17 +147,15 @@ def _teacher(
     if done.is_file():
         member.load_state_dict(torch.load(done, weights_only=True))
         return member.eval()
+    size, epochs = settings.batch_size, settings.epochs
+    plan = Plan(len(texts.first), size, epochs, seed, config.gradient_clip, config.average)
     optimise(
         member,
         torch.optim.AdamW(
             member.parameters(), settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.1
         ),
         partial(member.loss, views, texts),
-        len(texts.first),
-        settings.batch_size,
-        settings.epochs,
-        seed,
-        config.average,
+        plan,
         kept / "last.pt",
         partial(progress, f"teacher {number + 1}"),
     )
@@ -184,14 +182,18 @@ def _student(
         taught,
         taught.optimiser(config),
         partial(taught.loss, config, views, texts, bags, teachers),
-        len(texts.first),
-        config.batch_size,
-        config.epochs,
-        config.seed,
-        config.average,
+        Plan(
+            len(texts.first),
+            config.batch_size,
+            config.epochs,
+            config.seed,
+            config.gradient_clip,
+            config.average,
+        ),
         kept / "terms.pt",
         partial(progress, "terms"),
     )
+    (kept / "terms.pt").unlink(missing_ok=True)
     return taught
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,15 +27,31 @@ def batches(photos: int, size: int, seed: int, start: int) -> Iterator[Tensor]:
             yield order[step * size : (step + 1) * size]
 
 
+class Plan(NamedTuple):
+    """How long and how a module is trained.
+
+    Attributes:
+        photos: N.
+        batch_size: of them.
+        epochs: over them.
+        seed: of all draws.
+        clip: largest norm of a gradient.
+        average: decay of the moving average.
+    """
+
+    photos: int
+    batch_size: int
+    epochs: int
+    seed: int
+    clip: float
+    average: float
+
+
 def optimise(
     module: nn.Module,
     optimiser: torch.optim.Optimizer,
     loss: Callable[[Tensor], Tensor],
-    photos: int,
-    batch_size: int,
-    epochs: int,
-    seed: int,
-    average: float,
+    plan: Plan,
     checkpoint: Path,
     progress: Callable[[int, int], None],
 ) -> None:
@@ -48,17 +64,14 @@ def optimise(
         module: to train.
         optimiser: of its parameters, with the largest learning rates.
         loss: of a batch of numbers of photos.
-        photos: N.
-        batch_size: of them.
-        epochs: over them.
-        seed: of all draws.
-        average: decay of the moving average.
+        plan: of the training.
         checkpoint: file to continue from and to save to.
         progress: called with the steps done, and all.
 
     Raises:
         InputError: if a batch has more photos than there are, or the loss is no number.
     """
+    photos, batch_size, epochs, seed, clip, average = plan
     if batch_size > photos:
         raise InputError(f"batch_size: {batch_size} is more than the {photos} training photos")
     total = epochs * (photos // batch_size)
@@ -76,7 +89,7 @@ def optimise(
         if not value.isfinite():
             raise InputError(f"the loss is {value.item()} at step {step}: lower learning_rate")
         value.backward()
-        nn.utils.clip_grad_norm_(module.parameters(), 5.0)
+        nn.utils.clip_grad_norm_(module.parameters(), clip)
         optimiser.step()
         schedule.step()
         with torch.no_grad():

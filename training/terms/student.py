@@ -2,8 +2,7 @@
 
 A sentence's vector is nearly the sum of one vector a word piece, so its cosine with a photo's
 vector h is a sum of terms that an inverted index holds: equation 10 of VisualSparta with one
-position. Ridge regression finds the first vectors; a refinement then learns scores as an index
-stores them, less each term's mean over photos.
+position. Ridge regression finds the first vectors; a refinement then learns the scores.
 """
 
 from __future__ import annotations
@@ -86,9 +85,9 @@ class TermVectors(nn.Module):
         self.log_scale = nn.Parameter(torch.tensor(math.log(SCALE)))
 
     def scores(self, features: Tensor, terms: Tensor) -> Tensor:
-        """Equations 10 and 11: [B, d] of photos to [B, T] of some terms, less their means."""
-        scores = torch.log1p(torch.relu(self.head(features) @ self.vectors[terms].T))
-        return torch.relu(scores - scores.mean(dim=0))
+        """Equations 10 and 11: [B, d] features of photos to [B, T] scores of some terms."""
+        hidden = self.head(features[:, None])[:, 0]  # the whole photo alone
+        return torch.log1p(torch.relu(hidden @ self.vectors[terms].T))
 
     def optimiser(self, config: TermVectorsConfig) -> torch.optim.Optimizer:
         """AdamW with a rate of its own for the term vectors, which do not decay."""

@@ -28,7 +28,7 @@ from sparta.progress import Progress
 from training.terms.config import TermVectorsConfig, TuneConfig
 from training.terms.data import Texts
 from training.terms.dual_encoder import DualEncoder
-from training.terms.steps import optimise
+from training.terms.steps import Plan, optimise
 
 # Random changes of a photo, from the least to the most.
 AREA = (0.4, 1.0)  # of the part that is shown
@@ -75,11 +75,14 @@ def tune(
         tuned,
         tuned.optimiser(),
         partial(tuned.loss, texts),
-        len(image_ids),
-        settings.batch_size,
-        settings.epochs,
-        config.seed,
-        config.average,
+        Plan(
+            len(image_ids),
+            settings.batch_size,
+            settings.epochs,
+            config.seed,
+            config.gradient_clip,
+            config.average,
+        ),
         out / "checkpoints" / "tune.pt",
         partial(progress, "tune"),
     )

@@ -48,8 +48,8 @@ def batch_of(regions: torch.Tensor) -> ImageBatch:
     return ImageBatch(regions.half(), locations, everywhere, none, none.bool(), none)
 
 
-def slow_vector(model: VisualSparta, region: np.ndarray) -> list[float]:
-    """Number by number: root, standardise, two layers and a linear one, length 1, and a 1."""
+def slow_vector(model: VisualSparta, region: np.ndarray, whole: bool) -> list[float]:
+    """Number by number: root, standardise, of the whole two layers, a linear one; length 1; a 1."""
     head = model.head
     assert head is not None
     state = {name: value.double().numpy() for name, value in head.state_dict().items()}
@@ -65,7 +65,7 @@ def slow_vector(model: VisualSparta, region: np.ndarray) -> list[float]:
     for row, bias, skip in zip(
         state["output.weight"], state["output.bias"], state["skip.weight"], strict=True
     ):
-        y = sum(w * v for w, v in zip(row, hidden, strict=True)) + bias
+        y = (sum(w * v for w, v in zip(row, hidden, strict=True)) + bias) * whole
         found.append(y + sum(w * v for w, v in zip(skip, x, strict=True)))
     length = math.sqrt(sum(y * y for y in found))
     return [*(y / length for y in found), 1.0]
@@ -78,7 +78,7 @@ def test_the_whole_photo_decides_a_score_and_its_best_part_the_position(
     vectors = model.query_embedding.weight.detach().double().numpy()
     for image in range(2):
         rows = batch.regions[image].double().numpy()
-        hidden = [slow_vector(model, row) for row in rows]
+        hidden = [slow_vector(model, row, n == REGIONS - 1) for n, row in enumerate(rows)]
         for term in model.indexable.nonzero()[:, 0].tolist():
             products = [sum(map(math.prod, zip(h, vectors[term], strict=True))) for h in hidden]
             score = math.log(1 + max(0.0, products[-1]))

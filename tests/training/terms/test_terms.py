@@ -94,18 +94,15 @@ def test_ridge_is_the_closed_form() -> None:
     assert_close(bags.ridge(vectors), torch.from_numpy(expected).float(), atol=1e-5, rtol=1e-5)
 
 
-def test_scores_are_less_each_terms_mean_and_never_negative() -> None:
+def test_scores_are_those_of_equations_10_and_11() -> None:
     torch.manual_seed(0)
     head = ImageHead(4, 3, 3)
     taught = TermVectors(head, torch.randn(3, 2), torch.tensor([0.1, -0.2])).eval()
     features, terms = torch.rand(6, 4), torch.tensor([0, 2])
-    found = taught.scores(features, terms)
-    h = head(features).detach().numpy()
-    vectors = taught.vectors.detach().numpy()
-    for column, term in enumerate(terms.tolist()):
-        raw = [math.log(1 + max(0.0, float(row @ vectors[term]))) for row in h]
-        for image, value in enumerate(raw):
-            expected = max(0.0, value - sum(raw) / len(raw))
+    found, vectors = taught.scores(features, terms), taught.vectors.detach().numpy()
+    for image, h in enumerate(head(features[:, None])[:, 0].detach().numpy()):
+        for column, term in enumerate(terms.tolist()):
+            expected = math.log(1 + max(0.0, float(h @ vectors[term])))
             assert found[image, column].item() == pytest.approx(expected, abs=1e-5)
 
 
@@ -115,7 +112,7 @@ def test_the_first_vectors_score_photos_less_their_mean() -> None:
     head, features = ImageHead(4, 3, 3), torch.rand(200, 4)
     mean = head.direction(features).mean(dim=0)
     taught = TermVectors(head, torch.randn(3, 2), mean)
-    products = taught.head(features) @ taught.vectors.T
+    products = taught.head(features[:, None])[:, 0] @ taught.vectors.T
     assert_close(products.mean(dim=0), torch.zeros(3), atol=1e-5, rtol=0)
 
 
@@ -201,7 +198,7 @@ def test_a_tuned_network_is_the_backbone_of_another_run(
     for number in range(8):
         photo = Image.fromarray(rng.integers(0, 255, (40, 60, 3), np.uint8))
         photo.save(tmp_path / "photos" / f"p{number:03d}.jpg")
-    changes = {
+    changes: dict[str, Any] = {
         "data": {
             "photos": tmp_path / "photos",
             "backbone": "efficientnet-lite2",
@@ -218,9 +215,9 @@ def test_a_tuned_network_is_the_backbone_of_another_run(
     values = torch.rand(1, 3, 64, 64)
     with torch.inference_mode():
         early = plain.early(values, 6)
-        assert (tuned.early(values, 6) - early).norm() < 0.02 * early.norm()  # half precision
+        assert (tuned.early(values, 6) - early).norm() < 0.005 * early.norm()  # half precision
         expected = plain.late(early, 6)
-        assert (tuned.late(early, 6) - expected).norm() > 0.04 * expected.norm()
+        assert (tuned.late(early, 6) - expected).norm() > 0.01 * expected.norm()
     changes["data"]["backbone"] = str(result.model)
     changes["tune"] = None
     again = train(settings(folder, **changes, epochs=1, batch_size=4), tmp_path / "again")

@@ -113,7 +113,6 @@ def test_a_damaged_package_is_reported(tmp_path: Path, monkeypatch: pytest.Monke
         LiteBackbone(NAMES[2], device="cpu")
 
 
-
 def test_a_damaged_file_of_a_tuned_network_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "tuned.safetensors"
     path.write_bytes(b"no weights")
