@@ -134,17 +134,16 @@ def _open(name: str, kind: str, inputs: TeacherInputs) -> Similarities:
         folder = _photo_folder(name, inputs)
         encoder = DualEncoder(name, inputs.device)
         views, size, embed = 1, encoder.dimension, encoder.sentences
-
-        def photos(start: int) -> Iterator[NDArray[np.float16]]:
-            return encoder.photos(folder, ids[start:], inputs.workers)
-
+        photos = partial(encoder.photos, folder, ids, inputs.workers)
         seen = [_photos_key(inputs)]
-
-    def sentences(start: int) -> Iterator[NDArray[np.float16]]:
-        return embed(texts[start:])
-
     shown = Rows("photos", [model, *seen], (len(ids), views, size), np.float16, photos)
-    read = Rows("sentences", [model, *texts], (len(texts), size), np.float16, sentences)
+    read = Rows(
+        "sentences",
+        [model, *texts],
+        (len(texts), size),
+        np.float16,
+        lambda start: embed(texts[start:]),
+    )
     return Similarities(name, inputs.cached("sentences", read), inputs.cached("photos", shown))
 
 

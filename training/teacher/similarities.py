@@ -106,7 +106,8 @@ class Similarities:
         shown = self.photos[photos].astype(np.float32)
         views = [texts @ shown[:, view].T for view in range(shown.shape[1])]
         best: Similar = np.maximum.reduce(views)
-        centred: Similar = (best - (texts @ self._mean)[:, None]) / np.float32(self._scale)
+        means: Similar = texts @ self._mean
+        centred: Similar = (best - means[:, None]) / np.float32(self._scale)
         return centred
 
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 from sparta.errors import InputError, first_line
@@ -20,7 +20,6 @@ from sparta.features.extract.networks.pretrained import load_model, load_process
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.vse.batch import collate_images
-from sparta.vse.config import VseConfig
 from sparta.vse.model import VseModel
 
 BATCH = 64
@@ -30,13 +29,13 @@ TEXTS = 1024  # sentences at once
 
 
 def matching_stores(
-    name: str, config: VseConfig, stores: Sequence[FeatureStore]
+    name: str, config: PreTrainedConfig, stores: Sequence[FeatureStore]
 ) -> list[FeatureStore]:
     """Those stores that hold the features a model was trained on.
 
     Args:
         name: folder or hub name of the model, for messages.
-        config: of the model.
+        config: the model's, with `feature_source` and `feature_dim`.
         stores: to choose from.
 
     Raises:
@@ -102,19 +101,20 @@ class DualEncoder:
         self.dimension = self._embed_texts(["a"]).shape[1]
 
     def photos(
-        self, folder: Path, ids: Sequence[str], workers: int
+        self, folder: Path, ids: Sequence[str], workers: int, start: int
     ) -> Iterator[NDArray[np.float16]]:
-        """Vectors [n, 1, D] of unit length of photos, some at a time.
+        """Vectors [n, 1, D] of unit length of photos from a given one on, some at a time.
 
         Args:
             folder: of the photos.
             ids: their paths in it.
             workers: processes that decode.
+            start: number of the first photo.
 
         Raises:
             InputError: naming a photo that cannot be read.
         """
-        paths = [folder / image_id for image_id in ids]
+        paths = [folder / image_id for image_id in ids[start:]]
         loader: DataLoader[Any] = DataLoader(
             paths,  # type: ignore[arg-type]  # a list has the methods of a Dataset
             batch_size=BATCH,

@@ -191,7 +191,7 @@ def test_vectors_are_those_of_the_model(
 ) -> None:
     monkeypatch.setattr(dual_encoder, "BATCH", 2)
     encoder = DualEncoder(str(ENCODERS[kind](tmp_path)), CPU)
-    shown = np.concatenate(list(encoder.photos(photos, ["0.png", "2.png", "1.png"], 0)))
+    shown = np.concatenate(list(encoder.photos(photos, ["1.png", "0.png", "2.png", "1.png"], 0, 1)))
     read = np.concatenate(list(encoder.sentences(PHRASES)))
     assert shown.shape == (3, 1, encoder.dimension)
     assert read.shape == (3, encoder.dimension)
@@ -216,7 +216,7 @@ def test_what_is_no_dual_encoder_is_refused(photos: Path, tmp_path: Path) -> Non
 
     encoder = DualEncoder(str(clip(tmp_path)), CPU)
     with pytest.raises(InputError, match=r"none\.png cannot be read: .*No such file"):
-        list(encoder.photos(photos, ["0.png", "none.png"], 0))
+        list(encoder.photos(photos, ["0.png", "none.png"], 0, 0))
     (tmp_path / "model.safetensors").unlink()
     refused("lacks its tokenizer or weights: Error no file named")
     (tmp_path / "preprocessor_config.json").unlink()
