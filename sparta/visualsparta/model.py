@@ -261,15 +261,14 @@ class VisualSparta(PreTrainedModel):
     # ---- encoding -----------------------------------------------------------------------------
 
     @torch.inference_mode()
-    def term_scores(
-        self, batch: ImageBatch, wanted: Tensor | None = None, precision: torch.dtype | None = None
-    ) -> TermScores:
+    def term_scores(self, batch: ImageBatch, wanted: Tensor | None = None) -> TermScores:
         """Scores of the whole vocabulary. Special and unused tokens score 0.
+
+        Matrix products are in bfloat16 on a GPU and in float32 on a CPU.
 
         Args:
             batch: B images.
             wanted: [V] bool, terms worth computing (None: all); the others score 0.
-            precision: of matrix products; None for bfloat16 on a GPU and float32 on a CPU.
 
         Returns:
             scores [B, V] float32 and winning positions [B, V] int16, on the model's device.
@@ -279,8 +278,7 @@ class VisualSparta(PreTrainedModel):
         terms = (self.indexable if wanted is None else self.indexable & wanted).nonzero()[:, 0]
         scores = torch.zeros(len(batch), len(self.indexable), device=device)
         positions = torch.zeros_like(scores, dtype=torch.int16)
-        precision = precision or (torch.bfloat16 if device.type == "cuda" else torch.float32)
-        with torch.autocast(device.type, precision, enabled=precision != torch.float32):
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             best, columns = self.match_vocabulary(*self.contextualise(batch), terms)
         scores[:, terms] = self.activate(best)
         positions[:, terms] = own_positions(batch).gather(1, columns)

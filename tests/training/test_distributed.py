@@ -23,7 +23,7 @@ from tests import tiny
 from tests.training.corpus import write_corpus
 from training.fit import train
 from training.teacher.config import TeacherConfig
-from training.teacher.similarities import Similarities, Teacher, TermTable
+from training.teacher.similarities import Similarities, Teacher
 from training.visualsparta.config import VisualSpartaTrainConfig
 from training.visualsparta.dataset import TrainingBatch, TrainingCollator, TrainingExample
 from training.visualsparta.lightning_module import VisualSpartaTraining
@@ -37,7 +37,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "teacher": {"taught": True},
 }
 CONFIG = VisualSpartaTrainConfig(flops=0.05, label_smoothing=0.1, temperature=0.7)
-LESSON = TeacherConfig(models=["teacher"], weight=0.6, image_to_text=0.4, term_scores=0.5)
+LESSON = TeacherConfig(models=["teacher"], weight=0.6, image_to_text=0.4)
 SENTENCES = [[7, 9], [13, 14, 14], [21, 6]]
 
 
@@ -46,9 +46,7 @@ def teacher() -> Teacher:
     rng = np.random.default_rng(0)
     sentences = rng.standard_normal((9, 5)).astype(np.float16)
     photos = rng.standard_normal((6, 1, 5)).astype(np.float16)
-    terms = len(tiny.VOCABULARY)
-    scores = np.abs(rng.standard_normal((6, terms))).astype(np.float16)
-    return Teacher([Similarities("a", sentences, photos)], TermTable(scores, np.arange(terms), ""))
+    return Teacher([Similarities("a", sentences, photos)])
 
 
 class Step(nn.Module):

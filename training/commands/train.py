@@ -25,8 +25,8 @@ Init = Annotated[
 Teacher = Annotated[
     list[str] | None,
     typer.Option(
-        help="Model to learn from: CLIP, SigLIP or a model of this project, NAME or DIR; "
-        "repeatable; sets teacher.models."
+        help="Model to learn from: CLIP, SigLIP or a dense model, NAME or DIR; repeatable; "
+        "sets teacher.models."
     ),
 ]
 Sentences = Annotated[

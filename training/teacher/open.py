@@ -24,8 +24,8 @@ from sparta.model_id import check_name, find_file
 from sparta.progress import Progress
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.vse.config import VseConfig
-from training.teacher.similarities import Similarities, Teacher, TermTable, nearest_sentences
-from training.teacher.teachers import DenseTeacher, DualEncoder, Ensemble
+from training.teacher.similarities import Similarities, Teacher, nearest_sentences
+from training.teacher.teachers import DenseTeacher, DualEncoder
 
 Report = Callable[[int, int], None]  # rows done and in all
 # What decides a model's output beside its weights.
@@ -48,12 +48,10 @@ class TeacherInputs:
     Attributes:
         image_ids: N training photos.
         sentences: S distinct sentences.
-        stores: features of the photos, for models of this project.
+        stores: features of the photos, for dense models.
         photos: folder of the photos, for dual encoders; None if it is unknown.
         folder: of the cached arrays.
         device: to compute on.
-        precision: of the matrix products of VisualSparta models; None as in
-            `VisualSparta.term_scores`.
         workers: processes that decode photos.
         progress: of `STAGES`.
     """
@@ -64,7 +62,6 @@ class TeacherInputs:
     photos: Path | None
     folder: Path
     device: torch.device
-    precision: torch.dtype | None
     workers: int
     progress: Progress
 
@@ -79,18 +76,8 @@ def open_teacher(names: Sequence[str], inputs: TeacherInputs) -> Teacher:
     Raises:
         InputError: if one cannot be used, or its photos or features are missing.
     """
-    kinds = {name: _kind(name) for name in names}
-    sparse = [name for name in names if kinds[name] == VisualSpartaConfig.model_type]
-    parts, terms = [], None
-    for name in names:
-        if kinds[name] == VseConfig.model_type:
-            parts.append(_open_dense(name, inputs))
-        elif name not in sparse:
-            parts.append(_open_dual_encoder(name, inputs))
-    if sparse:
-        part, terms = _open_ensemble(sparse, inputs)
-        parts.append(part)
-    return Teacher(parts, terms)
+    kinds = [_kind(name) for name in names]  # a wrong name fails before any model computes
+    return Teacher([_open(*each, inputs) for each in zip(names, kinds, strict=True)])
 
 
 def find_nearest(teacher: Teacher, key: str, count: int, inputs: TeacherInputs) -> NDArray[Any]:
@@ -126,59 +113,48 @@ def _kind(name: str) -> str:
     except (OSError, ValueError) as error:
         raise InputError(
             f"--teacher {name}: its config.json cannot be read; give the folder or hub name of a "
-            "dual encoder, or a model of this project"
+            "dual encoder, or of a dense model of this project"
         ) from error
-    return str(values.get("model_type"))
+    kind = str(values.get("model_type"))
+    if kind == VisualSpartaConfig.model_type:
+        raise InputError(
+            f"--teacher {name} is a VisualSparta model: give a dual encoder such as CLIP, or a "
+            "dense model; `sparta train photos` trains a VisualSparta model from captions"
+        )
+    return kind
 
 
-def _open_dual_encoder(name: str, inputs: TeacherInputs) -> Similarities:
+def _open(name: str, kind: str, inputs: TeacherInputs) -> Similarities:
+    ids, texts, model = inputs.image_ids, inputs.sentences, _model_key(name)
+    if kind == VseConfig.model_type:
+        dense = DenseTeacher(name, inputs.stores, inputs.device)
+        (views, size), embed, photos = dense.shape, dense.sentences, partial(dense.photos, ids)
+        seen = [*(store.fingerprint for store in dense.stores), *ids]
+    else:
+        folder = _photo_folder(name, inputs)
+        encoder = DualEncoder(name, inputs.device)
+        views, size, embed = 1, encoder.dimension, encoder.sentences
+        photos = partial(encoder.photos, folder, ids, inputs.workers)
+        seen = [_photos_key(inputs)]
+    shown = Rows("photos", [model, *seen], (len(ids), views, size), np.float16, photos)
+    read = Rows(
+        "sentences",
+        [model, *texts],
+        (len(texts), size),
+        np.float16,
+        lambda start: embed(texts[start:]),
+    )
+    return Similarities(name, inputs.cached("sentences", read), inputs.cached("photos", shown))
+
+
+def _photo_folder(name: str, inputs: TeacherInputs) -> Path:
     folder = inputs.photos
     if folder is None or not folder.is_dir():
         raise InputError(
             f"--teacher {name} looks at photos, and the feature stores do not record where theirs "
             f"are ({folder or 'nowhere'}): give teacher.photos"
         )
-    encoder = DualEncoder(name, inputs.device)
-    ids, texts, size = inputs.image_ids, inputs.sentences, encoder.dimension
-
-    def photos(start: int) -> Iterator[NDArray[np.float16]]:
-        return encoder.photos(folder, ids[start:], inputs.workers)
-
-    def sentences(start: int) -> Iterator[NDArray[np.float16]]:
-        return encoder.sentences(texts[start:])
-
-    key = [_model_key(name)]
-    shown = Rows("photos", [*key, _photos_key(inputs)], (len(ids), 1, size), np.float16, photos)
-    read = Rows("sentences", [*key, *texts], (len(texts), size), np.float16, sentences)
-    return Similarities(name, inputs.cached("sentences", read), inputs.cached("photos", shown))
-
-
-def _open_dense(name: str, inputs: TeacherInputs) -> Similarities:
-    model = DenseTeacher(name, inputs.stores, inputs.device)
-    ids, texts = inputs.image_ids, inputs.sentences
-    views, size = model.shape
-
-    def sentences(start: int) -> Iterator[NDArray[np.float16]]:
-        return model.sentences(texts[start:])
-
-    key = [_model_key(name)]
-    seen = [store.fingerprint for store in model.stores]
-    photos = partial(model.photos, ids)
-    shown = Rows("photos", [*key, *seen, *ids], (len(ids), views, size), np.float16, photos)
-    read = Rows("sentences", [*key, *texts], (len(texts), size), np.float16, sentences)
-    return Similarities(name, inputs.cached("sentences", read), inputs.cached("photos", shown))
-
-
-def _open_ensemble(names: Sequence[str], inputs: TeacherInputs) -> tuple[Similarities, TermTable]:
-    ensemble = Ensemble(names, inputs.stores, inputs.device, inputs.precision)
-    ids = inputs.image_ids
-    seen = [store.fingerprint for own in ensemble.stores for store in own]
-    key = [*map(_model_key, names), *seen, *ids, str(inputs.precision)]
-    shape, photos = (len(ids), len(ensemble.terms)), partial(ensemble.photos, ids)
-    scores = inputs.cached("photos", Rows("terms", key, shape, np.float16, photos))
-    counts = ensemble.counts(inputs.sentences)
-    similar = Similarities(", ".join(names), counts, scores[:, None], len(names))
-    return similar, TermTable(scores, ensemble.columns(), ensemble.tokenizer.vocabulary_hash)
+    return folder
 
 
 @cache

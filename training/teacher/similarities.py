@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from torch import Tensor
 
 from sparta.errors import InputError
@@ -76,26 +75,25 @@ def pool_sentences(captions: Sequence[Sequence[str]], sentences: Sequence[str]) 
 class Similarities:
     """Inner products, less each sentence's mean over the photos, divided by their deviation.
 
-    Teachers differ in the range of their similarities, and VisualSparta's sums are larger for
-    longer sentences. Standardised, teachers can be averaged, and sentences compared.
+    Teachers differ in the range of their similarities. Standardised, they can be averaged, and
+    sentences compared.
 
     Args:
         name: of the teacher, for messages.
-        sentences: [S, D] float16, or sparse counts of D terms.
+        sentences: [S, D] float16.
         photos: [N, K, D] float16: K vectors a photo, of which the most similar one counts.
-        models: how many models the teacher is an ensemble of.
 
     Raises:
         InputError: if all similarities are equal.
     """
 
     def __init__(
-        self, name: str, sentences: NDArray[np.float16] | csr_array, photos: Any, models: int = 1
+        self, name: str, sentences: NDArray[np.float16], photos: NDArray[np.float16]
     ) -> None:
-        self.sentences, self.photos, self.models = sentences, photos, models
+        self.sentences, self.photos = sentences, photos
         self._mean = _mean(photos)
         self._scale = 1.0
-        sample = self.between(_spread(sentences.shape[0]), _spread(len(photos)))
+        sample = self.between(_spread(len(sentences)), _spread(len(photos)))
         self._scale = float(np.sqrt(np.square(sample).mean()))
         if not self._scale:
             raise InputError(
@@ -108,42 +106,20 @@ class Similarities:
         shown = self.photos[photos].astype(np.float32)
         views = [texts @ shown[:, view].T for view in range(shown.shape[1])]
         best: Similar = np.maximum.reduce(views)
-        centred: Similar = (best - (texts @ self._mean)[:, None]) / np.float32(self._scale)
+        means: Similar = texts @ self._mean
+        centred: Similar = (best - means[:, None]) / np.float32(self._scale)
         return centred
 
 
-class TermTable(NamedTuple):
-    """Term scores of a VisualSparta teacher.
-
-    Attributes:
-        scores: [N, T] float16, memory-mapped.
-        columns: [V] int64, the column of each term of the vocabulary, -1 if it has none.
-        vocabulary: hash of the vocabulary.
-    """
-
-    scores: NDArray[np.float16]
-    columns: Numbers
-    vocabulary: str
-
-    def of(self, terms: Tensor, photos: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores [p, t] float32 of some terms, on their device, and which are known [t] bool."""
-        columns = self.columns[terms.cpu().numpy()]
-        rows = self.scores[photos.cpu().numpy()]
-        scores = torch.from_numpy(rows[:, columns].astype(np.float32)).to(terms.device)
-        return scores, torch.from_numpy(columns >= 0).to(terms.device)
-
-
 class Teacher:
-    """The mean of several teachers' standardised similarities; an ensemble counts as its models.
+    """The mean of several teachers' standardised similarities.
 
     Args:
         parts: of the same sentences and photos.
-        terms: term scores of a VisualSparta teacher, if there is one.
     """
 
-    def __init__(self, parts: Sequence[Similarities], terms: TermTable | None = None) -> None:
+    def __init__(self, parts: Sequence[Similarities]) -> None:
         self.parts = parts
-        self.terms = terms
 
     def __deepcopy__(self, _memo: Any) -> Teacher:
         """A shallow copy: averaging the weights copies all of a module, and these are files."""
@@ -152,9 +128,9 @@ class Teacher:
     def between(self, sentences: Numbers, photos: Numbers) -> Similar:
         """Similarities [s, p] of some sentences and photos, by their numbers."""
         total: Similar = sum(  # type: ignore[assignment]  # there is at least one part
-            part.models * part.between(sentences, photos) for part in self.parts
+            part.between(sentences, photos) for part in self.parts
         )
-        return total / np.float32(sum(part.models for part in self.parts))
+        return total / np.float32(len(self.parts))
 
     def __call__(self, sentences: Tensor, photos: Tensor) -> Tensor:
         """Similarities [s, p] float32 on the numbers' device."""
@@ -162,7 +138,7 @@ class Teacher:
         return torch.from_numpy(found).to(photos.device)
 
 
-def _mean(photos: Any) -> Similar:
+def _mean(photos: NDArray[np.float16]) -> Similar:
     """Mean [D] over photos and their vectors, of an array that need not fit in memory."""
     total = np.zeros(photos.shape[-1])
     for start in range(0, len(photos), BLOCK):

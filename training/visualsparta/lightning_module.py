@@ -91,21 +91,6 @@ def soft_cross_entropy(scores: Tensor, targets: Tensor, image_to_text: float = 0
     return (1 - image_to_text) * to_images + image_to_text * to_texts
 
 
-def term_score_error(scores: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
-    """Mean squared difference from a teacher's term scores.
-
-    Args:
-        scores: [B, T] float.
-        targets: [B, T] float.
-        weights: [T] float, of the terms: how often the batch's queries contain each.
-
-    Returns:
-        scalar, mean over images and the queries' terms; 0 if all weights are.
-    """
-    errors = (scores - targets).square().mean(dim=0)
-    return (errors * weights).sum() / weights.sum().clamp(min=1)
-
-
 def flops(term_scores: Tensor) -> Tensor:
     """Expected cost of scoring a random pair: Σ_t (mean over images of score_t)².
 
@@ -166,7 +151,7 @@ class VisualSpartaTraining(TrainingModule):
         if lesson is None:
             loss = self._caption_loss(scores, query_photos, photos)
         else:
-            loss = self._taught_loss(lesson, batch, scores, queries, term_scores)
+            loss = self._taught_loss(lesson, batch, scores)
             captions, weight = query_photos >= 0, lesson.weight
             if weight < 1 and captions.any():
                 own = self._caption_loss(scores[captions], query_photos[captions], photos)
@@ -187,32 +172,18 @@ class VisualSpartaTraining(TrainingModule):
             scores, query_photos, photos, config.include_positive, config.label_smoothing
         )
 
-    def _taught_loss(
-        self,
-        config: TeacherConfig,
-        batch: TrainingBatch,
-        scores: Tensor,
-        queries: TermCounts,
-        term_scores: Tensor,
-    ) -> Tensor:
-        """The teacher's soft targets, and its term scores if they are to be learnt.
+    def _taught_loss(self, config: TeacherConfig, batch: TrainingBatch, scores: Tensor) -> Tensor:
+        """Cross-entropy against the teacher's similarities.
 
         Args:
             config: what is to be learnt.
             batch: of this process.
             scores: [Q, B] of all processes, divided by the temperature.
-            queries: of all processes.
-            term_scores: [b, T] of this process's photos for the queries' terms.
         """
         assert self.teacher is not None
         numbers = gather_columns(batch.query_numbers[None])[0]
         targets = gather_columns(self.teacher(numbers, batch.photos)) / config.temperature
-        loss = soft_cross_entropy(scores, targets, config.image_to_text)
-        if config.term_scores and self.teacher.terms is not None:
-            wanted, known = self.teacher.terms.of(queries.terms, batch.photos)
-            error = term_score_error(term_scores, wanted, queries.counts.sum(dim=0) * known)
-            loss = loss + config.term_scores * gather_columns(error[None, None]).mean()
-        return loss
+        return soft_cross_entropy(scores, targets, config.image_to_text)
 
     # ---- validation: recall of the unquantised model on the held-out photos ---------------------
 

@@ -237,14 +237,13 @@ def prepare_lesson(
     Args:
         config: of the run, with a teacher.
         stores: features of the photos.
-        out: folder of the run; the teachers' vectors and scores go to its subfolder `teacher`.
+        out: folder of the run; the teachers' vectors go to its subfolder `teacher`.
         photos: to train on.
         sentences: besides their captions.
         model: that learns.
 
     Raises:
-        InputError: if a teacher cannot be used, no sentence would be drawn, or term scores are to
-            be learnt from a teacher of another vocabulary.
+        InputError: if a teacher cannot be used, or no sentence would be drawn.
     """
     assert config.teacher is not None and model.tokenizer is not None
     settings, data = config.teacher, config.data
@@ -260,25 +259,12 @@ def prepare_lesson(
             settings.photos or data.photos or stores[0].photos,
             out / "teacher",
             pick_device("cpu" if config.accelerator == "cpu" else "auto"),
-            torch.bfloat16 if config.precision == "bf16-mixed" else None,
             config.workers,
             progress,
         )
         teacher = open_teacher(settings.models, inputs)
-        _check_terms(settings, teacher, model)
         key = teacher_key(settings.models, inputs)
         nearest = find_nearest(teacher, key, settings.nearest, inputs)
     ids = [model.tokenizer.encode_ids(text) for text in pool.texts]
     counts = settings.near_sentences, settings.random_sentences
     return Lesson(teacher, SentenceDraw(ids, pool.captions, nearest, *counts))
-
-
-def _check_terms(config: TeacherConfig, teacher: Teacher, model: VisualSparta) -> None:
-    assert model.tokenizer is not None
-    if not config.term_scores:
-        return
-    if teacher.terms is None or teacher.terms.vocabulary != model.tokenizer.vocabulary_hash:
-        raise InputError(
-            "teacher.term_scores: term scores can be learnt from a VisualSparta model of the same "
-            "vocabulary only; leave it at 0, or start from that model's checkpoint (model.init)"
-        )

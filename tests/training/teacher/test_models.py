@@ -15,7 +15,6 @@ from transformers import BertModel
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.progress import no_progress
-from sparta.visualsparta.model import VisualSparta
 from sparta.vse.batch import collate_regions
 from tests import tiny
 from tests.sparta.vse import models
@@ -27,11 +26,9 @@ from training.teacher.open import TeacherInputs, find_nearest, open_teacher, tea
 from training.teacher.teachers import (
     DenseTeacher,
     DualEncoder,
-    Ensemble,
     batches_of,
     matching_stores,
 )
-from training.visualsparta.dataset import learn_vocabulary
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +56,6 @@ def teacher_inputs(store: FeatureStore, folder: Path, **changes: Any) -> Teacher
         photos=None,
         folder=folder,
         device=torch.device("cpu"),
-        precision=None,
         workers=0,
         progress=no_progress,
     )
@@ -68,16 +64,17 @@ def teacher_inputs(store: FeatureStore, folder: Path, **changes: Any) -> Teacher
 
 @pytest.fixture
 def names(tmp_path: Path) -> list[str]:
-    tiny.model().save_pretrained(tmp_path / "sparse")
-    models.bigru().save_pretrained(tmp_path / "dense")
-    return [str(tmp_path / "sparse"), str(tmp_path / "dense")]
+    models.bigru().save_pretrained(tmp_path / "one")
+    models.bigru(views=2).save_pretrained(tmp_path / "two")
+    return [str(tmp_path / "one"), str(tmp_path / "two")]
 
 
-def test_kinds_are_averaged(stores: list[FeatureStore], names: list[str], tmp_path: Path) -> None:
+def test_teachers_are_averaged(
+    stores: list[FeatureStore], names: list[str], tmp_path: Path
+) -> None:
     inputs = teacher_inputs(stores[0], tmp_path / "cache")
     every = np.arange(5), np.arange(4)
     alone = [open_teacher([name], inputs) for name in names]
-    assert (alone[0].terms is not None, alone[1].terms is not None) == (True, False)
     both = open_teacher(names, inputs)
     mean = (alone[0].between(*every) + alone[1].between(*every)) / 2
     assert np.allclose(both.between(*every), mean, atol=1e-5)
@@ -115,6 +112,9 @@ def test_wrong_teachers_are_named(stores: list[FeatureStore], tmp_path: Path) ->
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(InputError, match=r"its config\.json cannot be read"):
         open_teacher([str(tmp_path)], inputs)
+    tiny.model().save_pretrained(tmp_path / "sparse")
+    with pytest.raises(InputError, match=r"sparse is a VisualSparta model: give a dual encoder"):
+        open_teacher([str(tmp_path / "sparse")], inputs)
     encoder = str(clip(tmp_path / "clip"))
     with pytest.raises(InputError, match=r"clip looks at photos.*nowhere\): give teacher\.photos"):
         open_teacher([encoder], inputs)
@@ -152,67 +152,8 @@ def test_a_model_that_does_not_read_features_is_refused(
 CPU = torch.device("cpu")
 
 
-def save_model(folder: Path, shift: float, untrained: list[int]) -> VisualSparta:
-    model = tiny.model()
-    with torch.no_grad():
-        model.query_embedding.weight.add_(shift)
-        model.trained_terms[untrained] = False
-    model.save_pretrained(folder)
-    return model
-
-
-def test_term_scores_are_averaged_over_models_and_stores(
-    stores: list[FeatureStore], tmp_path: Path
-) -> None:
-    made = [save_model(tmp_path / "a", 0.0, [7, 8]), save_model(tmp_path / "b", 0.1, [8, 9])]
-    names = [str(tmp_path / name) for name in "ab"]
-    teacher = Ensemble(names, stores, CPU)
-    terms = teacher.terms.tolist()
-    assert terms == [i for i in range(6, len(tiny.VOCABULARY)) if i != 8]  # neither knows 8
-    found = np.concatenate(list(teacher.photos(stores[0].ids, 1)))
-    each = [
-        model.term_scores(tiny.batch(list(store)[1:])).scores[:, terms]
-        for model in made
-        for store in stores[:2]
-    ]
-    assert np.allclose(found, torch.stack(each).mean(dim=0), atol=1e-3)
-    half = Ensemble(names, stores, CPU, torch.bfloat16)
-    rounded = np.concatenate(list(half.photos(stores[0].ids, 1)))
-    assert not np.array_equal(rounded, found) and np.allclose(rounded, found, atol=0.02)
-    columns = teacher.columns()
-    assert [columns[term] for term in terms] == list(range(len(terms)))
-    assert set(columns[[0, 5, 8]]) == {-1}
-
-
-def test_sentences_are_counts_of_trained_terms(stores: list[FeatureStore], tmp_path: Path) -> None:
-    save_model(tmp_path / "a", 0.0, [tiny.VOCABULARY.index("dog")])
-    teacher = Ensemble([str(tmp_path / "a")], stores, CPU)
-    counts = teacher.counts(TEXTS).toarray()
-    words = [tiny.VOCABULARY[term] for term in teacher.terms]
-    found = [{words[i]: n for i, n in enumerate(row) if n} for row in counts]
-    assert found[:3] == [{"a": 1, "brown": 1}, {"the": 1, "red": 1, "ball": 1}, {}]
-    assert found[3:] == [{"two": 1, "by": 1, "the": 2, "sea": 2}, {}]
-
-
-def test_models_that_cannot_teach_together_are_refused(
-    stores: list[FeatureStore], tmp_path: Path
-) -> None:
-    save_model(tmp_path / "a", 0.0, [])
-    other = tiny.model()
-    other.tokenizer = learn_vocabulary(["a dog"], 20)
-    other.save_pretrained(tmp_path / "b")
-    with pytest.raises(InputError, match="b has another vocabulary than"):
-        Ensemble([str(tmp_path / "a"), str(tmp_path / "b")], stores, CPU)
-    (tmp_path / "b" / "tokenizer.json").unlink()
-    with pytest.raises(InputError, match=r"b has no tokenizer\.json"):
-        Ensemble([str(tmp_path / "b")], stores, CPU)
-    (tmp_path / "b" / "model.safetensors").unlink()
-    with pytest.raises(InputError, match="b is not a VisualSparta model"):
-        Ensemble([str(tmp_path / "b")], stores, CPU)
-
-
 def test_a_model_reads_the_stores_of_its_features(stores: list[FeatureStore]) -> None:
-    config = tiny.model().config
+    config = models.bigru().config
     assert matching_stores("m", config, stores) == stores[:2]
     with pytest.raises(InputError, match=r"m was trained on other .*weights: 'abc' against 'def'"):
         matching_stores("m", config, stores[2:])
@@ -250,7 +191,7 @@ def test_vectors_are_those_of_the_model(
 ) -> None:
     monkeypatch.setattr(dual_encoder, "BATCH", 2)
     encoder = DualEncoder(str(ENCODERS[kind](tmp_path)), CPU)
-    shown = np.concatenate(list(encoder.photos(photos, ["0.png", "2.png", "1.png"], 0)))
+    shown = np.concatenate(list(encoder.photos(photos, ["1.png", "0.png", "2.png", "1.png"], 0, 1)))
     read = np.concatenate(list(encoder.sentences(PHRASES)))
     assert shown.shape == (3, 1, encoder.dimension)
     assert read.shape == (3, encoder.dimension)
@@ -275,7 +216,7 @@ def test_what_is_no_dual_encoder_is_refused(photos: Path, tmp_path: Path) -> Non
 
     encoder = DualEncoder(str(clip(tmp_path)), CPU)
     with pytest.raises(InputError, match=r"none\.png cannot be read: .*No such file"):
-        list(encoder.photos(photos, ["0.png", "none.png"], 0))
+        list(encoder.photos(photos, ["0.png", "none.png"], 0, 0))
     (tmp_path / "model.safetensors").unlink()
     refused("lacks its tokenizer or weights: Error no file named")
     (tmp_path / "preprocessor_config.json").unlink()

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from sparta.errors import InputError
 from training.teacher.open import Rows, cached_rows
@@ -18,7 +17,6 @@ from training.teacher.similarities import (
     SentenceDraw,
     Similarities,
     Teacher,
-    TermTable,
     nearest_sentences,
     pool_sentences,
     read_sentences,
@@ -50,18 +48,11 @@ def test_similarities_are_standardised_inner_products() -> None:
     assert np.allclose(similar.between(*chosen), expected[chosen[0]][:, chosen[1]], atol=1e-4)
 
 
-def test_counts_of_terms_are_sentences_too() -> None:
-    counts = RNG.integers(0, 3, (30, 6)).astype(np.float32)
-    scores = np.abs(PHOTOS)
-    found = Similarities("a", csr_array(counts), scores).between(*EVERY)
-    assert np.allclose(found, reference(counts, scores), atol=1e-4)
-
-
 def test_a_teacher_is_the_mean_of_models() -> None:
-    one, two = Similarities("a", SENTENCES, PHOTOS), Similarities("b", SENTENCES, -(PHOTOS**2), 3)
+    one, two = Similarities("a", SENTENCES, PHOTOS), Similarities("b", SENTENCES, -(PHOTOS**2))
     teacher = deepcopy(Teacher([one, two]))
     assert teacher.parts[0] is one  # averaging the weights copies no array
-    expected = (one.between(*EVERY) + 3 * two.between(*EVERY)) / 4
+    expected = (one.between(*EVERY) + two.between(*EVERY)) / 2
     assert np.allclose(teacher.between(*EVERY), expected, atol=1e-5)
     some = torch.tensor([4, 5, 4]), torch.tensor([1, 0])
     assert np.allclose(teacher(*some).numpy(), expected[[4, 5, 4]][:, [1, 0]], atol=1e-5)
@@ -70,14 +61,6 @@ def test_a_teacher_is_the_mean_of_models() -> None:
 def test_a_teacher_without_an_opinion_is_refused() -> None:
     with pytest.raises(InputError, match="blind gives every photo the same similarity"):
         Similarities("blind", np.zeros_like(SENTENCES), PHOTOS)
-
-
-def test_term_scores_are_found_by_term() -> None:
-    scores = np.arange(6, dtype=np.float16).reshape(2, 3)
-    table = TermTable(scores, np.array([-1, 2, 0, -1, 1]), "abc")
-    found, known = table.of(torch.tensor([4, 0, 1]), torch.tensor([1, 0, 1]))
-    assert known.tolist() == [True, False, True]
-    assert found[:, known].tolist() == [[4, 5], [1, 2], [4, 5]]
 
 
 IDS = [[n] for n in range(40)]

@@ -27,7 +27,6 @@ from training.visualsparta.lightning_module import (
     flops,
     in_batch_cross_entropy,
     soft_cross_entropy,
-    term_score_error,
 )
 
 # Photo 8 is shown twice: by columns 1 and 4. Photos 7 and 8 have two captions each.
@@ -115,14 +114,6 @@ def test_soft_targets_in_both_directions(image_to_text: float) -> None:
     expected += image_to_text * slow_soft_cross_entropy(turned, targets.T.tolist())
     found = soft_cross_entropy(given, targets, image_to_text)
     assert found.item() == pytest.approx(expected, rel=1e-5)
-
-
-def test_term_scores_count_by_the_queries_that_contain_them() -> None:
-    given, targets = torch.tensor([[1.0, 2, 3], [4, 5, 6]]), torch.zeros(2, 3)
-    weights = torch.tensor([1.0, 0, 3])
-    expected = ((1 + 16) / 2 * 1 + (9 + 36) / 2 * 3) / 4
-    assert term_score_error(given, targets, weights).item() == pytest.approx(expected)
-    assert term_score_error(given, targets, torch.zeros(3)).item() == 0
 
 
 def rates(module: VisualSpartaTraining) -> dict[str, float]:
