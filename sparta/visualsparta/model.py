@@ -117,13 +117,13 @@ class VisualSparta(PreTrainedModel):
     def __init__(self, config: VisualSpartaConfig) -> None:
         super().__init__(config)
         inner = config.encoder_config
-        # E_tok of equation 1, at first a copy of the encoder's.
-        self.query_embedding = nn.Embedding(inner.vocab_size, inner.hidden_size)
         self.head: ImageHead | None = None
         if isinstance(inner, ImageHeadConfig):
             self.head = ImageHead(config.feature_dim, inner.intermediate_size, inner.hidden_size)
         else:
             self._add_transformer(config, inner)
+        # E_tok of equation 1, at first a copy of the encoder's.
+        self.query_embedding = nn.Embedding(inner.vocab_size, inner.hidden_size)
         self.bias = nn.Parameter(torch.tensor(float(config.initial_bias)))  # b of equation 11
         self.register_buffer("trained_terms", torch.ones(inner.vocab_size, dtype=torch.bool))
         self.register_buffer("term_frequencies", torch.zeros(inner.vocab_size, dtype=torch.int64))
