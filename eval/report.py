@@ -37,11 +37,9 @@ def report(
 ) -> None:
     """Print the figures, and write them with the arguments, the version and the machine.
 
-    Of a path only its name is written: where it is matters on that machine alone.
-
     Args:
         found: the figures.
-        arguments: of the command.
+        arguments: of the command, see `arguments_of`.
         out: JSON file, None to write none.
         as_json: print JSON instead of a table.
         markdown: write the table too, as Markdown, beside the JSON file.
@@ -49,7 +47,7 @@ def report(
     record = found.record()
     if out is not None:
         whole = {"arguments": dict(arguments), **circumstances(), **record}
-        out.write_text(json.dumps(whole, indent=2, default=_named) + "\n", encoding="utf-8")
+        out.write_text(json.dumps(whole, indent=2, default=str) + "\n", encoding="utf-8")
         if markdown:
             table = found.table()
             table.box = MARKDOWN
@@ -61,5 +59,16 @@ def report(
         Console().print(found.table())
 
 
-def _named(value: object) -> str:
-    return value.name if isinstance(value, Path) else str(value)
+def arguments_of(context: typer.Context) -> dict[str, Any]:
+    """A command's arguments; of a path only its name: where it is matters on that machine alone."""
+    # The values are as typed: Typer converts them for the command's function only.
+    paths = {one.name for one in context.command.params if one.type.name == "path"}
+    return {
+        name: _named(value) if name in paths else value for name, value in context.params.items()
+    }
+
+
+def _named(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_named(one) for one in value]
+    return value if value is None else Path(value).name

@@ -87,6 +87,7 @@ def speed(
     from eval.bench.tables import Results
     from eval.bench.timing import Pace
     from eval.machine import circumstances
+    from eval.report import arguments_of
 
     known, pace = read_recall(recall) if recall else {}, Pace(warm_up, seconds)
     choices = Choices(
@@ -103,7 +104,7 @@ def speed(
     )
     _log_to_terminal()
     results = Results.open(out)
-    results.begin({"arguments": _arguments(context), **asdict(pace), **circumstances()})
+    results.begin({"arguments": arguments_of(context), **asdict(pace), **circumstances()})
     plan = make_plan(index, queries, choices, results)
     measure_speed(plan, results)
     _print_tables(results, out)
@@ -114,14 +115,6 @@ def _top_ns(text: str) -> list[int | None]:
     """In the order given: the first is special."""
     parts = [part.strip() for part in text.split(",")]
     return [None if part == "all" else parse_numbers(part, "--top-n")[0] for part in parts]
-
-
-def _arguments(context: typer.Context) -> dict[str, Any]:
-    """The command's arguments; of a path only the name, which is all that matters to others."""
-    return {
-        key: value.name if isinstance(value, Path) else value and str(value)
-        for key, value in context.params.items()
-    }
 
 
 def _log_to_terminal() -> None:
@@ -197,7 +190,7 @@ def build(
     from transformers.utils import logging
 
     from eval.bench.build import measure_build
-    from eval.report import report
+    from eval.report import arguments_of, report
     from indexer.commands.building import STAGES
     from indexer.settings import USUAL, PruningSettings
     from sparta.progress import progress_bars
@@ -217,7 +210,7 @@ def build(
             device=device,
             progress=progress,
         )
-    report(found, context.params, out, as_json, markdown=True)
+    report(found, arguments_of(context), out, as_json, markdown=True)
 
 
 # ---- serve -------------------------------------------------------------------------------------
@@ -283,7 +276,7 @@ def serve(
     from eval.bench.corpus import read_queries
     from eval.bench.load import find_wrk
     from eval.bench.serve import ServeSetting, measure_serving
-    from eval.report import report
+    from eval.report import arguments_of, report
     from sparta.progress import progress_bars
 
     check_out(out)
@@ -305,6 +298,6 @@ def serve(
             served = Path(folder) / "index"
             enlarge_index(index, served, images, progress)
         found = measure_serving(served, texts, settings, numbers, seconds, k, writes, progress)
-    report(found, context.params, out, as_json, markdown=True)
+    report(found, arguments_of(context), out, as_json, markdown=True)
     if found.failed:
         raise InputError(f"{found.failed} requests failed: the figures are not valid")

@@ -57,9 +57,10 @@ def explain(
     records = [one.record() for one in found]
     if figure is not None:
         from eval.plotting import save
+        from eval.report import arguments_of
 
         drawn = grounding.draw(found, photos or searcher.manifest.photos)
-        save(drawn, {"examples": records}, figure, context.params)
+        save(drawn, {"examples": records}, figure, arguments_of(context))
     if as_json:
         typer.echo(json.dumps(records, ensure_ascii=False, indent=2))
         return

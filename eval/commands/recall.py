@@ -77,7 +77,7 @@ def index(
     from rich.console import Console
 
     from eval.recall.index import check_file, measure_index_recall, write_qrels, write_run
-    from eval.report import report
+    from eval.report import arguments_of, report
     from indexer.dense.manifest import SPARSE
     from indexer.search.open import open_backend
     from sparta.captions.read import read_captions
@@ -94,7 +94,7 @@ def index(
             write_run(searcher, photos, run, depth, backend or "sparta", substitute, progress)
     if qrels is not None:
         write_qrels(photos, qrels)
-    report(found, context.params, out, as_json)
+    report(found, arguments_of(context), out, as_json)
 
 
 # ---- queries -------------------------------------------------------------------------------------
@@ -385,6 +385,7 @@ def pruning(
     from eval.pruning.index import parse_bits, parse_choices
     from eval.pruning.measure import measure_pruning
     from eval.pruning.results import save, save_frontier, table
+    from eval.report import arguments_of
     from sparta.captions.read import read_captions
     from sparta.features.store import FeatureStore
     from sparta.progress import progress_bars
@@ -408,7 +409,7 @@ def pruning(
             device=device,
             progress=progress,
         )
-    save(study, out, {"arguments": dict(context.params), **circumstances()})
+    save(study, out, {"arguments": arguments_of(context), **circumstances()})
     save_frontier(study.rows, out.with_suffix(".png"))
     Console().print(table(study))
 
@@ -430,9 +431,9 @@ def _report(
     """Measure with bars of the progress, then print the figures and write them."""
     from rich.console import Console
 
-    from eval.report import report
+    from eval.report import arguments_of, report
     from sparta.progress import progress_bars
 
     with progress_bars(STAGES, Console(stderr=True)) as progress:
         found = measure(progress=progress)
-    report(found, context.params, out, as_json)
+    report(found, arguments_of(context), out, as_json)

@@ -138,7 +138,7 @@ def test_files(data: Data, tmp_path: Path) -> None:
     assert run.exit_code == 0, run.output
     assert "float model" in run.stdout
     found = json.loads(out.read_text())
-    assert found["arguments"]["features"] == [str(view.folder) for view in data.views]
+    assert found["arguments"]["features"] == [view.folder.name for view in data.views]
     assert found["arguments"]["model"] == [str(model) for model in data.models]
     assert found["arguments"]["split"] == "val" and found["arguments"]["top_n"] == "3,all"
     assert found["features"] == [view.fingerprint for view in data.views]
