@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 LEAST = 1e-3  # deviation of a feature, for those that are always 0
+SMALLEST = 1e-6  # number whose root has a gradient
 
 
 class ImageHead(nn.Module):
@@ -16,7 +17,7 @@ class ImageHead(nn.Module):
     last number of its vector.
 
     Args:
-        features: d of the network's vectors, none of whose numbers is negative.
+        features: d of the network's vectors.
         width: of the hidden layer.
         size: numbers of the vector, the 1 included.
         dropout: share of either layer's inputs that training drops.
@@ -36,7 +37,7 @@ class ImageHead(nn.Module):
 
     def standardise(self, features: Tensor) -> None:
         """Take mean and deviation of the features' square roots from examples [N, d]."""
-        roots = features.float().sqrt()
+        roots = signed_root(features)
         self.mean.copy_(roots.mean(dim=0))
         self.deviation.copy_(roots.std(dim=0).clamp(min=LEAST))
 
@@ -57,5 +58,11 @@ class ImageHead(nn.Module):
         return torch.cat([vectors, torch.ones_like(vectors[..., :1])], dim=-1)
 
     def _standard(self, features: Tensor) -> Tensor:
-        # The root evens out the few large values that ReLU networks give.
-        return (features.float().sqrt() - self.mean) / self.deviation
+        return (signed_root(features) - self.mean) / self.deviation
+
+
+def signed_root(features: Tensor) -> Tensor:
+    """Square roots, signs kept, in float32: they even out the few large values of ReLU networks."""
+    values = features.float()
+    # The root's gradient at 0 is infinite; below the limit it is none.
+    return values.sign() * values.abs().clamp(min=SMALLEST).sqrt()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +11,14 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional as F
 from transformers import AutoModel, AutoTokenizer
 
 from sparta.captions.read import CaptionedPhoto
+from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.progress import Progress
 from sparta.tokenizer import WordPieceTokenizer
@@ -113,15 +116,25 @@ def read_texts(
         tokenizer: of the terms.
         cache: file of the vectors, read where it is there.
         progress: stage "sentences".
+
+    Raises:
+        InputError: if the file has the vectors of other texts.
     """
     texts = [*(caption for photo in photos for caption in photo.captions), *sentences]
     count = torch.tensor([len(photo.captions) for photo in photos])
+    digest = hashlib.sha256("\n".join(texts).encode()).hexdigest()
     if cache.is_file():
-        vectors = load_file(cache)["vectors"]
+        with safe_open(cache, "pt") as file:
+            vectors, known = file.get_tensor("vectors"), file.metadata()["texts"]
+        if known != digest:
+            raise InputError(
+                f"{cache}: the run began with other captions or sentences: restore them, or train "
+                "in another --out"
+            )
     else:
         vectors = sentence_vectors(encoder, texts, progress)
         partial = cache.with_suffix(".partial")
-        save_file({"vectors": vectors}, partial)
+        save_file({"vectors": vectors}, partial, {"texts": digest})
         partial.replace(cache)
     terms = padded(list(map(tokenizer.encode_ids, texts)), len(tokenizer.vocabulary))
     return Texts(vectors, terms, _starts(count), count)

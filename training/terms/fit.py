@@ -143,7 +143,8 @@ def _teacher(
     settings, seed = config.teachers, config.seed * 1000 + number
     torch.manual_seed(seed)
     member = DualEncoder(config, views.features[0], texts, vocabulary)
-    done = kept / f"teacher-{number}.pt"
+    # Each has a checkpoint of its own: that of another would be taken for its beginning.
+    done, unfinished = kept / f"teacher-{number}.pt", kept / f"unfinished-{number}.pt"
     if done.is_file():
         member.load_state_dict(torch.load(done, weights_only=True))
         return member.eval()
@@ -156,10 +157,11 @@ def _teacher(
         ),
         partial(member.loss, views, texts),
         plan,
-        kept / "last.pt",
+        unfinished,
         partial(progress, f"teacher {number + 1}"),
     )
     _keep(member, done)
+    unfinished.unlink(missing_ok=True)
     return member
 
 
@@ -201,7 +203,6 @@ def _keep(module: torch.nn.Module, path: Path) -> None:
     partial_file = path.with_suffix(".partial")
     torch.save(module.state_dict(), partial_file)
     partial_file.replace(path)
-    (path.parent / "last.pt").unlink(missing_ok=True)
 
 
 @torch.inference_mode()

@@ -233,3 +233,49 @@ def test_a_varied_photo_stays_a_photo() -> None:
     assert not torch.equal(found, varied(pixels))
     flat = varied(torch.full((4, 3, 8, 8), 100.0))  # whatever is shown of one colour, it is one
     assert_close(flat, flat[:, :1, :1, :1].expand_as(flat), atol=1e-3, rtol=0)
+
+
+def test_features_of_0_have_a_gradient_and_negative_ones_keep_their_sign() -> None:
+    """A ReLU network's mean is 0 where nothing fired; other networks' vectors have any sign."""
+    torch.manual_seed(0)
+    head = ImageHead(4, 3, 3)
+    features = torch.tensor([[0.0, 1.0, 4.0, -4.0]], requires_grad=True)
+    head.direction(features).sum().backward()
+    assert features.grad is not None and features.grad.isfinite().all()
+    with torch.no_grad():
+        other = head.direction(torch.tensor([[0.0, 1.0, 4.0, 4.0]]))
+        assert not torch.allclose(head.direction(features), other)
+
+
+def test_a_run_killed_when_a_teacher_is_done_goes_on_with_the_next(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = settings(folder, epochs=2, teachers={"count": 2, "epochs": 5, "batch_size": 50})
+    whole = load_file(train(short, tmp_path / "whole").model / "model.safetensors")
+    monkeypatch.setattr(steps, "SAVE", 3)
+
+    def killed(path: Path, missing_ok: bool = False) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(short, tmp_path / "killed")
+    found = load_file(train(short, tmp_path / "killed", resume=True).model / "model.safetensors")
+    for name in whole:
+        assert torch.equal(found[name], whole[name]), name
+
+
+def test_a_run_is_not_resumed_with_other_sentences(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentences = tmp_path / "sentences.txt"
+    sentences.write_text("two dogs run\n" * 3)
+    config = settings(folder, epochs=2, sentences=sentences)
+    with monkeypatch.context() as patch:
+        patch.setattr(DualEncoder, "loss", dying_after(1, DualEncoder.loss))
+        with pytest.raises(KeyboardInterrupt):
+            train(config, tmp_path / "run")
+    sentences.write_text("two cats run\n" * 3)
+    with pytest.raises(InputError, match="the run began with other captions or sentences"):
+        train(config, tmp_path / "run", resume=True)
