@@ -73,7 +73,10 @@ def optimise(
     """
     photos, batch_size, epochs, seed, clip, average = plan
     if batch_size > photos:
-        raise InputError(f"batch_size: {batch_size} is more than the {photos} training photos")
+        raise InputError(
+            f"batch_size: {batch_size} is more than the {photos} training photos: set batch_size, "
+            "teachers.batch_size and tune.batch_size to no more"
+        )
     total = epochs * (photos // batch_size)
     factor = lambda step: learning_rate_factor(step, total, WARMUP / total, "cosine")  # noqa: E731
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)

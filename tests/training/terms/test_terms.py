@@ -279,3 +279,13 @@ def test_a_run_is_not_resumed_with_other_sentences(
     sentences.write_text("two cats run\n" * 3)
     with pytest.raises(InputError, match="the run began with other captions or sentences"):
         train(config, tmp_path / "run", resume=True)
+
+
+def test_captions_alone_are_enough(folder: Path, tmp_path: Path) -> None:
+    alone = settings(folder, sentences=None, epochs=2, data={
+        "features": [folder / "view0"], "captions": folder / "captions.jsonl",
+    })  # fmt: skip
+    result = train(alone, tmp_path / "run")
+    assert result.recall == {}  # no photo is held out
+    rare = json.loads((result.model / "rare.json").read_text())
+    assert rare["terms"] == []  # every word is in the captions of ten photos or more
