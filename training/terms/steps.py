@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,7 +79,7 @@ def optimise(
             "teachers.batch_size and tune.batch_size to no more"
         )
     total = epochs * (photos // batch_size)
-    factor = lambda step: learning_rate_factor(step, total, WARMUP / total, "cosine")  # noqa: E731
+    factor = partial(learning_rate_factor, total=total, warmup=WARMUP / total, schedule="cosine")
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
     mean = [one.detach().clone() for one in module.parameters()]
     done = _restore(checkpoint, module, optimiser, schedule, mean)
@@ -111,9 +112,9 @@ def _save(
     path: Path, step: int, module: nn.Module, optimiser: Any, schedule: Any, mean: list[Tensor]
 ) -> None:
     parts = [part.state_dict() for part in (module, optimiser, schedule)]
-    partial = path.with_suffix(".partial")
-    torch.save({"step": step, "parts": parts, "mean": mean}, partial)
-    partial.replace(path)
+    unfinished = path.with_suffix(".partial")
+    torch.save({"step": step, "parts": parts, "mean": mean}, unfinished)
+    unfinished.replace(path)
 
 
 def _restore(
