@@ -40,9 +40,9 @@ def panels(count: int, width: float = 4.5, height: float = 3.5) -> tuple[Figure,
     return figure, axes
 
 
-def legend(axes: Axes) -> None:
+def legend(axes: Axes, columns: int = 1) -> None:
     """Put the legend above the panel, where it covers no line."""
-    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), fontsize=8)
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), fontsize=8, ncols=columns)
 
 
 def save(figure: Figure, data: Mapping[str, Any], out: Path, arguments: Mapping[str, Any]) -> None:

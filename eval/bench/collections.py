@@ -1,26 +1,37 @@
-"""Collections of impacts of any size, made of the images of an index or of synthetic ones."""
+"""Collections of impacts of any size, made of the images of an index, and queries for them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from eval.bench.corpus import CorpusRows, TermQuery
 from eval.bench.draw import Distribution
+from indexer.encoding.asked import trained_frequencies
+from indexer.encoding.models import load_models, model_fingerprint
+from indexer.encoding.term_scores import ImageEncoder
+from indexer.impacts import keep_terms
 from indexer.index_writer import write_index
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import OFFSETS, Manifest
 from indexer.parts import LUCENE
 from indexer.postings import Postings, PostingShard
 from indexer.pruning import largest
-from indexer.settings import IndexSettings
+from indexer.settings import ASKED_KINDS, IndexSettings
+from indexer.shards import index_folders
+from indexer.update.parameters import parameters_of
 from sparta.errors import InputError
+from sparta.features.store import HEADER, FeatureStore
+from sparta.metrics import Recall, ranks, recall
+from sparta.model_id import PHOTOS, SAMPLE
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 
@@ -29,6 +40,7 @@ KINDS: tuple[CollectionKind, ...] = get_args(CollectionKind)
 NOISE = 0.15  # standard deviation of what every weight is multiplied by
 CHUNK = 2_000  # images made at once
 LARGEST = 10_000  # images of a source; larger indexes are sampled
+QUERIES_AT_ONCE = 500
 METADATA = {"width": 500, "height": 375}  # of a usual photo
 
 Impacts = NDArray[np.unsignedinteger]
@@ -39,145 +51,241 @@ Impacts = NDArray[np.unsignedinteger]
 
 @dataclass(frozen=True)
 class ImpactSource:
-    """Some images' impacts.
+    """Some images of an index with their impacts.
 
     Attributes:
-        name: how the index was pruned, or "synthetic".
         vocabulary: [V] terms in id order.
+        ids: [N] of the images, rising.
         terms: [A] int32, rising ids of the terms that any image has.
         impacts: [N, A] uint8 or uint16, 0 where an image lacks a term.
         bits: of an impact.
+        weights: [A] float32, of terms in the choice of those an image keeps, see
+            `indexer.pruning.prune`; None for one.
+        frequencies: [A] how often queries have each term.
         about: their origin, for the results.
     """
 
-    name: str
     vocabulary: list[str]
+    ids: list[str]
     terms: NDArray[np.int32]
     impacts: Impacts
     bits: int
+    weights: NDArray[np.float32] | None
+    frequencies: NDArray[np.integer]
     about: dict[str, object]
+
+    @property
+    def most_terms(self) -> int:
+        """The most terms that an image has."""
+        return int(np.count_nonzero(self.impacts, axis=1).max())
+
+
+def open_features(index: Path, folders: Sequence[Path] = ()) -> list[FeatureStore]:
+    """The feature stores that an index was built from, the plain one first.
+
+    Args:
+        index: the index folder, divided into shards or not.
+        folders: of the stores; by default those beside the index, in `INDEX.features`.
+
+    Returns:
+        an empty list if one is missing or has changed.
+    """
+    beside = index.with_name(f"{index.name}.features")
+    wanted = Manifest.read(index_folders(index)[0]).features
+    headers = [one / HEADER for one in folders] or sorted(beside.glob(f"*/{HEADER}"))
+    stores = [FeatureStore.open(one.parent) for one in headers if one.is_file()]
+    found = {one.fingerprint: one for one in stores}
+    return [found[one] for one in wanted] if found.keys() >= {*wanted} else []
+
+
+def open_source(
+    index: Path,
+    features: Sequence[Path] = (),
+    models: Sequence[str] = (),
+    progress: Progress = no_progress,
+) -> ImpactSource:
+    """Impacts of all terms where an index's features and model are at hand, else those it has.
+
+    Args:
+        index: the index folder.
+        features: its feature stores; by default those beside it.
+        models: its models; by default that of the package, if it was built with one.
+        progress: of the stage "encode", in images.
+
+    Raises:
+        InputError: if given features or models are not those of the index.
+    """
+    stores = open_features(index, features)
+    if features and not stores:
+        raise InputError(
+            f"--features: {index} was built from other features: give its own, one for each "
+            "augmentation, or leave the option out"
+        )
+    names = models or [name for name in [find_model(index)] if name]
+    return encode_source(index, stores, names, progress) if stores and names else read_source(index)
+
+
+def find_model(index: Path) -> str | None:
+    """The model of the package that an index was built with, by name; None if it is another."""
+    for name, folder in (("photos", PHOTOS), ("sample", SAMPLE)):
+        (model,), _ = load_models([folder], torch.device("cpu"))
+        if [model_fingerprint(model)] == Manifest.read(index_folders(index)[0]).models:
+            return name
+    return None
+
+
+def encode_source(
+    index: Path,
+    stores: Sequence[FeatureStore],
+    models: Sequence[str | Path],
+    progress: Progress = no_progress,
+) -> ImpactSource:
+    """Impacts of all terms of an index's images, by its offsets and scale; at most 10,000 images.
+
+    Args:
+        index: that gives offsets, scale and the weights of terms.
+        stores: that it was built from.
+        models: that it was built with.
+        progress: of the stage "encode", in images.
+
+    Raises:
+        InputError: if models or stores are not those of the index.
+    """
+    folder = index_folders(index)[0]
+    manifest = Manifest.open(folder)
+    if manifest.asked not in ASKED_KINDS:
+        manifest = replace(manifest, asked="none")  # the file of queries is not at hand
+    encoder = ImageEncoder.open(stores, models, terms=manifest.terms)  # type: ignore[arg-type]
+    parameters = replace(parameters_of(folder, manifest, encoder, len(stores)), top_n=None)
+    wanted = np.flatnonzero(parameters.allowed).astype(np.int32)
+    rows = _some(len(encoder.store))
+    impacts = np.zeros((len(rows), len(wanted)), _width(manifest.bits))
+    ids: list[str] = []
+    for batch in encoder.batches(rows):
+        kept = keep_terms(batch.scored, parameters)
+        places = len(ids) + kept.row, np.searchsorted(wanted, kept.terms)
+        impacts[places] = parameters.quantiser.impacts(kept.scores)
+        ids += [image.image_id for image in batch.images]
+        progress("encode", len(ids), len(rows))
+    order = np.argsort(ids)
+    used, weights = impacts.any(axis=0), parameters.weights
+    frequencies = trained_frequencies(encoder)[wanted[used]]
+    impacts = np.ascontiguousarray(impacts[order][:, used])
+    return ImpactSource(
+        encoder.tokenizer.vocabulary,
+        [ids[place] for place in order],
+        wanted[used],
+        impacts,
+        manifest.bits,
+        None if weights is None else weights[wanted[used]],
+        frequencies if frequencies.any() else np.count_nonzero(impacts, axis=0),
+        _about(manifest, len(ids), "all"),
+    )
 
 
 def read_source(index: Path) -> ImpactSource:
-    """Read the impacts of an index folder, of 10,000 random images if it has more.
+    """The impacts that an index has, of at most 10,000 of its images.
 
     Raises:
         InputError: if the folder is no index.
     """
-    manifest = Manifest.open(index)
-    tokenizer = WordPieceTokenizer.from_folder(index)
-    manifest.check_vocabulary(index, tokenizer.vocabulary_hash)
-    lucene = LuceneIndex(index / LUCENE)
-    images = len(lucene)
-    places = np.full(images, -1)
-    chosen = np.random.default_rng(0).choice(images, min(images, LARGEST), replace=False)
-    places[np.sort(chosen)] = np.arange(len(chosen))
+    folder = index_folders(index)[0]
+    manifest = Manifest.open(folder)
+    tokenizer = WordPieceTokenizer.from_folder(folder)
+    manifest.check_vocabulary(folder, tokenizer.vocabulary_hash)
+    lucene = LuceneIndex(folder / LUCENE)
+    live = np.arange(lucene.documents) if lucene.live is None else np.flatnonzero(lucene.live)
+    chosen = live[_some(len(live))]
+    ids = [lucene.stored(int(document)).image_id for document in chosen]
+    order = np.argsort(ids)
+    places = np.full(lucene.documents, -1)
+    places[chosen[order]] = np.arange(len(chosen))
     terms, columns = [], []
     for number, term in enumerate(tokenizer.vocabulary):
         # All images with a term are the answer to that term as a query.
-        found = lucene.top(term, images) if lucene.document_frequency(term) else []
+        found = lucene.top(term, lucene.documents) if lucene.document_frequency(term) else []
         if found:
             documents, impacts = np.array(found, np.int64).T
-            column = np.zeros(len(chosen), np.uint8 if manifest.bits <= 8 else np.uint16)
+            column = np.zeros(len(chosen), _width(manifest.bits))
             kept = places[documents] >= 0
             column[places[documents[kept]]] = impacts[kept]
             terms.append(number)
             columns.append(column)
     lucene.close()
-    about = {
-        "images": len(chosen),
-        "models": manifest.models,
-        "features": manifest.features,
-        "offset": manifest.offset,
-        "terms": manifest.terms,
-        "asked": manifest.asked,
-        "asked_power": manifest.asked_power,
-        "top_n": manifest.top_n or "all",
-        "bits": manifest.bits,
-    }
+    impacts = np.ascontiguousarray(np.array(columns).T)
     return ImpactSource(
-        _name(manifest),
         tokenizer.vocabulary,
+        [ids[place] for place in order],
         np.array(terms, np.int32),
-        np.ascontiguousarray(np.array(columns).T),
+        impacts,
         manifest.bits,
-        about,
+        None,
+        np.count_nonzero(impacts, axis=0),
+        _about(manifest, len(ids), manifest.top_n or "all"),
     )
 
 
-def _name(manifest: Manifest) -> str:
-    """The offset, and how terms were chosen if frequencies weighed in the choice.
-
-    Then an index has the terms of its own top-n alone: those of a smaller one are not the terms of
-    its largest impacts.
-    """
-    if manifest.asked == "none":
-        return manifest.offset
-    asked = f"{manifest.asked[:12]} {manifest.asked_power:g}"
-    return f"{manifest.offset}, {asked}, {manifest.top_n}, {manifest.bits} bits"
+def _some(images: int) -> NDArray[np.int64]:
+    """At most 10,000 of the images, at random, rising."""
+    chosen = np.random.default_rng(0).choice(images, min(images, LARGEST), replace=False)
+    return np.sort(chosen)
 
 
-# ---- synthetic images and queries ---------------------------------------------------------------
+def _width(bits: int) -> type[np.unsignedinteger[Any]]:
+    return np.uint8 if bits <= 8 else np.uint16
 
-# Terms by how often captions use them: rank of the group's last term; the group's share of the
-# captions' word pieces; mean and standard deviation of its terms' document frequencies; mean
-# impact where there is one, and shape of the gamma distribution with that mean and the impacts'
-# variance. Measured on 25,014 captions of COCO val2017 and on the impacts (mean offset, trained
-# terms, 8 bits, nothing pruned) of 7,091 photos of Flickr8k.
-GROUPS = np.array(
-    [
-        [1, 0.139, 0.535, 0.000, 3.5, 2.1],
-        [2, 0.064, 0.488, 0.000, 4.8, 1.7],
-        [4, 0.060, 0.507, 0.016, 9.8, 2.0],
-        [8, 0.097, 0.487, 0.008, 7.4, 1.5],
-        [16, 0.070, 0.520, 0.018, 14.7, 0.8],
-        [32, 0.074, 0.456, 0.119, 23.4, 1.0],
-        [64, 0.081, 0.336, 0.181, 32.1, 1.0],
-        [128, 0.095, 0.333, 0.175, 32.3, 1.0],
-        [256, 0.099, 0.311, 0.183, 33.6, 1.1],
-        [512, 0.081, 0.313, 0.173, 36.5, 1.4],
-        [1024, 0.057, 0.274, 0.161, 39.6, 1.7],
-        [2048, 0.036, 0.239, 0.145, 41.1, 1.9],
-        [4096, 0.018, 0.233, 0.146, 39.9, 1.9],
-        [6666, 0.001, 0.220, 0.156, 38.0, 1.9],
-    ]
-)
-BITS = 8
-IMAGES = 5_000
-# Word pieces of a caption: 7 and a Poisson variable, 11.8 on average, 17 in one of a hundred.
+
+def _about(manifest: Manifest, images: int, top_n: int | str) -> dict[str, object]:
+    same = ("models", "features", "offset", "terms", "asked", "asked_power", "bits")
+    return {"images": images, "top_n": top_n, **{name: getattr(manifest, name) for name in same}}
+
+
+# ---- queries, and what they find -----------------------------------------------------------------
+
+# Word pieces of a caption: 7 and a Poisson variable, 11.8 on average over 25,014 captions of COCO.
 LEAST_PIECES, MORE_PIECES = 7, 4.8
 
 
-def synthetic_source(images: int = IMAGES, seed: int = 0) -> ImpactSource:
-    """Images with independent terms, unlike those of photos."""
-    rng = np.random.default_rng((seed, 0))
-    last, _, mean, deviation, impact, shape = GROUPS.T
-    group = np.repeat(np.arange(len(GROUPS)), np.diff(last, prepend=0).astype(int))
-    frequencies = np.clip(rng.normal(mean[group], deviation[group]), 0.005, 0.95)
-    present = rng.random((images, len(group)), np.float32) < frequencies
-    own = group[present.nonzero()[1]]
-    impacts = present.astype(np.uint8)
-    drawn = rng.gamma(shape[own], (impact / shape)[own])
-    impacts[present] = np.clip(np.rint(drawn), 1, 2**BITS - 1)
-    terms = np.arange(len(group), dtype=np.int32)
-    vocabulary = [f"term{rank}" for rank in range(1, len(group) + 1)]
-    about: dict[str, object] = {"images": images, "bits": BITS, "seed": seed}
-    return ImpactSource("synthetic", vocabulary, terms, impacts, BITS, about)
-
-
-def synthetic_queries(count: int, seed: int = 0) -> list[TermQuery]:
-    """Queries as long as captions, of terms as frequent as theirs."""
-    rng = np.random.default_rng((seed, 1))
-    last, share, *_ = GROUPS.T
+def draw_queries(source: ImpactSource, count: int, seed: int = 0) -> list[TermQuery]:
+    """Queries as long as captions: independent terms, as frequent as the source says."""
+    rng = np.random.default_rng(seed)
+    share = source.frequencies / source.frequencies.sum()
     made = []
     for number in range(count):
-        length = LEAST_PIECES + rng.poisson(MORE_PIECES)
-        group = rng.choice(len(GROUPS), size=length, p=share / share.sum())
-        first = np.concatenate([[0], last[:-1]])[group]
-        terms = rng.integers(first, last[group])
-        text = " ".join(f"term{term + 1}" for term in terms)
-        made.append(TermQuery(number, text, text, dict(Counter(terms.tolist()))))
+        terms = rng.choice(source.terms, LEAST_PIECES + rng.poisson(MORE_PIECES), p=share).tolist()
+        text = " ".join(source.vocabulary[term] for term in terms)
+        made.append(TermQuery(number, text, text, dict(Counter(terms))))
     return made
+
+
+def measure_recall(
+    source: ImpactSource, top_n: int | None, judged: Sequence[tuple[TermQuery, int]]
+) -> Recall:
+    """Recall of captions among the source's own images, pruned, by a full scan.
+
+    Args:
+        source: N images.
+        top_n: terms that an image keeps; None for all.
+        judged: captions, and the places of their images in the source.
+    """
+    kept = csr_array(keep_top(source, source.impacts, top_n).astype(np.float32))
+    columns = np.full(len(source.vocabulary), -1)
+    columns[source.terms] = np.arange(len(source.terms))
+    found = []
+    for start in range(0, len(judged), QUERIES_AT_ONCE):
+        part = judged[start : start + QUERIES_AT_ONCE]
+        counts = np.zeros((len(source.terms), len(part)), np.float32)
+        for number, (query, _) in enumerate(part):
+            for term, count in query.terms.items():
+                if columns[term] >= 0:
+                    counts[columns[term], number] = count
+        scores = torch.from_numpy((kept @ counts).T)
+        own = [place for _, place in part]
+        rank = ranks(scores, [[place] for place in own], ties="by_id")
+        # A search does not return images without any of the words.
+        rank[scores[torch.arange(len(own)), own] == 0] = len(source.ids) + 1
+        found.append(rank)
+    return recall(torch.cat(found))
 
 
 # ---- larger collections ------------------------------------------------------------------------
@@ -221,20 +329,24 @@ def check_kind(name: str) -> CollectionKind:
     raise InputError(f"--kind must be one of {', '.join(KINDS)}, got {name!r}")
 
 
-def keep_top(impacts: Impacts, top_n: int | None) -> Impacts:
-    """Each row's n largest impacts, 0 elsewhere; of equals those of lower term ids.
+def keep_top(source: ImpactSource, impacts: Impacts, top_n: int | None) -> Impacts:
+    """Each row's n largest products of impact and weight, 0 elsewhere; of equals lower term ids.
 
     Args:
-        impacts: [images, terms].
+        source: that gives the weights.
+        impacts: [images, A].
         top_n: n; None keeps all.
     """
     if top_n is None or top_n >= impacts.shape[1]:
         return impacts
-    return impacts * largest(impacts.astype(np.float32), top_n)
+    keys = impacts.astype(np.float32)
+    if source.weights is not None:
+        keys *= source.weights
+    return impacts * largest(keys, top_n)
 
 
 def _copies(source: ImpactSource, top_n: int | None) -> Maker:
-    kept = _rows(keep_top(source.impacts, top_n), source)
+    kept = _rows(keep_top(source, source.impacts, top_n), source)
 
     def make(size: int, rng: np.random.Generator) -> CorpusRows:
         return _perturbed(_picked(kept, rng.integers(len(kept), size=size)), source.bits, rng)
@@ -248,7 +360,7 @@ def _mixed(source: ImpactSource, top_n: int | None) -> Maker:
     def make(size: int, rng: np.random.Generator) -> CorpusRows:
         first, second = (impacts[rng.integers(len(impacts), size=size)] for _ in range(2))
         mixed = np.where(_coins(rng, first.shape), first, second)
-        return _perturbed(_rows(keep_top(mixed, top_n), source), source.bits, rng)
+        return _perturbed(_rows(keep_top(source, mixed, top_n), source), source.bits, rng)
 
     return make
 
@@ -257,7 +369,7 @@ def _drawn(source: ImpactSource, top_n: int | None) -> Maker:
     distribution = Distribution.of(source.impacts)
 
     def make(size: int, rng: np.random.Generator) -> CorpusRows:
-        return _rows(keep_top(distribution.draw(size, rng), top_n), source)
+        return _rows(keep_top(source, distribution.draw(size, rng), top_n), source)
 
     return make
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -139,27 +139,33 @@ def read_queries(path: Path) -> list[str]:
     return [line for line in dict.fromkeys(lines) if line.strip()]
 
 
-def tokenise(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> list[TermQuery]:
-    """Texts in random order, without those that have no word piece in the index.
-
-    A file has the captions of one photo together; in that order, each would find the postings of
-    the one before in the processor's cache.
+def tokenise(texts: Sequence[str], tokenizer: Tokenizer) -> list[TermQuery]:
+    """Texts as queries, numbered in their order; some may have no word piece of the index.
 
     Args:
         texts: of the queries.
         tokenizer: of the index.
-        limit: queries at most.
+    """
+    ids = {term: number for number, term in enumerate(tokenizer.vocabulary)}
+    found = []
+    for number, text in enumerate(texts):
+        parsed = tokenizer.encode_query(text)
+        terms = {ids[term]: count for term, count in parsed.terms.items()}
+        found.append(TermQuery(number, text, " ".join(parsed.pieces), terms))
+    return found
+
+
+def choose_queries(queries: Sequence[TermQuery], limit: int = 5_000) -> list[TermQuery]:
+    """Some queries that have a word piece of the index, in random order (seed 0).
+
+    A file has the captions of one photo together; in that order, each would find the postings of
+    the one before in the processor's cache.
 
     Raises:
         InputError: if fewer than two are left.
     """
-    ids = {term: number for number, term in enumerate(tokenizer.vocabulary)}
-    found: list[TermQuery] = []
-    for place in np.random.default_rng(0).permutation(len(texts)):
-        parsed = tokenizer.encode_query(texts[place])
-        if parsed.pieces and len(found) < limit:
-            terms = {ids[term]: count for term, count in parsed.terms.items()}
-            found.append(TermQuery(len(found), texts[place], " ".join(parsed.pieces), terms))
-    if len(found) < 2:
-        raise InputError(f"{len(found)} queries with a word of the index: give at least two")
-    return found
+    order = np.random.default_rng(0).permutation(len(queries))
+    chosen = [queries[place] for place in order if queries[place].terms][:limit]
+    if len(chosen) < 2:
+        raise InputError(f"{len(chosen)} queries with a word of the index: give at least two")
+    return [replace(query, number=number) for number, query in enumerate(chosen)]

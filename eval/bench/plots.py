@@ -1,175 +1,127 @@
-"""Plots of the figures of `sparta bench speed`."""
+"""Figures of `sparta bench speed`: time by number of images, time and recall by top-n."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from eval.bench.tables import (
-    Record,
-    Results,
-    alone,
-    at,
-    groups,
-    heading,
-    is_dense,
-    label,
-    usual_top_n,
-)
+from eval.bench.engines import ENGINES
+from eval.bench.tables import Record, Results, is_dense, label, of_size, of_top_n, order
 from eval.plotting import DOTS_PER_INCH, legend, panels
-from sparta.errors import InputError
 
-SIZES, TOP_NS, RECALLS = "latency-by-size.png", "latency-by-top-n.png", "recall-by-latency.png"
+BY_SIZE, BY_TOP_N = "speed-by-size.png", "speed-by-top-n.png"
+COLOURS = dict(zip(ENGINES, ("C0", "C3", "C2", "C4", "C5", "C1", "C6"), strict=True))
+STYLES = ("-", "--", ":", "-.")  # of an engine's several dense vectors
+KINDS = {
+    "copies": "near-copies of photos",
+    "mixed": "mixtures of two photos",
+    "drawn": "images as alike as photos",
+}
 
 
-# How an index was pruned; older files lack the last two, the choice by frequency.
-PRUNING = ("offset", "terms", "bits", "top_n", "asked", "asked_power")
-Recalls = dict[tuple[Any, ...], float]  # recall at 10 by these
-
-
-def save_plots(results: Results, folder: Path, recall: Recalls) -> None:
-    """Draw every plot that has at least two points.
-
-    Args:
-        results: measured.
-        folder: for the pictures.
-        recall: of indexes pruned as those measured; may be empty.
-    """
-    parts = groups(results.records)
-    drawn = {
-        SIZES: _by_size(parts),
-        TOP_NS: _by_top_n(parts),
-        RECALLS: _by_latency(results, recall),
-    }
+def save_plots(results: Results, folder: Path) -> list[Path]:
+    """Draw the figures that have at least two points; their files."""
+    kinds = list(dict.fromkeys(one["kind"] for one in results.records))
+    drawn = {BY_SIZE: _by_size(results, kinds), BY_TOP_N: _by_top_n(results, kinds)}
+    saved = []
     for name, figure in drawn.items():
         if figure is not None:
             figure.savefig(folder / name, dpi=DOTS_PER_INCH)
+            saved.append(folder / name)
+    return saved
 
 
-def read_recall(path: Path) -> Recalls:
-    """Recall at 10 by how an index was pruned and rounded.
-
-    Raises:
-        InputError: if the file is not one of `sparta eval pruning`.
-    """
-    try:
-        rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
-        return {_key(row): row["r10"] for row in rows}
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"--recall {path} is not a file of sparta eval pruning") from error
-
-
-def _by_size(parts: list[list[Record]]) -> Figure | None:
-    kept = [part for part in parts if len({one["images"] for one in part}) > 1]
-    if not kept:
+def _by_size(results: Results, kinds: Sequence[str]) -> Figure | None:
+    parts = {kind: of_size(results, kind) for kind in kinds}
+    parts = {kind: own for kind, own in parts.items() if len({one["images"] for one in own}) > 1}
+    if not parts:
         return None
-    figure, axes = panels(len(kept), width=5.5, height=4.5)
-    for one, part in zip(axes, kept, strict=True):
-        top_n = usual_top_n(part)
-        sizes = sorted({record["images"] for record in part})
-        _lines(one, at(alone(part), top_n=top_n), "images")
+    figure, axes = panels(len(parts), width=5, height=4)
+    for one, (kind, records) in zip(axes, parts.items(), strict=True):
+        for name, own, style in _lines(records):
+            points = sorted((record["images"], record["ms"]) for record in own)
+            colour = COLOURS[own[0]["engine"]]
+            one.plot(*zip(*points, strict=True), "o", ms=4, ls=style, color=colour, label=name)
         one.set_xscale("log")
-        one.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        sizes = sorted({record["images"] for record in records})
+        one.set_xticks(sizes, _apart(sizes))
         one.xaxis.set_minor_formatter(NullFormatter())
-        _label(one, f"images ({heading(part)}, top-n {top_n})")
+        one.set_xlabel(f"number of images ({KINDS[kind]})")
+        _label_time(one)
+        legend(one, columns=2)
     return figure
 
 
-def _by_top_n(parts: list[list[Record]]) -> Figure | None:
-    sparse = [[one for one in part if not is_dense(one)] for part in parts]
-    kept = [part for part in sparse if len({one["top_n"] for one in part}) > 1]
-    if not kept:
+def _by_top_n(results: Results, kinds: Sequence[str]) -> Figure | None:
+    parts = {kind: own for kind in kinds if (own := of_top_n(results, kind))}
+    if not parts:
         return None
-    figure, axes = panels(len(kept), width=5.5, height=4.5)
-    for one, part in zip(axes, kept, strict=True):
-        images = max(record["images"] for record in part)
-        shown = [
-            record | {"terms": record["postings"] / images}
-            for record in at(alone(part), images=images)
-        ]
-        _lines(one, shown, "terms")
-        one.set_xscale("log")
-        # Where images have no more terms than that, 2000 and all are the same place.
-        ticks: dict[float, list[str]] = {}
-        for record in sorted(shown, key=lambda record: record["terms"]):
-            place = next((x for x in ticks if record["terms"] < 1.1 * x), record["terms"])
-            ticks[place] = list(dict.fromkeys([*ticks.get(place, []), str(record["top_n"])]))
-        one.set_xticks(list(ticks), [", ".join(names) for names in ticks.values()])
-        one.xaxis.set_minor_formatter(NullFormatter())
-        _label(one, f"top-n ({heading(part)}, {images:,} images)")
+    recall = {one["top_n"]: one for one in results.recall}
+    figure, axes = panels(len(parts) + bool(recall), width=5, height=4)
+    for one, (kind, records) in zip(axes, parts.items(), strict=False):
+        # Evenly spaced: the numbers of terms differ too much for one scale, and "all" has none.
+        choices = sorted({record["top_n"] for record in records}, key=order)
+        for name, own, _ in _lines(records):
+            places = [choices.index(record["top_n"]) for record in own]
+            times = [record["ms"] for record in own]
+            one.plot(places, times, "o-", ms=4, color=COLOURS[own[0]["engine"]], label=name)
+        one.set_xticks(range(len(choices)), [str(choice) for choice in choices])
+        one.set_xlabel(f"terms an image keeps ({records[0]['images']:,} {KINDS[kind]})")
+        _label_time(one)
+        legend(one, columns=2)
+    if recall:
+        _recall_by_time(axes[-1], next(iter(parts.values())), recall)
     return figure
 
 
-def _by_latency(results: Results, recall: Recalls) -> Figure | None:
-    known = [
-        one | {"recall": recall[_pruned(results, one)]}
-        for group in groups(results.records)
-        for one in alone(group)
-        if _pruned(results, one) in recall
-    ]
-    if not known:
-        return None
-    images = max(one["images"] for one in known)
-    figure, (axes,) = panels(1, width=5.5, height=4.5)
-    lines: dict[str, list[Any]] = {}
-    for one in at(known, images=images):
-        name = f"{one['engine']}, {one['kind']}, {_vectors(results, one)}"
-        point = (one["mean_ms"], one["recall"], str(one["top_n"]))
-        lines.setdefault(name, []).append(point)
-    for name, points in lines.items():
-        milliseconds, recalls, names = zip(*sorted(points), strict=True)
-        axes.plot(milliseconds, recalls, marker="o", label=name)
-        for where in zip(milliseconds, recalls, names, strict=True):
-            axes.annotate(where[2], where[:2], (3, 3), textcoords="offset points", fontsize=7)
+def _recall_by_time(axes: Axes, records: list[Record], recall: dict[int | str, Record]) -> None:
+    """Figure 1 of the paper: a dot for each top-n."""
+    for name, own, _ in _lines([one for one in records if one["top_n"] in recall]):
+        times = [one["ms"] for one in own]
+        shares = [recall[one["top_n"]]["r1"] for one in own]
+        axes.plot(times, shares, "o-", ms=4, color=COLOURS[own[0]["engine"]], label=name)
+        for one, time, share in zip(own, times, shares, strict=True):
+            axes.annotate(
+                str(one["top_n"]), (time, share), (0, -10), textcoords="offset points", fontsize=7
+            )
     axes.set_xscale("log")
-    axes.set_xlabel(f"mean time of a query, ms ({images:,} images)")
-    axes.set_ylabel("recall at 10, %")
-    legend(axes)
-    return figure
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("time of a query, ms; numbers: terms an image keeps")
+    axes.set_ylabel("recall at 1, %")
+    legend(axes, columns=2)
 
 
-def _pruned(results: Results, record: Record) -> tuple[Any, ...]:
-    """How the index a record's vectors come from was pruned, and the record's own top-n."""
-    return _key(results.sources.get(record["vectors"], {}) | {"top_n": record["top_n"]})
-
-
-def _key(about: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(about.get(key) for key in PRUNING)
-
-
-def _vectors(results: Results, record: Record) -> str:
-    """The pruning of a record's vectors, but for the top-n."""
-    about = results.sources[record["vectors"]]
-    asked = about.get("asked", "none")
-    chosen = "" if asked == "none" else f", asked {asked[:12]} {about['asked_power']:g}"
-    return f"offset {about['offset']}{chosen}, {about['bits']} bits"
-
-
-def _lines(axes: Axes, records: list[Record], key: str) -> None:
-    """A line an engine, named in the order in which the lines end; those of vectors are dashed."""
-    last = max(one[key] for one in records)
+def _lines(records: list[Record]) -> list[tuple[str, list[Record], str]]:
+    """Name, records and line style of each engine; styles differ by an engine's dense vectors."""
     lines: dict[str, list[Record]] = {}
-    for one in sorted(records, key=lambda one: (one[key] != last, -one["mean_ms"])):
+    for one in records:
         lines.setdefault(label(one), []).append(one)
-    for number, (name, own) in enumerate(lines.items()):
-        points = sorted((one[key], one["mean_ms"]) for one in own)
-        style = "--" if is_dense(own[0]) else "-"
-        colour = colormaps["tab20"](number % 20)
-        axes.plot(*zip(*points, strict=True), "o", ms=4, ls=style, color=colour, label=name)
+    dense = [name for name, own in lines.items() if is_dense(own[0])]
+    vectors = list(dict.fromkeys(lines[name][0]["vectors"] for name in dense))
+    return [
+        (name, own, STYLES[vectors.index(own[0]["vectors"]) % len(STYLES) if name in dense else 0])
+        for name, own in lines.items()
+    ]
 
 
-def _label(axes: Axes, across: str) -> None:
+def _apart(sizes: Sequence[int]) -> list[str]:
+    """Texts of ticks, none where it would touch the one before it."""
+    texts, last = [], 0.0
+    for size in sizes:
+        shown = size > 2 * last
+        texts.append(f"{size:,}" if shown else "")
+        last = size if shown else last
+    return texts
+
+
+def _label_time(axes: Axes) -> None:
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
     low, high = axes.get_ylim()
-    axes.yaxis.set_minor_formatter("{x:g}" if high < 30 * low else NullFormatter())
-    axes.set_xlabel(across)
-    axes.set_ylabel("mean time of a query, ms")
-    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=7)
+    axes.yaxis.set_minor_formatter("{x:g}" if high < 10 * low else NullFormatter())
+    axes.set_ylabel("time of a query, ms")

@@ -1,30 +1,22 @@
-"""`sparta bench speed`: engines side by side over growing collections, in the same queries."""
+"""`sparta bench speed`: engines side by side over growing collections, asked the same queries."""
 
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from eval.bench.collections import (
-    CollectionKind,
-    ImpactSource,
-    enlarge,
-    read_source,
-    synthetic_queries,
-    synthetic_source,
-)
-from eval.bench.corpus import Corpus, TermQuery, read_queries, tokenise
-from eval.bench.engines import DENSE, SPARSE, VIEWS, Engine, find
-from eval.bench.tables import PIECES, Cell, Results
-from eval.bench.timing import Pace, interleave, milliseconds
+from eval.bench.collections import CollectionKind, ImpactSource, enlarge, measure_recall
+from eval.bench.corpus import Corpus, TermQuery
+from eval.bench.engines import DENSE, ENGINES, SPARSE, VIEWS, Engine, find
+from eval.bench.tables import Cell, Results
+from eval.bench.timing import CHECKED, Asked, Pace, time_in_turns
 from eval.bench.truth import GroundTruth
 from eval.bench.vectors import (
     CLUSTERED,
@@ -34,13 +26,20 @@ from eval.bench.vectors import (
     enlarge_vectors,
     read_dense,
 )
-from sparta.errors import InputError
-from sparta.tokenizer import Tokenizer, WordPieceTokenizer
+from sparta.disk import check_room
+from sparta.progress import Notice, Progress, no_notice, no_progress
 
 VIEWS_OF_AN_IMAGE = 3  # of MV-VSE, for synthetic vectors
+TOP_N_IMAGES = 200_000  # other top-n than the first are timed at the largest size up to this
 BUILT = "built.json"
 
-logger = logging.getLogger(__name__)
+# What a collection takes, measured with two cores of an AMD EPYC: seconds for making a posting, and
+# for building the index of a posting or a vector. They make the estimate, no result.
+MAKING = {"copies": 4e-8, "mixed": 2.5e-7, "drawn": 4e-7}
+BUILDING = {"lucene": 3e-7, "columns": 1.5e-7, "bm25s": 1e-7, "faiss-hnsw": 1e-3, "mv-flat": 5e-5}
+CHECKING = 2e-8  # for checking a posting
+BYTES = {"lucene": 5, "columns": 4, "bm25s": 8}  # a posting
+BYTES_A_POSTING = 3  # of a collection on disk
 
 
 # ---- what to measure ---------------------------------------------------------------------------
@@ -53,13 +52,12 @@ class Choices:
     Attributes:
         kind: of collection.
         sizes: numbers of images.
-        top_n: terms an image keeps, None for all. Dense engines, to which it does not apply, are
-            timed beside the others at the first.
+        top_n: terms an image keeps, None for all. All sizes are timed at the first, and one size
+            at the others.
         ks: hits per query.
         threads: that search at once.
         engines: names.
         dense: names of dense parts of the index, or "clustered".
-        limit: queries at most.
         pace: how long to measure.
         work: folder for collections and indexes while they are needed.
     """
@@ -71,7 +69,6 @@ class Choices:
     threads: Sequence[int]
     engines: Sequence[str]
     dense: Sequence[str]
-    limit: int
     pace: Pace
     work: Path
 
@@ -81,10 +78,11 @@ class SpeedPlan:
     """What is measured.
 
     Attributes:
-        choices: the user's.
+        choices: the user's; a top-n that keeps all terms of all images is None.
         source: images that collections are made of.
         vectors: that collections are made of.
         queries: at least two.
+        judged: captions and their photos' places in the source, to measure recall; may be empty.
         engines: to time, by name.
     """
 
@@ -92,97 +90,132 @@ class SpeedPlan:
     source: ImpactSource
     vectors: Sequence[DenseSource]
     queries: Sequence[TermQuery]
+    judged: Sequence[tuple[TermQuery, int]]
     engines: dict[str, type[Engine[Any]]]
+
+    @property
+    def collections(self) -> list[tuple[int, int | None]]:
+        """Numbers of images and top-n: all sizes at the first top-n, the other top-n at one."""
+        first, *others = self.choices.top_n
+        sizes = self.choices.sizes
+        at = max((size for size in sizes if size <= TOP_N_IMAGES), default=min(sizes))
+        return [*((size, first) for size in sizes), *((at, top_n) for top_n in others)]
+
+    def seconds(self, images: int, top_n: int | None) -> float:
+        """About how long a collection takes."""
+        postings, choices = images * self._terms(top_n), self.choices
+        engines = [name for name in self.engines if name in SPARSE or top_n == choices.top_n[0]]
+        cells = len(engines) * len(choices.ks) * len(choices.threads)
+        building = sum(
+            BUILDING.get(name, 0) * (postings if name in SPARSE else images) for name in engines
+        )
+        making = (MAKING[choices.kind] + CHECKING) * postings
+        return 2 + making + building + 1.3 * cells * choices.pace.seconds
+
+    def bytes(self, images: int, top_n: int | None) -> int:
+        """About what a collection and its indexes take on disk."""
+        postings, names = images * self._terms(top_n), {*self.engines}
+        each = BYTES_A_POSTING + sum(size for name, size in BYTES.items() if name in names)
+        numbers = sum(int(one.images[0].size) for one in self.vectors)
+        graph = numbers if "faiss-hnsw" in names else 0
+        return postings * each + 4 * images * (numbers + graph)
+
+    def _terms(self, top_n: int | None) -> int:
+        return min(top_n or self.source.most_terms, self.source.most_terms)
+
+    def lines(self) -> list[str]:
+        """What will be done, in words."""
+        choices, collections = self.choices, self.collections
+        sizes = ", ".join(f"{size:,}" for size in choices.sizes)
+        texts = [
+            f"{choices.kind.capitalize()} of {len(self.source.ids):,} photos: {sizes} images of "
+            f"{named(choices.top_n[0])} terms"
+        ]
+        if len(choices.top_n) > 1:
+            others = ", ".join(named(top_n) for top_n in choices.top_n[1:])
+            texts[0] += f"; {collections[-1][0]:,} images of {others} terms"
+        minutes = sum(self.seconds(*one) for one in collections) / 60
+        space = max(self.bytes(*one) for one in collections) / 1e9
+        texts.append(f"Engines: {', '.join(self.engines)}")
+        texts.append(
+            f"About {max(1, round(minutes)):,} min, and at most {space:.1f} GB in {choices.work}, "
+            "which is emptied"
+        )
+        return texts
 
 
 def make_plan(
-    index: Path | None, queries: Path | None, choices: Choices, results: Results
+    index: Path,
+    source: ImpactSource,
+    queries: Sequence[TermQuery],
+    judged: Sequence[tuple[TermQuery, int]],
+    choices: Choices,
+    results: Results,
+    notice: Notice = no_notice,
 ) -> SpeedPlan:
-    """Read the images and queries, or make synthetic ones, and note in the results which.
+    """Check the choices, embed the queries, and note in the results what is used.
 
     Args:
-        index: whose images are enlarged, None for synthetic ones.
-        queries: text file; an index needs one.
+        index: with the dense parts that are asked for.
+        source: images of the index.
+        queries: at least two.
+        judged: captions and their photos' places in the source; empty where none are given.
         choices: what to measure.
         results: of earlier runs.
+        notice: gets a line for each dense part.
 
     Raises:
-        InputError: if index, queries or engines cannot be used, alone or together.
+        InputError: if an engine or a dense part is unknown, or the disk has too little room.
     """
-    engines = _find_engines(choices.engines, results)
-    logger.info("reading images and queries")
-    if index is None:
-        source, asked = synthetic_source(), synthetic_queries(choices.limit)
-    else:
-        if queries is None:
-            raise InputError("--queries is missing: an index needs a file of queries")
-        source = read_source(index)
-        _check_top_n(source, choices.top_n)
-        tokenizer = WordPieceTokenizer.from_folder(index)
-        asked = tokenise(read_queries(queries), tokenizer, choices.limit)
-        results.encoders |= {PIECES: {"text": PIECES, **_tokenising_times(asked, tokenizer)}}
-    vectors = _vectors(index, choices.dense, asked, set(engines))
-    results.source(source.name, source.about)
-    for one in vectors:
-        results.source(one.name, one.about)
-        if one.encode_seconds:
-            times = milliseconds(one.encode_seconds)
-            results.encoders |= {one.name: {"text": one.about["text"], **times}}
-    return SpeedPlan(choices, source, vectors, asked, engines)
-
-
-def _find_engines(names: Sequence[str], results: Results) -> dict[str, type[Engine[Any]]]:
-    engines, left_out = find(names)
-    results.left_out = {n: why for n, why in results.left_out.items() if n not in engines}
-    results.left_out |= left_out
+    engines, left_out = find(choices.engines)
+    top_n = [n if n is None or n < source.most_terms else None for n in choices.top_n]
+    choices = replace(choices, top_n=list(dict.fromkeys(top_n)))
+    vectors = _vectors(index, choices.dense, queries, set(engines), notice)
     results.engines |= {
         name: {"settings": engine.settings, "promise": engine.promise.value}
         for name, engine in engines.items()
     }
-    return engines
+    results.missing |= {f"engine {name}": why for name, why in left_out.items()}
+    if others := [name for name in ENGINES if name not in choices.engines]:
+        results.missing["other engines"] = f"--engines {','.join(others)}"
+    if engines.keys() & DENSE.keys() and all(one.name == CLUSTERED for one in vectors):
+        results.missing["a dense model's vectors, and the time of encoding a text"] = (
+            "--dense NAME, after sparta index-dense"
+        )
+    if not judged:
+        results.missing["recall by top-n"] = "--captions FILE, of photos in the index"
+    results.note("images", source.about)
+    for one in vectors:
+        results.note(one.name, one.about)
+        if one.encode_milliseconds:
+            results.encoders[one.name] = {"text": one.about["text"], **one.encode_milliseconds}
+    return SpeedPlan(choices, source, vectors, queries, judged, engines)
 
 
-def _check_top_n(source: ImpactSource, wanted: Sequence[int | None]) -> None:
-    kept = source.about["top_n"]
-    if isinstance(kept, int) and any(n is None or n > kept for n in wanted):
-        raise InputError(
-            f"--top-n: the index keeps {kept} terms an image and has no more to choose from: "
-            "build it with sparta index --top-n all"
-        )
-    if source.about["asked"] != "none" and any(n != kept for n in wanted):
-        raise InputError(
-            f"--top-n: the index keeps {kept} terms an image by score and frequency, from which no "
-            f"fewer can be chosen: give {kept}"
-        )
+def named(top_n: int | None) -> str:
+    """A top-n as it is shown."""
+    return "all" if top_n is None else f"{top_n:,}"
 
 
 def _vectors(
-    index: Path | None, names: Sequence[str], queries: Sequence[TermQuery], engines: set[str]
+    index: Path,
+    names: Sequence[str],
+    queries: Sequence[TermQuery],
+    engines: set[str],
+    notice: Notice,
 ) -> list[DenseSource]:
     found = []
     for name in names:
         if name == CLUSTERED:
             found += [clustered(len(queries))] if engines & set(DENSE) else []
             found += [clustered(len(queries), VIEWS_OF_AN_IMAGE)] if engines & set(VIEWS) else []
-        elif index is None:
-            raise InputError(f"--dense {name}: without an index there is only clustered")
         else:
-            logger.info("embedding the queries with %s", name)
+            notice(f"Embedding the queries with {name}")
             found.append(read_dense(index, name, queries))
     return found
 
 
-def _tokenising_times(queries: Sequence[TermQuery], tokenizer: Tokenizer) -> dict[str, Any]:
-    """Times of turning a text into the terms that the inverted index searches for."""
-    seconds = []
-    for query in queries:
-        start = time.perf_counter()
-        _ = tokenizer.encode_query(query.text).terms
-        seconds.append(time.perf_counter() - start)
-    return milliseconds(seconds)
-
-
-# ---- collection by collection, engine by engine, cell by cell ----------------------------------
+# ---- collection by collection, engine by engine --------------------------------------------------
 
 
 @dataclass
@@ -206,49 +239,77 @@ class Member:
         return self.cell._replace(k=k, threads=threads)
 
 
-def measure_speed(plan: SpeedPlan, results: Results) -> None:
-    """Measure the cells missing from the results, and save them after every cell.
+def measure_speed(
+    plan: SpeedPlan,
+    results: Results,
+    progress: Progress = no_progress,
+    notice: Notice = no_notice,
+) -> None:
+    """Measure the cells missing from the results, and save them collection by collection.
 
-    Every collection, index and cell that is done is logged.
-
-    A collection and its indexes are made when a cell needs them, serve all k and numbers of
-    threads, and are deleted. An interrupted run goes on with those that were whole.
+    A collection and its indexes are made
+    when a cell needs them, and deleted. An interrupted run goes on with those that were whole.
 
     Args:
         plan: what to measure.
         results: grows.
+        progress: of the stage "rounds", in rounds of a cell.
+        notice: gets a line for every collection, index and cell.
 
     Raises:
+        InputError: if the disk has too little room.
         WrongAnswer: if an engine that promises right answers gives others.
     """
-    kind, work = plan.choices.kind, plan.choices.work
-    for images, top_n in product(plan.choices.sizes, plan.choices.top_n):
-        if wanted := _wanted(plan, results, images, top_n):
-            folder = work / f"{kind}-{plan.source.name}-{images}-{top_n or 'all'}"
-            folder.mkdir(parents=True, exist_ok=True)
-            logger.info(f"{images:,} images, {kind}, top-n {top_n or 'all'}")
-            with ExitStack() as stack:
-                members = list(_members(plan, folder, top_n, wanted))
-                for member in members:
-                    stack.enter_context(_opened(member))
-                    logger.info(f"  {member.cell.engine}: {_built(member)}")
-                _time(plan, results, members)
-            del members  # some hundred megabytes of right answers
-            shutil.rmtree(folder)
-    if work.is_dir() and not any(work.iterdir()):
-        work.rmdir()
+    choices, start = plan.choices, time.perf_counter()
+    due = [(one, wanted) for one in plan.collections if (wanted := _wanted(plan, results, *one))]
+    if due:
+        check_room(choices.work, max(plan.bytes(*one) for one, _ in due))
+    _add_recall(plan, results, notice)
+    expected = [plan.seconds(*one) for one, _ in due]
+    for number, ((images, top_n), wanted) in enumerate(due):
+        done, left = sum(expected[:number]), sum(expected[number:])
+        # What was measured corrects the estimate, as soon as it is worth more.
+        ratio = (time.perf_counter() - start) / done if done > 30 else 1
+        left_text = f"{max(1, round(ratio * left / 60)):,} min left"
+        notice(f"{images:,} images, {choices.kind}, top-n {named(top_n)}: about {left_text}")
+        folder = choices.work / f"{choices.kind}-{images}-{top_n or 'all'}"
+        folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            members = list(_members(plan, folder, top_n, wanted))
+            for member in members:
+                stack.enter_context(_opened(member))
+                notice(f"  {member.cell.engine}: {_built(member)}")
+            _time(plan, results, members, progress, notice)
+        del members  # some hundred megabytes of right answers
+        shutil.rmtree(folder)
+    if choices.work.is_dir() and not any(choices.work.iterdir()):
+        choices.work.rmdir()
+
+
+def _add_recall(plan: SpeedPlan, results: Results, notice: Notice) -> None:
+    if not plan.judged:
+        return
+    photos = len({place for _, place in plan.judged})
+    about = {"queries": len(plan.judged), "photos": photos, "images": len(plan.source.ids)}
+    have = {one["top_n"] for one in results.recall}
+    for top_n in plan.choices.top_n:
+        if (top_n or "all") not in have:
+            found = measure_recall(plan.source, top_n, plan.judged)
+            shares = {"r1": found.at_1, "r5": found.at_5, "r10": found.at_10}
+            results.recall.append({"top_n": top_n or "all", **shares, **about})
+            notice(f"recall at 1, top-n {named(top_n)}: {found.at_1:.1f} %")
 
 
 def _wanted(
     plan: SpeedPlan, results: Results, images: int, top_n: int | None
 ) -> dict[DenseSource | None, list[Cell]]:
     """Vectors, None for impacts → engines that some cell of a collection is missing of."""
-    groups: list[tuple[DenseSource | None, dict[str, type[Engine[Any]]]]] = [(None, SPARSE)]
+    groups: list[tuple[DenseSource | None, Mapping[str, type[Engine[Any]]]]] = [(None, SPARSE)]
     if top_n == plan.choices.top_n[0]:
         groups += [(one, DENSE if one.images.shape[1] == 1 else VIEWS) for one in plan.vectors]
     wanted = {}
     for vectors, group in groups:
-        label, n = (vectors.name, None) if vectors else (plan.source.name, top_n or "all")
+        label, n = (vectors.name, None) if vectors else (None, top_n or "all")
         names = [name for name in plan.engines if name in group]
         cells = [Cell(plan.choices.kind, label, name, images, n, 0, 0) for name in names]
         due = [cell for cell in cells if _lacks(plan, results, cell)]
@@ -269,7 +330,7 @@ def _members(
     wanted: dict[DenseSource | None, list[Cell]],
 ) -> Iterator[Member]:
     """Make the collections that are wanted, and the engines over them."""
-    asked = plan.queries[: plan.choices.pace.kept]
+    asked = plan.queries[:CHECKED]
     for vectors, cells in wanted.items():
         images = cells[0].images
         data: Corpus | Vectors
@@ -282,7 +343,8 @@ def _members(
             )
             truth, postings = GroundTruth.of_vectors(data, asked), None
         for cell in cells:
-            engine = plan.engines[cell.engine](data, folder / f"{cell.vectors}-{cell.engine}")
+            name = f"{cell.vectors or 'impacts'}-{cell.engine}"
+            engine = plan.engines[cell.engine](data, folder / name)
             yield Member(cell, engine, truth, {"postings": postings})
 
 
@@ -320,26 +382,29 @@ def _built(member: Member) -> str:
     )
 
 
-def _time(plan: SpeedPlan, results: Results, members: Sequence[Member]) -> None:
-    """Time the members together, for every k and number of threads that some of them lack."""
-    for k, threads in product(plan.choices.ks, plan.choices.threads):
-        due = {
-            f"{member.cell.engine} {member.cell.vectors}": member
-            for member in members
-            if not results.has(member.at(k, threads))
-        }
-        if not due:
-            continue
-        engines = {name: member.engine for name, member in due.items()}
-        timed = interleave(engines, plan.queries, k, threads, plan.choices.pace)
-        for name, member in due.items():
-            answers, figures = timed[name].answers, timed[name].figures()
-            overlap = member.truth.check(name, member.engine.promise, answers, k)
-            checked = {"checked": len(answers), "overlap_at_10": overlap}
-            beside = {"beside": [other for other in due if other != name]}
-            results.add(member.at(k, threads), figures | checked | member.about | beside)
-            logger.info(
-                f"  k {k}, threads {threads}, {name}: {figures['mean_ms']:.3f} ms, "
-                f"{figures['queries_per_second']:,.1f} queries/s, overlap {overlap:.3f}"
-            )
-        results.save()
+def _time(
+    plan: SpeedPlan,
+    results: Results,
+    members: Sequence[Member],
+    progress: Progress,
+    notice: Notice,
+) -> None:
+    """Time all cells of a collection together."""
+    pairs = product(members, plan.choices.ks, plan.choices.threads)
+    due = {
+        member.at(k, threads): (member, Asked(member.engine, k, threads))
+        for member, k, threads in pairs
+        if not results.has(member.at(k, threads))
+    }
+    cells = {cell: asked for cell, (_, asked) in due.items()}
+    timed = time_in_turns(cells, plan.queries, plan.choices.pace, progress)
+    for cell, (member, asked) in due.items():
+        answers, figures = timed[cell].answers, timed[cell].figures()
+        overlap = member.truth.check(cell.engine, member.engine.promise, answers, asked.k)
+        checked = {"checked": len(answers), "overlap_at_10": overlap}
+        results.add(cell, figures | checked | member.about)
+        notice(
+            f"  {cell.engine}, k {cell.k}, threads {cell.threads}: {figures['ms']:.3f} ms, "
+            f"{figures['queries_per_second']:,.1f} queries/s, overlap {overlap:.3f}"
+        )
+    results.save()

@@ -1,4 +1,4 @@
-"""The figures of `sparta bench speed`: a JSON file that grows cell by cell, and tables of it."""
+"""The results of `sparta bench speed`: a JSON file that grows, and the tables of the paper."""
 
 from __future__ import annotations
 
@@ -11,26 +11,44 @@ from typing import Any, NamedTuple
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from eval.bench.timing import ENOUGH
 from sparta.errors import InputError
 
 FILE = "speed.json"
 SAME_MACHINE = ("processor", "cores")
 Record = dict[str, Any]
-USUAL = 1000  # top-n of tables and pictures over sizes, if it was measured
 FAST = "columns"  # the engine that others are compared with
-PIECES = "word pieces"  # the encoding of a text for the inverted index
-
-FULL = (
-    *("collection", "images", "engine", "top-n", "postings/image", "k", "threads", "queries"),
-    *("mean ms", "p50", "p95", "p99", "queries/s", "overlap at 10"),
-    *("memory MB", "index MB", "build s"),
-)
-PACE = ("warm_up", "seconds")
-COLLECTIONS = (
-    "- **copies** are drawn with replacement, every impact perturbed by 15 %.",
-    "- **mixed** images take every term from one of two images drawn so: none is near another.",
-    "- **drawn** images come from a distribution fitted to those that there are: none is a copy.",
-)
+NONE = "-"
+SHORT = "*"  # marks what was timed for too few queries
+COLLECTIONS = {
+    "copies": "photos drawn with replacement, every impact perturbed by 15 %, as the paper "
+    "enlarges COCO; near-copies are easier to search than photos",
+    "mixed": "every term from one of two photos drawn so: no image is near another, harder than "
+    "photos",
+    "drawn": "drawn from a distribution fitted to the photos: as alike as they are, none a copy",
+}
+FULL: dict[str, Callable[[Record], str]] = {
+    "collection": lambda one: one["kind"],
+    "engine": lambda one: label(one),
+    "images": lambda one: f"{one['images']:,}",
+    "top-n": lambda one: str(one["top_n"] or ""),
+    "postings/image": lambda one: f"{(one['postings'] or 0) / one['images']:,.0f}",
+    "k": lambda one: str(one["k"]),
+    "threads": lambda one: str(one["threads"]),
+    "queries/s": lambda one: _rate(one["queries_per_second"]),
+    "ms": lambda one: _ms(one["ms"]),
+    "rounds": lambda one: f"{_ms(one['lowest_ms'])} to {_ms(one['highest_ms'])}",
+    "p50": lambda one: _ms(one["p50_ms"]),
+    "p95": lambda one: _ms(one["p95_ms"]),
+    "p99": lambda one: _ms(one["p99_ms"]),
+    "timed queries": lambda one: f"{one['queries']:,}",
+    "in s": lambda one: f"{one['seconds']:.1f}",
+    "warm-up": lambda one: f"{one['warm_up']:,}",
+    "overlap at 10": lambda one: f"{one['overlap_at_10']:.3f}",
+    "disk MB": lambda one: _mb(one["index_bytes"]),
+    "memory MB": lambda one: _mb(one["memory_bytes"]),
+    "build s": lambda one: f"{one['build_seconds']:,.1f}",
+}
 
 
 # ---- the file ------------------------------------------------------------------------------------
@@ -41,16 +59,16 @@ class Cell(NamedTuple):
 
     Attributes:
         kind: of the collection: "copies", "mixed" or "drawn".
-        vectors: whose: an index's offset, a dense part's name, "synthetic" or "clustered".
+        vectors: name of the dense vectors, None for impacts.
         engine: name.
         images: in the collection.
-        top_n: terms an image keeps, "all", or None for vectors of dense models.
+        top_n: terms an image keeps, "all", or None for dense vectors.
         k: hits of an answer.
         threads: that searched at once.
     """
 
     kind: str
-    vectors: str
+    vectors: str | None
     engine: str
     images: int
     top_n: int | str | None
@@ -63,21 +81,24 @@ class Results:
     """The file's content.
 
     Attributes:
-        runs: the command's runs that wrote it: arguments and circumstances.
-        sources: kind and name of vectors → where they come from.
+        path: of the file.
+        runs: the runs that wrote it: their heads, arguments and pace.
+        about: the images, vectors and queries that were used, by name.
         engines: name → settings and promise.
-        left_out: name → why.
-        encoders: name of dense vectors → times of embedding a text, milliseconds.
+        missing: parts of the report that were not measured, and the option that brings each.
+        encoders: name of dense vectors → milliseconds of embedding a text.
+        recall: one for each top-n.
         records: one for each cell: its figures, and the run that measured it.
     """
 
     path: Path
     runs: list[dict[str, Any]] = field(default_factory=list)
-    sources: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)
     engines: dict[str, Any] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
     encoders: dict[str, Any] = field(default_factory=dict)
-    records: list[dict[str, Any]] = field(default_factory=list)
+    recall: list[Record] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
 
     @classmethod
     def open(cls, folder: Path) -> Results:
@@ -92,34 +113,35 @@ class Results:
         try:
             return cls(path, **json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
-            raise InputError(f"{path} is not a file of sparta bench speed: {error}") from error
+            raise InputError(
+                f"{path} is not a results file of this version of sparta bench speed: choose "
+                f"another --out ({error})"
+            ) from error
 
     def begin(self, run: dict[str, Any]) -> None:
         """Note a new run.
 
         Raises:
-            InputError: if earlier ones were on another machine.
+            InputError: if earlier ones were on another machine, or measured with another pace.
         """
         for earlier in self.runs:
-            for key in SAME_MACHINE:
+            for key in (*SAME_MACHINE, "pace"):
                 if earlier[key] != run[key]:
                     raise InputError(
-                        f"{self.path} was measured on another machine ({key} {earlier[key]}, here "
-                        f"{run[key]}): choose another --out"
+                        f"{self.path} was measured with {key} {earlier[key]}, not {run[key]}: "
+                        "choose another --out"
                     )
         self.runs.append(run)
 
-    def source(self, name: str, about: dict[str, Any]) -> None:
-        """Note where vectors come from.
+    def note(self, name: str, about: dict[str, Any]) -> None:
+        """Note what images, vectors or queries are used.
 
         Raises:
             InputError: if those of that name are others.
         """
         about = json.loads(json.dumps(about))
-        if self.sources.setdefault(name, about) != about:
-            raise InputError(
-                f"{self.path} holds figures for other {name} vectors: choose another --out"
-            )
+        if self.about.setdefault(name, about) != about:
+            raise InputError(f"{self.path} holds figures for other {name}: choose another --out")
 
     def has(self, cell: Cell) -> bool:
         """Whether a cell is measured."""
@@ -146,64 +168,58 @@ def _cell(record: Mapping[str, Any]) -> Cell:
 
 
 def is_dense(record: Record) -> bool:
-    """Whether a record is of vectors of a dense model, to which no top-n applies."""
-    return record["top_n"] is None
-
-
-def groups(records: list[Record]) -> list[list[Record]]:
-    """Records by the sparse vectors they are of, with the dense engines' of the same kind."""
-    keys = dict.fromkeys((one["kind"], one["vectors"]) for one in records if not is_dense(one))
-    if not keys:
-        return [records] if records else []
-    return [
-        [
-            one
-            for one in records
-            if one["kind"] == kind and (is_dense(one) or one["vectors"] == vectors)
-        ]
-        for kind, vectors in keys
-    ]
-
-
-def heading(group: list[Record]) -> str:
-    """The sparse vectors of a group."""
-    names = [f"{one['kind']}, {one['vectors']}" for one in group if not is_dense(one)]
-    return names[0] if names else f"{group[0]['kind']}, dense"
-
-
-def top_ns(group: list[Record]) -> list[int | str]:
-    """Those measured, rising."""
-    found = dict.fromkeys(one["top_n"] for one in group if not is_dense(one))
-    return sorted(found, key=lambda n: (n == "all", 0 if n == "all" else n))
-
-
-def usual_top_n(group: list[Record]) -> int | str | None:
-    """1000, or else the largest measured."""
-    found = top_ns(group)
-    return USUAL if USUAL in found else (found[-1] if found else None)
+    """Whether a record is of dense vectors, to which no top-n applies."""
+    return record["vectors"] is not None
 
 
 def label(record: Record) -> str:
-    """An engine's name, with its vectors where they are of a dense model."""
+    """An engine's name, with its vectors where they are dense."""
     engine: str = record["engine"]
     return f"{engine} ({record['vectors']})" if is_dense(record) else engine
 
 
-def at(group: list[Record], **values: object) -> list[Record]:
-    """Records with these values; top-n does not apply to dense engines."""
-    return [
-        one
-        for one in group
-        if all(
-            one[key] == value or (key == "top_n" and is_dense(one)) for key, value in values.items()
-        )
-    ]
+def of_size(results: Results, kind: str, threads: int | None = None) -> list[Record]:
+    """Records of table 2: the first top-n, the fewest hits, and a number of threads.
+
+    Args:
+        results: measured.
+        kind: of the collection.
+        threads: None for the fewest.
+    """
+    records = _simplest([one for one in results.records if one["kind"] == kind], threads)
+    top_n = first_top_n(records)
+    return [one for one in records if is_dense(one) or one["top_n"] == top_n]
 
 
-def alone(group: list[Record]) -> list[Record]:
-    """Records of the smallest k and the fewest threads."""
-    k, threads = min(one["k"] for one in group), min(one["threads"] for one in group)
-    return at(group, k=k, threads=threads)
+def of_top_n(results: Results, kind: str) -> list[Record]:
+    """Records of table 3: the largest collection measured with several top-n, by rising top-n."""
+    records = _simplest(
+        [one for one in results.records if one["kind"] == kind and not is_dense(one)]
+    )
+    choices: dict[int, set[int | str]] = {}
+    for one in records:
+        choices.setdefault(one["images"], set()).add(one["top_n"])
+    images = max((size for size, own in choices.items() if len(own) > 1), default=None)
+    return sorted(
+        (one for one in records if one["images"] == images), key=lambda one: order(one["top_n"])
+    )
+
+
+def first_top_n(records: list[Record]) -> int | str | None:
+    """The top-n of the most collections: that of table 2."""
+    found = [one["top_n"] for one in records if not is_dense(one)]
+    return max(dict.fromkeys(found), key=found.count, default=None)
+
+
+def order(top_n: int | str) -> float:
+    """Numbers rise; "all" comes last."""
+    return float("inf") if top_n == "all" else float(top_n)
+
+
+def _simplest(records: list[Record], threads: int | None = None) -> list[Record]:
+    k = min((one["k"] for one in records), default=0)
+    threads = threads or min((one["threads"] for one in records), default=0)
+    return [one for one in records if (one["k"], one["threads"]) == (k, threads)]
 
 
 # ---- tables --------------------------------------------------------------------------------------
@@ -218,116 +234,98 @@ class Sheet(NamedTuple):
 
 
 def sheets(results: Results) -> list[Sheet]:
-    """The main tables: times over sizes and over top-n, ratios, encoders."""
-    made = []
-    for group in groups(results.records):
-        made += [*_by_size(group, results.encoders), *_by_top_n(group)]
+    """Tables 2 and 3 of the paper for every kind of collection, sizes on disk, and encoders."""
+    made: list[Sheet] = []
+    for kind in dict.fromkeys(one["kind"] for one in results.records):
+        made += [*_by_size(results, kind), *_by_top_n(results, kind)]
     if results.encoders:
+        keys = ("ms", "p50_ms", "p95_ms")
         rows = [
-            [name, one["text"], *(f"{one[key]:.3g}" for key in ("mean_ms", "p50_ms", "p95_ms"))]
+            [name, one["text"], *(f"{one[key]:.3g}" for key in keys)]
             for name, one in results.encoders.items()
         ]
-        columns = ["vectors", "text", "mean", "p50", "p95"]
-        made.append(Sheet("Encoding one text on one core, ms", columns, rows))
+        title = "Encoding the text of a query on one core, ms: add it to a dense engine's time"
+        made.append(Sheet(title, ["vectors", "text", "mean", "p50", "p95"], rows))
     return made
 
 
-def _by_size(group: list[Record], encoders: dict[str, Any]) -> Iterator[Sheet]:
-    top_n, sizes = usual_top_n(group), sorted({one["images"] for one in group})
-    usual = at(group, top_n=top_n)
-    about = f"{heading(group)}, top-n {top_n}, k = {min(one['k'] for one in group)}"
-
-    def sheet(title: str, records: list[Record], cell: Callable[[Record], str]) -> Sheet:
-        columns = ["engine", *(f"{size:,}" for size in sizes)]
-        return Sheet(f"{title}: {about}", columns, _rows(records, "images", sizes, cell))
-
-    quickest = {one["images"]: one for one in alone(usual) if one["engine"] == FAST}
-    for threads in sorted({one["threads"] for one in usual}):
-        asked = alone(at(usual, threads=threads))
-        yield sheet(f"Queries/s by images, threads: {threads}", asked, _rate)
-    yield sheet("Mean ms of a query by images", alone(usual), lambda one: _ms(one["mean_ms"]))
-    if encoders:
-        texts = list(_with_text(alone(usual), encoders))
-        yield sheet("The same with encoding the text", texts, lambda one: _ms(one["mean_ms"]))
-    if quickest:
-        compared = [one for one in alone(usual) if one["images"] in quickest]
-        yield sheet(
-            f"Times as many queries/s by {FAST}",
-            compared,
-            lambda one: _ratio(quickest[one["images"]], one),
+def _by_size(results: Results, kind: str) -> Iterator[Sheet]:
+    own = [one for one in results.records if one["kind"] == kind]
+    for threads in sorted({one["threads"] for one in own}):
+        records = of_size(results, kind, threads)
+        about = f"{kind}, top-n {first_top_n(records)}, k {records[0]['k']}, threads {threads}"
+        yield _sheet(f"Queries per second by images (table 2): {about}", records, _marked_rate)
+        yield _sheet(
+            f"Milliseconds a query by images: {about}", records, lambda one: _marked_ms(one, True)
         )
-    yield sheet(
-        "Overlap at 10 with exact search", alone(usual), lambda one: f"{one['overlap_at_10']:.3f}"
-    )
+    records = of_size(results, kind)
+    quickest = {one["images"]: one["ms"] for one in records if one["engine"] == FAST}
+    if quickest and len({label(one) for one in records}) > 1:
+        compared = [one for one in records if one["images"] in quickest]
+        title = f"Times as long as {FAST}: {about}"
+        yield _sheet(title, compared, lambda one: _ms(one["ms"] / quickest[one["images"]]))
+    yield _sheet(f"Index on disk, MB: {about}", records, lambda one: _mb(one["index_bytes"]))
 
 
-def _by_top_n(group: list[Record]) -> Iterator[Sheet]:
-    sparse, choices = [one for one in group if not is_dense(one)], top_ns(group)
-    if len(choices) > 1:
-        images = max(one["images"] for one in sparse)
-        shown = at(alone(sparse), images=images)
-        rows = _rows(shown, "top_n", choices, lambda one: _ms(one["mean_ms"]))
-        title = f"Mean ms of a query by top-n: {heading(group)}, {images:,} images"
-        yield Sheet(title, ["engine", *map(str, choices)], rows)
-
-
-def _with_text(records: list[Record], encoders: dict[str, Any]) -> Iterator[Record]:
-    """Records with the time of the encoders that can stand before them.
-
-    Made-up vectors have no encoder of their own: they get each of those there are.
-    """
-    for one in records:
-        own = one["vectors"] if is_dense(one) else PIECES
-        others = [name for name in encoders if name != PIECES] if is_dense(one) else []
-        for name in [own] if own in encoders else others:
-            of = "" if name == own else f" of {name}"
-            engine = f"{one['engine']} + {encoders[name]['text']}{of}"
-            yield one | {"engine": engine, "mean_ms": one["mean_ms"] + encoders[name]["mean_ms"]}
-
-
-def _rows(
-    records: list[Record], key: str, values: list[Any], cell: Callable[[Record], str]
-) -> list[list[str]]:
-    found = {(label(one), one[key]): cell(one) for one in records}
+def _sheet(title: str, records: list[Record], cell: Callable[[Record], str]) -> Sheet:
+    sizes = sorted({one["images"] for one in records})
+    found = {(label(one), one["images"]): cell(one) for one in records}
     engines = dict.fromkeys(name for name, _ in found)
-    return [[name, *(found.get((name, value), "") for value in values)] for name in engines]
+    rows = [[name, *(found.get((name, size), NONE) for size in sizes)] for name in engines]
+    return Sheet(title, ["engine", *(f"{size:,}" for size in sizes)], rows)
 
 
-def _rate(one: Record) -> str:
-    rate = one["queries_per_second"]
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:,.1f}"
+def _by_top_n(results: Results, kind: str) -> Iterator[Sheet]:
+    records = of_top_n(results, kind)
+    if not records:
+        return
+    engines = list(dict.fromkeys(one["engine"] for one in records))
+    recall = {one["top_n"]: one for one in results.recall}
+    columns = ["top-n", *(f"{name} {unit}" for name in engines for unit in ("ms", "queries/s"))]
+    columns += ["R@1", "R@5", "R@10"] if recall else []
+    rows = []
+    for top_n in dict.fromkeys(one["top_n"] for one in records):
+        found = {one["engine"]: one for one in records if one["top_n"] == top_n}
+        cells = [
+            cell(found[name]) if name in found else NONE
+            for name in engines
+            for cell in (_marked_ms, _marked_rate)
+        ]
+        if recall:
+            own = recall.get(top_n)
+            cells += [f"{own[key]:.1f}" if own else NONE for key in ("r1", "r5", "r10")]
+        rows.append([str(top_n), *cells])
+    about = f"{kind}, {records[0]['images']:,} images, k {records[0]['k']}"
+    yield Sheet(f"Speed and recall by terms an image keeps (table 3): {about}", columns, rows)
+
+
+def full(results: Results) -> Sheet:
+    """Every record."""
+    rows = [[cell(one) for cell in FULL.values()] for one in results.records]
+    return Sheet("All figures", [*FULL], rows)
+
+
+def _marked_rate(one: Record) -> str:
+    text = _rate(one["queries_per_second"])
+    return text + SHORT * bool(one["queries"] < ENOUGH)
+
+
+def _marked_ms(one: Record, spread: bool = False) -> str:
+    half = (one["highest_ms"] - one["lowest_ms"]) / 2 / one["ms"]
+    text = _ms(one["ms"])
+    return text + SHORT * bool(one["queries"] < ENOUGH) + f" ±{half:.0%}" * spread
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def _ms(milliseconds: float) -> str:
     return f"{milliseconds:.3g}" if milliseconds < 100 else f"{milliseconds:,.0f}"
 
 
-def _ratio(one: Record, other: Record) -> str:
-    ratio = one["queries_per_second"] / other["queries_per_second"]
-    return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2g}"
-
-
-def full(results: Results) -> Sheet:
-    """Every record."""
-    rows = []
-    for one in results.records:
-        per_image = f"{one['postings'] / one['images']:,.0f}" if one["postings"] else ""
-        rows.append(
-            [
-                f"{one['kind']}, {one['vectors']}",
-                f"{one['images']:,}",
-                one["engine"],
-                str(one["top_n"] or ""),
-                per_image,
-                *(str(one[key]) for key in ("k", "threads", "queries")),
-                *(f"{one[key]:.3f}" for key in ("mean_ms", "p50_ms", "p95_ms", "p99_ms")),
-                _rate(one),
-                f"{one['overlap_at_10']:.3f}",
-                *(f"{one[key] / 1e6:,.1f}" for key in ("memory_bytes", "index_bytes")),
-                f"{one['build_seconds']:,.1f}",
-            ]
-        )
-    return Sheet("All figures", [*FULL], rows)
+def _mb(size: int) -> str:
+    return f"{size / 1e6:,.1f}"
 
 
 # ---- for a terminal, and as Markdown -------------------------------------------------------------
@@ -343,39 +341,62 @@ def shown(sheet: Sheet) -> Table:
     return table
 
 
-def markdown(results: Results) -> str:
-    """All tables, the engines' settings, what was left out, and how it was measured."""
-    run = results.runs[-1]
-    warm_up, seconds = (_range([one[key] for one in results.runs]) for key in PACE)
-    lines = [
-        "# Speed",
-        "",
-        f"{run['cores']} cores of {run['processor']}; visualsparta {run['package_version']}, "
-        f"{run['date']}. Engines take turns in blocks of queries; each warms up for "
-        f"{warm_up} s and is then timed for about {seconds} s, or ten queries, in every cell. "
-        "A query has one core; indexes are built on all.",
-        "",
+def method(results: Results) -> list[str]:
+    """How the cells were timed, in sentences."""
+    pace, least = results.runs[-1]["pace"], min(one["warm_up"] for one in results.records)
+    queries = results.about["queries"]
+    text = [
+        f"Engines take turns in {pace['rounds']} rounds; every cell is timed for "
+        f"{pace['seconds']:g} s, after a warm-up of {pace['warm_up']:,} queries or "
+        f"{pace['seconds']:g} s ({least:,} queries at least). All cells are asked the same "
+        f"{queries['count']:,} queries ({queries['from']}), shuffled again and again (seed 0).",
+        "Milliseconds are the median of the rounds (±: half the range of the rounds); queries/s = "
+        "1,000 * threads / ms. A query has one core.",
+        "The first answers of every cell were compared with a full scan: exact engines gave the "
+        "exact answers.",
     ]
+    short = [one for one in results.records if one["queries"] < ENOUGH]
+    if short:
+        fewest = min(one["queries"] for one in short)
+        text.append(
+            f"{SHORT} Fewer than {ENOUGH:,} queries fitted into the time ({fewest:,} at least): "
+            "a larger --seconds times more."
+        )
+    if results.recall:
+        one = results.recall[0]
+        text.append(
+            f"Recall: {one['queries']:,} captions of {one['photos']:,} photos, ranked among "
+            f"{one['images']:,} photos with the same top-n, by a full scan."
+        )
+    return text
+
+
+def markdown(results: Results, head: list[str]) -> str:
+    """All tables, the engines' settings, what was left out, and how it was measured.
+
+    Args:
+        results: measured.
+        head: lines about the last run.
+    """
+    lines = ["# Speed", "", *(f"- {one}" for one in [*head, *method(results)]), ""]
     for sheet in [*sheets(results), full(results)]:
         lines += [f"## {sheet.title}", "", _line(sheet.columns)]
         lines.append(_line(["---"] + ["--:"] * (len(sheet.columns) - 1)))
         lines += [*(_line(row) for row in sheet.rows), ""]
-    lines += ["Memory is that of the arrays or files a search reads from.", ""]
-    lines += ["## Collections", "", *COLLECTIONS]
-    for name, about in results.sources.items():
+    kinds = dict.fromkeys(one["kind"] for one in results.records)
+    lines += ["## Collections", "", *(f"- **{kind}**: {COLLECTIONS[kind]}." for kind in kinds)]
+    for name, about in results.about.items():
         facts = (f"{key} {one}" for key, one in about.items() if not isinstance(one, list))
         lines.append(f"- **{name}**: {', '.join(facts)}.")
     lines += ["", "## Engines", ""]
     for name, about in results.engines.items():
         promise = about["promise"][0].upper() + about["promise"][1:]
         lines.append(f"- **{name}**: {about['settings']}. {promise}.")
-    lines += [f"- {name} was left out: {why}." for name, why in results.left_out.items()]
+    lines += ["", "Memory is that of the arrays or files a search reads from."]
+    if results.missing:
+        lines += ["", "## Not measured", ""]
+        lines += [f"- {what}: {how}." for what, how in results.missing.items()]
     return "\n".join(lines) + "\n"
-
-
-def _range(values: list[float]) -> str:
-    low, high = min(values), max(values)
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
 def _line(cells: list[str]) -> str:

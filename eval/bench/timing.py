@@ -1,4 +1,4 @@
-"""Times of several engines in one run, in turns of blocks of queries."""
+"""Times of several engines in one run, in turns."""
 
 from __future__ import annotations
 
@@ -6,156 +6,164 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eval.bench.corpus import TermQuery
 from eval.bench.engines import Answer, Engine
+from sparta.progress import Progress, no_progress
 
-LEAST = 10  # queries timed, however long they take
+ENOUGH = 1_000  # timed queries of a cell; fewer are marked in the tables
+LEAST = 10  # queries of a warm-up, however long they take
+CHECKED = 100  # answers of a cell that are compared with exact ones
+
+Name = TypeVar("Name")
+Round = list[list[float]]  # seconds of each query, by thread
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How long to measure.
+    """How long a cell is measured.
 
     Attributes:
-        warm_up: seconds each engine answers before it is timed.
-        seconds: of an engine's timed queries together, about.
-        blocks: turns; the other engines run between two of them.
-        kept: answers returned for checking.
+        seconds: timed, and at most as many to warm up.
+        warm_up: queries before the first timed one, at most.
+        rounds: repetitions that the timed seconds are divided into.
     """
 
-    warm_up: float
-    seconds: float
-    blocks: int = 10
-    kept: int = 100
+    seconds: float = 5
+    warm_up: int = 500
+    rounds: int = 10
+
+
+class Asked(NamedTuple):
+    """What a cell times: an open engine, the hits of an answer, and threads that ask at once."""
+
+    engine: Engine[Any]
+    k: int
+    threads: int
 
 
 @dataclass(frozen=True)
 class Timed:
-    """One engine's timed queries.
+    """One cell's times.
 
     Attributes:
-        latencies: seconds of each query.
-        wall: seconds of all together; with two threads about half of the latencies' sum.
-        answers: of the first queries.
+        threads: that asked at once.
+        warm_up: queries before the first timed one.
+        answers: to the first of the queries.
+        rounds: in order.
     """
 
-    latencies: list[float]
-    wall: float
+    threads: int
+    warm_up: int
     answers: list[Answer]
+    rounds: list[Round]
 
     def figures(self) -> dict[str, float | int]:
-        """Milliseconds of a query, and queries a second."""
-        rate = len(self.latencies) / self.wall
-        return {**milliseconds(self.latencies), "queries_per_second": rate}
+        """Queries per second and milliseconds a query, by one clock: their product is threads.
+
+        Both are the median of the rounds; "lowest_ms" and "highest_ms" are the fastest and the
+        slowest round. Percentiles are of all timed queries.
+        """
+        rates = [sum(len(own) / sum(own) for own in one) for one in self.rounds]
+        latencies = [seconds for one in self.rounds for own in one for seconds in own]
+        rate = float(np.median(rates))
+        tails = {f"p{p}_ms": 1000 * float(np.percentile(latencies, p)) for p in (50, 95, 99)}
+        return {
+            "queries": len(latencies),
+            "seconds": sum(max(sum(own) for own in one) for one in self.rounds),
+            "warm_up": self.warm_up,
+            "queries_per_second": rate,
+            "ms": 1000 * self.threads / rate,
+            "lowest_ms": 1000 * self.threads / max(rates),
+            "highest_ms": 1000 * self.threads / min(rates),
+            **tails,
+        }
 
 
-def milliseconds(seconds: Sequence[float]) -> dict[str, float | int]:
-    """Count, mean and percentiles of times, in milliseconds."""
-    times = 1000 * np.array(seconds)
-    tails = {f"p{p}_ms": float(np.percentile(times, p)) for p in (50, 95, 99)}
-    return {"queries": len(times), "mean_ms": float(times.mean()), **tails}
-
-
-def interleave(
-    engines: Mapping[str, Engine[Any]],
+def time_in_turns(
+    cells: Mapping[Name, Asked],
     queries: Sequence[TermQuery],
-    k: int,
-    threads: int,
     pace: Pace,
-) -> dict[str, Timed]:
-    """Time open engines, on a number of threads with one core each.
+    progress: Progress = no_progress,
+) -> dict[Name, Timed]:
+    """Time cells of open engines in rounds, taking turns: A B C, B C A, C A B.
 
-    Every engine answers the first of the same queries, as many as fit its time but at least ten, in
-    blocks: A B C, B C A, C A B, …, so that other load on the machine affects all of them alike, and
-    none profits from its own data in the processor's cache. The last quarter of the queries warms
-    up and is not timed.
+    Other load on the machine then affects all cells alike, and none profits from its own data in
+    the processor's cache. Every cell is asked the same queries in the same order: all of them
+    shuffled, then all of them shuffled again, and so on. Each thread has one core.
 
     Args:
-        engines: by name.
-        queries: at least two.
-        k: hits of an answer.
-        threads: that search at once.
-        pace: how long to warm up and to measure.
+        cells: by any name.
+        queries: at least one.
+        pace: how long.
+        progress: of the stage "rounds", in rounds of a cell.
     """
-    cut = max(1, len(queries) * 3 // 4)
-    timed, warming = queries[:cut], queries[cut:]
-    shares: dict[str, list[Sequence[TermQuery]]] = {}
-    blocks: dict[str, list[Timed]] = {name: [] for name in engines}
+    names = list(cells)
+    streams = {
+        name: [_shuffled(queries, thread) for thread in range(cell.threads)]
+        for name, cell in cells.items()
+    }
+    found: dict[Name, list[Round]] = {name: [] for name in names}
     with (
         threadpool_limits(1),
-        ThreadPoolExecutor(threads, initializer=threadpool_limits, initargs=(1,)) as pool,
+        ThreadPoolExecutor(initializer=threadpool_limits, initargs=(1,)) as pool,
     ):
-        for engine in engines.values():
-            engine.read_ahead()
-        for name, engine in engines.items():
-            mean = _warm_up(engine, warming, k, pace.warm_up)
-            count = min(len(timed), max(LEAST, round(threads * pace.seconds / mean)))
-            edges = np.linspace(0, count, min(pace.blocks, count) + 1).round().astype(int)
-            shares[name] = [timed[a:b] for a, b in pairwise(edges)]
-        # Where they fill memory, warming up one of them may have pushed out another's files.
-        for engine in engines.values():
-            engine.read_ahead()
-        for name, number in _turns(list(engines), pace.blocks):
-            if number < len(shares[name]):
-                blocks[name].append(_ask(pool, threads, engines[name], shares[name][number], k))
-    return {name: _together(parts, pace.kept) for name, parts in blocks.items()}
+        _read_ahead(cells)
+        warmed = {name: _warm_up(cell, queries, pace) for name, cell in cells.items()}
+        # Where the indexes fill the memory, warming up one may have pushed out another's files.
+        _read_ahead(cells)
+        for number in range(pace.rounds):
+            first = number % len(names)
+            for place, name in enumerate(names[first:] + names[:first], 1):
+                seconds = pace.seconds / pace.rounds
+                found[name].append(_round(pool, cells[name], streams[name], seconds))
+                progress("rounds", number * len(names) + place, pace.rounds * len(names))
+    return {name: Timed(cells[name].threads, *warmed[name], found[name]) for name in names}
 
 
-def _turns(names: list[str], blocks: int) -> Iterator[tuple[str, int]]:
-    for number in range(blocks):
-        first = number % len(names)
-        for name in names[first:] + names[:first]:
-            yield name, number
+def _read_ahead(cells: Mapping[Name, Asked]) -> None:
+    for engine in {id(cell.engine): cell.engine for cell in cells.values()}.values():
+        engine.read_ahead()
 
 
-def _warm_up(engine: Engine[Any], queries: Sequence[TermQuery], k: int, seconds: float) -> float:
-    """Search until the time is over, at least twice; mean seconds of the later queries."""
-    latencies: list[float] = []
-    start = time.perf_counter()
-    while len(latencies) < 2 or time.perf_counter() - start < seconds:
-        latencies.append(_answer(engine, queries[len(latencies) % len(queries)], k)[0])
-    return float(np.mean(latencies[len(latencies) // 2 :]))
+def _shuffled(queries: Sequence[TermQuery], seed: int) -> Iterator[TermQuery]:
+    rng = np.random.default_rng(seed)
+    while True:
+        for place in rng.permutation(len(queries)):
+            yield queries[place]
 
 
-def _ask(
-    pool: ThreadPoolExecutor,
-    threads: int,
-    engine: Engine[Any],
-    queries: Sequence[TermQuery],
-    k: int,
-) -> Timed:
-    """One block: every thread takes the next query as soon as it is free."""
-    waiting = enumerate(queries)
-
-    def work() -> list[tuple[int, float, Answer]]:
-        return [(number, *_answer(engine, query, k)) for number, query in waiting]
-
-    start = time.perf_counter()
-    if threads == 1:
-        done = work()
-    else:
-        parts = [pool.submit(work) for _ in range(threads)]
-        done = [one for part in parts for one in part.result()]
-    wall = time.perf_counter() - start
-    done.sort(key=lambda one: one[0])
-    return Timed([latency for _, latency, _ in done], wall, [answer for *_, answer in done])
+def _warm_up(cell: Asked, queries: Sequence[TermQuery], pace: Pace) -> tuple[int, list[Answer]]:
+    """How many queries were asked, and the answers to the first."""
+    answers: list[Answer] = []
+    asked, start = 0, time.perf_counter()
+    while asked < min(LEAST, pace.warm_up) or (
+        asked < pace.warm_up and time.perf_counter() - start < pace.seconds
+    ):
+        answer = cell.engine.search(queries[asked % len(queries)], cell.k)
+        if asked < min(CHECKED, len(queries)):
+            answers.append(answer)
+        asked += 1
+    return asked, answers
 
 
-def _answer(engine: Engine[Any], query: TermQuery, k: int) -> tuple[float, Answer]:
-    start = time.perf_counter()
-    answer = engine.search(query, k)
-    return time.perf_counter() - start, answer
+def _round(
+    pool: ThreadPoolExecutor, cell: Asked, streams: Sequence[Iterator[TermQuery]], seconds: float
+) -> Round:
+    def ask(stream: Iterator[TermQuery]) -> list[float]:
+        latencies: list[float] = []
+        now = start = time.perf_counter()
+        while now - start < seconds or not latencies:
+            cell.engine.search(next(stream), cell.k)
+            then = time.perf_counter()
+            latencies.append(then - now)  # no time falls between two queries
+            now = then
+        return latencies
 
-
-def _together(blocks: list[Timed], kept: int) -> Timed:
-    return Timed(
-        [latency for block in blocks for latency in block.latencies],
-        sum(block.wall for block in blocks),
-        [answer for block in blocks for answer in block.answers][:kept],
-    )
+    if cell.threads == 1:
+        return [ask(streams[0])]
+    return [one.result() for one in [pool.submit(ask, stream) for stream in streams]]

@@ -32,15 +32,15 @@ class DenseSource:
         images: [N, K, D] float32, K views of each image.
         queries: [Q, D] float32.
         about: their origin, for the results.
-        encode_seconds: what embedding the text of each query took, one at a time; empty for
-            synthetic vectors.
+        encode_milliseconds: of embedding the text of a query, one at a time: mean and
+            percentiles; empty for synthetic vectors.
     """
 
     name: str
     images: NDArray[np.float32]
     queries: NDArray[np.float32]
     about: dict[str, object]
-    encode_seconds: Sequence[float]
+    encode_milliseconds: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def clustered(queries: int, views: int = 1, seed: int = 0) -> DenseSource:
 
     name = CLUSTERED if views == 1 else f"{CLUSTERED}-{views}-views"
     about: dict[str, object] = {"dimension": DIMENSION, "views": views, "centres": CENTRES}
-    return DenseSource(name, draw(IMAGES, views), draw(queries, 1)[:, 0], about, [])
+    return DenseSource(name, draw(IMAGES, views), draw(queries, 1)[:, 0], about, {})
 
 
 def read_dense(index: Path, name: str, queries: Sequence[TermQuery]) -> DenseSource:
@@ -116,7 +116,10 @@ def read_dense(index: Path, name: str, queries: Sequence[TermQuery]) -> DenseSou
         "text": model.config.text,
     }
     images = rows.reshape(manifest.images, manifest.views, manifest.dimension)
-    return DenseSource(name, images, np.array(embedded), about, seconds)
+    times = 1000 * np.array(seconds)
+    tails = {f"p{p}_ms": float(np.percentile(times, p)) for p in (50, 95)}
+    about_time = {"ms": float(times.mean()), **tails}
+    return DenseSource(name, images, np.array(embedded), about, about_time)
 
 
 def enlarge_vectors(

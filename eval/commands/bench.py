@@ -13,102 +13,185 @@ from sparta.errors import InputError
 
 # ---- speed -------------------------------------------------------------------------------------
 
-OutFolder = Annotated[Path, typer.Option(help="Folder for figures, tables and plots.")]
-SourceIndex = Annotated[
-    Path | None,
-    typer.Argument(
-        help="Index to enlarge, best built with --top-n all (default: synthetic images)."
+SIZES, TOP_NS, SECONDS = "1000,5000,113287,1000000", "1000,50,100,500,2000,all", 5.0
+QUICK_SIZES, QUICK_TOP_NS, QUICK_SECONDS = "1000,10000", "1000,100,all", 1.0
+USUAL_ENGINES = "columns,lucene,bm25s,numpy"
+
+SpeedOut = Annotated[Path, typer.Option(help="Folder for results, report and figures.")]
+Quick = Annotated[
+    bool,
+    typer.Option("--quick", help=f"A minute: {QUICK_SIZES} images, {QUICK_SECONDS:g} s a cell."),
+]
+Sizes = Annotated[str | None, typer.Option(help=f"Numbers of images (default: {SIZES}).")]
+TopNs = Annotated[
+    str | None,
+    typer.Option(
+        help="Terms an image keeps: every size is timed with the first, one size with the others "
+        f"(default: {TOP_NS})."
     ),
 ]
 SpeedQueries = Annotated[
-    Path | None, typer.Option(help="Text file, one query a line; required with an index.")
+    Path | None,
+    typer.Option(help="Text file, one query a line (default: words as frequent as in captions)."),
 ]
-Sizes = Annotated[str, typer.Option(help="Numbers of images.")]
-TopNs = Annotated[str, typer.Option(help="Terms an image keeps: numbers, or all.")]
+SpeedCaptions = Annotated[
+    Path | None,
+    typer.Option(help="Captions of photos in the index: the queries, and recall for each --top-n."),
+]
+SpeedSplit = Annotated[str | None, typer.Option(help="Split of the captions (default: all).")]
+SpeedFeatures = Annotated[
+    list[Path] | None,
+    typer.Option(help="Feature stores of the index (default: in INDEX.features)."),
+]
+SpeedModels = Annotated[
+    list[str] | None,
+    typer.Option("--model", help="Models of the index, unless it is that of the package."),
+]
 Kind = Annotated[
     str,
-    typer.Option(help="copies of images, mixed: each of two, or drawn: like them, none a copy."),
+    typer.Option(
+        help="drawn: as alike as photos; copies: photos perturbed, as in the paper; mixed: each of "
+        "two photos."
+    ),
 ]
-Engines = Annotated[str | None, typer.Option(help="Of those listed below (default: all).")]
+Engines = Annotated[str, typer.Option(help="Of those listed below.")]
 Dense = Annotated[
     list[str] | None,
     typer.Option(help="Dense part of the index, or clustered: synthetic vectors (default)."),
 ]
 Ks = Annotated[str, typer.Option("-k", help="Hits per query.")]
 Threads = Annotated[str, typer.Option(help="Numbers of threads that search at once.")]
-WarmUp = Annotated[float, typer.Option(min=0, help="Seconds for each engine and cell.")]
-Seconds = Annotated[float, typer.Option(min=0, help="Timed seconds for each engine and cell.")]
-Limit = Annotated[int, typer.Option(min=2, help="Distinct queries at most.")]
-RecallFile = Annotated[
-    Path | None, typer.Option(help="JSON of sparta eval pruning: plots recall against time.")
+WarmUp = Annotated[
+    int, typer.Option(min=1, help="Queries before a cell is timed, in --seconds at most.")
+]
+Seconds = Annotated[
+    float | None, typer.Option(min=0.01, help=f"Timed seconds of a cell (default: {SECONDS:g}).")
 ]
 SpeedWork = Annotated[
     Path | None, typer.Option(help="Folder for collections and indexes (default: OUT/work).")
 ]
 
+SPEED_STAGES = {"encode": ("Encoding images", "images"), "rounds": ("  Timing", "rounds")}
+
 
 def speed(
     context: typer.Context,
-    out: OutFolder,
-    index: SourceIndex = None,
+    index: IndexFolder,
+    out: SpeedOut = Path("speed"),
+    quick: Quick = False,
+    sizes: Sizes = None,
+    top_n: TopNs = None,
     queries: SpeedQueries = None,
-    sizes: Sizes = "1000,5000",
-    top_n: TopNs = "1000,50,100,500,2000,all",
-    kind: Kind = "copies",
-    engines: Engines = None,
+    captions: SpeedCaptions = None,
+    split: SpeedSplit = None,
+    features: SpeedFeatures = None,
+    model: SpeedModels = None,
+    kind: Kind = "drawn",
+    engines: Engines = USUAL_ENGINES,
     dense: Dense = None,
-    k: Ks = "10,100",
-    threads: Threads = "1,2",
-    warm_up: WarmUp = 3,
-    seconds: Seconds = 5,
-    limit: Limit = 2000,
-    recall: RecallFile = None,
+    k: Ks = "10",
+    threads: Threads = "1",
+    warm_up: WarmUp = 500,
+    seconds: Seconds = None,
     work: SpeedWork = None,
 ) -> None:
-    """Time engines on the same growing collections (VisualSparta, tables 2 and 3, figure 1).
+    """Time search against the number of images, engines side by side (VisualSparta, tables 2, 3).
 
-    A collection is made of an index's images: near-copies, drawn ones or mixtures. Engines answer
-    the same queries in turns; the first hundred answers of every cell are verified.
+    Collections of any size are made of the photos of an index: with all terms where its features
+    are beside it, else with the terms it keeps. All engines answer the same queries in turns; the
+    first hundred answers of every cell are compared with a full scan. Prints what it will do and
+    how long that takes, then the tables; OUT gets speed.md, speed.json and two figures.
 
-    Sparse engines: lucene, columns, bm25s. Dense engines: numpy, faiss-flat, faiss-hnsw, mv-flat
-    (several vectors an image), timed at the first --top-n. A million images take 2 to 8 GB of
-    memory an engine, and up to 15 GB on disk during the build: choose a few engines at a time.
-    Cells that OUT holds are not measured again.
+    Engines for term scores: columns, lucene, bm25s. For dense vectors: numpy, faiss-flat,
+    faiss-hnsw, mv-flat (several vectors an image). A million images take 2 to 8 GB of memory an
+    engine. Cells that OUT holds are not measured again, so an interrupted run continues.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
-    sparta bench speed index/ --queries captions.txt --out speed/ --sizes 1000,113287
-    --engines lucene,columns,numpy --dense vse-inf --dense clustered
+    sparta bench speed index --quick
+
+    sparta bench speed index --captions captions.jsonl --split val
+
+    sparta bench speed index --dense vse-inf --engines columns,numpy,faiss-hnsw --threads 1,2
     """
-    from eval.bench.collections import check_kind
-    from eval.bench.engines import ENGINES
-    from eval.bench.plots import read_recall, save_plots
+    from rich.console import Console
+    from transformers.utils import logging
+
+    from eval.bench.collections import check_kind, open_source
+    from eval.bench.plots import save_plots
     from eval.bench.speed import Choices, make_plan, measure_speed
     from eval.bench.tables import Results
     from eval.bench.timing import Pace
     from eval.machine import circumstances
     from eval.report import arguments_of
+    from sparta.progress import progress_bars
 
-    known, pace = read_recall(recall) if recall else {}, Pace(warm_up, seconds)
+    pace = Pace(seconds or (QUICK_SECONDS if quick else SECONDS), warm_up)
     choices = Choices(
         kind=check_kind(kind),
-        sizes=parse_numbers(sizes, "--sizes"),
-        top_n=_top_ns(top_n),
+        sizes=parse_numbers(sizes or (QUICK_SIZES if quick else SIZES), "--sizes"),
+        top_n=_top_ns(top_n or (QUICK_TOP_NS if quick else TOP_NS)),
         ks=parse_numbers(k, "-k"),
         threads=parse_numbers(threads, "--threads"),
-        engines=[name.strip() for name in engines.split(",")] if engines else [*ENGINES],
+        engines=[name.strip() for name in engines.split(",")],
         dense=dense or ["clustered"],
-        limit=limit,
         pace=pace,
         work=work or out / "work",
     )
-    _log_to_terminal()
+    if queries and captions:
+        raise InputError("--queries and --captions: give one of them; captions are queries")
+    logging.disable_progress_bar()
+    console = Console(stderr=True, soft_wrap=True, markup=False, highlight=False)
     results = Results.open(out)
-    results.begin({"arguments": arguments_of(context), **asdict(pace), **circumstances()})
-    plan = make_plan(index, queries, choices, results)
-    measure_speed(plan, results)
-    _print_tables(results, out)
-    save_plots(results, out, known)
+    results.begin({"arguments": arguments_of(context), "pace": asdict(pace), **circumstances()})
+    with progress_bars(SPEED_STAGES, console) as progress:
+        source = open_source(index, features or [], model or [], progress)
+        asked, judged = _queries(index, source, queries, captions, split, results)
+        plan = make_plan(index, source, asked, judged, choices, results, console.print)
+        for line in plan.lines():
+            console.print(line)
+        measure_speed(plan, results, progress, console.print)
+    _print_tables(results, [], out)
+    for path in [out / "speed.md", *save_plots(results, out)]:
+        typer.echo(path)
+
+
+def _queries(
+    index: Path,
+    source: Any,
+    file: Path | None,
+    captions: Path | None,
+    split: str | None,
+    results: Any,
+) -> tuple[list[Any], list[Any]]:
+    """Queries to time, and captions with the places of their photos in the source."""
+    from eval.bench.collections import draw_queries
+    from eval.bench.corpus import choose_queries, read_queries, tokenise
+    from indexer.shards import index_folders
+    from sparta.captions.read import read_captions
+    from sparta.tokenizer import WordPieceTokenizer
+
+    tokenizer = WordPieceTokenizer.from_folder(index_folders(index)[0])
+    judged: list[Any] = []
+    if captions is not None:
+        places = {image_id: place for place, image_id in enumerate(source.ids)}
+        photos = [one for one in read_captions(captions, split) if one.image_id in places]
+        if not photos:
+            raise InputError(
+                f"--captions {captions}: none of its photos is in the index, which has "
+                f"{', '.join(map(repr, source.ids[:3]))}"
+            )
+        texts = [text for photo in photos for text in photo.captions]
+        own = [places[photo.image_id] for photo in photos for _ in photo.captions]
+        judged = list(zip(tokenise(texts, tokenizer), own, strict=True))
+        origin = captions.name + (f", split {split}" if split else "")
+        chosen = choose_queries([query for query, _ in judged])
+    elif file is not None:
+        origin, chosen = file.name, choose_queries(tokenise(read_queries(file), tokenizer))
+    else:
+        origin, chosen = "words drawn as often as captions have them", draw_queries(source, 5_000)
+    results.note("queries", {"count": len(chosen), "from": origin})
+    return chosen, judged
 
 
 def _top_ns(text: str) -> list[int | None]:
@@ -117,30 +200,17 @@ def _top_ns(text: str) -> list[int | None]:
     return [None if part == "all" else parse_numbers(part, "--top-n")[0] for part in parts]
 
 
-def _log_to_terminal() -> None:
-    """Show what is built and measured, as it happens."""
-    import logging
-
-    from rich.console import Console
-    from rich.logging import RichHandler
-    from transformers.utils import logging as transformers_logging
-
-    transformers_logging.disable_progress_bar()
-    console = Console(stderr=True, soft_wrap=True)
-    logger = logging.getLogger("eval.bench.speed")
-    logger.handlers = [RichHandler(console=console, show_level=False, show_path=False)]
-    logger.setLevel(logging.INFO)
-
-
-def _print_tables(results: Any, out: Path) -> None:
+def _print_tables(results: Any, head: list[str], out: Path) -> None:
     from rich.console import Console
 
-    from eval.bench.tables import markdown, sheets, shown
+    from eval.bench.tables import markdown, method, sheets, shown
 
     for sheet in sheets(results):
         typer.echo(sheet.title)
         Console().print(shown(sheet))
-    (out / "speed.md").write_text(markdown(results), encoding="utf-8")
+    for line in method(results):
+        typer.echo(line)
+    (out / "speed.md").write_text(markdown(results, head), encoding="utf-8")
 
 
 # ---- build -------------------------------------------------------------------------------------
