@@ -12,10 +12,11 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from eval.bench.timing import ENOUGH
+from eval.report import markdown_head
 from sparta.errors import InputError
 
 FILE = "speed.json"
-SAME_MACHINE = ("processor", "cores")
+SAME = ("machine", "pace")  # of all runs that share a file
 Record = dict[str, Any]
 FAST = "columns"  # the engine that others are compared with
 NONE = "-"
@@ -82,7 +83,7 @@ class Results:
 
     Attributes:
         path: of the file.
-        runs: the runs that wrote it: their heads, arguments and pace.
+        runs: the runs that wrote it: their heads (see `eval.report.head_of`) and pace.
         about: the images, vectors and queries that were used, by name.
         engines: name → settings and promise.
         missing: parts of the report that were not measured, and the option that brings each.
@@ -125,7 +126,7 @@ class Results:
             InputError: if earlier ones were on another machine, or measured with another pace.
         """
         for earlier in self.runs:
-            for key in (*SAME_MACHINE, "pace"):
+            for key in SAME:
                 if earlier[key] != run[key]:
                     raise InputError(
                         f"{self.path} was measured with {key} {earlier[key]}, not {run[key]}: "
@@ -259,6 +260,7 @@ def _by_size(results: Results, kind: str) -> Iterator[Sheet]:
             f"Milliseconds a query by images: {about}", records, lambda one: _marked_ms(one, True)
         )
     records = of_size(results, kind)
+    about = f"{kind}, top-n {first_top_n(records)}, k {records[0]['k']}"
     quickest = {one["images"]: one["ms"] for one in records if one["engine"] == FAST}
     if quickest and len({label(one) for one in records}) > 1:
         compared = [one for one in records if one["images"] in quickest]
@@ -281,7 +283,7 @@ def _by_top_n(results: Results, kind: str) -> Iterator[Sheet]:
         return
     engines = list(dict.fromkeys(one["engine"] for one in records))
     recall = {one["top_n"]: one for one in results.recall}
-    columns = ["top-n", *(f"{name} {unit}" for name in engines for unit in ("ms", "queries/s"))]
+    columns = ["top-n", *(f"{name} {unit}" for name in engines for unit in ("ms", "per s"))]
     columns += ["R@1", "R@5", "R@10"] if recall else []
     rows = []
     for top_n in dict.fromkeys(one["top_n"] for one in records):
@@ -371,14 +373,11 @@ def method(results: Results) -> list[str]:
     return text
 
 
-def markdown(results: Results, head: list[str]) -> str:
-    """All tables, the engines' settings, what was left out, and how it was measured.
-
-    Args:
-        results: measured.
-        head: lines about the last run.
-    """
-    lines = ["# Speed", "", *(f"- {one}" for one in [*head, *method(results)]), ""]
+def markdown(results: Results) -> str:
+    """All tables, the engines' settings, what was left out, and how it was measured."""
+    runs = dict.fromkeys(one["run"] for one in results.records)
+    heads = [markdown_head(results.runs[number]) for number in runs]
+    lines = ["# Speed", "", *heads, *(f"- {one}" for one in method(results)), ""]
     for sheet in [*sheets(results), full(results)]:
         lines += [f"## {sheet.title}", "", _line(sheet.columns)]
         lines.append(_line(["---"] + ["--:"] * (len(sheet.columns) - 1)))

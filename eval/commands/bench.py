@@ -16,6 +16,7 @@ from sparta.errors import InputError
 SIZES, TOP_NS, SECONDS = "1000,5000,113287,1000000", "1000,50,100,500,2000,all", 5.0
 QUICK_SIZES, QUICK_TOP_NS, QUICK_SECONDS = "1000,10000", "1000,100,all", 1.0
 USUAL_ENGINES = "columns,lucene,bm25s,numpy"
+WIDE = 200  # characters of a table at most; a narrower terminal breaks its lines
 
 SpeedOut = Annotated[Path, typer.Option(help="Folder for results, report and figures.")]
 Quick = Annotated[
@@ -122,8 +123,7 @@ def speed(
     from eval.bench.speed import Choices, make_plan, measure_speed
     from eval.bench.tables import Results
     from eval.bench.timing import Pace
-    from eval.machine import circumstances
-    from eval.report import arguments_of
+    from eval.report import head_of, index_models, print_head
     from sparta.progress import progress_bars
 
     pace = Pace(seconds or (QUICK_SECONDS if quick else SECONDS), warm_up)
@@ -143,7 +143,9 @@ def speed(
     logging.disable_progress_bar()
     console = Console(stderr=True, soft_wrap=True, markup=False, highlight=False)
     results = Results.open(out)
-    results.begin({"arguments": arguments_of(context), "pace": asdict(pace), **circumstances()})
+    head = head_of(context, index_models(index), seed=0)
+    results.begin({**head, "pace": asdict(pace)})
+    print_head(head)
     with progress_bars(SPEED_STAGES, console) as progress:
         source = open_source(index, features or [], model or [], progress)
         asked, judged = _queries(index, source, queries, captions, split, results)
@@ -151,7 +153,7 @@ def speed(
         for line in plan.lines():
             console.print(line)
         measure_speed(plan, results, progress, console.print)
-    _print_tables(results, [], out)
+    _print_tables(results, out)
     for path in [out / "speed.md", *save_plots(results, out)]:
         typer.echo(path)
 
@@ -200,17 +202,18 @@ def _top_ns(text: str) -> list[int | None]:
     return [None if part == "all" else parse_numbers(part, "--top-n")[0] for part in parts]
 
 
-def _print_tables(results: Any, head: list[str], out: Path) -> None:
+def _print_tables(results: Any, out: Path) -> None:
     from rich.console import Console
 
     from eval.bench.tables import markdown, method, sheets, shown
 
+    console = Console(width=WIDE)
     for sheet in sheets(results):
         typer.echo(sheet.title)
-        Console().print(shown(sheet))
+        console.print(shown(sheet))
     for line in method(results):
         typer.echo(line)
-    (out / "speed.md").write_text(markdown(results, head), encoding="utf-8")
+    (out / "speed.md").write_text(markdown(results), encoding="utf-8")
 
 
 # ---- build -------------------------------------------------------------------------------------
