@@ -182,6 +182,10 @@ def make_plan(
         results.missing["a dense model's vectors, and the time of encoding a text"] = (
             "--dense NAME, after sparta index-dense"
         )
+    kept = source.about["top_n"]
+    if kept != "all":
+        what = f"more than the {kept} terms an image that the index keeps"
+        results.missing[what] = "--features DIR, its feature store, and --model"
     if not judged:
         results.missing["recall by top-n"] = "--captions FILE, of photos in the index"
     results.note("images", source.about)

@@ -254,19 +254,25 @@ def _by_size(results: Results, kind: str) -> Iterator[Sheet]:
     own = [one for one in results.records if one["kind"] == kind]
     for threads in sorted({one["threads"] for one in own}):
         records = of_size(results, kind, threads)
-        about = f"{kind}, top-n {first_top_n(records)}, k {records[0]['k']}, threads {threads}"
+        about = _conditions(records)
         yield _sheet(f"Queries per second by images (table 2): {about}", records, _marked_rate)
         yield _sheet(
             f"Milliseconds a query by images: {about}", records, lambda one: _marked_ms(one, True)
         )
     records = of_size(results, kind)
-    about = f"{kind}, top-n {first_top_n(records)}, k {records[0]['k']}"
+    about = _conditions(records)
     quickest = {one["images"]: one["ms"] for one in records if one["engine"] == FAST}
     if quickest and len({label(one) for one in records}) > 1:
         compared = [one for one in records if one["images"] in quickest]
         title = f"Times as long as {FAST}: {about}"
         yield _sheet(title, compared, lambda one: _ms(one["ms"] / quickest[one["images"]]))
     yield _sheet(f"Index on disk, MB: {about}", records, lambda one: _mb(one["index_bytes"]))
+
+
+def _conditions(records: list[Record]) -> str:
+    top_n, one = first_top_n(records), records[0]
+    terms = "" if top_n is None else f", top-n {top_n}"
+    return f"{one['kind']}{terms}, k {one['k']}, threads {one['threads']}"
 
 
 def _sheet(title: str, records: list[Record], cell: Callable[[Record], str]) -> Sheet:

@@ -177,11 +177,13 @@ def _queries(
     judged: list[Any] = []
     if captions is not None:
         places = {image_id: place for place, image_id in enumerate(source.ids)}
-        photos = [one for one in read_captions(captions, split) if one.image_id in places]
+        every = read_captions(captions, split)
+        photos = [one for one in every if one.image_id in places]
         if not photos:
             raise InputError(
                 f"--captions {captions}: none of its photos is in the index, which has "
-                f"{', '.join(map(repr, source.ids[:3]))}"
+                f"{', '.join(map(repr, source.ids[:3]))}, the captions "
+                f"{', '.join(repr(one.image_id) for one in every[:3])}"
             )
         texts = [text for photo in photos for text in photo.captions]
         own = [places[photo.image_id] for photo in photos for _ in photo.captions]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,28 +14,37 @@ import eval.bench.collections
 import eval.bench.corpus
 from eval.bench.collections import (
     CHUNK,
-    GROUPS,
     CollectionKind,
+    draw_queries,
+    encode_source,
     enlarge,
     enlarge_index,
+    find_model,
     keep_top,
+    measure_recall,
+    open_features,
+    open_source,
     read_source,
-    synthetic_queries,
-    synthetic_source,
 )
-from eval.bench.corpus import Corpus, tokenise
+from eval.bench.corpus import Corpus, choose_queries, tokenise
 from eval.bench.vectors import enlarge_vectors
+from eval.recall.index import measure_index_recall
+from indexer.build import build_index
+from indexer.live.changes import Delete
+from indexer.manifest import Manifest
 from indexer.postings import Postings
 from indexer.search.open import open_index
+from indexer.settings import PruningSettings
+from indexer.update.writer import open_writer
+from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
+from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from tests.eval.bench.tiny import dense, rows, source
 from tests.indexer.random_postings import random_postings, write_postings
 
 IMAGES = CHUNK + 7
 TEXTS = ["dog cat", "", "the red ball", "qqq", "two dogs run dog", "beach ball", "sky"]
-LAST = GROUPS[:, 0].astype(int)
-GROUP = np.repeat(np.arange(len(GROUPS)), np.diff(LAST, prepend=0))
 
 
 def images(kind: CollectionKind, top_n: int | None, seed: int = 0) -> Iterator[dict[int, int]]:
@@ -46,7 +57,7 @@ def images(kind: CollectionKind, top_n: int | None, seed: int = 0) -> Iterator[d
 
 @pytest.mark.parametrize("top_n", [5, None])
 def test_a_copy_has_its_image_s_terms_and_nearly_its_impacts(top_n: int | None) -> None:
-    kept = keep_top(source().impacts, top_n)
+    kept = keep_top(source(), source().impacts, top_n)
     parents = {tuple(source().terms[row.nonzero()[0]]): row[row > 0] for row in kept}
     factors, made = [], list(images("copies", top_n))
     assert len(made) == IMAGES
@@ -120,10 +131,11 @@ def test_every_impact_is_read(
 ) -> None:
     source = read_source(index)
     assert source.vocabulary == tokenizer.vocabulary
-    assert (source.name, source.bits, source.about["top_n"]) == ("none", 8, "all")
+    assert (source.weights, source.bits, source.about["top_n"]) == (None, 8, "all")
+    assert source.ids == sorted(image.image_id for image in postings)
     expected = np.zeros((60, len(tokenizer.vocabulary)), np.uint8)
-    for row, image in enumerate(postings):
-        expected[row, image.terms] = image.impacts
+    for image in postings:
+        expected[source.ids.index(image.image_id), image.terms] = image.impacts
     found = np.zeros_like(expected)
     found[:, source.terms] = source.impacts
     np.testing.assert_array_equal(found, expected)
@@ -180,38 +192,53 @@ def test_an_enlarged_index_answers_like_its_images(drawings: Path, tmp_path: Pat
     assert {hit.metadata["width"] for hit in found.hits} == {500}
 
 
-def by_group(values: np.ndarray) -> np.ndarray:
-    return np.bincount(GROUP, values) / np.bincount(GROUP)
+def test_deleted_images_are_no_source(
+    index: Path, postings: Postings, tokenizer: WordPieceTokenizer
+) -> None:
+    gone = {image.image_id for image in postings} - {*read_source(index).ids[::2]}
+    with open_writer(index) as writer:
+        writer.write([Delete(image_id) for image_id in sorted(gone)])
+    source = read_source(index)
+    assert len(source.ids) == 30 and not gone & {*source.ids}
+    for image in postings:
+        if image.image_id not in gone:
+            row = source.impacts[source.ids.index(image.image_id)]
+            assert dict(
+                zip(source.terms[row > 0].tolist(), row[row > 0].tolist(), strict=True)
+            ) == {
+                int(term): int(impact)
+                for term, impact in zip(image.terms, image.impacts, strict=True)
+            }
 
 
-def test_document_frequencies_and_impacts_are_those_measured() -> None:
-    source = synthetic_source(1000)
-    present = source.impacts > 0
-    large = np.bincount(GROUP) >= 64
-    frequencies = by_group(present.mean(axis=0))
-    np.testing.assert_allclose(frequencies[large], GROUPS[large, 2], atol=0.05)
-    means = by_group(source.impacts.sum(axis=0)) / by_group(present.sum(axis=0))
-    np.testing.assert_allclose(means, GROUPS[:, 4], rtol=0.1)
-    assert source.terms[-1] + 1 == len(source.vocabulary) == LAST[-1]
+def test_weights_decide_which_terms_an_image_keeps() -> None:
+    weighed = replace(source(), weights=np.linspace(0.5, 4, 30).astype(np.float32))
+    kept = keep_top(weighed, weighed.impacts, 6)
+    for row, own in zip(weighed.impacts.astype(float), kept, strict=True):
+        wanted = np.argsort(-(row * np.linspace(0.5, 4, 30)), kind="stable")[:6]
+        assert {*np.flatnonzero(own)} == {place for place in wanted if row[place] > 0}
 
 
-def test_queries_are_as_long_as_captions_and_of_terms_as_frequent() -> None:
-    queries = synthetic_queries(2000)
+def test_drawn_queries_have_terms_as_frequent_as_the_source_says() -> None:
+    made = source()
+    queries = draw_queries(made, 4000)
     lengths = [sum(query.terms.values()) for query in queries]
     assert min(lengths) >= 7 and 11.5 < np.mean(lengths) < 12.1
-    used = np.zeros(LAST[-1])
+    used = np.zeros(len(made.vocabulary))
     for query in queries:
         assert query.text == query.pieces
         for term, count in query.terms.items():
             used[term] += count
-    shares = np.bincount(GROUP, used) / used.sum()
-    np.testing.assert_allclose(shares, GROUPS[:, 1] / GROUPS[:, 1].sum(), atol=0.01)
+    expected = made.frequencies / made.frequencies.sum()
+    np.testing.assert_allclose(used[made.terms] / used.sum(), expected, atol=0.005)
 
 
 def test_queries_come_in_random_order_without_those_no_term_is_in(
     tokenizer: WordPieceTokenizer,
 ) -> None:
-    found = tokenise(TEXTS, tokenizer, 100)
+    asked = tokenise(TEXTS, tokenizer)
+    assert [query.text for query in asked] == TEXTS
+    found = choose_queries(asked)
     known = ["dog cat", "the red ball", "two dogs run dog", "beach ball", "sky"]
     assert sorted(query.text for query in found) == sorted(known)
     assert [query.text for query in found] != known
@@ -220,8 +247,93 @@ def test_queries_come_in_random_order_without_those_no_term_is_in(
         parsed = tokenizer.encode_query(query.text)
         named = {tokenizer.vocabulary[term]: count for term, count in query.terms.items()}
         assert named == parsed.terms and query.pieces.split() == parsed.pieces
-    assert [query.text for query in tokenise(TEXTS, tokenizer, 2)] == [
-        query.text for query in found[:2]
-    ]
+    assert choose_queries(asked, 2) == found[:2]
     with pytest.raises(InputError, match="1 queries with a word of the index"):
-        tokenise(["dog", "qqq"], tokenizer, 100)
+        choose_queries(tokenise(["dog", "qqq"], tokenizer))
+
+
+# ---- from features -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pruned(
+    tmp_path_factory: pytest.TempPathFactory, models: list[Path], views: list[FeatureStore]
+) -> Path:
+    """An index of both views that keeps four terms an image, chosen by score and frequency."""
+    out = tmp_path_factory.mktemp("pruned") / "index"
+    build_index(views, models, out, PruningSettings(top_n=4, asked_power=0.5), device="cpu")
+    return out
+
+
+def folders(views: list[FeatureStore]) -> list[Path]:
+    return [one.folder for one in views]
+
+
+@pytest.mark.parametrize("top_n", [4, 2, None])
+def test_features_give_the_impacts_that_an_index_of_any_top_n_has(
+    pruned: Path, top_n: int | None, models: list[Path], views: list[FeatureStore], tmp_path: Path
+) -> None:
+    source = encode_source(pruned, views, models)
+    scale = Manifest.open(pruned).scale
+    settings = PruningSettings(top_n=top_n, asked_power=0.5)
+    build_index(views, models, tmp_path / "other", settings, device="cpu")
+    other = read_source(tmp_path / "other")
+    ratio = Manifest.open(tmp_path / "other").scale / scale
+    kept = keep_top(source, source.impacts, top_n)
+    assert source.ids == other.ids
+    differing, level = 0, 2**8 - 1
+    for row in range(len(source.ids)):
+        own = {t: i for t, i in zip(source.terms.tolist(), kept[row].tolist(), strict=True) if i}
+        theirs = dict(zip(other.terms.tolist(), other.impacts[row].tolist(), strict=True))
+        theirs = {term: impact for term, impact in theirs.items() if impact}
+        # Rounded impacts may decide between two nearly equal terms in another way than scores do.
+        differing += len(own.keys() - theirs.keys())
+        for term in own.keys() & theirs.keys():
+            expected = min(level, ratio * theirs[term])
+            assert own[term] == pytest.approx(expected, abs=2 + ratio)
+    assert differing <= 0.05 * np.count_nonzero(kept)
+
+
+def test_features_beside_the_index_or_given_are_found_by_their_fingerprints(
+    pruned: Path, views: list[FeatureStore], models: list[Path], tmp_path: Path
+) -> None:
+    assert open_features(pruned) == []
+    given = open_features(pruned, folders(views)[::-1])
+    assert [one.folder for one in given] == folders(views)
+    for view in views:
+        shutil.copytree(view.folder, tmp_path / "index.features" / view.folder.name)
+    (tmp_path / "index").symlink_to(pruned)
+    beside = open_features(tmp_path / "index")
+    assert [one.fingerprint for one in beside] == [one.fingerprint for one in views]
+    with pytest.raises(InputError, match=r"--features: .* was built from other features"):
+        open_source(pruned, folders(views)[:1])
+    assert open_source(pruned).about["top_n"] == 4  # what the index has
+    whole = open_source(pruned, folders(views), [str(one) for one in models])
+    assert whole.about["top_n"] == "all" and whole.most_terms > 4
+
+
+def test_the_model_of_the_package_is_recognised(drawings: Path, pruned: Path) -> None:
+    assert find_model(drawings) is None and find_model(pruned) is None
+
+
+@pytest.mark.parametrize("top_n", [2, None])
+def test_recall_is_that_of_an_index_of_the_same_top_n(
+    top_n: int | None,
+    views: list[FeatureStore],
+    models: list[Path],
+    captioned: list[CaptionedPhoto],
+    tokenizer: WordPieceTokenizer,
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "index"
+    build_index(views, models, out, PruningSettings(top_n=top_n), device="cpu")
+    source = read_source(out)
+    texts = [(text, photo.image_id) for photo in captioned for text in photo.captions]
+    asked = tokenise([text for text, _ in texts], tokenizer)
+    judged = [(asked[number], source.ids.index(own)) for number, (_, own) in enumerate(texts)]
+    searcher = open_index(out)
+    expected = measure_index_recall(searcher, captioned, substitute=False).recall
+    searcher.close()
+    assert measure_recall(source, None, judged) == expected
+    shallow = measure_recall(source, 1, judged)
+    assert shallow != expected

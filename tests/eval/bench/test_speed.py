@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,27 +14,37 @@ import pytest
 from typer.testing import CliRunner
 
 from eval.bench.corpus import TermQuery, tokenise
-from eval.bench.engines import Answer, Bm25sEngine
-from eval.bench.plots import SIZES, TOP_NS, read_recall, save_plots
-from eval.bench.speed import measure_speed
+from eval.bench.engines import ENGINES, Answer, Bm25sEngine
+from eval.bench.plots import BY_SIZE, BY_TOP_N, COLOURS, save_plots
+from eval.bench.speed import make_plan, measure_speed
 from eval.bench.tables import Cell, Results, full, markdown
-from eval.bench.timing import Timed
+from eval.bench.timing import ENOUGH, Pace, Timed
 from eval.bench.truth import WrongAnswer
 from eval.bench.vectors import read_dense
 from indexer.build import build_index
 from indexer.dense.build import add_dense
 from indexer.dense.text_encoder import ModelText, load_dense_model
 from indexer.settings import PruningSettings
+from sparta.captions.read import CaptionedPhoto
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
-from tests.eval.bench.tiny import EXACT, plan
+from tests.eval.bench.tiny import EXACT, HURRY, made, plan
 from tests.eval.data import save_dense
 
 TEXTS = ["dog cat", "", "the red ball", "qqq", "two dogs run dog", "beach ball", "sky"]
-HURRY = ["--warm-up", "0", "--seconds", "0", "-k", "10", "--threads", "1", "--sizes", "30,40"]
-RUN = {"warm_up": 0, "seconds": 0, "processor": "p", "cores": 2, "package_version": "0", "date": ""}
+SHORT = ["--warm-up", "10", "--seconds", "0.02", "--sizes", "30,40"]
+RUN = {
+    "command": "sparta bench speed x",
+    "version": "0",
+    "date": "today",
+    "machine": {"processor": "p", "cores": 2},
+    "data": {"index": ["0" * 64]},
+    "models": ["1" * 64],
+    "seed": 0,
+    "pace": asdict(HURRY),
+}
 
 
 def run(*arguments: str | Path) -> tuple[int, str, BaseException | None]:
@@ -49,35 +58,36 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Results]:
     engines = [*EXACT, "numpy", "faiss-flat", "mv-flat"]
     results = Results.open(folder)
     results.begin(RUN)
+    results.note("queries", {"count": 40, "from": "drawn"})
     measure_speed(plan(folder / "work", engines), results)
     yield results
 
 
 def test_every_exact_engine_gives_the_same_hits_in_every_cell(measured: Results) -> None:
     """What `measure_speed` itself makes sure of; here, that nothing was left out."""
-    sizes = (1000, 5000)
     cells = {(one["engine"], one["images"], one["top_n"]) for one in measured.records}
-    dense = product(("numpy", "faiss-flat", "mv-flat"), sizes, (None,))
-    assert cells == {*product(EXACT, sizes, (100, 50)), *dense}
+    dense = product(("numpy", "faiss-flat", "mv-flat"), (1000, 5000), (None,))
+    # All sizes at the first top-n, the other top-n at the largest size.
+    sparse = {(name, *own) for name in EXACT for own in ((1000, 100), (5000, 100), (5000, 50))}
+    assert cells == sparse | {*dense}
     assert len(measured.records) == 4 * len(cells)
     for one in measured.records:
-        assert one["overlap_at_10"] == 1 and one["checked"] == one["queries"] == 10
+        assert one["overlap_at_10"] == 1 and one["checked"] == one["warm_up"] == 10
         assert 0 < one["p50_ms"] <= one["p95_ms"] <= one["p99_ms"]
-        assert one["queries_per_second"] > 0 and one["memory_bytes"] > 0
-        assert one["build_seconds"] >= 0 and len(one["beside"]) >= 2
+        assert 0 < one["lowest_ms"] <= one["ms"] <= one["highest_ms"]
+        assert one["ms"] * one["queries_per_second"] == pytest.approx(1000 * one["threads"])
+        assert one["seconds"] >= HURRY.seconds
+        assert one["build_seconds"] >= 0 and one["memory_bytes"] > 0 < one["index_bytes"]
     # Collections are deleted when they are done.
     assert [path.name for path in measured.path.parent.iterdir()] == ["speed.json"]
 
 
-def test_what_is_measured_is_not_measured_again(
-    measured: Results, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_is_measured_is_not_measured_again(measured: Results, tmp_path: Path) -> None:
     again = Results.open(measured.path.parent)
     assert again.records == measured.records
-    same = plan(tmp_path, ["lucene", "bm25s", "numpy"])
-    with caplog.at_level(logging.INFO, "eval.bench.speed"):
-        measure_speed(same, again)
-    assert not caplog.records and len(again.records) == len(measured.records)
+    lines: list[str] = []
+    measure_speed(plan(tmp_path, ["lucene", "bm25s", "numpy"]), again, notice=lines.append)
+    assert not lines and len(again.records) == len(measured.records)
 
 
 def test_an_interrupted_run_goes_on_with_what_was_whole(
@@ -89,26 +99,20 @@ def test_an_interrupted_run_goes_on_with_what_was_whole(
         builds.append(self)
         build(self)
 
+    def interrupted(timed: Timed) -> dict[str, float]:
+        raise KeyboardInterrupt
+
     monkeypatch.setattr(Bm25sEngine, "build", noted)
     small = plan(tmp_path / "work", ["bm25s", "numpy"], [], sizes=(1000,), top_n=(50,))
     results = Results(tmp_path / "speed.json")
     results.begin(RUN)
-    timings = iter([1, 2])
-
-    def interrupted(timed: Timed) -> dict[str, float]:
-        if next(timings) == 2:
-            raise KeyboardInterrupt
-        return {"mean_ms": 1.0, "queries_per_second": 1.0}
-
     with monkeypatch.context() as patched:
         patched.setattr(Timed, "figures", interrupted)
         with pytest.raises(KeyboardInterrupt):
             measure_speed(small, results)
-    results = Results.open(tmp_path)
-    assert len(results.records) == 1
     measure_speed(small, results)
-    assert len(builds) == 1 and len(results.records) == 4
-    first = Cell("copies", "synthetic", "bm25s", 1000, 50, 10, 1)
+    assert len(builds) == 1 and len(Results.open(tmp_path).records) == 4
+    first = Cell("copies", None, "bm25s", 1000, 50, 10, 1)
     assert [results.has(first._replace(k=k, threads=t)) for k in (10, 100) for t in (1, 2)]
 
 
@@ -125,65 +129,51 @@ def test_a_wrong_answer_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
         measure_speed(small, Results(tmp_path / "speed.json"))
 
 
-def test_tables_and_plots(measured: Results, tmp_path: Path) -> None:
+def test_report_and_figures(measured: Results, tmp_path: Path) -> None:
     measured.engines = {"bm25s": {"settings": "plain", "promise": "exact"}}
-    measured.left_out = {"faiss-flat": "faiss is not installed"}
+    measured.missing = {"engine faiss-flat": "pip install 'visualsparta[bench]'"}
     text = markdown(measured)
-    assert "- **bm25s**: plain. Exact." in text and "- faiss-flat was left out: faiss" in text
+    assert "- **bm25s**: plain. Exact." in text
+    assert "- engine faiss-flat: pip install 'visualsparta[bench]'." in text
+    assert "    sparta bench speed x\n" in text and "models: 111111111111; seed: 0" in text
+    assert "timed for 0.01 s, after a warm-up of 10 queries" in text
+    fewest = min(one["queries"] for one in measured.records)
+    assert f"({fewest:,} at least)" in text and fewest < ENOUGH
     rows = full(measured).rows
-    assert len(rows) == len(measured.records) and {len(row) for row in rows} == {17}
-    save_plots(measured, tmp_path, {})
-    assert {path.name for path in tmp_path.iterdir()} == {SIZES, TOP_NS}
+    assert len(rows) == len(measured.records) and {len(row) for row in rows} == {20}
+    assert [path.name for path in save_plots(measured, tmp_path)] == [BY_SIZE, BY_TOP_N]
 
 
-def test_recall_is_that_of_indexes_pruned_alike(measured: Results, tmp_path: Path) -> None:
-    row = {"terms": "trained", "bits": 8, "offset": "mean", "top_n": 50, "r10": 50.0}
-    path = tmp_path / "pruning.json"
-    path.write_text(json.dumps({"rows": [row, row | {"top_n": 100, "r10": 60.0}]}))
-    recall = read_recall(path)
-    older = (None, None)
-    found = [("mean", "trained", 8, top_n, *older) for top_n in (50, 100)]
-    assert recall == dict(zip(found, (50.0, 60.0), strict=True))
-    about = {"offset": "mean", "terms": "trained", "bits": 8}
-    save_plots(replace(measured, sources={"synthetic": about}), tmp_path, recall)
-    drawn = tmp_path / "recall-by-latency.png"
-    assert drawn.stat().st_size > 10_000
-    drawn.unlink()
-    asked = {"asked": "model", "asked_power": 0.35}
-    for other in ({"bits": 6}, asked):
-        save_plots(replace(measured, sources={"synthetic": about | other}), tmp_path, recall)
-        assert not drawn.exists()
-    path.write_text(json.dumps({"rows": [row | asked]}))
-    save_plots(replace(measured, sources={"synthetic": about | asked}), tmp_path, read_recall(path))
-    assert drawn.is_file()
-    path.write_text(json.dumps([]))
-    with pytest.raises(InputError, match="not a file of sparta eval pruning"):
-        read_recall(path)
+def test_every_engine_has_a_colour_of_its_own_in_all_figures() -> None:
+    assert COLOURS.keys() == ENGINES.keys() and len({*COLOURS.values()}) == len(ENGINES)
 
 
-def test_another_machine_or_other_vectors_are_refused(tmp_path: Path) -> None:
+def test_two_top_n_that_keep_all_terms_are_one_collection(tmp_path: Path) -> None:
+    """Else the figure has a vertical stroke: two measurements of one index at one place."""
+    source = made(np.ones((50, 12), np.uint8), 8)
+    choices = replace(plan(tmp_path, ["bm25s"]).choices, top_n=[5, 12, 2000, None], dense=[])
+    asked = plan(tmp_path, ["bm25s"]).queries
+    found = make_plan(tmp_path, source, asked, [], choices, Results(tmp_path / "x"))
+    assert found.choices.top_n == [5, None]
+    assert found.collections == [(1000, 5), (5000, 5), (5000, None)]
+
+
+def test_another_machine_pace_or_other_images_are_refused(tmp_path: Path) -> None:
     results = Results(tmp_path / "speed.json")
     results.begin(RUN)
-    results.source("mean", {"bits": 8})
+    results.note("images", {"bits": 8})
     results.save()
     again = Results.open(tmp_path)
-    with pytest.raises(InputError, match="another machine"):
-        again.begin(RUN | {"cores": 64})
-    again.source("mean", {"bits": 8})
-    with pytest.raises(InputError, match="other mean vectors"):
-        again.source("mean", {"bits": 6})
+    with pytest.raises(InputError, match=r"with machine .* choose another --out"):
+        again.begin(RUN | {"machine": {"processor": "p", "cores": 64}})
+    with pytest.raises(InputError, match=r"with pace .* choose another --out"):
+        again.begin(RUN | {"pace": asdict(Pace(seconds=9))})
+    again.note("images", {"bits": 8})
+    with pytest.raises(InputError, match="figures for other images"):
+        again.note("images", {"bits": 6})
     (tmp_path / "speed.json").write_text("{}[")
-    with pytest.raises(InputError, match="not a file of sparta bench speed"):
+    with pytest.raises(InputError, match="not a results file"):
         Results.open(tmp_path)
-
-
-def test_the_command_needs_nothing_but_a_folder(tmp_path: Path) -> None:
-    options = ["--sizes", "1000", "--top-n", "50", "--engines", "bm25s,lucene", "--limit", "40"]
-    hurry = ["--warm-up", "0", "--seconds", "0", "-k", "10", "--threads", "1"]
-    code, shown, problem = run("--out", tmp_path / "o", *options, *hurry)
-    assert code == 0, problem
-    assert "Queries/s by images, threads: 1: copies, synthetic, top-n 50" in shown
-    assert {path.name for path in (tmp_path / "o").iterdir()} == {"speed.json", "speed.md"}
 
 
 @pytest.fixture(scope="module")
@@ -208,76 +198,109 @@ def texts(index: Path) -> Path:
 def test_a_dense_part_gives_its_vectors_and_the_queries(
     index: Path, name: str, count: int, tokenizer: WordPieceTokenizer
 ) -> None:
-    asked = tokenise(TEXTS, tokenizer, 100)
+    asked = tokenise(TEXTS, tokenizer)
     found = read_dense(index, name, asked)
     assert found.images.shape[:2] == (21, count) == (21, found.about["views"])
     np.testing.assert_allclose(np.linalg.norm(found.images, axis=-1), 1, atol=1e-5)
     text = ModelText(load_dense_model(index / "dense" / name / "model"))
     for query in asked:
         np.testing.assert_allclose(found.queries[query.number], text.encode(query.text), atol=1e-6)
-    assert len(found.encode_seconds) == len(asked) and min(found.encode_seconds) > 0
+    assert 0 < found.encode_milliseconds["p50_ms"] <= found.encode_milliseconds["p95_ms"]
+
+
+def test_the_command_needs_nothing_but_an_index(index: Path, tmp_path: Path) -> None:
+    """An index of few terms, without features beside it, and no queries: all is made of it."""
+    code, shown, problem = run(index, "--out", tmp_path / "o", *SHORT)
+    assert code == 0, problem
+    assert "Drawn of 21 photos: 30, 40 images of all terms; 40 images of 50, 100" not in shown
+    assert "Queries per second by images (table 2): drawn, top-n all, k 10, threads 1" in shown
+    files = {path.name for path in (tmp_path / "o").iterdir()}
+    assert files == {"speed.json", "speed.md", BY_SIZE}
+    results = json.loads((tmp_path / "o" / "speed.json").read_text())
+    assert {one["engine"] for one in results["records"]} == {*EXACT, "numpy"}
+    assert results["about"]["images"]["top_n"] == 12
+    report = (tmp_path / "o" / "speed.md").read_text()
+    for part, option in (
+        ("recall by top-n", "--captions FILE"),
+        ("more than the 12 terms an image that the index keeps", "--features DIR"),
+        ("a dense model's vectors", "--dense NAME"),
+        ("other engines", "--engines faiss-flat,faiss-hnsw,mv-flat"),
+    ):
+        assert part in report and option in report
+
+
+def test_features_give_every_top_n_and_captions_recall(
+    index: Path,
+    views: list[FeatureStore],
+    models: list[Path],
+    captions_file: Path,
+    tmp_path: Path,
+) -> None:
+    options: list[str | Path] = ["--captions", captions_file, "--split", "val", *SHORT]
+    options += ["--features", views[0].folder, "--model", models[0], "--kind", "copies"]
+    code, shown, problem = run(index, "--out", tmp_path, *options, "--top-n", "4,2,900,all")
+    assert code == 0, problem
+    assert "30, 40 images of 4 terms; 40 images of 2, all terms" in shown, shown
+    assert "R@1" in shown and "42 captions of 21 photos, ranked among 21 photos" in shown
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "speed.json",
+        "speed.md",
+        BY_SIZE,
+        BY_TOP_N,
+    }
+    results = json.loads((tmp_path / "speed.json").read_text())
+    assert [one["top_n"] for one in results["recall"]] == [4, 2, "all"]
+    shares = [one["r10"] for one in sorted(results["recall"], key=lambda one: str(one["top_n"]))]
+    assert 0 < min(shares) <= 100 and results["about"]["images"]["top_n"] == "all"
+    assert "recall by top-n" not in results["missing"]
 
 
 def test_the_command_over_an_index_with_dense_parts(
     index: Path, texts: Path, tmp_path: Path
 ) -> None:
     dense = ["--dense", "vse", "--dense", "mv"]
-    options: list[Any] = ["--queries", texts, "--out", tmp_path, *dense, *HURRY]
-    engines = ["--engines", "columns,bm25s,numpy,mv-flat", "--top-n", "5,12"]
+    options: list[Any] = ["--queries", texts, "--out", tmp_path, *dense, *SHORT]
+    engines = ["--engines", "columns,bm25s,numpy,mv-flat", "--top-n", "5,3"]
     code, shown, problem = run(index, *options, *engines)
     assert code == 0, problem
-    assert "Encoding one text" in shown and "mv-flat (mv)" in shown
+    assert "Encoding the text" in shown and "mv-flat (mv)" in shown
     results = json.loads((tmp_path / "speed.json").read_text())
     cells = {(one["engine"], one["vectors"], one["top_n"]) for one in results["records"]}
-    sparse = {(name, "mean", n) for name in ("columns", "bm25s") for n in (5, 12)}
+    sparse = {(name, None, n) for name in ("columns", "bm25s") for n in (5, 3)}
     assert cells == sparse | {("numpy", "vse", None), ("mv-flat", "mv", None)}
-    assert results["sources"]["mean"]["images"] == 21
-    assert {*results["encoders"]} == {"word pieces", "vse", "mv"}
-    assert results["runs"][0]["arguments"]["top_n"] == "5,12"
+    assert {*results["encoders"]} == {"vse", "mv"}
+    assert results["runs"][0]["arguments"]["top_n"] == "5,3"
+    assert results["about"]["queries"] == {"count": 5, "from": "queries.txt"}
     mixed = ["--engines", "bm25s", "--top-n", "5", "--kind", "mixed"]
     code, _, problem = run(index, *options, *mixed)
     assert code == 0, problem
     results = json.loads((tmp_path / "speed.json").read_text())
     kinds = {(one["kind"], one["run"]) for one in results["records"]}
-    assert kinds == {("copies", 0), ("mixed", 1)}
-
-
-def test_an_index_of_terms_chosen_by_frequency(
-    views: list[FeatureStore], texts: Path, tmp_path: Path, models: list[Path]
-) -> None:
-    asked = tmp_path / "asked.txt"
-    asked.write_text("dog\nbeach")
-    pruning = PruningSettings(top_n=4, bits=6, asked=str(asked), asked_power=0.5)
-    build_index([views[0]], [models[0]], tmp_path / "index", pruning, device="cpu")
-    options: list[Any] = [tmp_path / "index", "--queries", texts, "--out", tmp_path / "out"]
-    options += [*HURRY, "--engines", "columns"]
-    _, _, error = run(*options, "--top-n", "3")
-    assert "no fewer can be chosen: give 4" in str(error)
-    code, output, _ = run(*options, "--top-n", "4")
-    assert code == 0, output
-    [(name, about)] = json.loads((tmp_path / "out" / "speed.json").read_text())["sources"].items()
-    assert name == f"mean, {about['asked'][:12]} 0.5, 4, 6 bits"
-    assert (len(about["asked"]), about["asked_power"], about["top_n"]) == (64, 0.5, 4)
+    assert kinds == {("drawn", 0), ("mixed", 1)}
 
 
 @pytest.mark.parametrize(
-    ("given", "options", "message"),
+    ("options", "message"),
     [
-        ("nothing", ["--sizes", "10,x"], "--sizes: 'x' is not a number"),
-        ("nothing", ["--kind", "clones"], "--kind must be one of copies, mixed"),
-        ("nothing", ["--engines", "lucy"], "'lucy' is not one of: lucene, columns"),
-        ("nothing", ["--dense", "vse"], "without an index there is only clustered"),
-        ("index", ["--top-n", "12"], "--queries is missing"),
-        ("all", ["--top-n", "13"], "keeps 12 terms an image"),
-        ("all", ["--top-n", "all"], "keeps 12 terms an image"),
-        ("all", ["--top-n", "12", "--dense", "vsx"], "no dense part 'vsx'"),
+        (["--sizes", "10,x"], "--sizes: 'x' is not a number"),
+        (["--kind", "clones"], "--kind must be one of copies, mixed"),
+        (["--engines", "lucy"], "'lucy' is not one of: lucene, columns"),
+        (["--dense", "vsx"], "no dense part 'vsx'"),
+        (["--queries", "a.txt", "--captions", "b.jsonl"], "give one of them"),
+        (["--model", "photos", "--features", "."], "was built from other features"),
     ],
 )
-def test_bad_input(
-    index: Path, texts: Path, tmp_path: Path, given: str, options: list[str], message: str
-) -> None:
-    inputs: list[Any] = [] if given == "nothing" else [index, *HURRY]
-    inputs += ["--queries", texts] if given == "all" else []
-    code, _, problem = run(*inputs, "--out", tmp_path / "o", *options)
+def test_bad_input(index: Path, tmp_path: Path, options: list[str], message: str) -> None:
+    code, _, problem = run(index, *SHORT, "--out", tmp_path / "o", *options)
     assert code == 1 and isinstance(problem, InputError) and message in str(problem)
-    assert given != "nothing" or not (tmp_path / "o").exists()
+    assert not (tmp_path / "o" / "speed.json").exists()
+
+
+def test_captions_of_other_photos_are_refused_with_ids_of_both(
+    index: Path, captioned: list[CaptionedPhoto], tmp_path: Path
+) -> None:
+    file = tmp_path / "captions.jsonl"
+    file.write_text(json.dumps({"image": "other.jpg", "split": "val", "captions": ["a dog"]}))
+    _, _, problem = run(index, "--out", tmp_path / "o", "--captions", file)
+    assert "none of its photos is in the index, which has '" in str(problem)
+    assert captioned[0].image_id in str(problem) and "'other.jpg'" in str(problem)

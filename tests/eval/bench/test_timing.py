@@ -1,32 +1,35 @@
-"""Blocks in turn, counted by engines that note who is asked what; and columns against Lucene."""
+"""Cells in turns, counted by engines that note who is asked what; and columns against Lucene."""
 
 from __future__ import annotations
 
 import threading
+import time
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from eval.bench.collections import enlarge, synthetic_queries, synthetic_source
+from eval.bench.collections import draw_queries, enlarge
 from eval.bench.corpus import Corpus, TermQuery
 from eval.bench.engines import Answer, ColumnsEngine, Engine, LuceneEngine, Promise
-from eval.bench.timing import Pace, Timed, interleave
+from eval.bench.timing import ENOUGH, Asked, Pace, Timed, time_in_turns
 from eval.bench.truth import GroundTruth
+from tests.eval.bench.tiny import photo_like
 
 IMAGES, TERMS, K = 20_000, 300, 10  # of the comparison
 LEAST_RATIO = 3.0
-QUERIES = [TermQuery(number, str(number), str(number), {}) for number in range(80)]
-TIMED, WARM = range(60), range(60, 80)
+QUERIES = [TermQuery(number, str(number), str(number), {}) for number in range(20)]
+WARM_UP = 7
 
 
 class Noting(Engine):  # type: ignore[type-arg]
     settings = "notes"
     promise = Promise.NEAR
 
-    def __init__(self, name: str, log: list[tuple[str, int]]) -> None:
-        self.name, self.log = name, log
+    def __init__(self, name: str, log: list[tuple[str, int]], seconds: float = 0) -> None:
+        self.name, self.log, self.seconds = name, log, seconds
         self.read_before: list[int] = []  # how many queries had been asked
 
     def build(self) -> None: ...
@@ -38,52 +41,85 @@ class Noting(Engine):  # type: ignore[type-arg]
 
     def search(self, query: TermQuery, k: int) -> Answer:
         self.log.append((self.name, query.number))
+        if self.seconds:
+            time.sleep(self.seconds)
         return Answer(np.array([query.number]), np.array([k]))
 
 
-def timed_part(log: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    return [(name, number) for name, number in log if number in TIMED]
+def test_twenty_queries_are_asked_again_until_the_stated_seconds_are_over() -> None:
+    """The fault: each query was asked once, so that 0.3 ms were timed instead of seconds."""
+    log: list[tuple[str, int]] = []
+    cells = {name: Asked(Noting(name, log), 10, 1) for name in "ab"}
+    found = time_in_turns(cells, QUERIES, Pace(seconds=0.2, warm_up=WARM_UP, rounds=4))
+    for name, timed in found.items():
+        figures = timed.figures()
+        assert figures["seconds"] >= 0.2 and figures["queries"] >= ENOUGH
+        assert figures["warm_up"] == WARM_UP == len(timed.answers)
+        asked = [number for other, number in log if other == name]
+        assert len(asked) == WARM_UP + figures["queries"]
+        assert asked[:WARM_UP] == [*range(WARM_UP)]
+
+
+def test_all_cells_get_the_same_queries_shuffled_again_and_again() -> None:
+    log: list[tuple[str, int]] = []
+    cells = {name: Asked(Noting(name, log), 10, 1) for name in "ab"}
+    time_in_turns(cells, QUERIES, Pace(seconds=0.05, warm_up=1, rounds=2))
+    streams = [[number for other, number in log if other == name][1:] for name in "ab"]
+    both = min(map(len, streams))
+    assert streams[0][:both] == streams[1][:both]
+    passes = [tuple(streams[0][start : start + 20]) for start in range(0, both - 20, 20)]
+    assert all(sorted(one) == [*range(20)] for one in passes)
+    assert len({*passes}) > 1 and passes[0] != tuple(range(20))
+
+
+def test_cells_take_turns_in_rounds() -> None:
+    log: list[tuple[str, int]] = []
+    cells = {name: Asked(Noting(name, log), 10, 1) for name in "abc"}
+    steps: list[tuple[object, ...]] = []
+    pace = Pace(seconds=0.03, warm_up=1, rounds=3)
+    time_in_turns(cells, QUERIES, pace, lambda *step: steps.append(step))
+    turns = [name for name, _ in groupby(name for name, _ in log[3:])]
+    assert "".join(turns) == "abcbcacab"
+    # Before all queries, and once more when all have warmed up.
+    assert all(cell.engine.read_before == [0, 3] for cell in cells.values())
+    assert steps == [("rounds", done, 9) for done in range(1, 10)]
+
+
+def test_a_slow_engine_is_timed_as_long_and_warms_up_with_fewer_queries() -> None:
+    cells = {
+        "slow": Asked(Noting("slow", [], 0.002), 10, 1),
+        "quick": Asked(Noting("q", []), 10, 1),
+    }
+    found = time_in_turns(cells, QUERIES, Pace(seconds=0.1, warm_up=500, rounds=2))
+    slow, quick = (found[name].figures() for name in ("slow", "quick"))
+    assert 10 <= slow["warm_up"] < 100 and quick["warm_up"] == 500
+    assert slow["seconds"] >= 0.1 and quick["seconds"] >= 0.1
+    assert slow["queries"] < 60 < quick["queries"]
+    assert slow["p50_ms"] >= 2
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_every_engine_is_asked_all_queries_once_in_blocks_by_turns(threads: int) -> None:
-    log: list[tuple[str, int]] = []
-    engines = {name: Noting(name, log) for name in "abc"}
-    pace = Pace(warm_up=0, seconds=1000, blocks=3, kept=50)
-    found = interleave(engines, QUERIES, 5, threads, pace)
-    part = timed_part(log)
-    assert [name for name, _ in part[::20]] == [*"abcbcacab"]
-    for start in range(0, len(part), 20):
-        block = part[start : start + 20]
-        assert len({name for name, _ in block}) == 1
-        first = 20 * (start // 60)
-        assert sorted(number for _, number in block) == list(range(first, first + 20))
-    # Before all queries, and once more after two of each have warmed up.
-    assert all(engine.read_before == [0, 6] for engine in engines.values())
-    for timed in found.values():
-        assert [int(answer.documents[0]) for answer in timed.answers] == list(range(50))
-        assert len(timed.latencies) == 60
+def test_queries_per_second_and_milliseconds_agree(threads: int) -> None:
+    cells = {"a": Asked(Noting("a", [], 0.001), 10, threads)}
+    found = time_in_turns(cells, QUERIES, Pace(seconds=0.2, warm_up=1, rounds=4))
+    figures = found["a"].figures()
+    assert figures["ms"] * figures["queries_per_second"] == pytest.approx(1000 * threads)
+    assert figures["lowest_ms"] <= figures["ms"] <= figures["highest_ms"]
+    # And with a stopwatch: as many queries as were asked, in the time that they took.
+    assert figures["queries"] / figures["seconds"] == pytest.approx(
+        figures["queries_per_second"], rel=0.5
+    )
+    assert figures["queries_per_second"] < 1000 * threads
 
 
-def test_warming_up_takes_other_queries() -> None:
-    log: list[tuple[str, int]] = []
-    interleave({"a": Noting("a", log)}, QUERIES, 5, 1, Pace(warm_up=0.02, seconds=1000))
-    before = [number for _, number in log[: log.index(("a", 0))]]
-    assert len(before) >= 2 and set(before) <= set(WARM)
-    assert all(number in TIMED for _, number in log[len(before) :])
-
-
-def test_a_slow_engine_is_asked_less_but_ten_queries_at_least(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    means = {"slow": 0.005, "medium": 0.0005, "quick": 0.00001}
-    monkeypatch.setattr("eval.bench.timing._warm_up", lambda engine, *_: means[engine.name])
-    log: list[tuple[str, int]] = []
-    engines = {name: Noting(name, log) for name in means}
-    found = interleave(engines, QUERIES, 5, 1, Pace(warm_up=0, seconds=0.01))
-    for name, count in (("slow", 10), ("medium", 20), ("quick", 60)):
-        assert len(found[name].latencies) == count
-        assert sorted(number for other, number in log if other == name) == list(range(count))
+def test_figures_are_the_median_of_the_rounds() -> None:
+    rounds = [[[0.001] * 98], [[0.002] * 50], [[0.004, 0.004]]]
+    figures = Timed(1, 5, [], rounds).figures()
+    assert (figures["ms"], figures["lowest_ms"], figures["highest_ms"]) == pytest.approx((2, 1, 4))
+    assert figures["queries_per_second"] == pytest.approx(500) and figures["queries"] == 150
+    assert figures["p50_ms"] == pytest.approx(1) and 2 <= figures["p99_ms"] <= 4
+    two = Timed(2, 5, [], [[[0.001] * 10, [0.002] * 5]]).figures()
+    assert two["queries_per_second"] == pytest.approx(1500)
 
 
 def test_two_threads_ask_at_once() -> None:
@@ -91,40 +127,32 @@ def test_two_threads_ask_at_once() -> None:
 
     class Meeting(Noting):
         def search(self, query: TermQuery, k: int) -> Answer:
-            if query.number in TIMED:
+            if len(self.log) in (1, 2):  # the first timed query of each thread
+                super().search(query, k)
                 meeting.wait()
             return super().search(query, k)
 
-    found = interleave({"a": Meeting("a", [])}, QUERIES, 5, 2, Pace(warm_up=0, seconds=1000))
-    assert len(found["a"].latencies) == 60
-
-
-def test_figures() -> None:
-    timed = Timed([0.001] * 98 + [0.002, 0.011], 0.05, [])
-    figures = timed.figures()
-    assert figures["queries"] == 100 and figures["queries_per_second"] == 2000
-    assert figures["mean_ms"] == pytest.approx(1.11)
-    assert figures["p50_ms"] == pytest.approx(1) and 2 < figures["p99_ms"] < 3
+    engine = Meeting("a", [])
+    time_in_turns({"a": Asked(engine, 5, 2)}, QUERIES, Pace(seconds=0, warm_up=1, rounds=1))
+    assert len(engine.log) >= 3
 
 
 def test_an_engine_that_fails_in_a_thread_ends_the_run() -> None:
     class Failing(Noting):
         def search(self, query: TermQuery, k: int) -> Answer:
-            if query.number == 30:
-                raise ValueError("thirty")
+            if len(self.log) > 100:
+                raise ValueError("hundred")
             return super().search(query, k)
 
-    with pytest.raises(ValueError, match="thirty"):
-        interleave({"a": Failing("a", [])}, QUERIES, 5, 2, Pace(warm_up=0, seconds=1000))
-
-
-def median_seconds(timed: Timed) -> float:
-    return sorted(timed.latencies)[len(timed.latencies) // 2]
+    cells = {"a": Asked(Failing("a", []), 5, 2)}
+    with pytest.raises(ValueError, match="hundred"):
+        time_in_turns(cells, QUERIES, Pace(seconds=1000, warm_up=1))
 
 
 def test_columns_are_faster_than_lucene(tmp_path: Path) -> None:
     """Medians of the same queries, asked in turns, so that a busy machine slows both alike."""
-    source, queries = synthetic_source(2000), synthetic_queries(400)
+    source = photo_like(2000, 6000)
+    queries = draw_queries(source, 400)
     rows = enlarge(source, IMAGES, TERMS, "mixed")
     corpus = Corpus.write(tmp_path / "corpus", source.vocabulary, source.bits, rows)
     engines: dict[str, Engine[Any]] = {
@@ -135,10 +163,11 @@ def test_columns_are_faster_than_lucene(tmp_path: Path) -> None:
         engine.folder.mkdir()
         engine.build()
         engine.open()
-    timed = interleave(engines, queries, K, 1, Pace(warm_up=1.5, seconds=2))
+    cells = {name: Asked(engine, K, 1) for name, engine in engines.items()}
+    timed = time_in_turns(cells, queries, Pace(seconds=2, warm_up=400))
     truth = GroundTruth.of_impacts(corpus, queries[:100])
     for name, engine in engines.items():
         assert truth.check(name, engine.promise, timed[name].answers, K) == 1
         engine.close()
-    ratio = median_seconds(timed["lucene"]) / median_seconds(timed["columns"])
+    ratio = timed["lucene"].figures()["p50_ms"] / timed["columns"].figures()["p50_ms"]
     assert ratio >= LEAST_RATIO, f"columns are only {ratio:.1f} times as fast as Lucene"

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from eval.bench.collections import ImpactSource, synthetic_queries, synthetic_source
+from eval.bench.collections import ImpactSource, draw_queries
 from eval.bench.corpus import Corpus, CorpusRows, TermQuery
 from eval.bench.engines import find
 from eval.bench.speed import Choices, SpeedPlan
 from eval.bench.timing import Pace
 from eval.bench.vectors import DenseSource
 
-HURRY = Pace(warm_up=0, seconds=0)
+HURRY = Pace(seconds=0.01, warm_up=10, rounds=2)
 EXACT = ["lucene", "columns", "bm25s"]
 
 
@@ -22,10 +22,24 @@ def source(images: int = 40, terms: int = 30, bits: int = 8, seed: int = 0) -> I
     rng = np.random.default_rng(seed)
     impacts = rng.integers(0, 2**bits, (images, terms)) * (rng.random((images, terms)) < 0.5)
     impacts[:, ::2] //= 2 ** (bits - 2)
-    kind = np.uint8 if bits <= 8 else np.uint16
+    return made(impacts.astype(np.uint8 if bits <= 8 else np.uint16), bits)
+
+
+def photo_like(images: int = 1000, terms: int = 1500, seed: int = 0) -> ImpactSource:
+    """Independent terms whose frequencies fall, as those of captions do."""
+    rng = np.random.default_rng(seed)
+    frequencies = np.clip(0.6 * np.arange(1, terms + 1) ** -0.15, 0.01, 0.95)
+    impacts = np.clip(rng.gamma(1.5, 20, (images, terms)), 1, 255)
+    return made((impacts * (rng.random((images, terms)) < frequencies)).astype(np.uint8), 8)
+
+
+def made(impacts: np.ndarray, bits: int) -> ImpactSource:
+    images, terms = impacts.shape
     ids = np.arange(3, 3 + 2 * terms, 2, dtype=np.int32)
     vocabulary = [f"w{number}" for number in range(2 * terms + 4)]
-    return ImpactSource("tiny", vocabulary, ids, impacts.astype(kind), bits, {"top_n": "all"})
+    names = [f"{number:05d}.jpg" for number in range(images)]
+    frequencies = np.arange(terms, 0, -1)
+    return ImpactSource(vocabulary, names, ids, impacts, bits, None, frequencies, {"top_n": "all"})
 
 
 def rows(source: ImpactSource) -> CorpusRows:
@@ -56,7 +70,7 @@ def dense(name: str, queries: int, views: int = 1, dimension: int = 128) -> Dens
     asked = rng.standard_normal((queries, dimension), dtype=np.float32)
     images /= np.linalg.norm(images, axis=-1, keepdims=True)
     asked /= np.linalg.norm(asked, axis=-1, keepdims=True)
-    return DenseSource(name, images, asked, {"text": "bert", "dimension": dimension}, [])
+    return DenseSource(name, images, asked, {"text": "bert", "dimension": dimension}, {})
 
 
 def plan(
@@ -65,15 +79,15 @@ def plan(
     vectors: list[DenseSource] | None = None,
     sizes: tuple[int, ...] = (1000, 5000),
     top_n: tuple[int, ...] = (100, 50),
+    pace: Pace = HURRY,
 ) -> SpeedPlan:
     """Made-up images and queries; two k, two numbers of threads."""
     found, missing = find(engines)
     assert not missing
-    asked = synthetic_queries(40)
+    images = photo_like()
+    asked = draw_queries(images, 40)
     if vectors is None:
         vectors = [dense("flat", 40), dense("views", 40, views=3)]
     names = [one.name for one in vectors]
-    choices = Choices(
-        "copies", sizes, top_n, (10, 100), (1, 2), engines, names, len(asked), HURRY, work
-    )
-    return SpeedPlan(choices, synthetic_source(1000), vectors, asked, found)
+    choices = Choices("copies", sizes, top_n, (10, 100), (1, 2), engines, names, pace, work)
+    return SpeedPlan(choices, images, vectors, asked, [], found)
