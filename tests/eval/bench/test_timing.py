@@ -74,14 +74,15 @@ def test_all_cells_get_the_same_queries_shuffled_again_and_again() -> None:
 
 def test_cells_take_turns_in_rounds() -> None:
     log: list[tuple[str, int]] = []
-    cells = {name: Asked(Noting(name, log), 10, 1) for name in "abc"}
+    engines = [Noting(name, log) for name in "abc"]
+    cells = {engine.name: Asked(engine, 10, 1) for engine in engines}
     steps: list[tuple[object, ...]] = []
     pace = Pace(seconds=0.03, warm_up=1, rounds=3)
     time_in_turns(cells, QUERIES, pace, lambda *step: steps.append(step))
     turns = [name for name, _ in groupby(name for name, _ in log[3:])]
     assert "".join(turns) == "abcbcacab"
     # Before all queries, and once more when all have warmed up.
-    assert all(cell.engine.read_before == [0, 3] for cell in cells.values())
+    assert all(engine.read_before == [0, 3] for engine in engines)
     assert steps == [("rounds", done, 9) for done in range(1, 10)]
 
 
