@@ -39,24 +39,20 @@ $(VENV)/.installed: pyproject.toml
 # ---- the demo: each step leaves a folder that the next run reuses ------------------------------
 
 $(DEMO)/scenes/captions.jsonl: | install
-	@echo; echo "1/5  Drawing 1,000 photos into $(DEMO)/scenes"
+	@echo; echo "1/4  Drawing 1,000 photos into $(DEMO)/scenes"
 	$(BIN)/python -m tests.scenes --out $(DEMO)/scenes --count 1000 --seed 7 --split demo
 
-$(DEMO)/features/store.json: $(DEMO)/scenes/captions.jsonl
-	@echo; echo "2/5  Turning photos into features: $(DEMO)/features"
-	$(BIN)/sparta extract $(DEMO)/scenes/images --backbone pixels --out $(DEMO)/features
-
-$(DEMO)/index/manifest.json: $(DEMO)/features/store.json
-	@echo; echo "3/5  Building the index: $(DEMO)/index"
-	$(BIN)/sparta index $(DEMO)/features --model sample --out $(DEMO)/index
+$(DEMO)/index/manifest.json: $(DEMO)/scenes/captions.jsonl
+	@echo; echo "2/4  Building the index: $(DEMO)/index"
+	$(BIN)/sparta index $(DEMO)/scenes/images --model sample --out $(DEMO)/index
 
 ifndef PHOTOS
 demo: install $(DEMO)/index/manifest.json
-	@echo; echo "4/5  Three questions to $(DEMO)/index"
+	@echo; echo "3/4  Three questions to $(DEMO)/index"
 	$(BIN)/sparta search $(DEMO)/index "hot air balloons above the mountains" -k 5
 	$(BIN)/sparta search $(DEMO)/index "an elephant in the desert" -k 5
 	$(BIN)/sparta search $(DEMO)/index "a big green tent in the forest" -k 5
-	@echo; echo "5/5  Serving $(DEMO)/index; Ctrl+C ends it."
+	@echo; echo "4/4  Serving $(DEMO)/index; Ctrl+C ends it."
 	@echo "     To search your own photos: make demo PHOTOS=~/Pictures"
 	$(BIN)/sparta serve $(DEMO)/index --example "hot air balloons above the mountains" \
 		--example "an elephant in the desert" --example "a big green tent in the forest"

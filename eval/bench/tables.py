@@ -38,7 +38,7 @@ FULL: dict[str, Callable[[Record], str]] = {
     "threads": lambda one: str(one["threads"]),
     "queries/s": lambda one: _rate(one["queries_per_second"]),
     "ms": lambda one: _ms(one["ms"]),
-    "rounds": lambda one: f"{_ms(one['lowest_ms'])} to {_ms(one['highest_ms'])}",
+    "quartiles": lambda one: f"{_ms(one['low_ms'])} to {_ms(one['high_ms'])}",
     "p50": lambda one: _ms(one["p50_ms"]),
     "p95": lambda one: _ms(one["p95_ms"]),
     "p99": lambda one: _ms(one["p99_ms"]),
@@ -319,7 +319,7 @@ def _marked_rate(one: Record) -> str:
 
 
 def _marked_ms(one: Record, spread: bool = False) -> str:
-    half = (one["highest_ms"] - one["lowest_ms"]) / 2 / one["ms"]
+    half = (one["high_ms"] - one["low_ms"]) / 2 / one["ms"]
     text = _ms(one["ms"])
     return text + SHORT * bool(one["queries"] < ENOUGH) + f" ±{half:.0%}" * spread
 
@@ -358,7 +358,7 @@ def method(results: Results) -> list[str]:
         f"{pace['seconds']:g} s, after a warm-up of {pace['warm_up']:,} queries or "
         f"{pace['seconds']:g} s ({least:,} queries at least). All cells are asked the same "
         f"{queries['count']:,} queries ({queries['from']}), shuffled again and again (seed 0).",
-        "Milliseconds are the median of the rounds (±: half the range of the rounds); queries/s = "
+        "Milliseconds are the median of the rounds (±: half their interquartile range); queries/s = "
         "1,000 * threads / ms. A query has one core.",
         "The first answers of every cell were compared with a full scan: exact engines gave the "
         "exact answers.",

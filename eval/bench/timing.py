@@ -65,12 +65,12 @@ class Timed:
     def figures(self) -> dict[str, float | int]:
         """Queries per second and milliseconds a query, by one clock: their product is threads.
 
-        Both are the median of the rounds; "lowest_ms" and "highest_ms" are the fastest and the
-        slowest round. Percentiles are of all timed queries.
+        Both are the median of the rounds; "low_ms" and "high_ms" are their quartiles. Percentiles
+        are of all timed queries.
         """
         rates = [sum(len(own) / sum(own) for own in one) for one in self.rounds]
         latencies = [seconds for one in self.rounds for own in one for seconds in own]
-        rate = float(np.median(rates))
+        low, rate, high = (float(one) for one in np.percentile(rates, (25, 50, 75)))
         tails = {f"p{p}_ms": 1000 * float(np.percentile(latencies, p)) for p in (50, 95, 99)}
         return {
             "queries": len(latencies),
@@ -78,8 +78,8 @@ class Timed:
             "warm_up": self.warm_up,
             "queries_per_second": rate,
             "ms": 1000 * self.threads / rate,
-            "lowest_ms": 1000 * self.threads / max(rates),
-            "highest_ms": 1000 * self.threads / min(rates),
+            "low_ms": 1000 * self.threads / high,
+            "high_ms": 1000 * self.threads / low,
             **tails,
         }
 

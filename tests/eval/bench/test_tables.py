@@ -10,7 +10,7 @@ PLAIN = {"kind": "copies", "vectors": None, "k": 10, "threads": 1, "overlap_at_1
 
 
 def record(engine: str, images: int, ms: float, **changes: object) -> dict[str, object]:
-    times = {"ms": ms, "lowest_ms": 0.9 * ms, "highest_ms": 1.3 * ms}
+    times = {"ms": ms, "low_ms": 0.9 * ms, "high_ms": 1.3 * ms}
     times |= {"queries_per_second": 1000 / ms, "queries": 5000, "index_bytes": images * 1000}
     return PLAIN | {"engine": engine, "images": images, "top_n": 1000} | times | changes
 
