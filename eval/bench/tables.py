@@ -358,8 +358,8 @@ def method(results: Results) -> list[str]:
         f"{pace['seconds']:g} s, after a warm-up of {pace['warm_up']:,} queries or "
         f"{pace['seconds']:g} s ({least:,} queries at least). All cells are asked the same "
         f"{queries['count']:,} queries ({queries['from']}), shuffled again and again (seed 0).",
-        "Milliseconds are the median of the rounds (±: half their interquartile range); queries/s = "
-        "1,000 * threads / ms. A query has one core.",
+        "Milliseconds are the median of the rounds (±: half their interquartile range); queries/s "
+        "= 1,000 * threads / ms. A query has one core.",
         "The first answers of every cell were compared with a full scan: exact engines gave the "
         "exact answers.",
     ]
