@@ -13,7 +13,7 @@ from sparta.errors import InputError
 
 # ---- speed -------------------------------------------------------------------------------------
 
-SIZES, TOP_NS, SECONDS = "1000,5000,113287,1000000", "1000,50,100,500,2000,all", 5.0
+SIZES, TOP_NS, SECONDS = "1000,5000,113287,1000000", "1000,50,100,300,500,2000,all", 5.0
 QUICK_SIZES, QUICK_TOP_NS, QUICK_SECONDS = "1000,10000", "1000,100,all", 1.0
 USUAL_ENGINES = "columns,lucene,bm25s,numpy"
 WIDE = 200  # characters of a table at most; a narrower terminal breaks its lines

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
 from eval.bench.corpus import TermQuery, tokenise
@@ -146,6 +148,34 @@ def test_report_and_figures(measured: Results, tmp_path: Path) -> None:
 
 def test_every_engine_has_a_colour_of_its_own_in_all_figures() -> None:
     assert COLOURS.keys() == ENGINES.keys() and len({*COLOURS.values()}) == len(ENGINES)
+
+
+def test_figures_have_no_overlapping_texts_and_words_for_kinds(
+    measured: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
+    crowded = [one | {"images": 1300} for one in measured.records if one["images"] == 1000]
+    many = [one | {"top_n": 2000} for one in measured.records if one["top_n"] == 50]
+    many += [one | {"top_n": "all"} for one in many]
+    recall = [{"top_n": n, "r1": 20.0 + n, "r5": 1, "r10": 1} for n in (50, 100)]
+    save_plots(
+        replace(measured, records=measured.records + crowded + many, recall=recall), tmp_path
+    )
+    assert [len(figure.axes) for figure in drawn] == [1, 2]
+    for figure in drawn:
+        FigureCanvasAgg(figure).draw()
+        for axes in figure.axes:
+            for axis in (axes.xaxis, axes.yaxis):
+                labels = [one for one in axis.get_ticklabels(which="both") if one.get_text()]
+                boxes = [one.get_window_extent() for one in labels]
+                for one, other in combinations(boxes, 2):
+                    assert not one.overlaps(other), (figure, labels)
+            for line in axes.lines:  # a vertical stroke is two figures of one place
+                across = np.asarray(line.get_xdata()).tolist()
+                assert len(across) == len({*across})
+                assert line.get_color() == COLOURS[str(line.get_label()).split()[0]]
+    assert drawn[0].axes[0].get_xlabel() == "number of images (near-copies of photos)"
 
 
 def test_two_top_n_that_keep_all_terms_are_one_collection(tmp_path: Path) -> None:
