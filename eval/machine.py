@@ -11,10 +11,14 @@ from typing import Any
 
 
 def circumstances() -> dict[str, Any]:
-    """Package version, date (UTC), processor name and the number of cores it may use."""
+    """Package version, date (UTC) and `machine`, in one dictionary."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"package_version": version("visualsparta"), "date": now, **machine()}
+
+
+def machine() -> dict[str, Any]:
+    """Processor name, the number of cores that this process may use, and Python's version."""
     return {
-        "package_version": version("visualsparta"),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")

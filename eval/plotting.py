@@ -10,7 +10,6 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from eval.machine import circumstances
 from sparta.errors import InputError
 
 DOTS_PER_INCH = 150
@@ -45,16 +44,14 @@ def legend(axes: Axes) -> None:
     axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), fontsize=8)
 
 
-def save(figure: Figure, data: Mapping[str, Any], out: Path, arguments: Mapping[str, Any]) -> None:
-    """Write the picture, and beside it as .json its numbers, arguments, version and machine.
+def save(figure: Figure, data: Mapping[str, Any], out: Path) -> None:
+    """Write the picture, and beside it as .json its numbers.
 
     Args:
         figure: drawn.
-        data: JSON values of everything in the figure.
+        data: JSON values: the head, and everything in the figure.
         out: of the picture.
-        arguments: of the command.
     """
     figure.savefig(out, dpi=DOTS_PER_INCH)
-    whole = {"arguments": dict(arguments), **circumstances(), **data}
-    text = json.dumps(whole, indent=2, default=str, ensure_ascii=False)
+    text = json.dumps(data, indent=2, default=str, ensure_ascii=False)
     out.with_suffix(".json").write_text(text + "\n", encoding="utf-8")

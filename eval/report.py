@@ -1,9 +1,12 @@
-"""The output of a measurement: a table for the terminal, JSON for programs."""
+"""The output of a measurement: its head and a table for the terminal, JSON for programs."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+import re
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,7 +15,21 @@ from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
-from eval.machine import circumstances
+from eval.machine import circumstances, machine
+from indexer.dense.manifest import ENSEMBLE, SPARSE, DenseManifest, dense_folder, dense_names
+from indexer.lucene.commits import newest_commit
+from indexer.manifest import Manifest, is_index
+from indexer.parts import LUCENE, MANIFEST
+from indexer.shards import index_folders
+from sparta.features.store import HEADER, FeatureStore
+from sparta.model_id import resolve
+
+# Arguments that name what is measured on; other paths are written.
+DATA = (
+    *("index", "source", "features", "captions", "photos", "queries", "judgements", "images"),
+    *("asked", "recall"),
+)
+SHOWN = 12  # hexadecimal digits of a fingerprint in the printed head
 
 
 class Measured(Protocol):
@@ -27,42 +44,53 @@ class Measured(Protocol):
         ...
 
 
-def report(
-    found: Measured,
-    arguments: Mapping[str, Any],
-    out: Path | None,
-    as_json: bool,
-    *,
-    markdown: bool = False,
-) -> None:
-    """Print the figures, and write them with the arguments, the version and the machine.
+# ---- the head ------------------------------------------------------------------------------------
+
+
+def head_of(
+    context: typer.Context, models: Sequence[str] = (), seed: int | None = None
+) -> dict[str, Any]:
+    """The head of a result: what was measured, with which program, where.
 
     Args:
-        found: the figures.
-        arguments: of the command, see `arguments_of`.
-        out: JSON file, None to write none.
-        as_json: print JSON instead of a table.
-        markdown: write the table too, as Markdown, beside the JSON file.
+        context: of the command.
+        models: fingerprints of the measured models, in the order of the command.
+        seed: of everything that was drawn at random; None if nothing was.
+
+    Returns:
+        JSON values: command, arguments (of paths only their names), version, date, machine, data
+        (argument → `fingerprint` of each file and folder that it names), models, seed.
     """
-    record = found.record()
-    if out is not None:
-        whole = {"arguments": dict(arguments), **circumstances(), **record}
-        out.write_text(json.dumps(whole, indent=2, default=str) + "\n", encoding="utf-8")
-        if markdown:
-            table = found.table()
-            table.box = MARKDOWN
-            with out.with_suffix(".md").open("w", encoding="utf-8") as file:
-                Console(file=file, width=300).print(table)
-    if as_json:
-        typer.echo(json.dumps(record, indent=2))
-    else:
-        Console().print(found.table())
+    about = circumstances()
+    return {
+        "command": _command(context),
+        "arguments": arguments_of(context),
+        "version": about["package_version"],
+        "date": about["date"],
+        "machine": machine(),
+        "data": {name: found for name in DATA if (found := _fingerprints(context, name))},
+        "models": list(models),
+        "seed": seed,
+    }
+
+
+def head_text(head: Mapping[str, Any]) -> str:
+    """The head as three lines, fingerprints by their first digits."""
+    data = [f"{name} {one[:SHOWN]}" for name, found in head["data"].items() for one in found]
+    models = [one[:SHOWN] for one in head["models"]]
+    seed = "none" if head["seed"] is None else head["seed"]
+    return (
+        f"{head['command']}\n"
+        f"visualsparta {head['version']}, {head['date']}, "
+        f"{head['machine']['cores']} cores of {head['machine']['processor']}\n"
+        f"data: {', '.join(data) or 'none'}; models: {', '.join(models) or 'none'}; seed: {seed}"
+    )
 
 
 def arguments_of(context: typer.Context) -> dict[str, Any]:
     """A command's arguments; of a path only its name: where it is matters on that machine alone."""
     # The values are as typed: Typer converts them for the command's function only.
-    paths = {one.name for one in context.command.params if one.type.name == "path"}
+    paths = _paths(context)
     return {
         name: _named(value) if name in paths else value for name, value in context.params.items()
     }
@@ -72,3 +100,122 @@ def _named(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_named(one) for one in value]
     return value if value is None else Path(value).name
+
+
+def _paths(context: typer.Context) -> set[str]:
+    return {str(one.name) for one in context.command.params if one.type.name == "path"}
+
+
+def _command(context: typer.Context) -> str:
+    """The command line, its arguments in the order of their declaration."""
+    words, values, group = [str(context.info_name)], arguments_of(context), context.parent
+    while group is not None:
+        words.insert(0, str(group.info_name) if group.parent else "sparta")
+        group = group.parent
+    for one in context.command.params:
+        source = context.get_parameter_source(str(one.name))
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        value, option = values[str(one.name)], max(one.opts, key=len)
+        if isinstance(value, bool):
+            words.append(option if value else one.secondary_opts[0])
+            continue
+        named = [option] * (one.param_type_name == "option")
+        for text in value if isinstance(value, list | tuple) else [value]:
+            words += [*named, shlex.quote(str(text))]
+    return " ".join(words)
+
+
+def _fingerprints(context: typer.Context, name: str) -> list[str]:
+    """Of the files and folders that an argument names, also within a text of several."""
+    value = context.params.get(name)
+    values = value if isinstance(value, list | tuple) else [value]
+    if name in _paths(context):
+        paths = [Path(one) for one in values if one is not None]
+    else:
+        paths = [Path(resolve(part)) for one in values for part in re.split("[=,]", str(one))]
+    return [fingerprint(path) for path in paths if path.exists()]
+
+
+def fingerprint(path: Path) -> str:
+    """Identify data by content, in hexadecimal.
+
+    A feature store has its own. An index is identified by its manifests and its commit, a file by
+    its SHA-256, another folder by the SHA-256 of the lines that `sha256sum` prints of its files.
+    """
+    if (path / HEADER).is_file():
+        return FeatureStore.open(path).fingerprint
+    if path.is_file():
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    if is_index(path):
+        files = [path / MANIFEST]
+        for folder in index_folders(path):
+            parts = [dense_folder(folder, name) for name in dense_names(folder)]
+            files += [part / MANIFEST for part in (folder, *parts)]
+            if commit := newest_commit(folder / LUCENE):
+                files.append(commit)
+    else:
+        # Arrays are the features beside captions in precomp folders: many gigabytes, not read.
+        files = sorted(one for one in path.rglob("*") if one.is_file() and one.suffix != ".npy")
+    lines = (f"{fingerprint(one)}  {one.relative_to(path)}\n" for one in files)
+    return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
+
+
+def index_models(index: Path, backend: str = SPARSE) -> list[str]:
+    """Fingerprints of the models that made a backend of an index.
+
+    Raises:
+        InputError: if the index has no such backend.
+    """
+    folders = index_folders(index)
+    if backend == SPARSE:
+        return list(dict.fromkeys(one for own in folders for one in Manifest.read(own).models))
+    names = dense_names(index) if backend == ENSEMBLE else [backend]
+    return [DenseManifest.read(index, name, Manifest.read(index)).model for name in names]
+
+
+# ---- output --------------------------------------------------------------------------------------
+
+
+def report(
+    found: Measured,
+    head: Mapping[str, Any],
+    out: Path | None,
+    as_json: bool,
+    *,
+    markdown: bool = False,
+) -> None:
+    """Print and write the figures below their head.
+
+    Args:
+        found: the figures.
+        head: see `head_of`.
+        out: JSON file, None to write none.
+        as_json: print JSON instead of a table.
+        markdown: write the table too, as Markdown, beside the JSON file.
+    """
+    text = json.dumps({**head, **found.record()}, indent=2, default=str)
+    if out is not None:
+        out.write_text(text + "\n", encoding="utf-8")
+        if markdown:
+            table = found.table()
+            table.box = MARKDOWN
+            with out.with_suffix(".md").open("w", encoding="utf-8") as file:
+                file.write(markdown_head(head))
+                Console(file=file, width=300).print(table)
+    if as_json:
+        typer.echo(text)
+    else:
+        print_head(head)
+        Console().print(found.table())
+
+
+def print_head(head: Mapping[str, Any]) -> None:
+    """Print the head above a table."""
+    Console().print(head_text(head), markup=False, highlight=False, soft_wrap=True)
+
+
+def markdown_head(head: Mapping[str, Any]) -> str:
+    """The head as a block of Markdown."""
+    return "".join(f"    {line}\n" for line in head_text(head).splitlines()) + "\n"

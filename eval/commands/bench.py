@@ -186,12 +186,14 @@ def build(
     """
     # As sparta index does: torch's waiting threads must leave the cores to the writers.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    import torch
     from rich.console import Console
     from transformers.utils import logging
 
     from eval.bench.build import measure_build
-    from eval.report import arguments_of, report
+    from eval.report import head_of, report
     from indexer.commands.building import STAGES
+    from indexer.encoding.models import load_models, model_fingerprint
     from indexer.settings import USUAL, PruningSettings
     from sparta.progress import progress_bars
 
@@ -210,7 +212,8 @@ def build(
             device=device,
             progress=progress,
         )
-    report(found, arguments_of(context), out, as_json, markdown=True)
+    (loaded,), _ = load_models([model], torch.device("cpu"))
+    report(found, head_of(context, [model_fingerprint(loaded)]), out, as_json, markdown=True)
 
 
 # ---- serve -------------------------------------------------------------------------------------
@@ -276,7 +279,7 @@ def serve(
     from eval.bench.corpus import read_queries
     from eval.bench.load import find_wrk
     from eval.bench.serve import ServeSetting, measure_serving
-    from eval.report import arguments_of, report
+    from eval.report import head_of, index_models, report
     from sparta.progress import progress_bars
 
     check_out(out)
@@ -298,6 +301,8 @@ def serve(
             served = Path(folder) / "index"
             enlarge_index(index, served, images, progress)
         found = measure_serving(served, texts, settings, numbers, seconds, k, writes, progress)
-    report(found, arguments_of(context), out, as_json, markdown=True)
+    drawn = bool(images or writes)  # of the images of the index, with seed 0
+    head = head_of(context, index_models(index), 0 if drawn else None)
+    report(found, head, out, as_json, markdown=True)
     if found.failed:
         raise InputError(f"{found.failed} requests failed: the figures are not valid")

@@ -57,10 +57,11 @@ def explain(
     records = [one.record() for one in found]
     if figure is not None:
         from eval.plotting import save
-        from eval.report import arguments_of
+        from eval.report import head_of, index_models
 
         drawn = grounding.draw(found, photos or searcher.manifest.photos)
-        save(drawn, {"examples": records}, figure, arguments_of(context))
+        head = head_of(context, index_models(index))
+        save(drawn, {**head, "examples": records}, figure)
     if as_json:
         typer.echo(json.dumps(records, ensure_ascii=False, indent=2))
         return

@@ -48,7 +48,7 @@ def figure(
 
     from eval.figures.papers import FIGURES, Inputs
     from eval.plotting import check_picture, save
-    from eval.report import arguments_of
+    from eval.report import head_of
     from sparta.progress import progress_bars
 
     logging.set_verbosity_error()
@@ -60,4 +60,4 @@ def figure(
             batch_size, device, progress,
         )  # fmt: skip
         drawn, numbers = FIGURES[name](given)
-    save(drawn, numbers, out, arguments_of(context))
+    save(drawn, {**head_of(context), **numbers}, out)

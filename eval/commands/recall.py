@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -77,7 +77,7 @@ def index(
     from rich.console import Console
 
     from eval.recall.index import check_file, measure_index_recall, write_qrels, write_run
-    from eval.report import arguments_of, report
+    from eval.report import head_of, index_models, report
     from indexer.dense.manifest import SPARSE
     from indexer.search.open import open_backend
     from sparta.captions.read import read_captions
@@ -88,13 +88,14 @@ def index(
     check_file(qrels, "--qrels")
     photos = read_captions(captions, split, image_key=check_image_key(image_key))
     searcher = open_backend(index, backend or SPARSE, "lucene")
+    head = head_of(context, index_models(index, backend or SPARSE))
     with progress_bars(STAGES, Console(stderr=True)) as progress:
         found = measure_index_recall(searcher, photos, substitute=substitute, progress=progress)
         if run is not None:
             write_run(searcher, photos, run, depth, backend or "sparta", substitute, progress)
     if qrels is not None:
         write_qrels(photos, qrels)
-    report(found, arguments_of(context), out, as_json)
+    report(found, head, out, as_json)
 
 
 # ---- queries -------------------------------------------------------------------------------------
@@ -118,11 +119,13 @@ def queries(
     sparta eval queries index/ --queries scenes/queries.jsonl
     """
     from eval.recall.index import measure_first_hits, read_judged_queries
+    from eval.report import index_models
     from indexer.search.open import open_index
 
     _begin(out)
     judged = read_judged_queries(queries)
-    _report(partial(measure_first_hits, open_index(index), judged), context, out, as_json)
+    measure = partial(measure_first_hits, open_index(index), judged)
+    _report(measure, context, out, as_json, index_models(index))
 
 
 # ---- model ---------------------------------------------------------------------------------------
@@ -191,7 +194,8 @@ def model(
         ids = [photo.image_id for photo in read_captions(captions, reference, image_key=key)]
         others = ReferenceImages.sample(ids, temperature)
     measure = partial(measure_model_recall, members, protocol, folds, batch_size, others)
-    _report(measure, context, out, as_json)
+    models = [member.fingerprint for member in members]
+    _report(measure, context, out, as_json, models, others.seed if others else None)
 
 
 def _check_reference(reference: str | None, temperature: float, split: str) -> None:
@@ -243,11 +247,12 @@ def transfer(
     sparta eval transfer coco-model/ flickr-model/ --features coco/ --captions coco.jsonl
     --features flickr/ --captions flickr.jsonl --split test --out transfer.json
     """
-    from eval.recall.transfer import data_sets, measure_transfer
+    from eval.recall.transfer import data_sets, measure_transfer, open_sets
 
     _begin(out)
-    sets = data_sets(features, captions, split, protocol, image_key)
-    _report(partial(measure_transfer, model, sets, device, batch_size), context, out, as_json)
+    sets = open_sets(model, data_sets(features, captions, split, protocol, image_key), device)
+    fingerprints = dict.fromkeys(member.fingerprint for _, member, _ in sets)
+    _report(partial(measure_transfer, sets, batch_size), context, out, as_json, [*fingerprints])
 
 
 # ---- cxc -----------------------------------------------------------------------------------------
@@ -296,7 +301,8 @@ def cxc(
     right = relevant_items(read_judgements(judgements, split))
     sentences = read_sentences(captions)
     members = open_members(model, features, transfer, device)
-    _report(partial(measure_cxc, members, right, sentences, batch_size), context, out, as_json)
+    measure = partial(measure_cxc, members, right, sentences, batch_size)
+    _report(measure, context, out, as_json, [member.fingerprint for member in members])
 
 
 # ---- pruning -------------------------------------------------------------------------------------
@@ -381,11 +387,10 @@ def pruning(
     from rich.console import Console
     from transformers.utils import logging
 
-    from eval.machine import circumstances
     from eval.pruning.index import parse_bits, parse_choices
     from eval.pruning.measure import measure_pruning
     from eval.pruning.results import save, save_frontier, table
-    from eval.report import arguments_of
+    from eval.report import head_of, print_head
     from sparta.captions.read import read_captions
     from sparta.features.store import FeatureStore
     from sparta.progress import progress_bars
@@ -409,8 +414,10 @@ def pruning(
             device=device,
             progress=progress,
         )
-    save(study, out, {"arguments": arguments_of(context), **circumstances()})
+    head = head_of(context, study.models)
+    save(study, out, head)
     save_frontier(study.rows, out.with_suffix(".png"))
+    print_head(head)
     Console().print(table(study))
 
 
@@ -426,14 +433,20 @@ def _begin(out: Path | None) -> None:
 
 
 def _report(
-    measure: Callable[..., Measured], context: typer.Context, out: Path | None, as_json: bool
+    measure: Callable[..., Measured],
+    context: typer.Context,
+    out: Path | None,
+    as_json: bool,
+    models: Sequence[str],
+    seed: int | None = None,
 ) -> None:
     """Measure with bars of the progress, then print the figures and write them."""
     from rich.console import Console
 
-    from eval.report import arguments_of, report
+    from eval.report import head_of, report
     from sparta.progress import progress_bars
 
+    head = head_of(context, models, seed)
     with progress_bars(STAGES, Console(stderr=True)) as progress:
         found = measure(progress=progress)
-    report(found, arguments_of(context), out, as_json)
+    report(found, head, out, as_json)

@@ -84,7 +84,6 @@ def measure_pruning(
     measured = _measure(images, groups, choices, asked, bits, Indexes(indexes, through), progress)
     return PruningStudy(
         models=[scorer.fingerprint for scorer in encoder.scorers],
-        features=[store.fingerprint for store in stores],
         images=len(rows),
         queries=groups.captions,
         other_queries={name: len(own) for name, own in groups.others.items()},

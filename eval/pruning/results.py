@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from rich.table import Table
 
 from eval.plotting import DOTS_PER_INCH, legend, panels
 from eval.pruning.index import IndexBytes, PruningChoice
+from eval.report import markdown_head
 from sparta.metrics import Recall
 
 COLUMNS = (
@@ -103,11 +104,10 @@ class PruningRow:
 
 @dataclass(frozen=True)
 class PruningStudy:
-    """The rows, the float model's first, and the data and models they were measured on.
+    """The rows, the float model's first, and the models they were measured on.
 
     Attributes:
         models: fingerprints.
-        features: fingerprints of the feature stores.
         images: photos searched.
         queries: captions.
         other_queries: name of every other group → its queries.
@@ -118,7 +118,6 @@ class PruningStudy:
     """
 
     models: list[str]
-    features: list[str]
     images: int
     queries: int
     other_queries: dict[str, int]
@@ -139,17 +138,13 @@ def table(study: PruningStudy) -> Table:
     return shown
 
 
-def markdown(study: PruningStudy, about: dict[str, Any]) -> str:
-    """A line on the data and the machine, and the rows as two Markdown tables.
+def markdown(study: PruningStudy, head: Mapping[str, Any]) -> str:
+    """The head, and the rows as two Markdown tables.
 
     The second has R@1 / R@5 / R@10 of the other groups of queries.
     """
-    models, stores = len(study.models), len(study.features)
     lines = [
-        f"{study.images:,} images, {study.queries:,} captions; "
-        f"{models} model{'s' * (models > 1)}, {stores} feature store{'s' * (stores > 1)}; "
-        f"{study.seconds:,.0f} s on {about['cores']} cores of {about['processor']}; "
-        f"visualsparta {about['package_version']}, {about['date']}",
+        f"{study.images:,} images, {study.queries:,} captions; {study.seconds:,.0f} s",
         "",
         *_table(COLUMNS, [row.cells() for row in study.rows]),
         "",
@@ -161,7 +156,7 @@ def markdown(study: PruningStudy, about: dict[str, Any]) -> str:
             ],
         ),
     ]
-    return "\n".join(lines) + "\n"
+    return markdown_head(head) + "\n".join(lines) + "\n"
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -173,18 +168,18 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def save(study: PruningStudy, out: Path, about: dict[str, Any]) -> None:
+def save(study: PruningStudy, out: Path, head: Mapping[str, Any]) -> None:
     """Write the study to `out` as JSON and beside it, as .md, as a Markdown table.
 
     Args:
         study: to write.
         out: the JSON file.
-        about: arguments, version and machine.
+        head: see `eval.report.head_of`.
     """
     rows = [row.record() for row in study.rows]
-    values = about | {**vars(study), "rows": rows}
+    values = {**head, **vars(study), "rows": rows}
     out.write_text(json.dumps(values, indent=2, default=str) + "\n", encoding="utf-8")
-    out.with_suffix(".md").write_text(markdown(study, about), encoding="utf-8")
+    out.with_suffix(".md").write_text(markdown(study, head), encoding="utf-8")
 
 
 def save_frontier(rows: Sequence[PruningRow], out: Path) -> None:

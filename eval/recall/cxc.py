@@ -270,8 +270,8 @@ class CxcRecall:
             name.replace(" → ", "_to_"): {"queries": queries, **found._asdict()}
             for name, (queries, found) in self.ways.items()
         }
-        models = [member.record() for member in self.members]
-        return {"images": self.images, "captions": self.captions, **ways, "models": models}
+        members = [member.record() for member in self.members]
+        return {"images": self.images, "captions": self.captions, **ways, "members": members}
 
     def table(self) -> Table:
         """The figures as a table."""

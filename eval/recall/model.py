@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -216,11 +217,16 @@ class EvaluatedModel:
     store: FeatureStore | PhotoFolder
     differences: list[str]
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """The model's."""
+        return model_fingerprint(self.model.model)
+
     def record(self) -> dict[str, Any]:
         """The model and its features as JSON values."""
         return {
             "model": self.model.name,
-            "fingerprint": model_fingerprint(self.model.model),
+            "fingerprint": self.fingerprint,
             "features": str(self.store.folder),
             "features_fingerprint": getattr(self.store, "fingerprint", None),
             "other_features_than_trained_on": self.differences,
@@ -244,7 +250,7 @@ class ModelRecall:
     def record(self) -> dict[str, Any]:
         """The figures and members as JSON values."""
         members = [member.record() for member in self.members]
-        return self.found.record() | {"models": members, "seconds": self.seconds}
+        return self.found.record() | {"members": members, "seconds": self.seconds}
 
     def table(self) -> Table:
         """The figures as a table, with a note if features differ from those of the training."""

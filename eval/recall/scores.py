@@ -298,6 +298,7 @@ def _both_directions(
 
 
 SAMPLE = 2000  # reference images at most; more change little
+SEED = 0
 
 
 @dataclass(frozen=True)
@@ -307,17 +308,20 @@ class ReferenceImages:
     Attributes:
         image_ids: at least one, none of them a measured image.
         temperature: τ, of the model's training.
+        seed: that they were drawn with; None if all images of the split are taken.
     """
 
     image_ids: Sequence[str]
     temperature: float
+    seed: int | None = None
 
     @classmethod
     def sample(cls, image_ids: Sequence[str], temperature: float) -> ReferenceImages:
         """All images, or `SAMPLE` of them, drawn with a fixed seed."""
         if len(image_ids) > SAMPLE:
-            chosen = np.random.default_rng(0).choice(len(image_ids), SAMPLE, replace=False)
+            chosen = np.random.default_rng(SEED).choice(len(image_ids), SAMPLE, replace=False)
             image_ids = [image_ids[place] for place in sorted(chosen.tolist())]
+            return cls(image_ids, temperature, SEED)
         return cls(image_ids, temperature)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 from rich.table import Table
 
@@ -37,6 +37,9 @@ class DataSet:
     def record(self) -> dict[str, str]:
         """The data set as JSON values."""
         return {name: str(value) for name, value in vars(self).items()}
+
+
+Opened: TypeAlias = tuple[DataSet, EvaluatedModel, list[list[CaptionedPhoto]]]
 
 
 @dataclass(frozen=True)
@@ -111,27 +114,18 @@ def _one_each(option: str, text: str, count: int) -> list[str]:
 
 
 def measure_transfer(
-    models: Sequence[str],
-    sets: Sequence[DataSet],
-    device: str,
-    batch_size: int,
-    progress: Progress = no_progress,
+    opened: Sequence[Opened], batch_size: int, progress: Progress = no_progress
 ) -> Transfer:
     """Measure each model by itself on each data set.
 
     Args:
-        models: folders or hub names.
-        sets: at least one.
-        device: "auto" takes a GPU if there is one.
+        opened: by `open_sets`.
         batch_size: images per pass.
         progress: of the stages "texts", "images" and "rank", anew for each measurement.
 
     Raises:
-        InputError: if a model, store or captions file cannot be used, or features differ
-            from those a model was trained on.
+        InputError: if a store lacks a photo.
     """
-    # All are opened before the first is measured, so that errors appear at once.
-    opened = list(_open(models, sets, device))
     return Transfer(
         [
             (
@@ -143,11 +137,25 @@ def measure_transfer(
     )
 
 
-def _open(
-    models: Sequence[str], sets: Sequence[DataSet], device: str
-) -> Iterator[tuple[DataSet, EvaluatedModel, list[list[CaptionedPhoto]]]]:
+def open_sets(models: Sequence[str], sets: Sequence[DataSet], device: str) -> list[Opened]:
+    """Open everything before the first measurement, so that errors appear at once.
+
+    Args:
+        models: folders or hub names.
+        sets: at least one.
+        device: "auto" takes a GPU if there is one.
+
+    Returns:
+        for each data set, each model, and the folds of the protocol.
+
+    Raises:
+        InputError: if a model, store or captions file cannot be used, or features differ
+            from those a model was trained on.
+    """
+    opened: list[Opened] = []
     for own in sets:
         photos = read_captions(own.captions, own.split, image_key=own.image_key)  # type: ignore[arg-type]
         folds = choose(own.protocol, photos)
-        for member in open_members(models, [own.features], False, device):
-            yield own, member, folds
+        members = open_members(models, [own.features], False, device)
+        opened += [(own, member, folds) for member in members]
+    return opened

@@ -141,10 +141,10 @@ def test_files(data: Data, tmp_path: Path) -> None:
     assert found["arguments"]["features"] == [view.folder.name for view in data.views]
     assert found["arguments"]["model"] == [str(model) for model in data.models]
     assert found["arguments"]["split"] == "val" and found["arguments"]["top_n"] == "3,all"
-    assert found["features"] == [view.fingerprint for view in data.views]
+    assert found["data"]["features"] == [view.fingerprint for view in data.views]
     assert len(found["models"]) == 2 and len(set(found["models"])) == 2
     assert (found["images"], found["queries"]) == (21, 42)
-    assert found["cores"] >= 1 and found["processor"] and found["package_version"]
+    assert found["machine"]["cores"] >= 1 and found["version"]
     assert found["date"].startswith("20") and found["seconds"] > found["encode_seconds"] > 0
     names = [(row["offset"], row["top_n"], row["bits"]) for row in found["rows"]]
     chosen = product(("none", "median"), (3, "all"), (10, "float"))
@@ -152,10 +152,11 @@ def test_files(data: Data, tmp_path: Path) -> None:
     assert [row["terms"] for row in found["rows"]] == [None, *["trained"] * 8]
     assert [row["asked"] for row in found["rows"]] == [None, *["none"] * 8]
     lines = (tmp_path / "results.md").read_text().splitlines()
-    assert lines[0].startswith("21 images, 42 captions; 2 models, 2 feature stores; ")
+    assert lines[0].startswith("    sparta eval pruning") and " --top-n 3,all " in lines[0]
+    assert lines[4].startswith("21 images, 42 captions; ")
     table, others = (
         [[cell.strip() for cell in line.strip("|").split("|")] for line in part]
-        for part in (lines[4:13], lines[16:])
+        for part in (lines[8:17], lines[20:])
     )
     for row, cells, short in zip(found["rows"], table, others, strict=True):
         figures = [row[name] for name in ("r1", "r5", "r10")]

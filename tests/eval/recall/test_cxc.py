@@ -274,7 +274,7 @@ def slow_recall(scores: list[list[float]], right: list[list[int]], same: bool) -
 def test_four_ways_against_loops(views: list[int], files: Path, tmp_path: Path) -> None:
     folders = [save_dense(tmp_path / str(count), count, views=count) for count in views]
     found = figures(run(files, folders, "--json"))
-    assert (found["images"], found["captions"], len(found["models"])) == (3, 6, len(views))
+    assert (found["images"], found["captions"], len(found["members"])) == (3, 6, len(views))
     right = relevant_items(read_judgements(files / "cxc", "val"))
     members = [slow_scores(folder, files) for folder in folders]
     for name, answers in right.ways.items():
@@ -297,7 +297,7 @@ def test_sparse_models_have_two_ways(files: Path, models: list[Path], tmp_path: 
     assert "image_to_image" not in written and written["text_to_image"]["queries"] == 6
     assert written["arguments"]["judgements"] == "cxc"
     mixed = figures(run(files, [models[0], save_dense(tmp_path / "dense")], "--json"))
-    assert "text_to_text" not in mixed and len(mixed["models"]) == 2
+    assert "text_to_text" not in mixed and len(mixed["members"]) == 2
 
 
 def test_what_is_missing_is_named(files: Path, tmp_path: Path) -> None:

@@ -107,10 +107,10 @@ def test_models_alone_and_together(
         for name, store in zip(members, stores * (len(members) // len(stores)), strict=True)
     ]
     agree(found, expected(sum(matrices[1:], matrices[0]) / len(matrices), data.captioned))
-    assert [model["model"] for model in found["models"]] == list(map(str, chosen))
-    for model in found["models"]:
+    assert [model["model"] for model in found["members"]] == list(map(str, chosen))
+    for model in found["members"]:
         assert len(model["fingerprint"]) == 64 and not model["other_features_than_trained_on"]
-    assert found["models"][0]["features_fingerprint"] == data.views[0].fingerprint
+    assert found["members"][0]["features_fingerprint"] == data.views[0].fingerprint
     assert found["arguments"]["protocol"] == "all" and found["arguments"]["split"] == "val"
     for cell in ("all: 21 images, 42 captions", "text → image", f"RSUM {found['rsum']:.1f}"):
         assert cell in shown.stdout
@@ -160,7 +160,7 @@ def test_transfer_to_another_set(dense: list[Path], data: Data, tmp_path: Path) 
         found.stdout.split()
     )
     answer = figures(run([dense[0]], [other.folder], data.captions_file, "--transfer", "--json"))
-    assert answer["models"][0]["other_features_than_trained_on"]
+    assert answer["members"][0]["other_features_than_trained_on"]
     agree(answer, expected(dense_matrix(dense[0], other, data.captioned), data.captioned))
     narrow = write_store(tmp_path / "narrow", FeatureSource("grid", "resnet", "ffff", 12, 32))
     refused = run([dense[0]], [narrow.folder], data.captions_file, "--transfer")

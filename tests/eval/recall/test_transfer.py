@@ -60,7 +60,7 @@ def test_each_row_is_as_measured_alone(
             "--json",
         )  # fmt: skip
         figures = json.loads(alone.stdout)
-        for name in ("images", "captions", "text_to_image", "image_to_text", "models"):
+        for name in ("images", "captions", "text_to_image", "image_to_text", "members"):
             assert row[name] == figures[name], name
         assert (row["data_set"]["captions"], row["data_set"]["split"]) == (str(captions), split)
         assert f"{captions}, {split}" in found.stdout

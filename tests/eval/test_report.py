@@ -1,0 +1,150 @@
+"""The head of a result: it identifies the command, the data, the models and the machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from eval.report import fingerprint, index_models
+from indexer.build import build_index
+from indexer.dense.build import add_dense
+from indexer.encoding.models import model_fingerprint
+from indexer.split import split_index
+from indexer.update.delete import delete_images
+from sparta.command_line import cli
+from sparta.features.store import FeatureStore
+from sparta.visualsparta.model import VisualSparta
+from sparta.vse.model import VseModel
+from tests.eval.data import Data, save_dense
+
+
+def run(*arguments: object) -> str:
+    found = CliRunner().invoke(cli, ["eval", *map(str, arguments)], env={"COLUMNS": "40"})
+    assert found.exit_code == 0, (found.output, found.exception)
+    return found.stdout
+
+
+@pytest.fixture(scope="module")
+def index(
+    tmp_path_factory: pytest.TempPathFactory, views: list[FeatureStore], models: list[Path]
+) -> Path:
+    out = tmp_path_factory.mktemp("index") / "an index"
+    build_index(views, models, out, device="cpu")
+    return out
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_every_command_has_the_head(index: Path, data: Data, tmp_path: Path) -> None:
+    """Printed above the table; the JSON on stdout and of --out are the same document."""
+    captions, store, model = data.captions_file, data.views[0], data.models[0]
+    queries = tmp_path / "queries.jsonl"
+    queries.write_text(json.dumps({"query": "dog", "images": [store.ids[0]]}))
+    own = model_fingerprint(VisualSparta.from_pretrained(model))
+    both = [model_fingerprint(VisualSparta.from_pretrained(one)) for one in data.models]
+    features = ["--features", store.folder, "--captions", captions]
+    for arguments, command, known, models in (
+        (
+            ["index", index, "--captions", captions, "--no-substitute"],
+            "sparta eval index 'an index' --captions captions.jsonl --no-substitute",
+            {"index": [fingerprint(index)], "captions": [sha256(captions)]},
+            both,
+        ),
+        (
+            ["queries", index, "--queries", queries],
+            "sparta eval queries 'an index' --queries queries.jsonl",
+            {"index": [fingerprint(index)], "queries": [sha256(queries)]},
+            both,
+        ),
+        (
+            ["model", model, *features, "--batch-size", "4"],
+            f"sparta eval model {model} --captions captions.jsonl --features plain --batch-size 4",
+            {"features": [store.fingerprint], "captions": [sha256(captions)]},
+            [own],
+        ),
+        (
+            ["transfer", model, *features, *features, "--split", "val"],
+            f"sparta eval transfer {model} --features plain --features plain --captions "
+            "captions.jsonl --captions captions.jsonl --split val",
+            {"features": [store.fingerprint] * 2, "captions": [sha256(captions)] * 2},
+            [own],
+        ),
+        (
+            ["pruning", store.folder, "--model", model, "--captions", captions, "--exact",
+             "--top-n", "3", "--asked", f"none,{queries}"],
+            f"sparta eval pruning plain --model {model} --captions captions.jsonl --out out.json "
+            f"--top-n 3 --asked none,{queries} --exact",
+            {
+                "features": [store.fingerprint],
+                "captions": [sha256(captions)],
+                "asked": [sha256(queries)],
+            },
+            [own],
+        ),
+    ):  # fmt: skip
+        out = tmp_path / "out.json"
+        pruning = arguments[0] == "pruning"
+        shown = run(*arguments, *(["--out", out] if pruning else []))
+        found = json.loads(out.read_text() if pruning else run(*arguments, "--json"))
+        if not pruning:
+            run(*arguments, "--out", out)
+            assert json.loads(out.read_text()).keys() == found.keys()
+            assert found["command"] == command + " --json"
+        assert found["data"] == known and found["models"] == models and found["seed"] is None
+        assert found["arguments"]["captions" if "captions" in known else "queries"]
+        assert found["machine"]["cores"] == len(os.sched_getaffinity(0))
+        lines = shown.splitlines()
+        assert lines[0] == command
+        assert lines[1].startswith(f"visualsparta {found['version']}, 20")
+        assert lines[1].endswith(f"cores of {found['machine']['processor']}")
+        assert lines[2].startswith("data: ") and lines[2].endswith("; seed: none")
+        for digits in [*(one for part in known.values() for one in part), *models]:
+            assert digits[:12] in lines[2] and digits[:13] not in lines[2]
+
+
+def test_the_seed_of_drawn_reference_images(
+    data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captions = tmp_path / "captions.jsonl"
+    captions.write_text(
+        "".join(
+            json.dumps({"image": photo.image_id, "split": split, "captions": photo.captions}) + "\n"
+            for split, photos in (("val", data.captioned[:5]), ("train", data.captioned[5:]))
+            for photo in photos
+        )
+    )
+    arguments = ["model", data.models[0], "--features", data.views[0].folder]
+    arguments += ["--captions", captions, "--reference", "train", "--json"]
+    assert json.loads(run(*arguments))["seed"] is None
+    monkeypatch.setattr("eval.recall.scores.SAMPLE", 10)
+    assert json.loads(run(*arguments))["seed"] == 0
+
+
+def test_fingerprints_follow_the_content(index: Path, data: Data, tmp_path: Path) -> None:
+    before = fingerprint(index)
+    copy = shutil.copytree(index, tmp_path / "copy")
+    assert fingerprint(copy) == before
+    model = save_dense(tmp_path / "dense")
+    add_dense(copy, data.views[0], "vse", model, device="cpu")
+    dense = fingerprint(copy)
+    assert dense != before
+    assert index_models(copy, "vse") == [model_fingerprint(VseModel.from_pretrained(model))]
+    delete_images(copy, [data.views[0].ids[0]])
+    assert fingerprint(copy) != dense and index_models(copy) == index_models(index)
+    split_index(index, tmp_path / "divided", 2)
+    assert fingerprint(tmp_path / "divided") not in (before, dense)
+    assert index_models(tmp_path / "divided") == index_models(index)
+    folder = tmp_path / "folder"
+    (folder / "a").mkdir(parents=True)
+    (folder / "a" / "x.csv").write_text("1")
+    first = fingerprint(folder)
+    (folder / "a" / "x.csv").write_text("2")
+    assert fingerprint(folder) != first
