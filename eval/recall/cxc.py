@@ -21,24 +21,23 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel, Field
 from rich.table import Table
 
+from eval.recall.missing import ALL, Store, check_missing, held
 from eval.recall.model import EvaluatedModel
 from eval.recall.protocols import Images, coco_number
 from eval.recall.scores import DenseScores, after, mean_of, part_of, recall_table
 from sparta.captions.json_file import load_json, validate
 from sparta.errors import InputError
-from sparta.features.store import FeatureStore
 from sparta.metrics import Block, Recall, ranks_by_block, recall
 from sparta.progress import Progress, no_progress
-from sparta.vse.photo_folder import PhotoFolder
 
 ORIGINAL = "c2i_original"
 HIGHEST = 5.0
@@ -175,6 +174,9 @@ def read_sentences(path: Path) -> dict[int, str]:
 # ---- what is right -------------------------------------------------------------------------------
 
 
+_Places: TypeAlias = Mapping[int, int | None]  # number → place in the gallery, None without one
+
+
 @dataclass(frozen=True)
 class RelevantItems:
     """The gallery, and the relevant items of each query.
@@ -183,15 +185,21 @@ class RelevantItems:
         captions: COCO's numbers, in the order of the file.
         images: likewise.
         ways: direction → for each query the positions of its relevant items, rising.
+        missing: images of the split that were left out, with their captions.
     """
 
     captions: list[int]
     images: list[int]
     ways: dict[str, list[list[int]]]
+    missing: int = 0
 
 
-def relevant_items(judged: Judgements) -> RelevantItems:
+def relevant_items(judged: Judgements, missing: Container[int] = ()) -> RelevantItems:
     """Turn judgements into relevant items.
+
+    Args:
+        judged: of a split.
+        missing: images to leave out, with their captions.
 
     Raises:
         InputError: if a caption belongs to two images in COCO, or a pair has a caption or an
@@ -201,10 +209,12 @@ def relevant_items(judged: Judgements) -> RelevantItems:
     for pair in judged.text_image:
         if pair.method == ORIGINAL and own.setdefault(pair.first, pair.second) != pair.second:
             raise InputError(f"caption {pair.first} is of two images, {own[pair.first]} for one")
-    captions, images = list(own), list(dict.fromkeys(own.values()))
-    texts = {caption: place for place, caption in enumerate(captions)}
-    photos = {image: place for place, image in enumerate(images)}
-    originals = [(texts[caption], photos[image]) for caption, image in own.items()]
+    captions = [caption for caption, image in own.items() if image not in missing]
+    images = list(dict.fromkeys(own[caption] for caption in captions))
+    # None stands for what is left out.
+    texts = dict.fromkeys(own) | {caption: place for place, caption in enumerate(captions)}
+    photos = dict.fromkeys(own.values()) | {image: place for place, image in enumerate(images)}
+    originals = list(_places(own.items(), texts, photos))
     of_image = _lists(((image, caption) for caption, image in originals), len(images))
     siblings = ((one, other) for same in of_image for one in same for other in same if one != other)
     fits = list(_positive(judged.text_image, texts, photos, TEXT_THRESHOLD))
@@ -217,20 +227,29 @@ def relevant_items(judged: Judgements) -> RelevantItems:
         TEXT_TO_TEXT: _lists([*siblings, *alike, *_turned(alike)], len(captions)),
         IMAGE_TO_IMAGE: _lists([*similar, *_turned(similar)], len(images)),
     }
-    return RelevantItems(captions, images, ways)
+    return RelevantItems(captions, images, ways, len(photos) - len(images))
+
+
+def _places(
+    pairs: Iterable[tuple[int, int]], first: _Places, second: _Places
+) -> Iterator[tuple[int, int]]:
+    """The places of pairs of which nothing is left out."""
+    for one, other in pairs:
+        if (place := first[one]) is not None and (beside := second[other]) is not None:
+            yield place, beside
 
 
 def _positive(
-    pairs: Sequence[JudgedPair], first: dict[int, int], second: dict[int, int], threshold: float
-) -> Iterable[tuple[int, int]]:
+    pairs: Sequence[JudgedPair], first: _Places, second: _Places, threshold: float
+) -> Iterator[tuple[int, int]]:
     for pair in pairs:
         if pair.first not in first or pair.second not in second:
             raise InputError(
                 f"the pair {pair.first}, {pair.second} ({pair.method}) is judged, but one of them "
                 f"has no {ORIGINAL} pair: the files are not of one split"
             )
-        if pair.score >= threshold:
-            yield first[pair.first], second[pair.second]
+    positive = ((pair.first, pair.second) for pair in pairs if pair.score >= threshold)
+    yield from _places(positive, first, second)
 
 
 def _turned(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -257,12 +276,14 @@ class CxcRecall:
         captions: searched among.
         ways: direction → number of queries and their recall. A sparse model has no vectors to
             compare two captions or two images, so it has only the first two.
+        missing: images of the split that were left out, with their captions.
     """
 
     members: Sequence[EvaluatedModel]
     images: int
     captions: int
     ways: dict[str, tuple[int, Recall]]
+    missing: int
 
     def record(self) -> dict[str, Any]:
         """The figures as JSON values."""
@@ -271,15 +292,22 @@ class CxcRecall:
             for name, (queries, found) in self.ways.items()
         }
         members = [member.record() for member in self.members]
-        return {"images": self.images, "captions": self.captions, **ways, "members": members}
+        figures = {"images": self.images, "captions": self.captions, "missing": self.missing}
+        return {**figures, **ways, "members": members}
 
     def table(self) -> Table:
         """The figures as a table."""
         title = f"CxC: {self.images:,} images, {self.captions:,} captions"
-        return recall_table(
+        table = recall_table(
             title,
             {f"{name}, {queries:,} queries": found for name, (queries, found) in self.ways.items()},
         )
+        if self.missing:
+            table.caption = (
+                f"Not comparable with figures of CxC: {self.missing:,} of "
+                f"{self.images + self.missing:,} images are missing"
+            )
+        return table
 
 
 def measure_cxc(
@@ -292,14 +320,14 @@ def measure_cxc(
     """Measure a model, or an ensemble by the mean of its members' scores.
 
     Args:
-        members: at least one, each with a store whose image ids end with COCO's numbers.
+        members: at least one, each with a store that has all images; ids end with COCO's numbers.
         right: of a split.
         sentences: texts of its captions, by number.
         batch_size: images per pass.
         progress: of the stages "texts", "images" and "rank".
 
     Raises:
-        InputError: if a text or an image is missing.
+        InputError: if a text is missing.
     """
     missing = [caption for caption in right.captions if caption not in sentences]
     if missing:
@@ -309,13 +337,14 @@ def measure_cxc(
         _blocks(member, texts, right.images, batch_size, part_of(number, len(members), progress))
         for number, member in enumerate(members)
     ]
-    names = [name for name in right.ways if all(name in part for part in parts)]
+    asked = [name for name, answers in right.ways.items() if any(answers)]
+    names = [name for name in asked if all(name in part for part in parts)]
     sizes = [len(right.ways[name]) for name in names]
     ways = {
         name: _way(name, right, [part[name] for part in parts], after(before, sum(sizes), progress))
         for name, before in zip(names, accumulate(sizes, initial=0), strict=False)
     }
-    return CxcRecall(members, len(right.images), len(texts), ways)
+    return CxcRecall(members, len(right.images), len(texts), ways, right.missing)
 
 
 def _way(
@@ -343,7 +372,8 @@ def _blocks(
     progress: Progress,
 ) -> dict[str, Block]:
     """Direction → function that computes its scores, for the directions the member supports."""
-    own = Images.of(member.store, _store_ids(member.store, images))
+    names = _names(member.store)
+    own = Images.of(member.store, [names[image] for image in images])
     scores = member.model.scores(texts, own, batch_size, progress)
     blocks: dict[str, Block] = {TEXT_TO_IMAGE: scores.rows, IMAGE_TO_TEXT: scores.columns}
     if isinstance(scores, DenseScores):
@@ -351,12 +381,25 @@ def _blocks(
     return blocks
 
 
-def _store_ids(store: FeatureStore | PhotoFolder, images: Sequence[int]) -> list[str]:
-    known = {coco_number(image_id): image_id for image_id in store.ids}
-    missing = [image for image in images if image not in known]
-    if missing:
-        raise InputError(
-            f"{store.folder} lacks {len(missing)} of the {len(images)} judged images, COCO's "
-            f"number {missing[0]} for one: extract them, or choose the --split that it contains"
-        )
-    return [known[image] for image in images]
+def _names(store: Store) -> dict[int | None, str]:
+    return {coco_number(image_id): image_id for image_id in store.ids}
+
+
+def missing_images(
+    members: Sequence[EvaluatedModel], images: Sequence[int], allow_missing: bool
+) -> set[int]:
+    """Judged images that at least one member's store lacks, by COCO's numbers.
+
+    Raises:
+        InputError: if some are missing and that is not allowed, or all are.
+    """
+    missing: set[int] = set()
+    for store in {member.store.folder: member.store for member in members}.values():
+        names = _names(store)
+        there = held(store, (names[image] for image in images if image in names))
+        lacking = [image for image in images if names.get(image) not in there]
+        what = "judged images, by COCO's numbers"
+        check_missing(lacking, len(images), store.ids, what, store.folder, allow_missing)
+        missing.update(lacking)
+    check_missing([*missing], len(images), (), "judged images", ALL, allow_missing)
+    return missing
