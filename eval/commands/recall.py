@@ -333,11 +333,13 @@ def cxc(
     """
     from eval.recall.cxc import (
         measure_cxc,
-        missing_images,
+        names_by_number,
         read_judgements,
         read_sentences,
         relevant_items,
+        without_images,
     )
+    from eval.recall.missing import missing_in
     from eval.recall.model import open_members
 
     _begin(out)
@@ -345,9 +347,10 @@ def cxc(
     right = relevant_items(judged)
     sentences = read_sentences(captions)
     members = open_members(model, features, transfer, device)
-    if missing := missing_images(members, right.images, allow_missing):
-        right = relevant_items(judged, missing)
-    measure = partial(measure_cxc, members, right, sentences, batch_size)
+    stores, what = [member.store for member in members], "judged images, by COCO's numbers"
+    missing = missing_in(stores, right.images, allow_missing, what, names_by_number)
+    right = relevant_items(without_images(judged, missing))
+    measure = partial(measure_cxc, members, right, sentences, batch_size, missing=len(missing))
     _report(measure, context, out, as_json, [member.fingerprint for member in members])
 
 

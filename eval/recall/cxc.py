@@ -21,16 +21,16 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from pydantic import BaseModel, Field
 from rich.table import Table
 
-from eval.recall.missing import ALL, Store, check_missing, held
+from eval.recall.missing import Store
 from eval.recall.model import EvaluatedModel
 from eval.recall.protocols import Images, coco_number
 from eval.recall.scores import DenseScores, after, mean_of, part_of, recall_table
@@ -174,9 +174,6 @@ def read_sentences(path: Path) -> dict[int, str]:
 # ---- what is right -------------------------------------------------------------------------------
 
 
-_Places: TypeAlias = Mapping[int, int | None]  # number → place in the gallery, None without one
-
-
 @dataclass(frozen=True)
 class RelevantItems:
     """The gallery, and the relevant items of each query.
@@ -185,21 +182,26 @@ class RelevantItems:
         captions: COCO's numbers, in the order of the file.
         images: likewise.
         ways: direction → for each query the positions of its relevant items, rising.
-        missing: images of the split that were left out, with their captions.
     """
 
     captions: list[int]
     images: list[int]
     ways: dict[str, list[list[int]]]
-    missing: int = 0
 
 
-def relevant_items(judged: Judgements, missing: Container[int] = ()) -> RelevantItems:
+def without_images(judged: Judgements, missing: Set[int]) -> Judgements:
+    """The judgements that concern neither some images nor COCO's captions of them."""
+    own = (pair for pair in judged.text_image if pair.method == ORIGINAL)
+    gone = {pair.first for pair in own if pair.second in missing}
+    return Judgements(
+        [one for one in judged.text_image if one.first not in gone and one.second not in missing],
+        [one for one in judged.text_text if gone.isdisjoint((one.first, one.second))],
+        [one for one in judged.image_image if missing.isdisjoint((one.first, one.second))],
+    )
+
+
+def relevant_items(judged: Judgements) -> RelevantItems:
     """Turn judgements into relevant items.
-
-    Args:
-        judged: of a split.
-        missing: images to leave out, with their captions.
 
     Raises:
         InputError: if a caption belongs to two images in COCO, or a pair has a caption or an
@@ -209,12 +211,10 @@ def relevant_items(judged: Judgements, missing: Container[int] = ()) -> Relevant
     for pair in judged.text_image:
         if pair.method == ORIGINAL and own.setdefault(pair.first, pair.second) != pair.second:
             raise InputError(f"caption {pair.first} is of two images, {own[pair.first]} for one")
-    captions = [caption for caption, image in own.items() if image not in missing]
-    images = list(dict.fromkeys(own[caption] for caption in captions))
-    # None stands for what is left out.
-    texts = dict.fromkeys(own) | {caption: place for place, caption in enumerate(captions)}
-    photos = dict.fromkeys(own.values()) | {image: place for place, image in enumerate(images)}
-    originals = list(_places(own.items(), texts, photos))
+    captions, images = list(own), list(dict.fromkeys(own.values()))
+    texts = {caption: place for place, caption in enumerate(captions)}
+    photos = {image: place for place, image in enumerate(images)}
+    originals = [(texts[caption], photos[image]) for caption, image in own.items()]
     of_image = _lists(((image, caption) for caption, image in originals), len(images))
     siblings = ((one, other) for same in of_image for one in same for other in same if one != other)
     fits = list(_positive(judged.text_image, texts, photos, TEXT_THRESHOLD))
@@ -227,29 +227,20 @@ def relevant_items(judged: Judgements, missing: Container[int] = ()) -> Relevant
         TEXT_TO_TEXT: _lists([*siblings, *alike, *_turned(alike)], len(captions)),
         IMAGE_TO_IMAGE: _lists([*similar, *_turned(similar)], len(images)),
     }
-    return RelevantItems(captions, images, ways, len(photos) - len(images))
-
-
-def _places(
-    pairs: Iterable[tuple[int, int]], first: _Places, second: _Places
-) -> Iterator[tuple[int, int]]:
-    """The places of pairs of which nothing is left out."""
-    for one, other in pairs:
-        if (place := first[one]) is not None and (beside := second[other]) is not None:
-            yield place, beside
+    return RelevantItems(captions, images, ways)
 
 
 def _positive(
-    pairs: Sequence[JudgedPair], first: _Places, second: _Places, threshold: float
-) -> Iterator[tuple[int, int]]:
+    pairs: Sequence[JudgedPair], first: dict[int, int], second: dict[int, int], threshold: float
+) -> Iterable[tuple[int, int]]:
     for pair in pairs:
         if pair.first not in first or pair.second not in second:
             raise InputError(
                 f"the pair {pair.first}, {pair.second} ({pair.method}) is judged, but one of them "
                 f"has no {ORIGINAL} pair: the files are not of one split"
             )
-    positive = ((pair.first, pair.second) for pair in pairs if pair.score >= threshold)
-    yield from _places(positive, first, second)
+        if pair.score >= threshold:
+            yield first[pair.first], second[pair.second]
 
 
 def _turned(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -303,10 +294,9 @@ class CxcRecall:
             {f"{name}, {queries:,} queries": found for name, (queries, found) in self.ways.items()},
         )
         if self.missing:
-            table.caption = (
-                f"Not comparable with figures of CxC: {self.missing:,} of "
-                f"{self.images + self.missing:,} images are missing"
-            )
+            total = self.images + self.missing
+            missing = f"{self.missing:,} of {total:,} images are missing"
+            table.caption = f"Not comparable with figures of CxC: {missing}"
         return table
 
 
@@ -316,22 +306,23 @@ def measure_cxc(
     sentences: dict[int, str],
     batch_size: int,
     progress: Progress = no_progress,
+    missing: int = 0,
 ) -> CxcRecall:
     """Measure a model, or an ensemble by the mean of its members' scores.
 
     Args:
-        members: at least one, each with a store that has all images; ids end with COCO's numbers.
-        right: of a split.
+        members: at least one, each with a store of all images, whose ids end with COCO's numbers.
+        right: of a split, or of what is left of it.
         sentences: texts of its captions, by number.
         batch_size: images per pass.
         progress: of the stages "texts", "images" and "rank".
+        missing: images of the split that were left out.
 
     Raises:
         InputError: if a text is missing.
     """
-    missing = [caption for caption in right.captions if caption not in sentences]
-    if missing:
-        raise InputError(f"--captions lacks {len(missing)} captions, number {missing[0]} for one")
+    if lost := [caption for caption in right.captions if caption not in sentences]:
+        raise InputError(f"--captions lacks {len(lost)} captions, number {lost[0]} for one")
     texts = [sentences[caption] for caption in right.captions]
     parts = [
         _blocks(member, texts, right.images, batch_size, part_of(number, len(members), progress))
@@ -344,7 +335,7 @@ def measure_cxc(
         name: _way(name, right, [part[name] for part in parts], after(before, sum(sizes), progress))
         for name, before in zip(names, accumulate(sizes, initial=0), strict=False)
     }
-    return CxcRecall(members, len(right.images), len(texts), ways, right.missing)
+    return CxcRecall(members, len(right.images), len(texts), ways, missing)
 
 
 def _way(
@@ -372,7 +363,7 @@ def _blocks(
     progress: Progress,
 ) -> dict[str, Block]:
     """Direction → function that computes its scores, for the directions the member supports."""
-    names = _names(member.store)
+    names = names_by_number(member.store)
     own = Images.of(member.store, [names[image] for image in images])
     scores = member.model.scores(texts, own, batch_size, progress)
     blocks: dict[str, Block] = {TEXT_TO_IMAGE: scores.rows, IMAGE_TO_TEXT: scores.columns}
@@ -381,25 +372,7 @@ def _blocks(
     return blocks
 
 
-def _names(store: Store) -> dict[int | None, str]:
-    return {coco_number(image_id): image_id for image_id in store.ids}
-
-
-def missing_images(
-    members: Sequence[EvaluatedModel], images: Sequence[int], allow_missing: bool
-) -> set[int]:
-    """Judged images that at least one member's store lacks, by COCO's numbers.
-
-    Raises:
-        InputError: if some are missing and that is not allowed, or all are.
-    """
-    missing: set[int] = set()
-    for store in {member.store.folder: member.store for member in members}.values():
-        names = _names(store)
-        there = held(store, (names[image] for image in images if image in names))
-        lacking = [image for image in images if names.get(image) not in there]
-        what = "judged images, by COCO's numbers"
-        check_missing(lacking, len(images), store.ids, what, store.folder, allow_missing)
-        missing.update(lacking)
-    check_missing([*missing], len(images), (), "judged images", ALL, allow_missing)
-    return missing
+def names_by_number(store: Store) -> dict[int, str]:
+    """COCO's number → image id, for the ids that end with one."""
+    numbers = ((coco_number(image_id), image_id) for image_id in store.ids)
+    return {number: image_id for number, image_id in numbers if number is not None}

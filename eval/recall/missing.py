@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from indexer.care.copies import copy_index
 from indexer.lucene.reader import LuceneIndex
@@ -21,7 +22,6 @@ from sparta.features.store import FeatureStore
 from sparta.vse.photo_folder import PhotoFolder
 
 SHOWN = 3  # ids in an error
-ALL = "what all --features have in common"
 AT_ONCE = 1000  # images of an index that are read together
 
 Store = FeatureStore | PhotoFolder
@@ -69,19 +69,33 @@ def _some(ids: Iterable[object]) -> str:
     return ", ".join([*shown[:SHOWN], *["…"] * (len(shown) > SHOWN)]) or "none"
 
 
-def missing_in(stores: Iterable[Store], ids: Sequence[str], allowed: bool | None) -> Container[str]:
-    """Ids of captioned photos that at least one store lacks.
+def missing_in(
+    stores: Iterable[Store],
+    wanted: Sequence[Any],
+    allowed: bool | None,
+    what: str = "captioned photos",
+    names: Callable[[Store], Mapping[Any, str]] | None = None,
+) -> set[Any]:
+    """The photos that at least one store lacks.
+
+    Args:
+        stores: of features, or of photos; those that cannot be read count as missing.
+        wanted: the photos.
+        allowed: see `check_missing`.
+        what: likewise.
+        names: of a store's photos in `wanted` → their ids; None if `wanted` has ids.
 
     Raises:
         InputError: if some are missing and that is not allowed, or all are.
     """
-    missing: set[str] = set()
+    missing: set[Any] = set()
     for folder, store in {store.folder: store for store in stores}.items():
-        there = held(store, ids)
-        lacking = [one for one in ids if one not in there]
-        check_missing(lacking, len(ids), store.ids, "captioned photos", folder, allowed)
+        own = names(store) if names else {one: one for one in store.ids}
+        there = held(store, (own[one] for one in wanted if one in own))
+        lacking = [one for one in wanted if own.get(one) not in there]
+        check_missing(lacking, len(wanted), store.ids, what, folder, allowed)
         missing.update(lacking)
-    check_missing([*missing], len(ids), (), "captioned photos", ALL, allowed)
+    check_missing([*missing], len(wanted), (), what, "what all --features have in common", allowed)
     return missing
 
 

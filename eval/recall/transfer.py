@@ -143,7 +143,6 @@ def measure_transfer(
         opened: by `open_sets`.
         batch_size: images per pass.
         progress: of the stages "texts", "images" and "rank", anew for each measurement.
-
     """
     return Transfer(
         [
