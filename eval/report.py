@@ -134,7 +134,7 @@ def _fingerprints(context: typer.Context, name: str) -> list[str]:
         paths = [Path(one) for one in values if one is not None]
     else:
         paths = [Path(resolve(part)) for one in values for part in re.split("[=,]", str(one))]
-    return [fingerprint(path) for path in paths if path.exists()]
+    return [fingerprint(path) for path in paths if path.is_file() or path.is_dir()]
 
 
 def fingerprint(path: Path) -> str:

@@ -35,6 +35,12 @@ Features = Annotated[
 Transfer = Annotated[
     bool, typer.Option("--transfer", help="Accept features the model was not trained on.")
 ]
+AllowMissing = Annotated[
+    bool,
+    typer.Option(
+        "--allow-missing", help="Leave out photos that are missing; the result counts them."
+    ),
+]
 BatchSize = Annotated[int, typer.Option(min=1, help="Images per pass.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, …")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

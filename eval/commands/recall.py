@@ -11,6 +11,7 @@ import typer
 
 from eval.commands.options import (
     STAGES,
+    AllowMissing,
     AsJson,
     BatchSize,
     Captions,
@@ -39,6 +40,9 @@ RunFile = Annotated[
 QrelsFile = Annotated[Path | None, typer.Option(help="TREC qrels file to write: qid 0 docid 1.")]
 Depth = Annotated[int, typer.Option(min=1, help="Images per query in the TREC run.")]
 Backend = Annotated[str | None, typer.Option(help="Dense backend of the index to search, by name.")]
+OnlySplit = Annotated[
+    bool, typer.Option("--only-split", help="Search the split's photos alone, in a temporary copy.")
+]
 
 
 def index(
@@ -52,13 +56,16 @@ def index(
     qrels: QrelsFile = None,
     depth: Depth = 1000,
     substitute: SubstituteOption = True,
+    only_split: OnlySplit = False,
+    allow_missing: AllowMissing = False,
     as_json: AsJson = False,
     out: Out = None,
 ) -> None:
     """Measure text → image recall of an index: each caption searches for its photo.
 
-    All images of the index take part, and images with equal scores are ordered by id, as in every
-    search.
+    The photos of the split are ranked among all images of the index, or among themselves with
+    --only-split. Images with equal scores are ordered by id, as in every search. The index lacks
+    photos that could not be read: --allow-missing measures the others.
 
     [bold]TREC files[/bold]
 
@@ -71,12 +78,17 @@ def index(
 
     sparta eval index index/ --captions captions.jsonl
 
+    sparta eval index index/ --captions captions.jsonl --only-split --allow-missing
+
     sparta eval index index/ --captions captions.jsonl --split test --run out.trec
     --qrels out.qrels --depth 100
     """
+    from contextlib import ExitStack, closing
+
     from rich.console import Console
 
-    from eval.recall.index import check_file, measure_index_recall, write_qrels, write_run
+    from eval.recall.index import check_file, indexed, measure_index_recall, write_qrels, write_run
+    from eval.recall.missing import index_of
     from eval.report import head_of, index_models, report
     from indexer.dense.manifest import SPARSE
     from indexer.search.open import open_backend
@@ -87,12 +99,19 @@ def index(
     check_file(run, "--run")
     check_file(qrels, "--qrels")
     photos = read_captions(captions, split, image_key=check_image_key(image_key))
-    searcher = open_backend(index, backend or SPARSE, "lucene")
-    head = head_of(context, index_models(index, backend or SPARSE))
-    with progress_bars(STAGES, Console(stderr=True)) as progress:
-        found = measure_index_recall(searcher, photos, substitute=substitute, progress=progress)
+    name = backend or SPARSE
+    with ExitStack() as opened:
+        searcher = opened.enter_context(closing(open_backend(index, name, "lucene")))
+        head, wanted = head_of(context, index_models(index, name)), len(photos)
+        photos = indexed(index, searcher, photos, allow_missing)
+        if only_split:
+            alone = opened.enter_context(index_of(index, {photo.image_id for photo in photos}))
+            searcher = opened.enter_context(closing(open_backend(alone, name, "lucene")))
+        progress = opened.enter_context(progress_bars(STAGES, Console(stderr=True)))
+        missing = wanted - len(photos)
+        found = measure_index_recall(searcher, photos, substitute, progress, missing)
         if run is not None:
-            write_run(searcher, photos, run, depth, backend or "sparta", substitute, progress)
+            write_run(searcher, photos, run, depth, name, substitute, progress)
     if qrels is not None:
         write_qrels(photos, qrels)
     report(found, head, out, as_json)
@@ -109,22 +128,28 @@ def queries(
     context: typer.Context,
     index: IndexFolder,
     queries: Queries,
+    allow_missing: AllowMissing = False,
     as_json: AsJson = False,
     out: Out = None,
 ) -> None:
     """Measure how often the first hit is right, for queries with known answers.
 
+    The index must have all images that the queries name. --allow-missing leaves out the others, and
+    queries without another right image.
+
     [bold]Example[/bold]
 
     sparta eval queries index/ --queries scenes/queries.jsonl
     """
-    from eval.recall.index import measure_first_hits, read_judged_queries
+    from eval.recall.index import answerable, measure_first_hits, read_judged_queries
     from eval.report import index_models
-    from indexer.search.open import open_index
+    from indexer.search.open import open_searcher
 
     _begin(out)
-    judged = read_judged_queries(queries)
-    measure = partial(measure_first_hits, open_index(index), judged)
+    judged, searcher = read_judged_queries(queries), open_searcher(index)
+    kept, missing = answerable(index, searcher, judged, allow_missing)
+    left_out = len(judged) - len(kept)
+    measure = partial(measure_first_hits, searcher, kept, missing=missing, left_out=left_out)
     _report(measure, context, out, as_json, index_models(index))
 
 
@@ -154,6 +179,7 @@ def model(
     transfer: Transfer = False,
     reference: Reference = None,
     temperature: Temperature = 1.0,
+    allow_missing: AllowMissing = False,
     batch_size: BatchSize = 32,
     device: Device = "auto",
     as_json: AsJson = False,
@@ -166,7 +192,8 @@ def model(
 
     [bold]Protocols[/bold]: all is the whole split; coco-5k COCO's 5,000 photos with five captions
     each; coco-1k the mean over its five folds of 1,000 consecutive photos; oscar-1k the photos
-    listed in --images; flickr30k-1k 1,000 photos with five captions each.
+    listed in --images; flickr30k-1k 1,000 photos with five captions each. With --allow-missing the
+    result says how many of them it lacks.
 
     [bold]image → text of VisualSparta[/bold] favours long captions, whose scores sum more terms.
     --reference names a split of other photos, and captions are compared by P(image | caption), the
@@ -176,10 +203,15 @@ def model(
 
     sparta eval model model/ --features features/ --captions captions.jsonl
 
+    sparta eval model model/ --features features/ --captions captions.jsonl --allow-missing
+
     sparta eval model region/ grid/ --features regions/ --features grids/
     --captions captions.jsonl --split test --protocol coco-1k --json
     """
-    from eval.recall.model import measure_model_recall, open_members
+    from dataclasses import replace
+
+    from eval.recall.missing import missing_in
+    from eval.recall.model import measure_model_recall, open_members, without_missing
     from eval.recall.protocols import choose
     from eval.recall.scores import ReferenceImages
     from sparta.captions.read import read_captions
@@ -189,11 +221,17 @@ def model(
     key = check_image_key(image_key)
     folds = choose(protocol, read_captions(captions, split, image_key=key), images)
     members = open_members(model, features, transfer, device)
+    folds, missing = without_missing(folds, members, allow_missing)
     others = None
     if reference is not None:
         ids = [photo.image_id for photo in read_captions(captions, reference, image_key=key)]
         others = ReferenceImages.sample(ids, temperature)
-    measure = partial(measure_model_recall, members, protocol, folds, batch_size, others)
+        lost = missing_in((member.store for member in members), others.image_ids, allow_missing)
+        kept = [one for one in others.image_ids if one not in lost]
+        others = replace(others, image_ids=kept, missing=len(others.image_ids) - len(kept))
+    measure = partial(
+        measure_model_recall, members, protocol, folds, batch_size, others, missing=missing
+    )
     models = [member.fingerprint for member in members]
     _report(measure, context, out, as_json, models, others.seed if others else None)
 
@@ -230,6 +268,7 @@ def transfer(
         str,
         typer.Option(help="Image id in COCO's and Karpathy's JSON; one for all, or a,b."),
     ] = "file",
+    allow_missing: AllowMissing = False,
     batch_size: BatchSize = 32,
     device: Device = "auto",
     as_json: AsJson = False,
@@ -250,9 +289,10 @@ def transfer(
     from eval.recall.transfer import data_sets, measure_transfer, open_sets
 
     _begin(out)
-    sets = open_sets(model, data_sets(features, captions, split, protocol, image_key), device)
-    fingerprints = dict.fromkeys(member.fingerprint for _, member, _ in sets)
-    _report(partial(measure_transfer, sets, batch_size), context, out, as_json, [*fingerprints])
+    sets = data_sets(features, captions, split, protocol, image_key)
+    opened = open_sets(model, sets, device, allow_missing)
+    fingerprints = dict.fromkeys(one.member.fingerprint for one in opened)
+    _report(partial(measure_transfer, opened, batch_size), context, out, as_json, [*fingerprints])
 
 
 # ---- cxc -----------------------------------------------------------------------------------------
@@ -270,6 +310,7 @@ def cxc(
     features: Features,
     split: Annotated[str, typer.Option(help="val or test.")] = "test",
     transfer: Transfer = False,
+    allow_missing: AllowMissing = False,
     batch_size: BatchSize = 32,
     device: Device = "auto",
     as_json: AsJson = False,
@@ -283,7 +324,8 @@ def cxc(
     no vectors to compare two captions or two images, and is measured between captions and images
     only. Wrong items with an equal score rank ahead.
 
-    Image ids of the features must end with COCO's number, as COCO's file names do.
+    Image ids of the features must end with COCO's number, as COCO's file names do. --allow-missing
+    leaves out images that the features lack, with their captions.
 
     [bold]Example[/bold]
 
@@ -291,17 +333,24 @@ def cxc(
     """
     from eval.recall.cxc import (
         measure_cxc,
+        names_by_number,
         read_judgements,
         read_sentences,
         relevant_items,
+        without_images,
     )
+    from eval.recall.missing import missing_in
     from eval.recall.model import open_members
 
     _begin(out)
-    right = relevant_items(read_judgements(judgements, split))
+    judged = read_judgements(judgements, split)
+    right = relevant_items(judged)
     sentences = read_sentences(captions)
     members = open_members(model, features, transfer, device)
-    measure = partial(measure_cxc, members, right, sentences, batch_size)
+    stores, what = [member.store for member in members], "judged images, by COCO's numbers"
+    missing = missing_in(stores, right.images, allow_missing, what, names_by_number)
+    right = relevant_items(without_images(judged, missing))
+    measure = partial(measure_cxc, members, right, sentences, batch_size, missing=len(missing))
     _report(measure, context, out, as_json, [member.fingerprint for member in members])
 
 
@@ -363,6 +412,7 @@ def pruning(
     exact: Exact = False,
     indexes: IndexesFolder = None,
     all_images: AllImages = False,
+    allow_missing: AllowMissing = False,
     batch_size: BatchSize = 32,
     device: Device = "auto",
 ) -> None:
@@ -410,6 +460,7 @@ def pruning(
             exact=exact,
             indexes=indexes,
             all_images=all_images,
+            allow_missing=allow_missing,
             batch_size=batch_size,
             device=device,
             progress=progress,

@@ -12,6 +12,7 @@ import torch
 from eval.pruning.index import Indexes, PrunedIndex, PruningChoice, TermScoreMatrix
 from eval.pruning.queries import QueryGroups, overlap
 from eval.pruning.results import PruningRow, PruningStudy
+from eval.recall.missing import missing_in
 from eval.recall.protocols import Images
 from eval.recall.scores import check_memory, part_of
 from indexer.encoding.asked import AskedTerms, asked_terms, trained_frequencies
@@ -35,6 +36,7 @@ def measure_pruning(
     exact: bool = False,
     indexes: Path | None = None,
     all_images: bool = False,
+    allow_missing: bool = False,
     batch_size: int = 32,
     device: str = "auto",
     progress: Progress = no_progress,
@@ -55,6 +57,7 @@ def measure_pruning(
         indexes: folder to build the indexes in, and keep them; with `exact` they are built for
             their size alone. None removes them.
         all_images: search all photos of the stores, those without captions too.
+        allow_missing: leave out captioned photos that the stores lack.
         batch_size: images per pass of a model.
         device: "auto" takes a GPU if there is one.
         progress: of the stages "encode", in images, and "search", in queries.
@@ -68,7 +71,10 @@ def measure_pruning(
     for width in bits:
         if width is not None:
             check_bits(width)
-    photos = sorted(captions, key=lambda photo: photo.image_id)
+    check_stores(stores)
+    missing = missing_in(stores[:1], [photo.image_id for photo in captions], allow_missing)
+    kept = [photo for photo in captions if photo.image_id not in missing]
+    photos = sorted(kept, key=lambda photo: photo.image_id)
     # Untrained terms are most of the work: they are computed only if a choice uses them.
     terms: TermSet = "all" if any(choice.terms == "all" for choice in choices) else "trained"
     encoder, rows = _open(stores, models, photos, all_images, batch_size, device, terms)
@@ -85,6 +91,7 @@ def measure_pruning(
     return PruningStudy(
         models=[scorer.fingerprint for scorer in encoder.scorers],
         images=len(rows),
+        missing=len(captions) - len(photos),
         queries=groups.captions,
         other_queries={name: len(own) for name, own in groups.others.items()},
         vocabulary=len(encoder.tokenizer.vocabulary),
@@ -104,7 +111,6 @@ def _open(
     terms: TermSet,
 ) -> tuple[ImageEncoder, Sequence[int]]:
     """The models, and the rows in the stores of the photos to search, in the order of ids."""
-    check_stores(stores)
     own = Images.of(stores[0], [photo.image_id for photo in photos]).rows
     rows = range(len(stores[0])) if all_images else own
     encoder = ImageEncoder.open(stores, models, batch_size, device, terms)

@@ -109,6 +109,7 @@ class PruningStudy:
     Attributes:
         models: fingerprints.
         images: photos searched.
+        missing: captioned photos that were left out.
         queries: captions.
         other_queries: name of every other group → its queries.
         vocabulary: terms of the models, special ones included.
@@ -119,6 +120,7 @@ class PruningStudy:
 
     models: list[str]
     images: int
+    missing: int
     queries: int
     other_queries: dict[str, int]
     vocabulary: int
@@ -127,9 +129,21 @@ class PruningStudy:
     rows: list[PruningRow]
 
 
+def about(study: PruningStudy) -> str:
+    """How many images and captions there are, and how many photos are missing."""
+    missing = f"; captioned photos left out: {study.missing:,}" if study.missing else ""
+    return f"{study.images:,} images, {study.queries:,} captions{missing}"
+
+
 def table(study: PruningStudy) -> Table:
     """The rows for a terminal."""
-    shown = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)  # fits 80 columns
+    shown = Table(
+        title=about(study),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=0,
+        show_edge=False,
+    )  # fits 80 columns
     for column in COLUMNS:
         justify: JustifyMethod = "left" if column in NAMES else "right"
         shown.add_column(column.replace(" ", "\n"), justify=justify)
@@ -144,7 +158,7 @@ def markdown(study: PruningStudy, head: Mapping[str, Any]) -> str:
     The second has R@1 / R@5 / R@10 of the other groups of queries.
     """
     lines = [
-        f"{study.images:,} images, {study.queries:,} captions; {study.seconds:,.0f} s",
+        f"{about(study)}; {study.seconds:,.0f} s",
         "",
         *_table(COLUMNS, [row.cells() for row in study.rows]),
         "",

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -30,15 +30,14 @@ from typing import Any
 from pydantic import BaseModel, Field
 from rich.table import Table
 
+from eval.recall.missing import Store
 from eval.recall.model import EvaluatedModel
 from eval.recall.protocols import Images, coco_number
 from eval.recall.scores import DenseScores, after, mean_of, part_of, recall_table
 from sparta.captions.json_file import load_json, validate
 from sparta.errors import InputError
-from sparta.features.store import FeatureStore
 from sparta.metrics import Block, Recall, ranks_by_block, recall
 from sparta.progress import Progress, no_progress
-from sparta.vse.photo_folder import PhotoFolder
 
 ORIGINAL = "c2i_original"
 HIGHEST = 5.0
@@ -190,6 +189,17 @@ class RelevantItems:
     ways: dict[str, list[list[int]]]
 
 
+def without_images(judged: Judgements, missing: Set[int]) -> Judgements:
+    """The judgements that concern neither some images nor COCO's captions of them."""
+    own = (pair for pair in judged.text_image if pair.method == ORIGINAL)
+    gone = {pair.first for pair in own if pair.second in missing}
+    return Judgements(
+        [one for one in judged.text_image if one.first not in gone and one.second not in missing],
+        [one for one in judged.text_text if gone.isdisjoint((one.first, one.second))],
+        [one for one in judged.image_image if missing.isdisjoint((one.first, one.second))],
+    )
+
+
 def relevant_items(judged: Judgements) -> RelevantItems:
     """Turn judgements into relevant items.
 
@@ -257,12 +267,14 @@ class CxcRecall:
         captions: searched among.
         ways: direction → number of queries and their recall. A sparse model has no vectors to
             compare two captions or two images, so it has only the first two.
+        missing: images of the split that were left out, with their captions.
     """
 
     members: Sequence[EvaluatedModel]
     images: int
     captions: int
     ways: dict[str, tuple[int, Recall]]
+    missing: int
 
     def record(self) -> dict[str, Any]:
         """The figures as JSON values."""
@@ -271,15 +283,21 @@ class CxcRecall:
             for name, (queries, found) in self.ways.items()
         }
         members = [member.record() for member in self.members]
-        return {"images": self.images, "captions": self.captions, **ways, "members": members}
+        figures = {"images": self.images, "captions": self.captions, "missing": self.missing}
+        return {**figures, **ways, "members": members}
 
     def table(self) -> Table:
         """The figures as a table."""
         title = f"CxC: {self.images:,} images, {self.captions:,} captions"
-        return recall_table(
+        table = recall_table(
             title,
             {f"{name}, {queries:,} queries": found for name, (queries, found) in self.ways.items()},
         )
+        if self.missing:
+            total = self.images + self.missing
+            missing = f"{self.missing:,} of {total:,} images are missing"
+            table.caption = f"Not comparable with figures of CxC: {missing}"
+        return table
 
 
 def measure_cxc(
@@ -288,34 +306,36 @@ def measure_cxc(
     sentences: dict[int, str],
     batch_size: int,
     progress: Progress = no_progress,
+    missing: int = 0,
 ) -> CxcRecall:
     """Measure a model, or an ensemble by the mean of its members' scores.
 
     Args:
-        members: at least one, each with a store whose image ids end with COCO's numbers.
-        right: of a split.
+        members: at least one, each with a store of all images, whose ids end with COCO's numbers.
+        right: of a split, or of what is left of it.
         sentences: texts of its captions, by number.
         batch_size: images per pass.
         progress: of the stages "texts", "images" and "rank".
+        missing: images of the split that were left out.
 
     Raises:
-        InputError: if a text or an image is missing.
+        InputError: if a text is missing.
     """
-    missing = [caption for caption in right.captions if caption not in sentences]
-    if missing:
-        raise InputError(f"--captions lacks {len(missing)} captions, number {missing[0]} for one")
+    if lost := [caption for caption in right.captions if caption not in sentences]:
+        raise InputError(f"--captions lacks {len(lost)} captions, number {lost[0]} for one")
     texts = [sentences[caption] for caption in right.captions]
     parts = [
         _blocks(member, texts, right.images, batch_size, part_of(number, len(members), progress))
         for number, member in enumerate(members)
     ]
-    names = [name for name in right.ways if all(name in part for part in parts)]
+    asked = [name for name, answers in right.ways.items() if any(answers)]
+    names = [name for name in asked if all(name in part for part in parts)]
     sizes = [len(right.ways[name]) for name in names]
     ways = {
         name: _way(name, right, [part[name] for part in parts], after(before, sum(sizes), progress))
         for name, before in zip(names, accumulate(sizes, initial=0), strict=False)
     }
-    return CxcRecall(members, len(right.images), len(texts), ways)
+    return CxcRecall(members, len(right.images), len(texts), ways, missing)
 
 
 def _way(
@@ -343,7 +363,8 @@ def _blocks(
     progress: Progress,
 ) -> dict[str, Block]:
     """Direction → function that computes its scores, for the directions the member supports."""
-    own = Images.of(member.store, _store_ids(member.store, images))
+    names = names_by_number(member.store)
+    own = Images.of(member.store, [names[image] for image in images])
     scores = member.model.scores(texts, own, batch_size, progress)
     blocks: dict[str, Block] = {TEXT_TO_IMAGE: scores.rows, IMAGE_TO_TEXT: scores.columns}
     if isinstance(scores, DenseScores):
@@ -351,12 +372,7 @@ def _blocks(
     return blocks
 
 
-def _store_ids(store: FeatureStore | PhotoFolder, images: Sequence[int]) -> list[str]:
-    known = {coco_number(image_id): image_id for image_id in store.ids}
-    missing = [image for image in images if image not in known]
-    if missing:
-        raise InputError(
-            f"{store.folder} lacks {len(missing)} of the {len(images)} judged images, COCO's "
-            f"number {missing[0]} for one: extract them, or choose the --split that it contains"
-        )
-    return [known[image] for image in images]
+def names_by_number(store: Store) -> dict[int, str]:
+    """COCO's number → image id, for the ids that end with one."""
+    numbers = ((coco_number(image_id), image_id) for image_id in store.ids)
+    return {number: image_id for number, image_id in numbers if number is not None}

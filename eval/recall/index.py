@@ -6,14 +6,16 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
+from rich.markup import escape
 from rich.table import Table
 
+from eval.recall.missing import check_missing, ids_of_index
 from indexer.query.query import Query
 from indexer.search.api import Searcher, UnknownImageError
 from sparta.captions.read import CaptionedPhoto
@@ -102,6 +104,9 @@ class SearcherRecall:
     Attributes:
         recall: shares in percent, and the median rank.
         queries: Q.
+        split: of the captioned photos.
+        photos: that have captions.
+        missing: photos of the split that were left out.
         images: in the gallery: all images of the searcher.
         seconds: in all, including deeper searches for images ranked low.
         query_ms: milliseconds of a search for ten hits, tokenising included, on average.
@@ -109,6 +114,9 @@ class SearcherRecall:
 
     recall: Recall
     queries: int
+    split: str
+    photos: int
+    missing: int
     images: int
     seconds: float
     query_ms: float
@@ -125,13 +133,40 @@ class SearcherRecall:
             "R@10": f"{self.recall.at_10:.1f}",
             "median rank": f"{self.recall.median_rank:g}",
             "queries": f"{self.queries:,}",
-            "images": f"{self.images:,}",
             "seconds": f"{self.seconds:.1f}",
             "ms per query": f"{self.query_ms:.2f}",
         }
-        table = Table(*figures)
+        photos = f"{self.photos:,} photos of split {escape(self.split)}"
+        table = Table(
+            *figures,
+            title=f"{photos} ranked among {self.images:,}",
+            title_justify="left",
+            caption_justify="left",
+        )
+        more = self.images > self.photos
+        lines = ["--only-split ranks them among themselves"] if more else []
+        if self.missing:
+            total = self.photos + self.missing
+            lines.append(f"Missing and left out: {self.missing:,} of {total:,} photos of the split")
+        table.caption = "\n".join(lines)
         table.add_row(*figures.values())
         return table
+
+
+def indexed(
+    index: Path, searcher: Searcher, captions: Sequence[CaptionedPhoto], allow_missing: bool
+) -> list[CaptionedPhoto]:
+    """The captioned photos that an index has.
+
+    Raises:
+        InputError: if some are missing and that is not allowed, or all are.
+    """
+    kept = [photo for photo in captions if _has(searcher, photo.image_id)]
+    there = {photo.image_id for photo in kept}
+    missing = [photo.image_id for photo in captions if photo.image_id not in there]
+    others = ids_of_index(index)
+    check_missing(missing, len(captions), others, "captioned photos", index, allow_missing)
+    return kept
 
 
 def measure_index_recall(
@@ -139,19 +174,17 @@ def measure_index_recall(
     captions: Sequence[CaptionedPhoto],
     substitute: bool = True,
     progress: Progress = no_progress,
+    missing: int = 0,
 ) -> SearcherRecall:
     """Search with every caption; its one right image is its photo.
 
     Args:
         searcher: all its images take part, captioned or not.
-        captions: the target photos.
+        captions: the target photos of a split, at least one; the index has all of them.
         substitute: whether words that the index lacks are replaced.
         progress: of the stage "search", in queries.
-
-    Raises:
-        InputError: if a photo is not in the index.
+        missing: photos of the split that were left out.
     """
-    _check_photos(searcher, captions)
     queries = [(text, photo.image_id) for photo in captions for text in photo.captions]
     ranks, spent = [], 0.0
     start = time.perf_counter()
@@ -161,17 +194,16 @@ def measure_index_recall(
         spent += milliseconds
         progress("search", done, len(queries))
     seconds = time.perf_counter() - start
-    summary = recall(torch.tensor(ranks))
-    return SearcherRecall(summary, len(queries), len(searcher), seconds, spent / len(queries))
-
-
-def _check_photos(searcher: Searcher, captions: Sequence[CaptionedPhoto]) -> None:
-    missing = [photo.image_id for photo in captions if not _has(searcher, photo.image_id)]
-    if missing:
-        raise InputError(
-            f"{len(missing)} of {len(captions)} captioned photos are not in the index, "
-            f"{missing[0]!r} for one: index them, or choose the --split that the index contains"
-        )
+    return SearcherRecall(
+        recall=recall(torch.tensor(ranks)),
+        queries=len(queries),
+        split=captions[0].split,
+        photos=len(captions),
+        missing=missing,
+        images=len(searcher),
+        seconds=seconds,
+        query_ms=spent / len(queries),
+    )
 
 
 def _has(searcher: Searcher, image_id: str) -> bool:
@@ -188,7 +220,7 @@ def _rank(searcher: Searcher, query: str, image_id: str, substitute: bool) -> tu
     An image that is not found counts as ranked behind all images, and behind the first hits.
     """
     images = len(searcher)
-    k = min(FIRST_HITS, images)
+    k = min(FIRST_HITS, max(1, images))  # no image of the index may have a vector
     result = searcher.search(Query.plain(query), k, substitute=substitute)
     first = result.timings.total_ms
     while True:
@@ -206,12 +238,12 @@ class JudgedQuery(BaseModel):
 
     Attributes:
         query: the text.
-        images: ids of all images that answer it.
+        images: ids of all images that answer it, each counted once.
         kind: a name by which results are grouped.
     """
 
-    query: str
-    images: frozenset[str]
+    query: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+    images: frozenset[str] = Field(min_length=1)
     kind: str = "query"
 
 
@@ -223,11 +255,15 @@ class FirstHits:
         right: by kind of query.
         queries: by kind of query.
         chance: share in percent that images in random order would reach.
+        missing: ids of right images that were left out.
+        left_out: queries that were left out, as all their right images are missing.
     """
 
     right: dict[str, int]
     queries: dict[str, int]
     chance: float
+    missing: int = 0
+    left_out: int = 0
 
     @property
     def share(self) -> float:
@@ -245,6 +281,10 @@ class FirstHits:
             table.add_row(kind, f"{number:,}", f"{100 * self.right[kind] / number:.1f} %")
         table.add_row("all", f"{sum(self.queries.values()):,}", f"{self.share:.1f} %")
         table.add_row("images in random order", "", f"{self.chance:.1f} %")
+        if self.missing:
+            table.caption = (
+                f"Missing: {self.missing:,} right images; left out: {self.left_out:,} queries"
+            )
         return table
 
 
@@ -255,32 +295,57 @@ def read_judged_queries(path: Path) -> list[JudgedQuery]:
         InputError: if the file cannot be read, has no query, or a line is malformed.
     """
     try:
-        lines = path.read_text(encoding="utf-8-sig").rstrip("\n").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").rstrip().split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
+    if lines == [""]:
+        raise InputError(f"{path} has no query: give one JSON object a line")
     queries = []
     for number, line in enumerate(lines, 1):
         try:
             queries.append(JudgedQuery.model_validate_json(line))
         except ValidationError as error:
+            first = error.errors()[0]
             raise InputError(
-                f"{path}:{number}: {error.errors()[0]['msg']}; expected an object with query (text)"
-                " and images (a list of ids)"
+                f"{path}, line {number}: {'.'.join(map(str, first['loc'])) or 'the line'}: "
+                f"{first['msg']}; expected an object with query (text) and images (a list of ids, "
+                "at least one)"
             ) from error
-    if not queries:
-        raise InputError(f"{path} has no query: give one JSON object a line")
     return queries
 
 
+def answerable(
+    index: Path, searcher: Searcher, queries: Sequence[JudgedQuery], allow_missing: bool
+) -> tuple[list[JudgedQuery], int]:
+    """The queries with those of their right images that the index has; and how many it lacks.
+
+    Raises:
+        InputError: if some are missing and that is not allowed, or all are.
+    """
+    ids = sorted(frozenset[str]().union(*(query.images for query in queries)))
+    there = {image_id for image_id in ids if _has(searcher, image_id)}
+    missing = [image_id for image_id in ids if image_id not in there]
+    others, remedy = ids_of_index(index), "correct the ids"
+    check_missing(missing, len(ids), others, "right images", index, allow_missing, remedy)
+    kept = [query.model_copy(update={"images": query.images & there}) for query in queries]
+    return [query for query in kept if query.images], len(missing)
+
+
 def measure_first_hits(
-    searcher: Searcher, queries: Sequence[JudgedQuery], progress: Progress = no_progress
+    searcher: Searcher,
+    queries: Sequence[JudgedQuery],
+    progress: Progress = no_progress,
+    missing: int = 0,
+    left_out: int = 0,
 ) -> FirstHits:
     """Search with every query; the first hit is right if it is one of the query's images.
 
     Args:
         searcher: with all images, right or not.
-        queries: with the images that answer them.
+        queries: with the images that answer them, all in the index.
         progress: of the stage "search", in queries.
+        missing: right images that the index lacks.
+        left_out: queries that have no other right images.
     """
     kinds = dict.fromkeys(query.kind for query in queries)
     right, number = (dict.fromkeys(kinds, 0) for _ in range(2))
@@ -290,4 +355,4 @@ def measure_first_hits(
         number[query.kind] += 1
         progress("search", done, len(queries))
     chance = sum(len(query.images) for query in queries) / len(queries) / len(searcher)
-    return FirstHits(right, number, 100 * chance)
+    return FirstHits(right, number, 100 * chance, missing, left_out)

@@ -13,6 +13,7 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
+from eval.recall.missing import missing_in
 from eval.recall.protocols import Images
 from eval.recall.scores import (
     CaptionPosterior,
@@ -241,20 +242,29 @@ class ModelRecall:
         members: several form an ensemble.
         found: the recall.
         seconds: for encoding and ranking.
+        reference: images that captions were compared by, None if they were not.
     """
 
     members: Sequence[EvaluatedModel]
     found: ProtocolRecall
     seconds: float
+    reference: ReferenceImages | None = None
 
     def record(self) -> dict[str, Any]:
         """The figures and members as JSON values."""
         members = [member.record() for member in self.members]
-        return self.found.record() | {"members": members, "seconds": self.seconds}
+        record = self.found.record() | {"members": members, "seconds": self.seconds}
+        if other := self.reference:
+            record["reference"] = {"images": len(other.image_ids), "missing": other.missing}
+        return record
 
     def table(self) -> Table:
         """The figures as a table, with a note if features differ from those of the training."""
         table = self.found.table()
+        if self.reference and self.reference.missing:
+            table.caption = (
+                f"{table.caption}\nReference images left out: {self.reference.missing:,}"
+            )
         for member in self.members:
             if member.differences:
                 differences = "; ".join(member.differences)
@@ -292,6 +302,22 @@ def open_members(
     return members
 
 
+def without_missing(
+    folds: Sequence[Sequence[CaptionedPhoto]],
+    members: Sequence[EvaluatedModel],
+    allow_missing: bool,
+) -> tuple[list[list[CaptionedPhoto]], int]:
+    """The folds of the photos that all members have, and how many photos these lack.
+
+    Raises:
+        InputError: if they lack some and that is not allowed, or all.
+    """
+    ids = [photo.image_id for fold in folds for photo in fold]
+    missing = missing_in((member.store for member in members), ids, allow_missing)
+    kept = [[photo for photo in fold if photo.image_id not in missing] for fold in folds]
+    return [fold for fold in kept if fold], len(ids) - sum(map(len, kept))
+
+
 def measure_model_recall(
     members: Sequence[EvaluatedModel],
     protocol: str,
@@ -299,6 +325,7 @@ def measure_model_recall(
     batch_size: int,
     reference: ReferenceImages | None = None,
     progress: Progress = no_progress,
+    missing: int = 0,
 ) -> ModelRecall:
     """Measure a model, or an ensemble by the mean of its members' scores.
 
@@ -310,6 +337,7 @@ def measure_model_recall(
         reference: images for `CaptionPosterior`, which compares captions by P(image | caption);
             None compares the scores.
         progress: of the stages "texts", "images" and "rank".
+        missing: photos that the folds lack; see `without_missing`.
 
     Raises:
         InputError: if a store lacks a photo.
@@ -322,8 +350,8 @@ def measure_model_recall(
         _scores(member, texts, ids, reference, batch_size, part_of(number, len(members), progress))
         for number, member in enumerate(members)
     ]
-    found = measure_recall(protocol, folds, MeanScores(scores), progress)
-    return ModelRecall(members, found, time.perf_counter() - start)
+    found = measure_recall(protocol, folds, MeanScores(scores), progress, missing)
+    return ModelRecall(members, found, time.perf_counter() - start, reference)
 
 
 def _scores(

@@ -17,11 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from eval.recall.missing import Store, check_missing
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
-from sparta.features.store import FeatureStore
 from sparta.progress import Progress, no_progress
-from sparta.vse.photo_folder import PhotoFolder
 
 PHOTOS = {"coco-5k": 5000, "coco-1k": 5000, "oscar-1k": 1000, "flickr30k-1k": 1000}
 PROTOCOLS = ("all", *PHOTOS)
@@ -97,11 +96,11 @@ class Images:
         rows: of the store.
     """
 
-    store: FeatureStore | PhotoFolder
+    store: Store
     rows: Sequence[int]
 
     @classmethod
-    def of(cls, store: FeatureStore | PhotoFolder, image_ids: Sequence[str]) -> Images:
+    def of(cls, store: Store, image_ids: Sequence[str]) -> Images:
         """Find images by id.
 
         Raises:
@@ -109,11 +108,7 @@ class Images:
         """
         known = {image_id: row for row, image_id in enumerate(store.ids)}
         missing = [image_id for image_id in image_ids if image_id not in known]
-        if missing:
-            raise InputError(
-                f"{store.folder} lacks {len(missing)} of the {len(image_ids)} captioned photos, "
-                f"{missing[0]!r} for one: extract them, or choose the --split of the store"
-            )
+        check_missing(missing, len(image_ids), store.ids, "captioned photos", store.folder, None)
         return cls(store, [known[image_id] for image_id in image_ids])
 
     def __len__(self) -> int:

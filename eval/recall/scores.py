@@ -205,6 +205,7 @@ class ProtocolRecall:
         captions: of all folds together.
         text_to_image: each caption searches for its photo.
         image_to_text: each photo searches for any of its captions.
+        missing: photos of the protocol that were left out.
     """
 
     protocol: str
@@ -213,6 +214,14 @@ class ProtocolRecall:
     captions: int
     text_to_image: Recall
     image_to_text: Recall
+    missing: int = 0
+
+    @property
+    def name(self) -> str:
+        """The protocol, or what is left of it."""
+        if not self.missing:
+            return self.protocol
+        return f"{self.protocol} without {self.missing:,} of {self.images + self.missing:,} photos"
 
     @property
     def rsum(self) -> float:
@@ -225,16 +234,18 @@ class ProtocolRecall:
             "text_to_image": self.text_to_image._asdict(),
             "image_to_text": self.image_to_text._asdict(),
         }
-        return {**vars(self), **ways, "rsum": self.rsum}
+        return {**vars(self), "protocol": self.name, **ways, "rsum": self.rsum}
 
     def table(self) -> Table:
         """The figures for a terminal."""
         mean = f", mean of {self.folds} folds" if self.folds > 1 else ""
-        title = f"{self.protocol}: {self.images:,} images, {self.captions:,} captions{mean}"
+        title = f"{self.name}: {self.images:,} images, {self.captions:,} captions{mean}"
         table = recall_table(
             title, {"text → image": self.text_to_image, "image → text": self.image_to_text}
         )
         table.caption = f"RSUM {self.rsum:.1f}"
+        if self.missing and self.protocol != "all":
+            table.caption += f"\nNot comparable with figures of {self.protocol}: photos are missing"
         return table
 
 
@@ -254,6 +265,7 @@ def measure_recall(
     folds: Sequence[Sequence[CaptionedPhoto]],
     scores: Scores,
     progress: Progress = no_progress,
+    missing: int = 0,
 ) -> ProtocolRecall:
     """Recall in both directions, averaged over the folds.
 
@@ -263,6 +275,7 @@ def measure_recall(
             photos' captions one after another the rows.
         scores: of all captions for all photos.
         progress: of the stage "rank", in queries of both directions.
+        missing: photos of the protocol that the folds lack.
     """
     texts, images, total = 0, 0, sum(scores.shape)
     found = []
@@ -273,8 +286,10 @@ def measure_recall(
         part = scores.select(rows, columns)
         found.append(_both_directions(part, captions, after(texts + images, total, progress)))
         texts, images = rows.stop, columns.stop
-    ways = [Recall(*map(fmean, zip(*way, strict=True))) for way in zip(*found, strict=True)]
-    return ProtocolRecall(protocol, len(folds), images, texts, *ways)
+    to_image, to_text = (
+        Recall(*map(fmean, zip(*way, strict=True))) for way in zip(*found, strict=True)
+    )
+    return ProtocolRecall(protocol, len(folds), images, texts, to_image, to_text, missing)
 
 
 def _both_directions(
@@ -309,11 +324,13 @@ class ReferenceImages:
         image_ids: at least one, none of them a measured image.
         temperature: τ, of the model's training.
         seed: that they were drawn with; None if all images of the split are taken.
+        missing: images that were left out.
     """
 
     image_ids: Sequence[str]
     temperature: float
     seed: int | None = None
+    missing: int = 0
 
     @classmethod
     def sample(cls, image_ids: Sequence[str], temperature: float) -> ReferenceImages:

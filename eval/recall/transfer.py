@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import Any, NamedTuple, get_args
 
 from rich.table import Table
 
-from eval.recall.model import EvaluatedModel, ModelRecall, measure_model_recall, open_members
+from eval.recall.model import (
+    EvaluatedModel,
+    ModelRecall,
+    measure_model_recall,
+    open_members,
+    without_missing,
+)
 from eval.recall.protocols import choose
 from sparta.captions.read import CaptionedPhoto, ImageKey, read_captions
 from sparta.errors import InputError
@@ -39,7 +45,20 @@ class DataSet:
         return {name: str(value) for name, value in vars(self).items()}
 
 
-Opened: TypeAlias = tuple[DataSet, EvaluatedModel, list[list[CaptionedPhoto]]]
+class Opened(NamedTuple):
+    """A data set, and a model to measure on it.
+
+    Attributes:
+        own: the data set.
+        member: the model with its features.
+        folds: of the protocol.
+        missing: photos that these lack.
+    """
+
+    own: DataSet
+    member: EvaluatedModel
+    folds: list[list[CaptionedPhoto]]
+    missing: int
 
 
 @dataclass(frozen=True)
@@ -64,6 +83,8 @@ class Transfer:
         for data_set, one in self.found:
             ways = one.found.text_to_image, one.found.image_to_text
             name = f"{data_set.captions}, {data_set.split}"
+            if one.found.missing:
+                name += f", {one.found.name}"
             table.add_row(one.members[0].model.name, name, *map(str, ways))
         table.caption = "R@1 / R@5 / R@10, median rank"
         return table
@@ -122,40 +143,48 @@ def measure_transfer(
         opened: by `open_sets`.
         batch_size: images per pass.
         progress: of the stages "texts", "images" and "rank", anew for each measurement.
-
-    Raises:
-        InputError: if a store lacks a photo.
     """
     return Transfer(
         [
             (
-                own,
-                measure_model_recall([member], own.protocol, folds, batch_size, progress=progress),
+                one.own,
+                measure_model_recall(
+                    [one.member],
+                    one.own.protocol,
+                    one.folds,
+                    batch_size,
+                    progress=progress,
+                    missing=one.missing,
+                ),
             )
-            for own, member, folds in opened
+            for one in opened
         ]
     )
 
 
-def open_sets(models: Sequence[str], sets: Sequence[DataSet], device: str) -> list[Opened]:
+def open_sets(
+    models: Sequence[str], sets: Sequence[DataSet], device: str, allow_missing: bool
+) -> list[Opened]:
     """Open everything before the first measurement, so that errors appear at once.
 
     Args:
         models: folders or hub names.
         sets: at least one.
         device: "auto" takes a GPU if there is one.
+        allow_missing: leave out photos that a data set's features lack.
 
     Returns:
-        for each data set, each model, and the folds of the protocol.
+        the data sets one after another, in each the models in their order.
 
     Raises:
-        InputError: if a model, store or captions file cannot be used, or features differ
-            from those a model was trained on.
+        InputError: if a model, store or captions file cannot be used, features differ from those a
+            model was trained on, or photos are missing.
     """
     opened: list[Opened] = []
     for own in sets:
         photos = read_captions(own.captions, own.split, image_key=own.image_key)  # type: ignore[arg-type]
         folds = choose(own.protocol, photos)
         members = open_members(models, [own.features], False, device)
-        opened += [(own, member, folds) for member in members]
+        kept, missing = without_missing(folds, members, allow_missing)
+        opened += [Opened(own, member, kept, missing) for member in members]
     return opened

@@ -317,6 +317,24 @@ def test_all_images_are_searched(data: Data) -> None:
     assert alone.rows[0].recall.at_1 > studies[0].rows[0].recall.at_1
 
 
+def test_missing_photos_are_counted(data: Data, tmp_path: Path) -> None:
+    captions, out = tmp_path / "captions.jsonl", tmp_path / "results.json"
+    gone = {"image": "x.jpg", "split": "val", "captions": ["a dog"]}
+    captions.write_text(data.captions_file.read_text() + json.dumps(gone) + "\n")
+    options = ["--top-n", "3", "--offset", "mean", "--terms", "trained", "--exact", "--out", out]
+    refused = run_command(data, data.models, *options, "--captions", captions)
+    assert isinstance(refused.exception, InputError)
+    assert "lacks 1 of the 22 captioned photos: 'x.jpg'" in str(refused.exception)
+    run = run_command(data, data.models, *options, "--captions", captions, "--allow-missing")
+    assert run.exit_code == 0, (run.output, run.exception)
+    found = json.loads(out.read_text())
+    shown = "21 images, 42 captions; captioned photos left out: 1"
+    assert shown in run.stdout and shown in out.with_suffix(".md").read_text()
+    run_command(data, data.models, *options)
+    alone = json.loads(out.read_text())
+    assert (found["missing"], alone["missing"]) == (1, 0) and found["rows"] == alone["rows"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -329,7 +347,7 @@ def test_all_images_are_searched(data: Data) -> None:
         (["--asked", "model", "--asked-power", "0.3,x"], "--asked-power: 'x' is not a number"),
         (["--asked-power", "nan"], "--asked-power must be from 0 to 1, got nan"),
         (["--out", "results.md"], "must be a .json file"),
-        (["--split", "other"], "lacks 1 of the 1 captioned photos, 'elsewhere.jpg'"),
+        (["--split", "other"], "lacks 1 of the 1 captioned photos: 'elsewhere.jpg'"),
     ],
 )
 def test_refusals(data: Data, tmp_path: Path, options: list[str], message: str) -> None:

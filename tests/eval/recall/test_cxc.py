@@ -19,6 +19,7 @@ from eval.recall.cxc import (
     read_judgements,
     read_sentences,
     relevant_items,
+    without_images,
 )
 from sparta.command_line import cli
 from sparta.errors import InputError
@@ -161,6 +162,19 @@ def test_a_tiny_split(tmp_path: Path) -> None:
     }
 
 
+def test_a_split_without_some_images(tmp_path: Path) -> None:
+    """Their captions go with them, and what they alone answered is no query."""
+    judged = read_judgements(write_judgements(tmp_path / "cxc"), "val")
+    right = relevant_items(without_images(judged, {20}))
+    assert right.captions == [3, 2, 9, 4] and right.images == [7, 11]
+    assert right.ways == {
+        "text → image": [[0], [0, 1], [1], [1]],
+        "image → text": [[0, 1], [1, 2, 3]],
+        "text → text": [[1], [0, 2], [1, 3], [2]],
+        "image → image": [[], []],
+    }
+
+
 def test_what_is_right_in_the_published_validation_split(shared: Path) -> None:
     right = relevant_items(read_judgements(shared / "cxc", "val"))
     assert len(right.captions) == 25_000 and len(right.images) == 5000
@@ -300,6 +314,28 @@ def test_sparse_models_have_two_ways(files: Path, models: list[Path], tmp_path: 
     assert "text_to_text" not in mixed and len(mixed["members"]) == 2
 
 
+def test_missing_images_are_left_out_and_counted(files: Path, tmp_path: Path) -> None:
+    model = save_dense(tmp_path / "dense")
+    store = FeatureStore.open(files / "features")
+    writer = StoreWriter(tmp_path / "some", SOURCE)
+    writer.write_shard([image for image in store if not image.image_id.endswith("20.jpg")])
+    writer.finish()
+    for name in ("cxc", "dataset_coco.json"):
+        (tmp_path / name).symlink_to(files / name)
+    (tmp_path / "some").rename(tmp_path / "features")
+    found = figures(run(tmp_path, [model], "--allow-missing", "--json"))
+    assert (found["images"], found["captions"], found["missing"]) == (2, 4, 1)
+    whole = slow_scores(model, files)["text → image"]  # of 1, 5, 3, 2, 9, 4 and 20, 7, 11
+    kept = [[row[column] for column in (1, 2)] for row in whole[2:]]
+    right = relevant_items(without_images(read_judgements(files / "cxc", "val"), {20}))
+    slow = slow_recall(kept, right.ways["text → image"], same=False)
+    way = found["text_to_image"]
+    assert [way["queries"], way["at_1"], way["at_5"], way["at_10"]] == pytest.approx(slow)
+    assert "image_to_image" not in found  # no image has another
+    shown = run(tmp_path, [model], "--allow-missing").stdout
+    assert "Not comparable with figures of CxC: 1 of 3 images are missing" in shown
+
+
 def test_what_is_missing_is_named(files: Path, tmp_path: Path) -> None:
     model = save_dense(tmp_path / "dense")
     short = tmp_path / "captions.json"
@@ -315,4 +351,6 @@ def test_what_is_missing_is_named(files: Path, tmp_path: Path) -> None:
     arguments += ["--judgements", str(files / "cxc"), "--split", "val"]
     found = CliRunner().invoke(cli, [*arguments, "--captions", str(files / "dataset_coco.json")])
     assert isinstance(found.exception, InputError)
-    assert "lacks 2 of the 3 judged images, COCO's number 20 for one" in str(found.exception)
+    assert "lacks 2 of the 3 judged images, by COCO's numbers: 20, 11; it has " in str(
+        found.exception
+    )

@@ -1,6 +1,7 @@
 """Models with a vision network inside are measured and indexed on photos."""
 
 import json
+import shutil
 from itertools import permutations
 from pathlib import Path
 
@@ -57,6 +58,19 @@ def by_hand(folder: Path, photos: list[CaptionedPhoto]) -> torch.Tensor:
     pixels = collate_pixels([images[images.index(photo.image_id)] for photo in photos])
     texts = model.embed_texts([text for photo in photos for text in photo.captions])
     return score(texts, model.encode_images(pixels))
+
+
+def test_photos_that_cannot_be_read_are_missing(folder: Path, tmp_path: Path) -> None:
+    photos = shutil.copytree(folder / "photos", tmp_path / "photos")
+    (photos / "red-blue.png").write_bytes(b"\x89PNG cut")
+    command = ["eval", "model", str(folder / "model"), "--features", str(photos), "--device", "cpu"]
+    command += ["--captions", str(folder / "captions.jsonl")]
+    refused = CliRunner().invoke(cli, command).exception
+    assert isinstance(refused, InputError)
+    for part in ("lacks 1 of the 6 captioned photos: 'red-blue.png'", "--allow-missing"):
+        assert part in str(refused)
+    found = json.loads(CliRunner().invoke(cli, [*command, "--allow-missing", "--json"]).stdout)
+    assert (found["images"], found["missing"]) == (5, 1)
 
 
 def test_recall_on_photos(folder: Path, tmp_path: Path) -> None:

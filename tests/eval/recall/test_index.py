@@ -6,6 +6,8 @@ import json
 import re
 import shutil
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from ir_measures import Success
 from typer.testing import CliRunner
 
 from eval.recall.index import (
+    FirstHits,
     JudgedQuery,
     measure_first_hits,
     measure_index_recall,
@@ -29,20 +32,24 @@ from eval.recall.index import (
     write_qrels,
     write_run,
 )
+from eval.recall.missing import ids_of_index, index_of
 from indexer.build import build_index
 from indexer.dense.build import add_dense
 from indexer.query.parse import plain_text
 from indexer.query.query import Query
 from indexer.search.api import Allowed, Hit, SearchResult, SimilarResult, Timings, UnknownImageError
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index
+from indexer.search.open import open_backend, open_index
 from indexer.settings import PruningSettings
+from indexer.split import split_index
+from indexer.update.delete import delete_images
 from sparta.captions.read import CaptionedPhoto
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.metrics import recall
 from tests.eval.data import Data, save_dense
+from tests.indexer.vocabulary import WORDS
 
 
 class RankedSearcher:
@@ -131,13 +138,6 @@ def test_the_median_counts_all_images() -> None:
     assert measure_index_recall(searcher, photos).recall.median_rank == 26
 
 
-def test_photos_that_are_not_indexed_are_refused() -> None:
-    searcher, photos = ranked(a=1)
-    photos += [CaptionedPhoto("x.jpg", "val", ("a",)), CaptionedPhoto("y.jpg", "val", ("a",))]
-    with pytest.raises(InputError, match=r"2 of 3 captioned .* not in the index, 'x\.jpg'"):
-        measure_index_recall(searcher, photos)
-
-
 @pytest.fixture(scope="module")
 def index(
     tmp_path_factory: pytest.TempPathFactory, views: list[FeatureStore], models: list[Path]
@@ -223,15 +223,31 @@ def test_malformed_files_are_refused(tmp_path: Path) -> None:
     path.write_text("")
     with pytest.raises(InputError, match=r"queries\.jsonl has no query"):
         read_judged_queries(path)
-    path.write_text('{"query": "a", "images": []}\n{"query": "a", "images": "x.jpg"}\n')
-    with pytest.raises(InputError, match=re.escape(f"{path}:2: ")):
+    for line in (
+        '{"query": "a", "images": []}',
+        '{"query": "a", "images": "x.jpg"}',
+        '{"query": "a"}',
+        '{"query": " ", "images": ["x.jpg"]}',
+        "",
+    ):
+        path.write_text(f'{{"query": "a", "images": ["x"]}}\n{line}\n{{"query": "b"}}\n')
+        with pytest.raises(InputError, match=re.escape(f"{path}, line 2: ")):
+            read_judged_queries(path)
+    path.write_text(" \n\n")
+    with pytest.raises(InputError, match=r"queries\.jsonl has no query"):
         read_judged_queries(path)
 
 
 def test_a_byte_order_mark_and_empty_last_lines_are_no_queries(tmp_path: Path) -> None:
     path = tmp_path / "queries.jsonl"
-    path.write_bytes(b'\xef\xbb\xbf{"query": "a", "images": ["x.jpg"]}\n\n\n')
+    path.write_bytes(b'\xef\xbb\xbf{"query": "a", "images": ["x.jpg"]}\r\n\r\n\n')
     assert read_judged_queries(path) == [judged("a", {"x.jpg"})]
+
+
+def test_a_separator_within_a_line_ends_no_line(tmp_path: Path) -> None:
+    path = tmp_path / "queries.jsonl"
+    path.write_text('{"query": "a\u2028b", "images": ["x\u0085.jpg"]}\n', encoding="utf-8")
+    assert read_judged_queries(path) == [judged("a\u2028b", {"x\u0085.jpg"})]
 
 
 def test_command_of_queries(index: Path, tmp_path: Path) -> None:
@@ -239,17 +255,185 @@ def test_command_of_queries(index: Path, tmp_path: Path) -> None:
     searcher = open_index(index)
     first = searcher.search("dog", 1).hits[0].image_id
     searcher.close()
-    lines = [{"query": "dog", "images": [first]}, {"query": "dog", "images": [], "kind": "wrong"}]
+    others = [one for one in ids_of_index(index) if one != first]
+    lines = [
+        {"query": "dog", "images": [first, first]},
+        {"query": "dog", "images": others * 2, "kind": "wrong"},
+    ]
     queries.write_text("".join(json.dumps(line) + "\n" for line in lines))
     arguments = ["eval", "queries", str(index), "--queries", str(queries)]
     run = CliRunner().invoke(cli, [*arguments, "--json"])
     assert run.exit_code == 0, run.output
     found = json.loads(run.stdout)
     assert found["right"] == {"query": 1, "wrong": 0}
-    assert found["share"] == 50.0
+    assert found["share"] == found["chance"] == 50.0
     run = CliRunner().invoke(cli, arguments, env={"COLUMNS": "200"})
     for cell in ("wrong", "100.0 %", "50.0 %"):
         assert cell in run.stdout
+
+
+def ask(index: Path, tmp_path: Path, *lines: dict[str, Any], more: Sequence[str] = ()) -> Any:
+    queries = tmp_path / "queries.jsonl"
+    queries.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return CliRunner().invoke(
+        cli, ["eval", "queries", str(index), "--queries", str(queries), *more]
+    )
+
+
+def test_ids_that_the_index_lacks_are_named_beside_its_own(index: Path, tmp_path: Path) -> None:
+    known = list(ids_of_index(index))[:3]
+    unknown = [{"query": "dog", "images": ["a", "b", "c", "d", "a"]}]
+    mixed = [*unknown, {"query": "dog", "images": [known[0], "c"]}]
+    for lines, wanted, option in ((unknown, 4, False), (mixed, 5, True)):
+        refused = ask(index, tmp_path, *lines).exception
+        assert isinstance(refused, InputError)
+        assert f"lacks 4 of the {wanted} right images: 'a', 'b', 'c', …; it has " in str(refused)
+        assert ", ".join(map(repr, known)) in str(refused)
+        assert ("--allow-missing" in str(refused)) == option
+    refused = ask(index, tmp_path, *unknown, more=["--allow-missing"]).exception
+    assert isinstance(refused, InputError) and "lacks 4 of the 4" in str(refused)
+    allowed = ask(index, tmp_path, *mixed, more=["--allow-missing", "--json"])
+    found = json.loads(allowed.stdout)
+    assert (found["queries"], found["missing"], found["left_out"]) == ({"query": 1}, 4, 1)
+    assert found["chance"] == pytest.approx(100 / 21)
+    shown = ask(index, tmp_path, *mixed, more=["--allow-missing"]).stdout
+    assert "Missing: 4 right images; left out: 1 queries" in shown
+
+
+def test_an_index_in_shards_answers_judged_queries(index: Path, tmp_path: Path) -> None:
+    split_index(index, tmp_path / "divided", 3)
+    lines = [{"query": text, "images": list(ids_of_index(index))[::2]} for text in WORDS[:7]]
+    whole, divided = (
+        json.loads(ask(one, tmp_path, *lines, more=["--json"]).stdout)
+        for one in (index, tmp_path / "divided")
+    )
+    assert divided["right"] == whole["right"]
+
+
+@given(st.data())
+@settings(max_examples=50, deadline=None)
+def test_chance_is_at_most_100_percent(drawn: st.DataObject) -> None:
+    ids = [str(number) for number in range(drawn.draw(st.integers(1, 5)))]
+    searcher = RankedSearcher({"a": ids}, ids)
+    some = st.lists(st.sampled_from(ids), min_size=1).map(lambda one: judged("a", set(one)))
+    found = measure_first_hits(searcher, drawn.draw(st.lists(some, min_size=1)))
+    assert isinstance(found, FirstHits) and 0 < found.chance <= 100
+
+
+# ---- a split of an index -------------------------------------------------------------------------
+
+
+def captions_of(folder: Path, photos: Sequence[CaptionedPhoto], *missing: str) -> Path:
+    """A file with the captions of some photos, and of others."""
+    path = folder / "captions.jsonl"
+    others = [CaptionedPhoto(one, "val", ("a dog",)) for one in missing]
+    path.write_text(
+        "".join(
+            json.dumps({"image": one.image_id, "split": one.split, "captions": one.captions}) + "\n"
+            for one in [*others, *photos]
+        )
+    )
+    return path
+
+
+def measured(index: Path, captions: Path, *options: str) -> Any:
+    arguments = ["eval", "index", str(index), "--captions", str(captions), *options]
+    return CliRunner().invoke(cli, arguments, env={"COLUMNS": "200"})
+
+
+def test_missing_photos_are_named_and_may_be_left_out(
+    index: Path, captioned: list[CaptionedPhoto], tmp_path: Path
+) -> None:
+    own = json.loads(measured(index, captions_of(tmp_path, captioned), "--json").stdout)
+    assert own["missing"] == 0
+    captions = captions_of(tmp_path, captioned, "x.jpg", "y.jpg")
+    refused = measured(index, captions)
+    assert isinstance(refused.exception, InputError)
+    for part in ("lacks 2 of the 23 captioned photos: 'x.jpg', 'y.jpg'; it has '0/", "--allow-mis"):
+        assert part in str(refused.exception)
+    run, qrels = tmp_path / "run", tmp_path / "qrels"
+    files = ["--run", str(run), "--qrels", str(qrels)]
+    found = json.loads(measured(index, captions, "--allow-missing", "--json", *files).stdout)
+    assert (found["missing"], found["photos"]) == (2, 21)
+    for name in ("recall", "queries", "images"):
+        assert found[name] == own[name], name
+    assert "x.jpg" not in run.read_text() + qrels.read_text()
+    shown = measured(index, captions, "--allow-missing").stdout
+    assert "Missing and left out: 2 of 23 photos of the split" in shown
+    none = measured(index, captions_of(tmp_path, [], "x.jpg", "y.jpg"), "--allow-missing")
+    assert isinstance(none.exception, InputError)
+    assert "lacks 2 of the 2 captioned photos" in str(none.exception)
+    assert "--allow-missing" not in str(none.exception)
+
+
+def test_the_gallery_is_named(index: Path, captioned: list[CaptionedPhoto], tmp_path: Path) -> None:
+    captions = captions_of(tmp_path, [replace(one, split="[b]x") for one in captioned[:6]])
+    split = ["--split", "[b]x"]
+    shown = measured(index, captions, *split).stdout
+    assert "6 photos of split [b]x ranked among 21\n" in re.sub(" +\n", "\n", shown)
+    assert "--only-split ranks them among themselves" in shown
+    shown = measured(index, captions, *split, "--only-split").stdout
+    assert "6 photos of split [b]x ranked among 6\n" in re.sub(" +\n", "\n", shown)
+    assert "--only-split ranks" not in shown
+    found = json.loads(measured(index, captions, *split, "--json").stdout)
+    assert (found["photos"], found["images"], found["split"]) == (6, 21, "[b]x")
+
+
+def slow_ranks(index: Path, photos: Sequence[CaptionedPhoto], backend: str) -> list[int]:
+    """Each caption's rank of its photo among these photos, from a search of the whole index."""
+    own, ranks = {photo.image_id for photo in photos}, []
+    searcher = open_backend(index, backend)
+    for photo in photos:
+        for text in photo.captions:
+            hits = searcher.search(Query.plain(text), len(searcher), substitute=False).hits
+            ids = [hit.image_id for hit in hits if hit.image_id in own]
+            ranks.append(
+                ids.index(photo.image_id) + 1 if photo.image_id in ids else max(len(own), 10) + 1
+            )
+    searcher.close()
+    return ranks
+
+
+@pytest.mark.parametrize("kind", ["built", "live", "shards", "dense", "ensemble"])
+def test_only_the_split_against_a_slow_reference(
+    kind: str, tied: Path, data: Data, tmp_path: Path
+) -> None:
+    index, backend, photos = tmp_path / "index", "sparta", data.captioned[1::2]
+    (split_index(tied, index, 3) if kind == "shards" else shutil.copytree(tied, index))
+    if kind in ("dense", "ensemble"):
+        backend = "a" if kind == "dense" else kind
+        for seed, name in enumerate("ab"):
+            model = save_dense(tmp_path / f"model-{name}", seed)
+            add_dense(index, data.views[0], name, model, device="cpu")
+    if kind in ("live", "ensemble"):
+        delete_images(index, [data.captioned[0].image_id])
+    before = {one: one.read_bytes() for one in index.rglob("*") if one.is_file()}
+    expected = recall(torch.tensor(slow_ranks(index, photos, backend)))
+    captions, run = captions_of(tmp_path, photos), tmp_path / "run"
+    options = ["--only-split", "--backend", backend, "--no-substitute", "--json"]
+    answer = measured(index, captions, *options, "--run", str(run))
+    assert answer.exit_code == 0, (answer.output, answer.exception)
+    found = json.loads(answer.stdout)
+    assert found["recall"] == pytest.approx(expected._asdict())
+    assert (found["photos"], found["images"]) == (10, 10)
+    hits = {line.split()[2] for line in run.read_text().splitlines()}
+    assert hits == {photo.image_id for photo in photos}
+    whole = json.loads(measured(index, captions, *options[1:]).stdout)
+    assert whole["recall"] != found["recall"]
+    # The index is as it was.
+    assert {one: one.read_bytes() for one in index.rglob("*") if one.is_file()} == before
+
+
+def test_words_that_the_split_lacks_are_replaced(index: Path, data: Data) -> None:
+    """As in an index of the split's photos alone: their words are what counts."""
+    with closing(open_index(index)) as searcher:
+        word = next(one for one in WORDS if searcher.holds(one))
+        having = {hit.image_id for hit in searcher.search(word, 21, substitute=False).hits}
+    lacking = {photo.image_id for photo in data.captioned} - having
+    if not lacking:
+        pytest.skip("every image has every word")
+    with index_of(index, lacking) as alone, closing(open_index(alone)) as searcher:
+        assert not searcher.holds(word) and len(searcher) == len(lacking)
 
 
 @pytest.fixture(scope="module")

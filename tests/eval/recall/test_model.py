@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import torch
 from torch import Tensor
 from typer.testing import CliRunner
 
+from eval.recall.model import open_members, without_missing
 from eval.recall.scores import DenseScores, measure_recall
 from sparta.captions.read import CaptionedPhoto
 from sparta.command_line import cli
@@ -200,7 +203,107 @@ def test_karpathys_file_over_features_named_by_number(dense: list[Path], tmp_pat
     agree(found, expected(dense_matrix(dense[0], store, captioned), captioned))
     refused = run([dense[0]], [store.folder], captions, *options)
     assert isinstance(refused.exception, InputError)
-    assert "'val2014/COCO_val2014_000000000042.jpg' for one" in str(refused.exception)
+    missing = "2 of the 2 captioned photos: 'val2014/COCO_val2014_000000000042.jpg'"
+    assert missing in str(refused.exception) and "it has '42', '7':" in str(refused.exception)
+
+
+def write_captions(folder: Path, photos: Sequence[CaptionedPhoto]) -> Path:
+    path = folder / "captions.jsonl"
+    lines = [
+        {"image": one.image_id, "split": one.split, "captions": one.captions} for one in photos
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def part_of_store(store: FeatureStore, folder: Path, rows: Iterable[int]) -> FeatureStore:
+    writer = StoreWriter(folder, store.source)
+    writer.write_shard([store[row] for row in rows])
+    return writer.finish()
+
+
+def test_photos_that_any_member_lacks_are_left_out(
+    dense: list[Path], data: Data, tmp_path: Path
+) -> None:
+    """The figures are those of the other photos, and the title counts what is missing."""
+    stores = [
+        part_of_store(data.views[0], tmp_path / "a", range(18)),
+        part_of_store(data.views[0], tmp_path / "b", range(2, 21)),
+    ]
+    features = [store.folder for store in stores]
+    captions, more = write_captions(tmp_path, data.captioned), ["--json"]
+    refused = run(dense, features, captions, *more)
+    assert isinstance(refused.exception, InputError)
+    lacks = f"{features[0]} lacks 3 of the 21 captioned photos: "
+    assert lacks in str(refused.exception) and "--allow-missing" in str(refused.exception)
+    found = figures(run(dense, features, captions, *more, "--allow-missing"))
+    photos = data.captioned[2:18]
+    alone = figures(run(dense, features, write_captions(tmp_path, photos), *more))
+    for name in ("text_to_image", "image_to_text", "images", "captions", "rsum"):
+        assert found[name] == alone[name]
+    assert (found["missing"], alone["missing"]) == (5, 0)
+    assert (found["protocol"], alone["protocol"]) == ("all without 5 of 21 photos", "all")
+    shown = run(dense, features, write_captions(tmp_path, data.captioned), "--allow-missing")
+    assert "all without 5 of 21 photos: 16 images, 32 captions" in shown.stdout
+    halves = [
+        part_of_store(data.views[0], tmp_path / "c", range(9)).folder,
+        part_of_store(data.views[0], tmp_path / "d", range(9, 21)).folder,
+    ]
+    none = run(dense, halves, captions, "--allow-missing")
+    assert isinstance(none.exception, InputError)
+    assert "what all --features have in common lacks 21 of the 21" in str(none.exception)
+
+
+def test_an_incomplete_protocol_is_named(dense: list[Path], data: Data, tmp_path: Path) -> None:
+    """The folds stay those of the protocol: a missing photo moves no other into its place."""
+    photos = [CaptionedPhoto(f"{n:04}.jpg", "test", (f"dog {n}",) * 5) for n in range(1000)]
+    first = data.views[0][0]
+    writer = StoreWriter(tmp_path / "features", data.views[0].source)
+    writer.write_shard([replace(first, image_id=one.image_id) for one in photos[3:]])
+    store = writer.finish()
+    options = ["--split", "test", "--protocol", "flickr30k-1k", "--allow-missing"]
+    found = run([dense[0]], [store.folder], write_captions(tmp_path, photos), *options)
+    assert found.exit_code == 0, (found.output, found.exception)
+    assert "flickr30k-1k without 3 of 1,000 photos: 997 images" in found.stdout
+    assert "Not comparable with figures of flickr30k-1k" in found.stdout
+    # The protocol is checked before photos are left out: 1,000 of 1,003 are not the protocol.
+    more = [CaptionedPhoto(f"x{n}.jpg", "test", ("a",) * 5) for n in range(3)]
+    captions = write_captions(tmp_path, [*photos, *more])
+    refused = run([dense[0]], [store.folder], captions, *options)
+    assert isinstance(refused.exception, InputError)
+    assert "defined on 1,000 photos, here are 1,003" in str(refused.exception)
+
+
+def test_missing_photos_leave_the_folds_as_they_are(dense: list[Path], data: Data) -> None:
+    member = open_members([str(dense[0])], [data.views[0].folder], False, "cpu")
+    ids = data.views[0].ids
+    folds = [
+        [CaptionedPhoto(one, "test", ("a",)) for one in part]
+        for part in ([*ids[:3], "x"], ["y", *ids[3:5]], ["z"])
+    ]
+    kept, missing = without_missing(folds, member, allow_missing=True)
+    assert [[one.image_id for one in fold] for fold in kept] == [ids[:3], ids[3:5]]
+    assert missing == 3
+
+
+def test_missing_reference_images_are_left_out(
+    dense: list[Path], data: Data, tmp_path: Path
+) -> None:
+    own = data.captioned[:5]
+    others = [replace(one, split="train") for one in data.captioned[5:]]
+    gone = CaptionedPhoto("x.jpg", "train", ("a dog",))
+    options = ["--reference", "train", "--json"]
+    features = [data.views[0].folder]
+    alone = figures(run([dense[0]], features, write_captions(tmp_path, own + others), *options))
+    captions = write_captions(tmp_path, [*own, *others, gone])
+    refused = run([dense[0]], features, captions, *options)
+    assert isinstance(refused.exception, InputError)
+    assert "lacks 1 of the 17 captioned photos: 'x.jpg'" in str(refused.exception)
+    found = figures(run([dense[0]], features, captions, *options, "--allow-missing"))
+    assert found["image_to_text"] == alone["image_to_text"]
+    assert found["reference"] == {"images": 16, "missing": 1}
+    shown = run([dense[0]], features, captions, *options[:-1], "--allow-missing").stdout
+    assert "Reference images left out: 1" in shown
 
 
 def test_wrong_combinations(dense: list[Path], data: Data, tmp_path: Path) -> None:

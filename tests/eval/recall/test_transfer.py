@@ -69,6 +69,29 @@ def test_each_row_is_as_measured_alone(
     assert rows[0]["images"] != rows[2]["images"]
 
 
+def test_photos_that_are_missing_are_refused_at_once_or_left_out(
+    data: Data, second: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views, models, _, captions_file, _ = data
+    captions = tmp_path / "more.jsonl"
+    gone = {"image": "x.jpg", "split": "test", "captions": ["a dog"]}
+    captions.write_text(second[1].read_text() + json.dumps(gone) + "\n")
+    arguments = ["transfer", models[0], "--split", "val,test", "--features", views[0].folder]
+    arguments += ["--captions", captions_file, "--features", second[0], "--captions"]
+    out = tmp_path / "out.json"
+    found = run(*arguments, captions, "--allow-missing", "--out", out)
+    assert found.exit_code == 0, (found.output, found.exception)
+    rows = json.loads(out.read_text())["rows"]
+    alone = json.loads(run(*arguments, second[1], "--json").stdout)["rows"]
+    assert [row["missing"] for row in rows] == [0, 1]
+    assert [row["text_to_image"] for row in rows] == [row["text_to_image"] for row in alone]
+    assert rows[1]["protocol"] in " ".join(found.stdout.split())
+    monkeypatch.setattr("eval.recall.transfer.measure_model_recall", None)
+    refused = run(*arguments, captions)
+    assert isinstance(refused.exception, InputError)
+    assert f"{second[0]} lacks 1 of the " in str(refused.exception)
+
+
 def test_other_features_are_refused(data: Data, second: tuple[Path, Path], tmp_path: Path) -> None:
     views, models, _, captions_file, _ = data
     other = write_store(tmp_path / "other", FeatureSource("grid", "resnet", "ffff", 768, 32))
