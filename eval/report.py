@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import platform
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,7 +19,6 @@ from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
-from eval.machine import circumstances, machine
 from indexer.dense.manifest import ENSEMBLE, SPARSE, DenseManifest, dense_folder, dense_names
 from indexer.lucene.commits import newest_commit
 from indexer.manifest import Manifest, is_index
@@ -47,6 +50,30 @@ class Measured(Protocol):
 # ---- the head ------------------------------------------------------------------------------------
 
 
+def circumstances() -> dict[str, Any]:
+    """Version, date (UTC), and the machine: processor, cores this process may use, Python."""
+    here = hasattr(os, "sched_getaffinity")
+    return {
+        "version": version("visualsparta"),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {
+            "processor": _processor(),
+            "cores": len(os.sched_getaffinity(0)) if here else os.cpu_count(),
+            "python": platform.python_version(),
+        },
+    }
+
+
+def _processor() -> str:
+    """The processor's name; on Linux `platform` does not find it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
 def head_of(
     context: typer.Context, models: Sequence[str] = (), seed: int | None = None
 ) -> dict[str, Any]:
@@ -58,41 +85,23 @@ def head_of(
         seed: of everything that was drawn at random; None if nothing was.
 
     Returns:
-        JSON values: command, arguments (of paths only their names), version, date, machine, data
-        (argument → `fingerprint` of each file and folder that it names), models, seed.
+        JSON values: command, arguments (of a path only its name: its folder means nothing
+        elsewhere), `circumstances`, data (argument → `fingerprint` of each file and folder that it
+        names), models, seed.
     """
-    about = circumstances()
+    # Values are as typed: Typer converts them for the command's function only.
+    paths = {str(one.name) for one in context.command.params if one.type.name == "path"}
+    arguments = {
+        name: _named(value) if name in paths else value for name, value in context.params.items()
+    }
+    data = {name: _fingerprints(context.params.get(name), name in paths) for name in DATA}
     return {
-        "command": _command(context),
-        "arguments": arguments_of(context),
-        "version": about["package_version"],
-        "date": about["date"],
-        "machine": machine(),
-        "data": {name: found for name in DATA if (found := _fingerprints(context, name))},
+        "command": _command(context, arguments),
+        "arguments": arguments,
+        **circumstances(),
+        "data": {name: found for name, found in data.items() if found},
         "models": list(models),
         "seed": seed,
-    }
-
-
-def head_text(head: Mapping[str, Any]) -> str:
-    """The head as three lines, fingerprints by their first digits."""
-    data = [f"{name} {one[:SHOWN]}" for name, found in head["data"].items() for one in found]
-    models = [one[:SHOWN] for one in head["models"]]
-    seed = "none" if head["seed"] is None else head["seed"]
-    return (
-        f"{head['command']}\n"
-        f"visualsparta {head['version']}, {head['date']}, "
-        f"{head['machine']['cores']} cores of {head['machine']['processor']}\n"
-        f"data: {', '.join(data) or 'none'}; models: {', '.join(models) or 'none'}; seed: {seed}"
-    )
-
-
-def arguments_of(context: typer.Context) -> dict[str, Any]:
-    """A command's arguments; of a path only its name: where it is matters on that machine alone."""
-    # The values are as typed: Typer converts them for the command's function only.
-    paths = _paths(context)
-    return {
-        name: _named(value) if name in paths else value for name, value in context.params.items()
     }
 
 
@@ -102,21 +111,14 @@ def _named(value: Any) -> Any:
     return value if value is None else Path(value).name
 
 
-def _paths(context: typer.Context) -> set[str]:
-    return {str(one.name) for one in context.command.params if one.type.name == "path"}
-
-
-def _command(context: typer.Context) -> str:
+def _command(context: typer.Context, arguments: Mapping[str, Any]) -> str:
     """The command line, its arguments in the order of their declaration."""
-    words, values, group = [str(context.info_name)], arguments_of(context), context.parent
-    while group is not None:
-        words.insert(0, str(group.info_name) if group.parent else "sparta")
-        group = group.parent
+    words = ["sparta" + context.command_path.removeprefix(context.find_root().command_path)]
     for one in context.command.params:
         source = context.get_parameter_source(str(one.name))
         if source is None or source.name != "COMMANDLINE":
             continue
-        value, option = values[str(one.name)], max(one.opts, key=len)
+        value, option = arguments[str(one.name)], max(one.opts, key=len)
         if isinstance(value, bool):
             words.append(option if value else one.secondary_opts[0])
             continue
@@ -126,15 +128,12 @@ def _command(context: typer.Context) -> str:
     return " ".join(words)
 
 
-def _fingerprints(context: typer.Context, name: str) -> list[str]:
+def _fingerprints(value: Any, path: bool) -> list[str]:
     """Of the files and folders that an argument names, also within a text of several."""
-    value = context.params.get(name)
-    values = value if isinstance(value, list | tuple) else [value]
-    if name in _paths(context):
-        paths = [Path(one) for one in values if one is not None]
-    else:
-        paths = [Path(resolve(part)) for one in values for part in re.split("[=,]", str(one))]
-    return [fingerprint(path) for path in paths if path.is_file() or path.is_dir()]
+    values = [str(one) for one in (value if isinstance(value, list | tuple) else [value]) if one]
+    parts = values if path else [part for one in values for part in re.split("[=,]", one)]
+    found = (Path(one if path else resolve(one)) for one in parts)
+    return [fingerprint(one) for one in found if one.is_file() or one.is_dir()]
 
 
 def fingerprint(path: Path) -> str:
@@ -176,6 +175,19 @@ def index_models(index: Path, backend: str = SPARSE) -> list[str]:
 
 
 # ---- output --------------------------------------------------------------------------------------
+
+
+def head_text(head: Mapping[str, Any]) -> str:
+    """The head as three lines, fingerprints by their first digits."""
+    data = [f"{name} {one[:SHOWN]}" for name, found in head["data"].items() for one in found]
+    models = [one[:SHOWN] for one in head["models"]]
+    seed = "none" if head["seed"] is None else head["seed"]
+    return (
+        f"{head['command']}\n"
+        f"visualsparta {head['version']}, {head['date']}, "
+        f"{head['machine']['cores']} cores of {head['machine']['processor']}\n"
+        f"data: {', '.join(data) or 'none'}; models: {', '.join(models) or 'none'}; seed: {seed}"
+    )
 
 
 def report(

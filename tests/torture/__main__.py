@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from eval.machine import circumstances
+from eval.report import circumstances
 from tests.torture.build_kills import kill_builds
 from tests.torture.cluster_kills import kill_builders, kill_served
 from tests.torture.copies import copy_indexes
