@@ -10,23 +10,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sparta.errors import InputError
-
 DOTS_PER_INCH = 150
-
-
-def check_picture(out: Path, option: str = "--out") -> None:
-    """Refuse a PNG file that could not be written when the work is done.
-
-    Args:
-        out: the file.
-        option: of the command line that named it.
-
-    Raises:
-        InputError: if it is no .png file in a folder that exists.
-    """
-    if out.suffix != ".png" or not out.parent.is_dir():
-        raise InputError(f"{option} {out} must be a .png file in a folder that exists")
 
 
 def panels(count: int, width: float = 4.5, height: float = 3.5) -> tuple[Figure, list[Axes]]:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import typer
 from rich.box import MARKDOWN
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 
 from indexer.dense.manifest import ENSEMBLE, SPARSE, DenseManifest, dense_folder, dense_names
@@ -42,8 +42,8 @@ class Measured(Protocol):
         """The figures as JSON values."""
         ...
 
-    def table(self) -> Table:
-        """The figures as a table."""
+    def table(self) -> Table | Group:
+        """The figures as a table, or as several between lines of text."""
         ...
 
 
@@ -211,11 +211,13 @@ def report(
     if out is not None:
         out.write_text(text + "\n", encoding="utf-8")
         if markdown:
-            table = found.table()
-            table.box = MARKDOWN
+            shown = found.table()
+            for one in shown.renderables if isinstance(shown, Group) else [shown]:
+                if isinstance(one, Table):
+                    one.box, one.show_edge = MARKDOWN, True
             with out.with_suffix(".md").open("w", encoding="utf-8") as file:
                 file.write(markdown_head(head))
-                Console(file=file, width=300).print(table)
+                Console(file=file, width=300).print(shown)
     if as_json:
         typer.echo(text)
     else:

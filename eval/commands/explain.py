@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from eval.commands.options import AsJson, IndexFolder
+from eval.commands.options import AsJson, IndexFolder, check_out
 from indexer.commands.options import SubstituteOption, check_query
 
 
@@ -48,10 +48,7 @@ def explain(
 
     for text in query:
         check_query(text)
-    if figure is not None:
-        from eval.plotting import check_picture
-
-        check_picture(figure, "--figure")
+    check_out(figure, "--figure", ".png")
     searcher = LuceneSearcher(index)
     found = [grounding.explain(searcher, image, text, substitute) for text in query]
     records = [one.record() for one in found]

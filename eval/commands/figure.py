@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from eval.commands.options import STAGES, BatchSize, Device, OptionalCaptions, Split
+from eval.commands.options import STAGES, BatchSize, Device, OptionalCaptions, Split, check_out
 
 Name = Literal["coefficients", "k-max", "negatives", "views", "attention", "grounding"]
 
@@ -47,13 +47,13 @@ def figure(
     from transformers.utils import logging
 
     from eval.figures.papers import FIGURES, Inputs
-    from eval.plotting import check_picture, save
+    from eval.plotting import save
     from eval.report import head_of
     from sparta.progress import progress_bars
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    check_picture(out)
+    check_out(out, suffix=".png")
     with progress_bars(STAGES, Console(stderr=True)) as progress:
         given = Inputs(
             source, features, captions, split, photos, image, caption or [], count,

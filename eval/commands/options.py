@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import Annotated, Literal
 
 import typer
 
 from sparta.errors import InputError
-
-if TYPE_CHECKING:
-    from sparta.captions.read import ImageKey as ImageKeyName
 
 IndexFolder = Annotated[Path, typer.Argument(help="Index folder made by sparta index.")]
 Models = Annotated[list[str], typer.Argument(help="Model folders or hub names.")]
@@ -22,8 +19,8 @@ Captions = Annotated[Path, CAPTIONS]
 OptionalCaptions = Annotated[Path | None, CAPTIONS]
 Split = Annotated[str, typer.Option(help="Split of the captions whose photos are the targets.")]
 ImageKey = Annotated[
-    str,
-    typer.Option(help="Field that is the image id in COCO's and Karpathy's JSON: file, cocoid."),
+    Literal["file", "cocoid"],
+    typer.Option(help="Field that is the image id in COCO's and Karpathy's JSON."),
 ]
 Features = Annotated[
     list[Path],
@@ -57,30 +54,24 @@ STAGES = {
     "rank": ("Ranking", "queries"),
     "search": ("Searching", "queries"),
     "run": ("Writing the run", "queries"),
+    "choose": ("Pruning", "choices"),
 }
 
 
-def check_out(out: Path | None) -> None:
+def check_out(out: Path | None, option: str = "--out", suffix: str = ".json") -> None:
     """Refuse a file that could not be written when the work is done.
 
-    Raises:
-        InputError: if it is no .json file in a folder that exists.
-    """
-    if out is not None and (out.suffix != ".json" or not out.parent.is_dir()):
-        raise InputError(f"--out {out} must be a .json file in a folder that exists")
-
-
-def check_image_key(name: str) -> ImageKeyName:
-    """Accept "file" and "cocoid".
+    Args:
+        out: the file, None if there is none.
+        option: of the command line that named it.
+        suffix: that its name must have; "" for any.
 
     Raises:
-        InputError: for anything else.
+        InputError: if its name has another suffix, or its folder does not exist.
     """
-    from sparta.captions.read import ImageKey as ImageKeyName
-
-    if name not in get_args(ImageKeyName):
-        raise InputError(f"--image-key {name!r}: expected {' or '.join(get_args(ImageKeyName))}")
-    return cast(ImageKeyName, name)
+    if out is not None and not (out.name.endswith(suffix) and out.parent.is_dir()):
+        kind = f"a {suffix} file" if suffix else "a file"
+        raise InputError(f"{option} {out} must be {kind} in a folder that exists")
 
 
 def parse_numbers(text: str, option: str) -> list[int]:

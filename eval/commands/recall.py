@@ -23,7 +23,6 @@ from eval.commands.options import (
     Out,
     Split,
     Transfer,
-    check_image_key,
     check_out,
 )
 from indexer.commands.options import SubstituteOption
@@ -31,6 +30,7 @@ from sparta.errors import InputError
 
 if TYPE_CHECKING:
     from eval.report import Measured
+    from sparta.progress import Progress
 
 # ---- index ---------------------------------------------------------------------------------------
 
@@ -41,7 +41,7 @@ QrelsFile = Annotated[Path | None, typer.Option(help="TREC qrels file to write: 
 Depth = Annotated[int, typer.Option(min=1, help="Images per query in the TREC run.")]
 Backend = Annotated[str | None, typer.Option(help="Dense backend of the index to search, by name.")]
 OnlySplit = Annotated[
-    bool, typer.Option("--only-split", help="Search the split's photos alone, in a temporary copy.")
+    bool, typer.Option("--only-split", help="Rank the split's photos among themselves.")
 ]
 
 
@@ -64,8 +64,9 @@ def index(
     """Measure text → image recall of an index: each caption searches for its photo.
 
     The photos of the split are ranked among all images of the index, or among themselves with
-    --only-split. Images with equal scores are ordered by id, as in every search. The index lacks
-    photos that could not be read: --allow-missing measures the others.
+    --only-split; substitutes replace the words that the index lacks. Images with equal scores are
+    ordered by id, as in every search. The index lacks photos that could not be read:
+    --allow-missing measures the others.
 
     [bold]TREC files[/bold]
 
@@ -83,38 +84,40 @@ def index(
     sparta eval index index/ --captions captions.jsonl --split test --run out.trec
     --qrels out.qrels --depth 100
     """
-    from contextlib import ExitStack, closing
+    from contextlib import closing
 
-    from rich.console import Console
-
-    from eval.recall.index import check_file, indexed, measure_index_recall, write_qrels, write_run
-    from eval.recall.missing import index_of
-    from eval.report import head_of, index_models, report
+    from eval.recall.index import (
+        Gallery,
+        SearcherRecall,
+        measure_index_recall,
+        missing_from,
+        write_qrels,
+        write_run,
+    )
+    from eval.report import index_models
     from indexer.dense.manifest import SPARSE
     from indexer.search.open import open_backend
     from sparta.captions.read import read_captions
-    from sparta.progress import progress_bars
 
-    check_out(out)
-    check_file(run, "--run")
-    check_file(qrels, "--qrels")
-    photos = read_captions(captions, split, image_key=check_image_key(image_key))
-    name = backend or SPARSE
-    with ExitStack() as opened:
-        searcher = opened.enter_context(closing(open_backend(index, name, "lucene")))
-        head, wanted = head_of(context, index_models(index, name)), len(photos)
-        photos = indexed(index, searcher, photos, allow_missing)
-        if only_split:
-            alone = opened.enter_context(index_of(index, {photo.image_id for photo in photos}))
-            searcher = opened.enter_context(closing(open_backend(alone, name, "lucene")))
-        progress = opened.enter_context(progress_bars(STAGES, Console(stderr=True)))
-        missing = wanted - len(photos)
-        found = measure_index_recall(searcher, photos, substitute, progress, missing)
-        if run is not None:
-            write_run(searcher, photos, run, depth, name, substitute, progress)
-    if qrels is not None:
-        write_qrels(photos, qrels)
-    report(found, head, out, as_json)
+    _begin(out)
+    check_out(run, "--run", "")
+    check_out(qrels, "--qrels", "")
+    photos, name = read_captions(captions, split, image_key=image_key), backend or SPARSE
+    with closing(open_backend(index, name, "lucene")) as searcher:
+        ids = [photo.image_id for photo in photos]
+        missing = missing_from(index, searcher, ids, allow_missing)
+        kept = [photo for photo in photos if photo.image_id not in missing]
+        gallery = Gallery(searcher, kept, substitute, only_split, len(missing))
+
+        def measure(progress: Progress) -> SearcherRecall:
+            found = measure_index_recall(gallery, progress)
+            if run is not None:
+                write_run(gallery, run, depth, name, progress)
+            if qrels is not None:
+                write_qrels(gallery, qrels)
+            return found
+
+        _report(measure, context, out, as_json, index_models(index, name))
 
 
 # ---- queries -------------------------------------------------------------------------------------
@@ -141,15 +144,15 @@ def queries(
 
     sparta eval queries index/ --queries scenes/queries.jsonl
     """
-    from eval.recall.index import answerable, measure_first_hits, read_judged_queries
+    from eval.recall.index import measure_first_hits, missing_from, read_judged_queries
     from eval.report import index_models
     from indexer.search.open import open_searcher
 
     _begin(out)
     judged, searcher = read_judged_queries(queries), open_searcher(index)
-    kept, missing = answerable(index, searcher, judged, allow_missing)
-    left_out = len(judged) - len(kept)
-    measure = partial(measure_first_hits, searcher, kept, missing=missing, left_out=left_out)
+    ids, words = sorted(set().union(*(one.images for one in judged))), "right images"
+    missing = missing_from(index, searcher, ids, allow_missing, words, "correct the ids")
+    measure = partial(measure_first_hits, searcher, judged, missing=missing)
     _report(measure, context, out, as_json, index_models(index))
 
 
@@ -210,25 +213,23 @@ def model(
     """
     from dataclasses import replace
 
-    from eval.recall.missing import missing_in
-    from eval.recall.model import measure_model_recall, open_members, without_missing
-    from eval.recall.protocols import choose
+    from eval.recall.model import measure_model_recall, open_members
+    from eval.recall.photos import choose, missing_in
     from eval.recall.scores import ReferenceImages
     from sparta.captions.read import read_captions
 
     _begin(out)
     _check_reference(reference, temperature, split)
-    key = check_image_key(image_key)
-    folds = choose(protocol, read_captions(captions, split, image_key=key), images)
+    folds = choose(protocol, read_captions(captions, split, image_key=image_key), images)
     members = open_members(model, features, transfer, device)
-    folds, missing = without_missing(folds, members, allow_missing)
-    others = None
+    stores, ids = [one.store for one in members], [one.image_id for fold in folds for one in fold]
+    missing, others = missing_in(stores, ids, allow_missing), None
     if reference is not None:
-        ids = [photo.image_id for photo in read_captions(captions, reference, image_key=key)]
-        others = ReferenceImages.sample(ids, temperature)
-        lost = missing_in((member.store for member in members), others.image_ids, allow_missing)
+        photos = read_captions(captions, reference, image_key=image_key)
+        others = ReferenceImages.sample([photo.image_id for photo in photos], temperature)
+        lost = missing_in(stores, others.image_ids, allow_missing)
         kept = [one for one in others.image_ids if one not in lost]
-        others = replace(others, image_ids=kept, missing=len(others.image_ids) - len(kept))
+        others = replace(others, image_ids=kept, missing=len(lost))
     measure = partial(
         measure_model_recall, members, protocol, folds, batch_size, others, missing=missing
     )
@@ -286,13 +287,13 @@ def transfer(
     sparta eval transfer coco-model/ flickr-model/ --features coco/ --captions coco.jsonl
     --features flickr/ --captions flickr.jsonl --split test --out transfer.json
     """
-    from eval.recall.transfer import data_sets, measure_transfer, open_sets
+    from eval.recall.transfer import data_sets, measure_transfer, open_set
 
     _begin(out)
     sets = data_sets(features, captions, split, protocol, image_key)
-    opened = open_sets(model, sets, device, allow_missing)
-    fingerprints = dict.fromkeys(one.member.fingerprint for one in opened)
-    _report(partial(measure_transfer, opened, batch_size), context, out, as_json, [*fingerprints])
+    opened = [open_set(one, model, device, allow_missing) for one in sets]
+    models = [member.fingerprint for member in opened[0].members]
+    _report(partial(measure_transfer, opened, batch_size), context, out, as_json, models)
 
 
 # ---- cxc -----------------------------------------------------------------------------------------
@@ -331,26 +332,16 @@ def cxc(
 
     sparta eval cxc model/ --features coco/ --judgements cxc/ --captions dataset_coco.json
     """
-    from eval.recall.cxc import (
-        measure_cxc,
-        names_by_number,
-        read_judgements,
-        read_sentences,
-        relevant_items,
-        without_images,
-    )
-    from eval.recall.missing import missing_in
+    from eval.recall.cxc import measure_cxc, read_judgements, read_sentences, relevant_items
     from eval.recall.model import open_members
+    from eval.recall.photos import coco_number, missing_in
 
     _begin(out)
-    judged = read_judgements(judgements, split)
-    right = relevant_items(judged)
-    sentences = read_sentences(captions)
+    judged, sentences = read_judgements(judgements, split), read_sentences(captions)
+    ids, what = relevant_items(judged).images, "judged images, by COCO's numbers"
     members = open_members(model, features, transfer, device)
-    stores, what = [member.store for member in members], "judged images, by COCO's numbers"
-    missing = missing_in(stores, right.images, allow_missing, what, names_by_number)
-    right = relevant_items(without_images(judged, missing))
-    measure = partial(measure_cxc, members, right, sentences, batch_size, missing=len(missing))
+    missing = missing_in([one.store for one in members], ids, allow_missing, what, coco_number)
+    measure = partial(measure_cxc, members, judged, sentences, batch_size, missing=missing)
     _report(measure, context, out, as_json, [member.fingerprint for member in members])
 
 
@@ -383,13 +374,11 @@ Asked = Annotated[
 AskedPower = Annotated[str, typer.Option(help="Powers of the frequencies, from 0 to 1.")]
 Bits = Annotated[str, typer.Option(help="Bits of an impact, 1 to 16, and float (not quantised).")]
 Exact = Annotated[
-    bool, typer.Option("--exact", help="Sum impacts in memory: the same ranking without indexes.")
+    bool, typer.Option("--exact", help="Build no indexes: the same ranking without their size.")
 ]
 IndexesFolder = Annotated[
     Path | None,
-    typer.Option(
-        help="Folder to keep the indexes in; with --exact they are built for their size alone."
-    ),
+    typer.Option(help="Folder to keep the indexes in; they are then built with --exact too."),
 ]
 AllImages = Annotated[
     bool, typer.Option("--all-images", help="Search all photos of the store, not only the split's.")
@@ -423,7 +412,8 @@ def pruning(
     Offsets are estimated over the photos searched.
 
     The scores take 6 bytes for each image and term, at most 8 GB (43,000 images at 30,522 terms).
-    Each quantised choice is built as an index; --exact sums the same impacts in memory, faster.
+    Impacts are summed in memory, as an index sums them. Each quantised choice is built as an index
+    for its size; --exact builds none.
 
     A second table has the recall of short queries, made of the captions: one to three words that
     another caption of the photo contains too, those in the fewest photos' captions; and of captions
@@ -439,17 +429,15 @@ def pruning(
 
     from eval.pruning.index import parse_bits, parse_choices
     from eval.pruning.measure import measure_pruning
-    from eval.pruning.results import save, save_frontier, table
-    from eval.report import head_of, print_head
+    from eval.pruning.results import save_frontier
+    from eval.report import head_of, report
     from sparta.captions.read import read_captions
     from sparta.features.store import FeatureStore
     from sparta.progress import progress_bars
 
     logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    choices = parse_choices(top_n, offset, terms, asked, asked_power)
-    widths = parse_bits(bits)
-    check_out(out)
+    choices, widths = parse_choices(top_n, offset, terms, asked, asked_power), parse_bits(bits)
+    _begin(out)
     with progress_bars(STAGES, Console(stderr=True)) as progress:
         study = measure_pruning(
             [FeatureStore.open(folder) for folder in features],
@@ -465,11 +453,8 @@ def pruning(
             device=device,
             progress=progress,
         )
-    head = head_of(context, study.models)
-    save(study, out, head)
     save_frontier(study.rows, out.with_suffix(".png"))
-    print_head(head)
-    Console().print(table(study))
+    report(study, head_of(context, study.models), out, as_json=False, markdown=True)
 
 
 # ---- what they share -----------------------------------------------------------------------------

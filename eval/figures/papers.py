@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from eval.figures.grounding import draw as draw_grounding
 from eval.figures.grounding import explain, open_photo
 from eval.plotting import legend, panels
-from eval.recall.model import DenseModel, open_members
-from eval.recall.protocols import Images
+from eval.recall.model import DenseModel, Images, open_members
+from eval.recall.photos import missing_in
 from eval.recall.scores import DenseScores, measure_recall
 from indexer.dense.text_encoder import load_dense_model
 from indexer.encoding.stores import check_features, check_stores
@@ -212,9 +212,10 @@ def _study_views(source: str, given: Inputs, photos: list[CaptionedPhoto]) -> di
     model = member.model
     if not isinstance(model, DenseModel) or model.model.config.views < 2:
         raise InputError(f"{folder} is no dense model with several views of an image")
-    rows = Images.of(member.store, [photo.image_id for photo in photos])
+    ids = [photo.image_id for photo in photos]
+    missing_in([member.store], ids, None)
     texts = model.embed_texts([text for one in photos for text in one.captions], given.progress)
-    images = model.embed_images(rows, given.batch_size, given.progress)
+    images = model.embed_images(Images(member.store, ids), given.batch_size, given.progress)
     own = [row for row, photo in enumerate(photos) for _ in photo.captions]
     first, second = torch.triu_indices(images.shape[1], images.shape[1], offset=1)
     cosines = (images @ images.transpose(1, 2))[:, first, second]

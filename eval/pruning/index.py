@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from itertools import islice
@@ -16,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eval.recall.index import measure_index_recall
 from eval.recall.scores import check_memory
 from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.encoding.asked import AskedTerms
@@ -28,11 +26,15 @@ from indexer.index_writer import write_index
 from indexer.parts import LUCENE, part_sizes
 from indexer.pruning import largest_kept, prune
 from indexer.quantisation import Quantiser
-from indexer.search.lucene import LuceneSearcher
-from indexer.settings import OFFSET_KINDS, IndexSettings, OffsetKind, TermSet, check_power
-from sparta.captions.read import CaptionedPhoto
+from indexer.settings import (
+    OFFSET_KINDS,
+    IndexSettings,
+    OffsetKind,
+    TermSet,
+    check_bits,
+    check_power,
+)
 from sparta.errors import InputError
-from sparta.metrics import Recall
 from sparta.progress import Progress, no_progress
 
 SHARD = 512  # images whose scores or postings are handled at once
@@ -75,12 +77,18 @@ def parse_choices(
     Raises:
         InputError: if a value is not a choice.
     """
+    powers = [_power(power) for power in asked_power.split(",")]
+    weighed = dict.fromkeys(
+        (source, power if source != "none" else 0.0)
+        for source in map(str.strip, asked.split(","))
+        for power in powers
+    )
     return [
-        PruningChoice(None if n == "all" else int(n), kind, which, *weighed)  # type: ignore[arg-type]
-        for weighed in _parse_asked(asked, asked_power)
-        for which in _named(terms, "--terms", get_args(TermSet))
-        for kind in _named(offset, "--offset", OFFSET_KINDS)
-        for n in _named(top_n, "--top-n", ("all",), numbers=True)
+        PruningChoice(n, kind, which, *pair)  # type: ignore[arg-type]
+        for pair in weighed
+        for which in _listed(terms, "--terms", get_args(TermSet))
+        for kind in _listed(offset, "--offset", OFFSET_KINDS)
+        for n in _numbers(top_n, "--top-n", "all")
     ]
 
 
@@ -90,19 +98,11 @@ def parse_bits(text: str) -> list[int | None]:
     Raises:
         InputError: if something is neither.
     """
-    names = _named(text, "--bits", ("float",), numbers=True)
-    return [None if name == "float" else int(name) for name in names]
-
-
-def _parse_asked(asked: str, powers: str) -> list[tuple[str, float]]:
-    """Pairs of a source of frequencies and a power."""
-    return list(
-        dict.fromkeys(
-            (source, 0.0 if source == "none" else power)
-            for source in (name.strip() for name in asked.split(","))
-            for power in map(_power, powers.split(","))
-        )
-    )
+    widths = _numbers(text, "--bits", "float")
+    for width in widths:
+        if width is not None:
+            check_bits(width)
+    return widths
 
 
 def _power(text: str) -> float:
@@ -114,13 +114,21 @@ def _power(text: str) -> float:
     return power
 
 
-def _named(text: str, option: str, known: Sequence[str], numbers: bool = False) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
+def _numbers(text: str, option: str, none: str) -> list[int | None]:
+    """Numbers from 1, and None for the word that means none."""
+    numbers = [one for one in map(str.strip, text.split(",")) if one.isdecimal() and int(one)]
+    known = _listed(text, option, [none, *numbers], f"numbers from 1, {none}")
+    return [None if one == none else int(one) for one in known]
+
+
+def _listed(text: str, option: str, known: Sequence[str], expected: str = "") -> list[str]:
+    """The values of a list with commas, each once."""
+    names = list(dict.fromkeys(map(str.strip, text.split(","))))
     for name in names:
-        if name not in known and not (numbers and name.isdecimal() and int(name)):
-            expected = ", ".join([*["numbers from 1"] * numbers, *known])
+        if name not in known:
+            expected = expected or ", ".join(known)
             raise InputError(f"{option}: {name!r} is not one of: {expected}")
-    return list(dict.fromkeys(names))
+    return names
 
 
 # ---- scored images -------------------------------------------------------------------------------
@@ -239,12 +247,23 @@ class PrunedIndex:
         impacts = self.quantiser(bits).impacts(weights.numpy())
         return torch.from_numpy(impacts) * (weights > 0).float()
 
-    def build(self, bits: int, folder: Path) -> IndexBytes:
-        """Build an index as `sparta index` does, in a folder that does not exist."""
-        self._write(bits, folder)
-        images = len(self.images.rows)
-        lucene, columns = (sum(part_sizes(folder / part).values()) for part in (LUCENE, COLUMNS))
-        return IndexBytes(lucene / images, columns / images)
+    def build(self, bits: int, folder: Path | None) -> IndexBytes:
+        """Build an index as `sparta index` does, in a folder of the choice's name.
+
+        Args:
+            bits: of an impact.
+            folder: to keep the index in; None removes it.
+
+        Raises:
+            InputError: if the index's folder exists.
+        """
+        with TemporaryDirectory() as work:
+            place = (folder or Path(work)) / self.choice.name(bits)
+            if place.exists():
+                raise InputError(f"--indexes: {place} exists: remove it or choose another folder")
+            self._write(bits, place)
+            sizes = (sum(part_sizes(place / part).values()) for part in (LUCENE, COLUMNS))
+            return IndexBytes(*(size / len(self.images.rows) for size in sizes))
 
     def _write(self, bits: int, folder: Path) -> None:
         images, quantiser = self.images, self.quantiser(bits)
@@ -259,64 +278,13 @@ class PrunedIndex:
         parameters = ImpactParameters(
             self.offset, self.allowed, self.choice.top_n, quantiser, self.asked.weights
         )
-        shards = (
-            encode_rows(
-                images,
-                images.rows[start : start + SHARD],
-                parameters,
-            )
-            for start in range(0, len(images.rows), SHARD)
-        )
+        chunks = (images.rows[start : start + SHARD] for start in range(0, len(images.rows), SHARD))
         write_index(
             folder,
-            shards,
+            (encode_rows(images, chunk, parameters) for chunk in chunks),
             images.tokenizer,
             settings,
             self.offset,
             quantiser.scale,
             images=len(images.rows),
         )
-
-
-@dataclass(frozen=True)
-class Indexes:
-    """What to do with the index of a choice.
-
-    Attributes:
-        folder: to keep it in, under the name of the choice; None removes it.
-        photos: whose captions to search it for, None for no search.
-    """
-
-    folder: Path | None
-    photos: Sequence[CaptionedPhoto] | None
-
-    def measure(
-        self, pruned: PrunedIndex, bits: int, progress: Progress
-    ) -> tuple[Recall | None, IndexBytes | None]:
-        """Build the index, unless it is neither kept nor searched; its recall and its size.
-
-        Raises:
-            InputError: if its folder exists.
-        """
-        if self.folder is None and self.photos is None:
-            return None, None
-        with self._place(pruned.choice.name(bits)) as place:
-            size = pruned.build(bits, place)
-            if self.photos is None:
-                return None, size
-            searcher = LuceneSearcher(place)
-            found = measure_index_recall(searcher, self.photos, progress=progress).recall
-            searcher.close()
-        return found, size
-
-    @contextmanager
-    def _place(self, name: str) -> Iterator[Path]:
-        if self.folder is None:
-            with TemporaryDirectory() as work:
-                yield Path(work) / name
-            return
-        place = self.folder / name
-        if place.exists():
-            raise InputError(f"--indexes: {place} exists: remove it or choose another folder")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        yield place

@@ -9,17 +9,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from eval.pruning.index import Indexes, PrunedIndex, PruningChoice, TermScoreMatrix
+from eval.pruning.index import PrunedIndex, PruningChoice, TermScoreMatrix
 from eval.pruning.queries import QueryGroups, overlap
 from eval.pruning.results import PruningRow, PruningStudy
-from eval.recall.missing import missing_in
-from eval.recall.protocols import Images
-from eval.recall.scores import check_memory, part_of
+from eval.recall.photos import missing_in
 from indexer.encoding.asked import AskedTerms, asked_terms, trained_frequencies
 from indexer.encoding.stores import check_stores
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.pruning import estimate_offsets
-from indexer.settings import TermSet, check_bits
+from indexer.settings import TermSet
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
@@ -51,16 +49,14 @@ def measure_pruning(
         captions: the target photos.
         choices: ways to prune; if all use "trained" terms, the float model does too.
         bits: of an impact, 1 to 16, or None for no quantisation; each with each choice.
-        exact: sum impacts in memory; otherwise each quantised choice is built as an index, whose
-            recall for the captions is measured. Scores that are not quantised, and queries other
-            than the captions, are always summed in memory.
-        indexes: folder to build the indexes in, and keep them; with `exact` they are built for
-            their size alone. None removes them.
+        exact: build no indexes; otherwise each quantised choice is built as one, for its size.
+            Impacts are summed in memory in any case, as an index sums them.
+        indexes: folder to keep the indexes in, which are then built in spite of `exact`.
         all_images: search all photos of the stores, those without captions too.
         allow_missing: leave out captioned photos that the stores lack.
         batch_size: images per pass of a model.
         device: "auto" takes a GPU if there is one.
-        progress: of the stages "encode", in images, and "search", in queries.
+        progress: of the stages "encode", in images, and "choose", in choices.
 
     Raises:
         InputError: if photos have no features, models and stores do not go together, term
@@ -68,54 +64,34 @@ def measure_pruning(
             their scores in memory.
     """
     start = time.perf_counter()
-    for width in bits:
-        if width is not None:
-            check_bits(width)
     check_stores(stores)
     missing = missing_in(stores[:1], [photo.image_id for photo in captions], allow_missing)
     kept = [photo for photo in captions if photo.image_id not in missing]
     photos = sorted(kept, key=lambda photo: photo.image_id)
     # Untrained terms are most of the work: they are computed only if a choice uses them.
     terms: TermSet = "all" if any(choice.terms == "all" for choice in choices) else "trained"
-    encoder, rows = _open(stores, models, photos, all_images, batch_size, device, terms)
+    encoder = ImageEncoder.open(stores, models, batch_size, device, terms)
     pairs = {(choice.asked, choice.asked_power) for choice in choices}
     asked = {pair: _asked(encoder, *pair) for pair in sorted(pairs)}
-    images = TermScoreMatrix.of(encoder, rows, progress)
+    own = [stores[0].index(photo.image_id) for photo in photos]
+    images = TermScoreMatrix.of(encoder, range(len(stores[0])) if all_images else own, progress)
     encoded = time.perf_counter()
-    ids = [images.store.ids[row] for row in rows]
-    groups = QueryGroups.of(
-        images.tokenizer, photos, ids, torch.from_numpy(trained_frequencies(encoder))
-    )
-    through = None if exact else photos
-    measured = _measure(images, groups, choices, asked, bits, Indexes(indexes, through), progress)
+    ids = [images.store.ids[row] for row in images.rows]
+    frequencies = torch.from_numpy(trained_frequencies(encoder))
+    groups = QueryGroups.of(images.tokenizer, photos, ids, frequencies)
+    built = indexes is not None or not exact
+    rows = _measure(images, groups, choices, asked, bits, built, indexes, progress)
     return PruningStudy(
         models=[scorer.fingerprint for scorer in encoder.scorers],
-        images=len(rows),
+        images=len(ids),
         missing=len(captions) - len(photos),
         queries=groups.captions,
         other_queries={name: len(own) for name, own in groups.others.items()},
         vocabulary=len(encoder.tokenizer.vocabulary),
         encode_seconds=encoded - start,
         seconds=time.perf_counter() - start,
-        rows=measured,
+        rows=rows,
     )
-
-
-def _open(
-    stores: Sequence[FeatureStore],
-    models: Sequence[str | Path],
-    photos: Sequence[CaptionedPhoto],
-    all_images: bool,
-    batch_size: int,
-    device: str,
-    terms: TermSet,
-) -> tuple[ImageEncoder, Sequence[int]]:
-    """The models, and the rows in the stores of the photos to search, in the order of ids."""
-    own = Images.of(stores[0], [photo.image_id for photo in photos]).rows
-    rows = range(len(stores[0])) if all_images else own
-    encoder = ImageEncoder.open(stores, models, batch_size, device, terms)
-    check_memory(len(rows), len(encoder.tokenizer.vocabulary))
-    return encoder, rows
 
 
 def _asked(encoder: ImageEncoder, asked: str, power: float) -> AskedTerms:
@@ -135,7 +111,8 @@ def _measure(
     choices: Sequence[PruningChoice],
     asked: Mapping[tuple[str, float], AskedTerms],
     bits: Sequence[int | None],
-    indexes: Indexes,
+    built: bool,
+    indexes: Path | None,
     progress: Progress,
 ) -> list[PruningRow]:
     """The float model's row, and one for each choice and number of bits."""
@@ -154,13 +131,13 @@ def _measure(
         weights, postings = pruned.weights(queries.terms)
         unrounded = queries.rank(weights).until(groups.captions)
         for width in bits:
-            part = part_of(len(rows) - 1, len(choices) * len(bits), progress)
             every = queries.rank(pruned.quantised(weights, width) if width else weights)
             ranking = every.until(groups.captions)
-            found, size = indexes.measure(pruned, width, part) if width else (None, None)
+            size = pruned.build(width, indexes) if width and built else None
             overlaps = overlap(ranking, whole), overlap(ranking, unrounded)
             others = groups.recalls(every)
-            found = found or ranking.recall
-            rows.append(PruningRow(choice, width, found, *overlaps, postings, size, others))
-            part("search", groups.captions, groups.captions)
+            rows.append(
+                PruningRow(choice, width, ranking.recall, *overlaps, postings, size, others)
+            )
+            progress("choose", len(rows) - 1, len(choices) * len(bits))
     return rows

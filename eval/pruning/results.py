@@ -1,30 +1,25 @@
-"""What a pruning study measured, as JSON, Markdown, a table and a picture."""
+"""What a pruning study measured, as JSON, tables and a picture."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from matplotlib.axes import Axes
 from rich.box import SIMPLE_HEAD
-from rich.console import JustifyMethod
+from rich.console import Group
 from rich.table import Table
 
 from eval.plotting import DOTS_PER_INCH, legend, panels
 from eval.pruning.index import IndexBytes, PruningChoice
-from eval.report import markdown_head
 from sparta.metrics import Recall
 
-COLUMNS = (
-    *("top-n", "offset", "terms", "asked", "bits", "R@1", "R@5", "R@10", "median rank"),
-    *("overlap with float", "overlap with float top-n", "terms per image"),
-    *("Lucene bytes", "columns bytes"),
+NAMES = ("top-n", "offset", "terms", "asked", "bits")
+FIGURES = (
+    *("R@1", "R@5", "R@10", "median rank", "overlap with float", "overlap with float top-n"),
+    *("terms per image", "Lucene bytes", "columns bytes"),
 )
-Line = list[tuple[float, float, str]]  # bytes an image, recall at 10, top-n
-NAMES = ("offset", "terms", "asked")  # columns of words; the others are figures
 
 
 @dataclass(frozen=True)
@@ -53,13 +48,10 @@ class PruningRow:
 
     def record(self) -> dict[str, Any]:
         """The row as JSON values; the float model's has no settings."""
-        choice = self.choice
+        choice = {one.name: getattr(self.choice, one.name, None) for one in fields(PruningChoice)}
         return {
-            "offset": choice.offset if choice else None,
-            "terms": choice.terms if choice else None,
-            "asked": choice.asked if choice else None,
-            "asked_power": choice.asked_power if choice else None,
-            "top_n": (choice.top_n if choice else None) or "all",
+            **choice,
+            "top_n": choice["top_n"] or "all",
             "bits": self.bits or "float",
             "r1": self.recall.at_1,
             "r5": self.recall.at_5,
@@ -74,23 +66,16 @@ class PruningRow:
         }
 
     def names(self) -> list[str]:
-        """What the row is of, as text: the first of `COLUMNS`."""
-        choice = self.choice
-        if not choice:
+        """What the row is of, in the order of `NAMES`."""
+        if not (choice := self.choice):
             return ["float model", "", "", "", ""]
-        asked = "none"
-        if choice.asked != "none":
-            asked = f"{Path(choice.asked).name} {choice.asked_power:g}"
-        return [
-            str(choice.top_n or "all"),
-            choice.offset,
-            choice.terms,
-            asked,
-            str(self.bits or "float"),
-        ]
+        power = f"{Path(choice.asked).name} {choice.asked_power:g}"
+        asked = "none" if choice.asked == "none" else power
+        bits = str(self.bits or "float")
+        return [str(choice.top_n or "all"), choice.offset, choice.terms, asked, bits]
 
     def cells(self) -> list[str]:
-        """The row as text, in the order of `COLUMNS`."""
+        """The row as text, in the order of `NAMES` and `FIGURES`."""
         return [
             *self.names(),
             *(f"{share:.1f}" for share in self.recall[:3]),
@@ -128,98 +113,51 @@ class PruningStudy:
     seconds: float
     rows: list[PruningRow]
 
+    def record(self) -> dict[str, Any]:
+        """The figures as JSON values."""
+        return vars(self) | {"rows": [row.record() for row in self.rows]}
 
-def about(study: PruningStudy) -> str:
-    """How many images and captions there are, and how many photos are missing."""
-    missing = f"; captioned photos left out: {study.missing:,}" if study.missing else ""
-    return f"{study.images:,} images, {study.queries:,} captions{missing}"
-
-
-def table(study: PruningStudy) -> Table:
-    """The rows for a terminal."""
-    shown = Table(
-        title=about(study),
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        padding=0,
-        show_edge=False,
-    )  # fits 80 columns
-    for column in COLUMNS:
-        justify: JustifyMethod = "left" if column in NAMES else "right"
-        shown.add_column(column.replace(" ", "\n"), justify=justify)
-    for row in study.rows:
-        shown.add_row(*row.cells())
-    return shown
+    def table(self) -> Group:
+        """The rows, and a table of R@1 / R@5 / R@10 of the other groups of queries."""
+        missing = f"; captioned photos left out: {self.missing:,}" if self.missing else ""
+        about = f"{self.images:,} images, {self.queries:,} captions{missing}; {self.seconds:,.0f} s"
+        groups = [f"{name} ({count:,})" for name, count in self.other_queries.items()]
+        others = (
+            [*row.names(), *(str(found).split(",")[0] for found in row.others.values())]
+            for row in self.rows
+        )
+        rows = _table(FIGURES, (row.cells() for row in self.rows))
+        return Group(about, "", rows, "", _table(groups, others))
 
 
-def markdown(study: PruningStudy, head: Mapping[str, Any]) -> str:
-    """The head, and the rows as two Markdown tables.
-
-    The second has R@1 / R@5 / R@10 of the other groups of queries.
-    """
-    lines = [
-        f"{about(study)}; {study.seconds:,.0f} s",
-        "",
-        *_table(COLUMNS, [row.cells() for row in study.rows]),
-        "",
-        *_table(
-            [*COLUMNS[:5], *(f"{name} ({count:,})" for name, count in study.other_queries.items())],
-            [
-                [*row.names(), *(str(found).split(",")[0] for found in row.others.values())]
-                for row in study.rows
-            ],
-        ),
-    ]
-    return markdown_head(head) + "\n".join(lines) + "\n"
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    rule = ["---" if column in NAMES else "--:" for column in columns]
-    return [_line(cells) for cells in (columns, rule, *rows)]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def save(study: PruningStudy, out: Path, head: Mapping[str, Any]) -> None:
-    """Write the study to `out` as JSON and beside it, as .md, as a Markdown table.
-
-    Args:
-        study: to write.
-        out: the JSON file.
-        head: see `eval.report.head_of`.
-    """
-    rows = [row.record() for row in study.rows]
-    values = {**head, **vars(study), "rows": rows}
-    out.write_text(json.dumps(values, indent=2, default=str) + "\n", encoding="utf-8")
-    out.with_suffix(".md").write_text(markdown(study, head), encoding="utf-8")
+def _table(figures: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = Table(*NAMES, box=SIMPLE_HEAD, padding=0, show_edge=False)  # fits 80 columns
+    for figure in figures:
+        table.add_column(figure, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def save_frontier(rows: Sequence[PruningRow], out: Path) -> None:
     """Draw a line over top-n for every other choice whose indexes were built; none, no picture."""
-    built = [row for row in rows if row.size is not None]
-    if not built:
+    lines: dict[str, list[PruningRow]] = {}
+    for row in rows:
+        if row.size is not None:
+            _, offset, terms, asked, bits = row.names()
+            lines.setdefault(f"{offset}, {terms}, asked {asked}, {bits} bits", []).append(row)
+    if not lines:
         return
     figure, axes = panels(len(IndexBytes._fields), width=5.5, height=4.5)
     for one, engine in zip(axes, IndexBytes._fields, strict=True):
-        _draw(one, built, engine)
+        for name, own in lines.items():
+            points = sorted(
+                (getattr(row.size, engine), row.recall.at_10, row.names()[0]) for row in own
+            )
+            one.plot(*zip(*(point[:2] for point in points), strict=True), "o-", ms=3, label=name)
+            for size, recall, top_n in points:
+                place = (size, recall)
+                one.annotate(top_n, place, (3, 3), textcoords="offset points", fontsize=6)
+        one.set(xscale="log", xlabel=f"bytes an image, {engine}", ylabel="recall at 10, %")
+        legend(one)
     figure.savefig(out, dpi=DOTS_PER_INCH)
-
-
-def _draw(axes: Axes, rows: Sequence[PruningRow], engine: str) -> None:
-    lines: dict[str, Line] = {}
-    for row in rows:
-        top_n, offset, terms, asked, bits = row.names()
-        name = f"{offset}, {terms}, asked {asked}, {bits} bits"
-        point = (getattr(row.size, engine), row.recall.at_10, top_n)
-        lines.setdefault(name, []).append(point)
-    for name, points in lines.items():
-        sizes, recalls, top_ns = zip(*sorted(points), strict=True)
-        axes.plot(sizes, recalls, marker="o", ms=3, label=name)
-        for place in zip(sizes, recalls, top_ns, strict=True):
-            axes.annotate(place[2], place[:2], (3, 3), textcoords="offset points", fontsize=6)
-    axes.set_xscale("log")
-    axes.set_xlabel(f"bytes an image, {engine}")
-    axes.set_ylabel("recall at 10, %")
-    legend(axes)

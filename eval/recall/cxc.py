@@ -23,17 +23,15 @@ import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field
 from rich.table import Table
 
-from eval.recall.missing import Store
-from eval.recall.model import EvaluatedModel
-from eval.recall.protocols import Images, coco_number
-from eval.recall.scores import DenseScores, after, mean_of, part_of, recall_table
+from eval.recall.model import EvaluatedModel, scores_of
+from eval.recall.photos import Store, coco_number
+from eval.recall.scores import DenseScores, after, mean_of, recall_table
 from sparta.captions.json_file import load_json, validate
 from sparta.errors import InputError
 from sparta.metrics import Block, Recall, ranks_by_block, recall
@@ -50,25 +48,16 @@ TEXT_TO_TEXT, IMAGE_TO_IMAGE = "text → text", "image → image"
 # ---- the files -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class JudgedPair:
-    """Two captions or images, and their similarity as judged by people.
-
-    Attributes:
-        first: number of a caption or image.
-        second: likewise.
-        score: 0 to 5, the mean over annotators.
-        method: by which the pair was chosen.
-    """
+class JudgedPair(NamedTuple):
+    """Numbers of two captions or images, how similar people judged them, and how it was chosen."""
 
     first: int
     second: int
-    score: float
+    score: float  # 0 to 5, the mean over annotators
     method: str
 
 
-@dataclass(frozen=True)
-class Judgements:
+class Judgements(NamedTuple):
     """All pairs of a split's three files.
 
     Attributes:
@@ -289,53 +278,58 @@ class CxcRecall:
     def table(self) -> Table:
         """The figures as a table."""
         title = f"CxC: {self.images:,} images, {self.captions:,} captions"
-        table = recall_table(
-            title,
-            {f"{name}, {queries:,} queries": found for name, (queries, found) in self.ways.items()},
-        )
-        if self.missing:
-            total = self.images + self.missing
-            missing = f"{self.missing:,} of {total:,} images are missing"
-            table.caption = f"Not comparable with figures of CxC: {missing}"
-        return table
+        ways = {f"{name}, {count:,} queries": found for name, (count, found) in self.ways.items()}
+        total = self.images + self.missing
+        missing = f"{self.missing:,} of {total:,} images are missing"
+        lines = [f"Not comparable with figures of CxC: {missing}"] if self.missing else []
+        return recall_table(title, ways, lines)
 
 
 def measure_cxc(
     members: Sequence[EvaluatedModel],
-    right: RelevantItems,
+    judged: Judgements,
     sentences: dict[int, str],
     batch_size: int,
     progress: Progress = no_progress,
-    missing: int = 0,
+    missing: Set[int] = frozenset(),
 ) -> CxcRecall:
     """Measure a model, or an ensemble by the mean of its members' scores.
 
     Args:
-        members: at least one, each with a store of all images, whose ids end with COCO's numbers.
-        right: of a split, or of what is left of it.
+        members: at least one, each with a store of the images, whose ids end with COCO's numbers.
+        judged: of a split.
         sentences: texts of its captions, by number.
         batch_size: images per pass.
         progress: of the stages "texts", "images" and "rank".
-        missing: images of the split that were left out.
+        missing: images to leave out.
 
     Raises:
         InputError: if a text is missing.
     """
+    right = relevant_items(without_images(judged, missing))
     if lost := [caption for caption in right.captions if caption not in sentences]:
         raise InputError(f"--captions lacks {len(lost)} captions, number {lost[0]} for one")
     texts = [sentences[caption] for caption in right.captions]
-    parts = [
-        _blocks(member, texts, right.images, batch_size, part_of(number, len(members), progress))
-        for number, member in enumerate(members)
-    ]
-    asked = [name for name, answers in right.ways.items() if any(answers)]
-    names = [name for name in asked if all(name in part for part in parts)]
-    sizes = [len(right.ways[name]) for name in names]
-    ways = {
-        name: _way(name, right, [part[name] for part in parts], after(before, sum(sizes), progress))
-        for name, before in zip(names, accumulate(sizes, initial=0), strict=False)
+
+    def ids_in(store: Store) -> list[str]:
+        names = {coco_number(image_id): image_id for image_id in store.ids}
+        return [names[image] for image in right.images]
+
+    scores = scores_of(members, texts, batch_size, progress, ids_in)
+    dense = [one for one in scores if isinstance(one, DenseScores)]
+    blocks: dict[str, list[Block]] = {
+        TEXT_TO_IMAGE: [one.rows for one in scores],
+        IMAGE_TO_TEXT: [one.columns for one in scores],
     }
-    return CxcRecall(members, len(right.images), len(texts), ways, missing)
+    if len(dense) == len(scores):
+        blocks[TEXT_TO_TEXT] = [one.between_texts for one in dense]
+        blocks[IMAGE_TO_IMAGE] = [one.between_images for one in dense]
+    asked = {name: right.ways[name] for name in blocks if any(right.ways[name])}
+    total, done, ways = sum(map(len, asked.values())), 0, {}
+    for name, answers in asked.items():
+        ways[name] = _way(name, right, blocks[name], after(done, total, progress))
+        done += len(answers)
+    return CxcRecall(members, len(right.images), len(texts), ways, len(missing))
 
 
 def _way(
@@ -353,26 +347,3 @@ def _way(
     )
     asked = ranks[[bool(items) for items in answers]]
     return len(asked), recall(asked)
-
-
-def _blocks(
-    member: EvaluatedModel,
-    texts: Sequence[str],
-    images: Sequence[int],
-    batch_size: int,
-    progress: Progress,
-) -> dict[str, Block]:
-    """Direction → function that computes its scores, for the directions the member supports."""
-    names = names_by_number(member.store)
-    own = Images.of(member.store, [names[image] for image in images])
-    scores = member.model.scores(texts, own, batch_size, progress)
-    blocks: dict[str, Block] = {TEXT_TO_IMAGE: scores.rows, IMAGE_TO_TEXT: scores.columns}
-    if isinstance(scores, DenseScores):
-        blocks |= {TEXT_TO_TEXT: scores.between_texts, IMAGE_TO_IMAGE: scores.between_images}
-    return blocks
-
-
-def names_by_number(store: Store) -> dict[int, str]:
-    """COCO's number → image id, for the ids that end with one."""
-    numbers = ((coco_number(image_id), image_id) for image_id in store.ids)
-    return {number: image_id for number, image_id in numbers if number is not None}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -15,86 +17,114 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from rich.markup import escape
 from rich.table import Table
 
-from eval.recall.missing import check_missing, ids_of_index
+from eval.recall.photos import missing_of
+from eval.recall.scores import recall_table
+from indexer.lucene.reader import LuceneIndex
+from indexer.parts import LUCENE
 from indexer.query.query import Query
-from indexer.search.api import Searcher, UnknownImageError
+from indexer.search.api import Hit, Searcher, UnknownImageError
+from indexer.shards import index_folders
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
+from sparta.features.readers.parsing.text_lines import read_lines
 from sparta.metrics import Recall, recall
 from sparta.progress import Progress, no_progress
 
-
-def check_file(path: Path | None, option: str) -> None:
-    """Refuse a file that could not be written when the work is done.
-
-    Raises:
-        InputError: if its folder does not exist.
-    """
-    if path is not None and not path.parent.is_dir():
-        raise InputError(f"{option} {path}: the folder {path.parent} does not exist")
+AT_ONCE = 1000  # images of an index that are read together
 
 
-def write_run(
-    searcher: Searcher,
-    photos: Sequence[CaptionedPhoto],
-    path: Path,
-    depth: int,
-    tag: str,
-    substitute: bool = True,
-    progress: Progress = no_progress,
-) -> None:
-    """Search for every caption and write the hits, `qid Q0 docid rank score tag` on each line.
-
-    Args:
-        searcher: of the index.
-        photos: with captions.
-        path: of the file, which is replaced.
-        depth: hits per query at most.
-        tag: name of the run, in the last column.
-        substitute: whether words that the index lacks are replaced.
-        progress: of the stage "run", in queries.
-    """
-    queries = list(_queries(photos))
-    with path.open("w", encoding="ascii") as file:
-        for done, (query_id, text, _) in enumerate(queries, 1):
-            hits = searcher.search(Query.plain(text), depth, substitute=substitute).hits
-            scores = strictly_falling([hit.score for hit in hits])
-            for hit, score in zip(hits, scores, strict=True):
-                document = encode_id(hit.image_id)
-                file.write(f"{query_id} Q0 {document} {hit.rank} {score:.9g} {encode_id(tag)}\n")
-            progress("run", done, len(queries))
+def ids_of_index(index: Path) -> Iterator[str]:
+    """The ids of all images of an index, in shards or not."""
+    for folder in index_folders(index):
+        with closing(LuceneIndex(folder / LUCENE)) as images:
+            for start in range(0, images.documents, AT_ONCE):
+                some = range(start, min(start + AT_ONCE, images.documents))
+                for document, stored in zip(some, images.read_stored(some), strict=True):
+                    if images.live is None or images.live[document]:
+                        yield stored.image_id
 
 
-def write_qrels(photos: Sequence[CaptionedPhoto], path: Path) -> None:
-    """Write each caption's photo as its one relevant document, `qid 0 docid 1` on each line."""
-    lines = (f"{query_id} 0 {document} 1\n" for query_id, _, document in _queries(photos))
-    path.write_text("".join(lines), encoding="ascii")
+def missing_from(
+    index: Path, searcher: Searcher, image_ids: Sequence[str], allowed: bool, *words: str
+) -> set[str]:
+    """The images that an index lacks; allowed, words and errors are those of `missing_of`."""
+    there = {one for one in image_ids if _has(searcher, one)}
+    return missing_of(image_ids, there, ids_of_index(index), index, allowed, *words)
 
 
-def encode_id(image_id: str) -> str:
-    """An image id without spaces, in ASCII."""
-    return quote(image_id, safe="/")
+def _has(searcher: Searcher, image_id: str) -> bool:
+    try:
+        searcher.metadata(image_id)
+    except UnknownImageError:
+        return False
+    return True
 
 
-def strictly_falling(scores: Sequence[float]) -> list[float]:
-    """Falling scores as float32, each below the one before it."""
-    found: list[float] = []
-    for score in np.asarray(scores, np.float32):
-        if found and score >= found[-1]:
-            score = np.nextafter(np.float32(found[-1]), np.float32(-np.inf))
-        found.append(float(score))
-    return found
-
-
-def _queries(photos: Sequence[CaptionedPhoto]) -> Iterator[tuple[str, str, str]]:
-    """Query id, text and document id of every caption."""
-    for photo in photos:
-        document = encode_id(photo.image_id)
-        for number, text in enumerate(photo.captions):
-            yield f"{document}#{number}", text, document
-
+# ---- captions ------------------------------------------------------------------------------------
 
 FIRST_HITS = 10  # enough for recall at 10; deeper searches only where the image is missing
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Captioned photos, and the images among which their captions search.
+
+    Attributes:
+        searcher: has all the photos.
+        photos: of one split, at least one.
+        substitute: whether words that the index lacks are replaced.
+        alone: whether only the photos are ranked, not all images. Words are those of the index.
+        missing: photos of the split that were left out.
+    """
+
+    searcher: Searcher
+    photos: Sequence[CaptionedPhoto]
+    substitute: bool = True
+    alone: bool = False
+    missing: int = 0
+
+    def __len__(self) -> int:
+        """How many images are ranked."""
+        return len(self.photos) if self.alone else len(self.searcher)
+
+    @cached_property
+    def _own(self) -> set[str]:
+        return {photo.image_id for photo in self.photos}
+
+    def queries(self) -> list[tuple[str, str, str]]:
+        """Query id, text and right image of every caption; the id is for TREC's files."""
+        return [
+            (f"{encode_id(photo.image_id)}#{number}", text, photo.image_id)
+            for photo in self.photos
+            for number, text in enumerate(photo.captions)
+        ]
+
+    def search(self, text: str, k: int) -> tuple[list[Hit], float]:
+        """The first k hits, and the milliseconds of the search."""
+        every = max(1, len(self.searcher))
+        depth = min(k, every)
+        while True:
+            result = self.searcher.search(Query.plain(text), depth, substitute=self.substitute)
+            hits = [one for one in result.hits if not self.alone or one.image_id in self._own]
+            if len(hits) >= k or depth == every or len(result.hits) < depth:
+                return hits[:k], result.timings.total_ms
+            depth = min(10 * depth, every)
+
+    def rank(self, text: str, image_id: str) -> tuple[int, float]:
+        """Rank of an image, 1 for the best, and the milliseconds of the search for ten hits.
+
+        An image that is not found ranks behind all images, and behind the first ten hits.
+        """
+        k, first = FIRST_HITS, None
+        while True:
+            hits, milliseconds = self.search(text, k)
+            first = milliseconds if first is None else first
+            for place, hit in enumerate(hits, 1):
+                if hit.image_id == image_id:
+                    return place, first
+            if len(hits) < k or k >= len(self):
+                return max(len(self), FIRST_HITS) + 1, first
+            k = min(10 * k, len(self))
 
 
 @dataclass(frozen=True)
@@ -107,7 +137,7 @@ class SearcherRecall:
         split: of the captioned photos.
         photos: that have captions.
         missing: photos of the split that were left out.
-        images: in the gallery: all images of the searcher.
+        images: that are ranked: all images of the searcher, or the photos.
         seconds: in all, including deeper searches for images ranked low.
         query_ms: milliseconds of a search for ten hits, tokenising included, on average.
     """
@@ -127,110 +157,88 @@ class SearcherRecall:
 
     def table(self) -> Table:
         """The figures for a terminal."""
-        figures = {
-            "R@1": f"{self.recall.at_1:.1f}",
-            "R@5": f"{self.recall.at_5:.1f}",
-            "R@10": f"{self.recall.at_10:.1f}",
-            "median rank": f"{self.recall.median_rank:g}",
-            "queries": f"{self.queries:,}",
-            "seconds": f"{self.seconds:.1f}",
-            "ms per query": f"{self.query_ms:.2f}",
-        }
         photos = f"{self.photos:,} photos of split {escape(self.split)}"
-        table = Table(
-            *figures,
-            title=f"{photos} ranked among {self.images:,}",
-            title_justify="left",
-            caption_justify="left",
-        )
-        more = self.images > self.photos
-        lines = ["--only-split ranks them among themselves"] if more else []
+        lines = [f"{self.queries:,} queries in {self.seconds:.1f} s, {self.query_ms:.2f} ms each"]
+        if self.images > self.photos:
+            lines.append("--only-split ranks them among themselves")
         if self.missing:
             total = self.photos + self.missing
             lines.append(f"Missing and left out: {self.missing:,} of {total:,} photos of the split")
-        table.caption = "\n".join(lines)
-        table.add_row(*figures.values())
-        return table
+        title = f"{photos} ranked among {self.images:,}"
+        return recall_table(title, {"text → image": self.recall}, lines)
 
 
-def indexed(
-    index: Path, searcher: Searcher, captions: Sequence[CaptionedPhoto], allow_missing: bool
-) -> list[CaptionedPhoto]:
-    """The captioned photos that an index has.
-
-    Raises:
-        InputError: if some are missing and that is not allowed, or all are.
-    """
-    kept = [photo for photo in captions if _has(searcher, photo.image_id)]
-    there = {photo.image_id for photo in kept}
-    missing = [photo.image_id for photo in captions if photo.image_id not in there]
-    others = ids_of_index(index)
-    check_missing(missing, len(captions), others, "captioned photos", index, allow_missing)
-    return kept
-
-
-def measure_index_recall(
-    searcher: Searcher,
-    captions: Sequence[CaptionedPhoto],
-    substitute: bool = True,
-    progress: Progress = no_progress,
-    missing: int = 0,
-) -> SearcherRecall:
+def measure_index_recall(gallery: Gallery, progress: Progress = no_progress) -> SearcherRecall:
     """Search with every caption; its one right image is its photo.
 
     Args:
-        searcher: all its images take part, captioned or not.
-        captions: the target photos of a split, at least one; the index has all of them.
-        substitute: whether words that the index lacks are replaced.
+        gallery: to search.
         progress: of the stage "search", in queries.
-        missing: photos of the split that were left out.
     """
-    queries = [(text, photo.image_id) for photo in captions for text in photo.captions]
-    ranks, spent = [], 0.0
+    queries, ranks, spent = gallery.queries(), [], 0.0
     start = time.perf_counter()
-    for done, (text, image_id) in enumerate(queries, 1):
-        rank, milliseconds = _rank(searcher, text, image_id, substitute)
+    for done, (_, text, image_id) in enumerate(queries, 1):
+        rank, milliseconds = gallery.rank(text, image_id)
         ranks.append(rank)
         spent += milliseconds
         progress("search", done, len(queries))
-    seconds = time.perf_counter() - start
     return SearcherRecall(
         recall=recall(torch.tensor(ranks)),
         queries=len(queries),
-        split=captions[0].split,
-        photos=len(captions),
-        missing=missing,
-        images=len(searcher),
-        seconds=seconds,
+        split=gallery.photos[0].split,
+        photos=len(gallery.photos),
+        missing=gallery.missing,
+        images=len(gallery),
+        seconds=time.perf_counter() - start,
         query_ms=spent / len(queries),
     )
 
 
-def _has(searcher: Searcher, image_id: str) -> bool:
-    try:
-        searcher.metadata(image_id)
-    except UnknownImageError:
-        return False
-    return True
+def write_run(
+    gallery: Gallery, path: Path, depth: int, tag: str, progress: Progress = no_progress
+) -> None:
+    """Search for every caption and write the hits, `qid Q0 docid rank score tag` on each line.
 
-
-def _rank(searcher: Searcher, query: str, image_id: str, substitute: bool) -> tuple[int, float]:
-    """Rank of an image, 1 for the best, and the milliseconds of the first search.
-
-    An image that is not found counts as ranked behind all images, and behind the first hits.
+    Args:
+        gallery: to search.
+        path: of the file, which is replaced.
+        depth: hits per query at most.
+        tag: name of the run, in the last column.
+        progress: of the stage "run", in queries.
     """
-    images = len(searcher)
-    k = min(FIRST_HITS, max(1, images))  # no image of the index may have a vector
-    result = searcher.search(Query.plain(query), k, substitute=substitute)
-    first = result.timings.total_ms
-    while True:
-        for hit in result.hits:
-            if hit.image_id == image_id:
-                return hit.rank, first
-        if k == images or len(result.hits) < k:
-            return max(images, FIRST_HITS) + 1, first
-        k = min(10 * k, images)
-        result = searcher.search(Query.plain(query), k, substitute=substitute)
+    queries = gallery.queries()
+    with path.open("w", encoding="ascii") as file:
+        for done, (query_id, text, _) in enumerate(queries, 1):
+            hits, _ = gallery.search(text, depth)
+            scores = strictly_falling([hit.score for hit in hits])
+            for rank, (hit, score) in enumerate(zip(hits, scores, strict=True), 1):
+                document = encode_id(hit.image_id)
+                file.write(f"{query_id} Q0 {document} {rank} {score:.9g} {encode_id(tag)}\n")
+            progress("run", done, len(queries))
+
+
+def write_qrels(gallery: Gallery, path: Path) -> None:
+    """Write each caption's photo as its one relevant document, `qid 0 docid 1` on each line."""
+    lines = (f"{query_id} 0 {encode_id(one)} 1\n" for query_id, _, one in gallery.queries())
+    path.write_text("".join(lines), encoding="ascii")
+
+
+def encode_id(image_id: str) -> str:
+    """An image id without spaces, in ASCII."""
+    return quote(image_id, safe="/")
+
+
+def strictly_falling(scores: Sequence[float]) -> list[float]:
+    """Falling scores as float32, each below the one before it."""
+    found: list[float] = []
+    for score in np.asarray(scores, np.float32):
+        if found and score >= found[-1]:
+            score = np.nextafter(np.float32(found[-1]), np.float32(-np.inf))
+        found.append(float(score))
+    return found
+
+
+# ---- judged queries ------------------------------------------------------------------------------
 
 
 class JudgedQuery(BaseModel):
@@ -262,8 +270,8 @@ class FirstHits:
     right: dict[str, int]
     queries: dict[str, int]
     chance: float
-    missing: int = 0
-    left_out: int = 0
+    missing: int
+    left_out: int
 
     @property
     def share(self) -> float:
@@ -294,11 +302,8 @@ def read_judged_queries(path: Path) -> list[JudgedQuery]:
     Raises:
         InputError: if the file cannot be read, has no query, or a line is malformed.
     """
-    try:
-        lines = path.read_text(encoding="utf-8-sig").rstrip().split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
-    if lines == [""]:
+    lines = read_lines(path)
+    if not any(map(str.strip, lines)):
         raise InputError(f"{path} has no query: give one JSON object a line")
     queries = []
     for number, line in enumerate(lines, 1):
@@ -314,45 +319,27 @@ def read_judged_queries(path: Path) -> list[JudgedQuery]:
     return queries
 
 
-def answerable(
-    index: Path, searcher: Searcher, queries: Sequence[JudgedQuery], allow_missing: bool
-) -> tuple[list[JudgedQuery], int]:
-    """The queries with those of their right images that the index has; and how many it lacks.
-
-    Raises:
-        InputError: if some are missing and that is not allowed, or all are.
-    """
-    ids = sorted(frozenset[str]().union(*(query.images for query in queries)))
-    there = {image_id for image_id in ids if _has(searcher, image_id)}
-    missing = [image_id for image_id in ids if image_id not in there]
-    others, remedy = ids_of_index(index), "correct the ids"
-    check_missing(missing, len(ids), others, "right images", index, allow_missing, remedy)
-    kept = [query.model_copy(update={"images": query.images & there}) for query in queries]
-    return [query for query in kept if query.images], len(missing)
-
-
 def measure_first_hits(
     searcher: Searcher,
     queries: Sequence[JudgedQuery],
     progress: Progress = no_progress,
-    missing: int = 0,
-    left_out: int = 0,
+    missing: Set[str] = frozenset(),
 ) -> FirstHits:
     """Search with every query; the first hit is right if it is one of the query's images.
 
     Args:
         searcher: with all images, right or not.
-        queries: with the images that answer them, all in the index.
+        queries: with the images that answer them.
         progress: of the stage "search", in queries.
-        missing: right images that the index lacks.
-        left_out: queries that have no other right images.
+        missing: images to leave out, with the queries that have no others.
     """
-    kinds = dict.fromkeys(query.kind for query in queries)
-    right, number = (dict.fromkeys(kinds, 0) for _ in range(2))
-    for done, query in enumerate(queries, 1):
+    kept = [(one, one.images - missing) for one in queries if one.images - missing]
+    right = dict.fromkeys((query.kind for query, _ in kept), 0)
+    number = right.copy()
+    for done, (query, images) in enumerate(kept, 1):
         hits = searcher.search(Query.plain(query.query), 1).hits
-        right[query.kind] += bool(hits) and hits[0].image_id in query.images
+        right[query.kind] += bool(hits) and hits[0].image_id in images
         number[query.kind] += 1
-        progress("search", done, len(queries))
-    chance = sum(len(query.images) for query in queries) / len(queries) / len(searcher)
-    return FirstHits(right, number, 100 * chance, missing, left_out)
+        progress("search", done, len(kept))
+    chance = 100 * sum(len(images) for _, images in kept) / len(kept) / len(searcher)
+    return FirstHits(right, number, chance, len(missing), len(queries) - len(kept))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +13,7 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
-from eval.recall.missing import missing_in
-from eval.recall.protocols import Images
+from eval.recall.photos import Store
 from eval.recall.scores import (
     CaptionPosterior,
     DenseScores,
@@ -27,6 +26,7 @@ from eval.recall.scores import (
     measure_recall,
     part_of,
 )
+from indexer.dense.text_encoder import load_dense_model
 from indexer.encoding.models import load_models, model_fingerprint
 from indexer.manifest import is_index
 from sparta.captions.read import CaptionedPhoto
@@ -46,6 +46,34 @@ from sparta.vse.model import VseModel
 from sparta.vse.photo_folder import PhotoFolder
 
 TEXTS = 1024  # encoded between two steps of a progress bar
+
+
+@dataclass(frozen=True)
+class Images:
+    """Some images of a store, in a given order.
+
+    Attributes:
+        store: of their features, or of the photos themselves; it has all of them.
+        image_ids: in it.
+    """
+
+    store: Store
+    image_ids: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.image_ids)
+
+    def batches(self, size: int, progress: Progress) -> Iterator[tuple[slice, list[Any]]]:
+        """The images, a batch at a time, and their places among all of them.
+
+        Each is an `ImageFeatures`, or of photos [side, side, 3] uint8. Progress is reported of the
+        stage "images".
+        """
+        for start in range(0, len(self), size):
+            place = slice(start, min(start + size, len(self)))
+            ids = self.image_ids[place]
+            yield place, [self.store[self.store.index(one)] for one in ids]
+            progress("images", place.stop, len(self))
 
 
 @dataclass(frozen=True)
@@ -139,29 +167,19 @@ def open_model(name: str, device: torch.device) -> Model:
     Raises:
         InputError: if it is neither a VSE model nor a VisualSparta, or cannot be used.
     """
-    if _kind(name) == VseConfig.model_type:
-        dense = VseModel.from_pretrained(name)
-        if dense.tokenizer is None:
-            raise InputError(f"{name} has no tokenizer.json: a model folder needs one")
+    if is_index(Path(name)):
+        raise InputError(f"{name} is an index: measure it with sparta eval index")
+    known = (VseConfig.model_type, VisualSpartaConfig.model_type)
+    if read_model_config(name, known, "model")["model_type"] == VseConfig.model_type:
+        dense = load_dense_model(name)
         dense.to(device)  # type: ignore[arg-type]
         return DenseModel(name, dense)
     (sparse,), tokenizer = load_models([name], device)
     return SparseModel(name, sparse, tokenizer)
 
 
-def _kind(name: str) -> str:
-    known = (VseConfig.model_type, VisualSpartaConfig.model_type)
-    if is_index(Path(name)):
-        raise InputError(f"{name} is an index: measure it with sparta eval index")
-    return str(read_model_config(name, known, "model")["model_type"])
-
-
-def open_images(model: Model, folder: Path) -> FeatureStore | PhotoFolder:
-    """Open a model's input: a feature store, or photos for a model with a vision network inside.
-
-    Raises:
-        InputError: if the folder is neither, or not the input the model takes.
-    """
+def _open_store(model: Model, folder: Path) -> Store:
+    """A feature store, or photos for a model with a vision network inside."""
     config = model.model.config
     if isinstance(model, SparseModel) or config.vision is None:
         return FeatureStore.open(folder)
@@ -170,20 +188,8 @@ def open_images(model: Model, folder: Path) -> FeatureStore | PhotoFolder:
     return PhotoFolder(folder, FeatureSource(**config.feature_source))
 
 
-def check_features(model: Model, store: FeatureStore | PhotoFolder, transfer: bool) -> list[str]:
-    """Compare a store with the features a model was trained on; any photos are accepted.
-
-    Args:
-        model: to measure.
-        store: its input.
-        transfer: accept other features of the same dimension.
-
-    Returns:
-        the differences (the model's against the store's), [] without `transfer`.
-
-    Raises:
-        InputError: if the dimensions differ, or anything else does without `transfer`.
-    """
+def _differences(model: Model, store: Store, transfer: bool) -> list[str]:
+    """How features differ from those the model was trained on: refused without `transfer`."""
     config = model.model.config
     if isinstance(store, PhotoFolder):
         return []
@@ -194,14 +200,14 @@ def check_features(model: Model, store: FeatureStore | PhotoFolder, transfer: bo
         )
     if config.feature_source is None:
         return []
-    differences = FeatureSource(**config.feature_source).differences(store.source)
-    if differences and not transfer:
+    found = FeatureSource(**config.feature_source).differences(store.source)
+    if found and not transfer:
         raise InputError(
             f"{store.folder} has other features than {model.name} was trained on (the model's "
-            f"against the store's): {'; '.join(differences)}. Give --transfer to measure the model "
+            f"against the store's): {'; '.join(found)}. Give --transfer to measure the model "
             "on them nevertheless"
         )
-    return differences
+    return found
 
 
 @dataclass(frozen=True)
@@ -215,7 +221,7 @@ class EvaluatedModel:
     """
 
     model: Model
-    store: FeatureStore | PhotoFolder
+    store: Store
     differences: list[str]
 
     @cached_property
@@ -260,15 +266,13 @@ class ModelRecall:
 
     def table(self) -> Table:
         """The figures as a table, with a note if features differ from those of the training."""
-        table = self.found.table()
+        table, lines = self.found.table(), []
         if self.reference and self.reference.missing:
-            table.caption = (
-                f"{table.caption}\nReference images left out: {self.reference.missing:,}"
-            )
-        for member in self.members:
-            if member.differences:
-                differences = "; ".join(member.differences)
-                table.caption = f"{table.caption}\n{member.model.name}, transferred: {differences}"
+            lines.append(f"Reference images left out: {self.reference.missing:,}")
+        for one in self.members:
+            if one.differences:
+                lines.append(f"{one.model.name}, transferred: {'; '.join(one.differences)}")
+        table.caption = "\n".join([str(table.caption), *lines])
         return table
 
 
@@ -297,25 +301,28 @@ def open_members(
     members = []
     for name, folder in zip(models, folders, strict=True):
         model = open_model(name, chosen)
-        store = open_images(model, folder)
-        members.append(EvaluatedModel(model, store, check_features(model, store, transfer)))
+        store = _open_store(model, folder)
+        members.append(EvaluatedModel(model, store, _differences(model, store, transfer)))
     return members
 
 
-def without_missing(
-    folds: Sequence[Sequence[CaptionedPhoto]],
+def scores_of(
     members: Sequence[EvaluatedModel],
-    allow_missing: bool,
-) -> tuple[list[list[CaptionedPhoto]], int]:
-    """The folds of the photos that all members have, and how many photos these lack.
-
-    Raises:
-        InputError: if they lack some and that is not allowed, or all.
-    """
-    ids = [photo.image_id for fold in folds for photo in fold]
-    missing = missing_in((member.store for member in members), ids, allow_missing)
-    kept = [[photo for photo in fold if photo.image_id not in missing] for fold in folds]
-    return [fold for fold in kept if fold], len(ids) - sum(map(len, kept))
+    texts: Sequence[str],
+    batch_size: int,
+    progress: Progress,
+    ids_in: Callable[[Store], Sequence[str]],
+) -> list[Scores]:
+    """Each member's scores of T texts for N images, whose ids in its store `ids_in` returns."""
+    return [
+        one.model.scores(
+            texts,
+            Images(one.store, ids_in(one.store)),
+            batch_size,
+            part_of(number, len(members), progress),
+        )
+        for number, one in enumerate(members)
+    ]
 
 
 def measure_model_recall(
@@ -325,51 +332,35 @@ def measure_model_recall(
     batch_size: int,
     reference: ReferenceImages | None = None,
     progress: Progress = no_progress,
-    missing: int = 0,
+    missing: Set[str] = frozenset(),
 ) -> ModelRecall:
     """Measure a model, or an ensemble by the mean of its members' scores.
 
     Args:
         members: at least one.
         protocol: name of the protocol that chose the folds.
-        folds: of `eval.recall.protocols.choose`.
+        folds: of `eval.recall.photos.choose`.
         batch_size: images per pass.
         reference: images for `CaptionPosterior`, which compares captions by P(image | caption);
             None compares the scores.
         progress: of the stages "texts", "images" and "rank".
-        missing: photos that the folds lack; see `without_missing`.
-
-    Raises:
-        InputError: if a store lacks a photo.
+        missing: photos that a member lacks; they are left out, and the folds stay as they are.
     """
     start = time.perf_counter()
-    photos = [photo for fold in folds for photo in fold]
+    kept = [[photo for photo in fold if photo.image_id not in missing] for fold in folds]
+    kept = [fold for fold in kept if fold]
+    photos = [photo for fold in kept for photo in fold]
     texts = [text for photo in photos for text in photo.captions]
-    ids = [photo.image_id for photo in photos]
-    scores = [
-        _scores(member, texts, ids, reference, batch_size, part_of(number, len(members), progress))
-        for number, member in enumerate(members)
-    ]
-    found = measure_recall(protocol, folds, MeanScores(scores), progress, missing)
+    own, others = [photo.image_id for photo in photos], reference.image_ids if reference else []
+    scores = scores_of(members, texts, batch_size, progress, lambda _: [*own, *others])
+    if reference is not None:
+        every, first, rest = slice(None), slice(len(own)), slice(len(own), None)
+        scores = [
+            CaptionPosterior.of(
+                one.select(every, first), one.select(every, rest), reference.temperature
+            )
+            for one in scores
+        ]
+    lost = sum(map(len, folds)) - len(photos)
+    found = measure_recall(protocol, kept, MeanScores(scores), progress, lost)
     return ModelRecall(members, found, time.perf_counter() - start, reference)
-
-
-def _scores(
-    member: EvaluatedModel,
-    texts: Sequence[str],
-    image_ids: Sequence[str],
-    reference: ReferenceImages | None,
-    batch_size: int,
-    progress: Progress,
-) -> Scores:
-    """Scores of one member, texts × images."""
-    others = reference.image_ids if reference else []
-    images = Images.of(member.store, [*image_ids, *others])
-    scores = member.model.scores(texts, images, batch_size, progress)
-    if reference is None:
-        return scores
-    every, own = slice(None), slice(len(image_ids))
-    rest = slice(len(image_ids), None)
-    return CaptionPosterior.of(
-        scores.select(every, own), scores.select(every, rest), reference.temperature
-    )

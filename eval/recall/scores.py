@@ -240,23 +240,22 @@ class ProtocolRecall:
         """The figures for a terminal."""
         mean = f", mean of {self.folds} folds" if self.folds > 1 else ""
         title = f"{self.name}: {self.images:,} images, {self.captions:,} captions{mean}"
-        table = recall_table(
-            title, {"text → image": self.text_to_image, "image → text": self.image_to_text}
-        )
-        table.caption = f"RSUM {self.rsum:.1f}"
+        ways = {"text → image": self.text_to_image, "image → text": self.image_to_text}
+        lines = [f"RSUM {self.rsum:.1f}"]
         if self.missing and self.protocol != "all":
-            table.caption += f"\nNot comparable with figures of {self.protocol}: photos are missing"
-        return table
+            lines.append(f"Not comparable with figures of {self.protocol}: photos are missing")
+        return recall_table(title, ways, lines)
 
 
-def recall_table(title: str, ways: dict[str, Recall]) -> Table:
-    """One row for each direction."""
+def recall_table(title: str, ways: dict[str, Recall], lines: Sequence[str] = ()) -> Table:
+    """One row for each direction, and lines below."""
     table = Table(title=title, title_justify="left", caption_justify="left", min_width=len(title))
     for column in ("", "R@1", "R@5", "R@10", "median rank"):
         table.add_column(column, justify="right" if column else "left")
     for way, found in ways.items():
         shares = (f"{share:.1f}" for share in found[:3])
         table.add_row(way, *shares, f"{found.median_rank:g}")
+    table.caption = "\n".join(lines)
     return table
 
 

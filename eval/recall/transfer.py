@@ -9,56 +9,37 @@ from typing import Any, NamedTuple, get_args
 
 from rich.table import Table
 
-from eval.recall.model import (
-    EvaluatedModel,
-    ModelRecall,
-    measure_model_recall,
-    open_members,
-    without_missing,
-)
-from eval.recall.protocols import choose
+from eval.recall.model import EvaluatedModel, ModelRecall, measure_model_recall, open_members
+from eval.recall.photos import choose, missing_in
 from sparta.captions.read import CaptionedPhoto, ImageKey, read_captions
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 
 
-@dataclass(frozen=True)
-class DataSet:
-    """Photos with captions, and their features.
-
-    Attributes:
-        features: feature store, or photos for a model with a vision network inside.
-        captions: as `sparta.captions.read` reads them.
-        split: of the photos to measure.
-        protocol: one of `eval.recall.protocols.PROTOCOLS` that takes no list of images.
-        image_key: how COCO's and Karpathy's captions name a photo, "file" or "cocoid".
-    """
+class DataSet(NamedTuple):
+    """Photos with captions, their features, and how to read and measure them."""
 
     features: Path
     captions: Path
     split: str
     protocol: str
-    image_key: str
-
-    def record(self) -> dict[str, str]:
-        """The data set as JSON values."""
-        return {name: str(value) for name, value in vars(self).items()}
+    image_key: ImageKey
 
 
-class Opened(NamedTuple):
-    """A data set, and a model to measure on it.
+class OpenedSet(NamedTuple):
+    """A data set, and the models to measure on it.
 
     Attributes:
         own: the data set.
-        member: the model with its features.
+        members: the models with its features.
         folds: of the protocol.
         missing: photos that these lack.
     """
 
     own: DataSet
-    member: EvaluatedModel
+    members: list[EvaluatedModel]
     folds: list[list[CaptionedPhoto]]
-    missing: int
+    missing: set[str]
 
 
 @dataclass(frozen=True)
@@ -73,20 +54,19 @@ class Transfer:
 
     def record(self) -> dict[str, Any]:
         """The figures for programs, one row a model and data set."""
-        return {"rows": [{"data_set": own.record()} | one.record() for own, one in self.found]}
+        return {"rows": [{"data_set": own._asdict()} | one.record() for own, one in self.found]}
 
     def table(self) -> Table:
         """The figures for a terminal."""
-        table = Table()
+        table = Table(caption="R@1 / R@5 / R@10, median rank")
         for column in ("model", "data set", "text → image", "image → text"):
             table.add_column(column, overflow="fold")
-        for data_set, one in self.found:
+        for own, one in self.found:
             ways = one.found.text_to_image, one.found.image_to_text
-            name = f"{data_set.captions}, {data_set.split}"
+            name = f"{own.captions}, {own.split}"
             if one.found.missing:
                 name += f", {one.found.name}"
             table.add_row(one.members[0].model.name, name, *map(str, ways))
-        table.caption = "R@1 / R@5 / R@10, median rank"
         return table
 
 
@@ -114,77 +94,50 @@ def data_sets(
             f"{len(features)} --features for {count} --captions: give one of each for every data "
             "set, in the same order"
         )
-    splits = _one_each("--split", split, count)
-    protocols = _one_each("--protocol", protocol, count)
-    keys = _one_each("--image-key", image_key, count)
-    if wrong := [key for key in keys if key not in get_args(ImageKey)]:
-        raise InputError(f"--image-key {wrong[0]!r}: expected {' or '.join(get_args(ImageKey))}")
-    return [
-        DataSet(*parts) for parts in zip(features, captions, splits, protocols, keys, strict=True)
-    ]
-
-
-def _one_each(option: str, text: str, count: int) -> list[str]:
-    values = text.split(",")
-    if len(values) not in (1, count):
-        raise InputError(
-            f"{option} {text}: {len(values)} values for {count} data sets; give one for all, or "
-            "one for each in the same order"
-        )
-    return values * (count // len(values))
-
-
-def measure_transfer(
-    opened: Sequence[Opened], batch_size: int, progress: Progress = no_progress
-) -> Transfer:
-    """Measure each model by itself on each data set.
-
-    Args:
-        opened: by `open_sets`.
-        batch_size: images per pass.
-        progress: of the stages "texts", "images" and "rank", anew for each measurement.
-    """
-    return Transfer(
-        [
-            (
-                one.own,
-                measure_model_recall(
-                    [one.member],
-                    one.own.protocol,
-                    one.folds,
-                    batch_size,
-                    progress=progress,
-                    missing=one.missing,
-                ),
+    texts = {"--split": split, "--protocol": protocol, "--image-key": image_key}
+    for option, text in texts.items():
+        if (given := len(text.split(","))) not in (1, count):
+            raise InputError(
+                f"{option} {text}: {given} values for {count} data sets; give one for all, or "
+                "one for each in the same order"
             )
-            for one in opened
-        ]
-    )
+    keys = get_args(ImageKey)
+    if wrong := [key for key in image_key.split(",") if key not in keys]:
+        raise InputError(f"--image-key {wrong[0]!r}: expected {' or '.join(keys)}")
+    each = (text.split(",") * count for text in texts.values())
+    return [DataSet(*parts) for parts in zip(features, captions, *each, strict=False)]
 
 
-def open_sets(
-    models: Sequence[str], sets: Sequence[DataSet], device: str, allow_missing: bool
-) -> list[Opened]:
-    """Open everything before the first measurement, so that errors appear at once.
-
-    Args:
-        models: folders or hub names.
-        sets: at least one.
-        device: "auto" takes a GPU if there is one.
-        allow_missing: leave out photos that a data set's features lack.
-
-    Returns:
-        the data sets one after another, in each the models in their order.
+def open_set(own: DataSet, models: Sequence[str], device: str, allow_missing: bool) -> OpenedSet:
+    """Open models and a data set.
 
     Raises:
         InputError: if a model, store or captions file cannot be used, features differ from those a
             model was trained on, or photos are missing.
     """
-    opened: list[Opened] = []
-    for own in sets:
-        photos = read_captions(own.captions, own.split, image_key=own.image_key)  # type: ignore[arg-type]
-        folds = choose(own.protocol, photos)
-        members = open_members(models, [own.features], False, device)
-        kept, missing = without_missing(folds, members, allow_missing)
-        opened += [Opened(own, member, kept, missing) for member in members]
-    return opened
+    photos = read_captions(own.captions, own.split, image_key=own.image_key)
+    folds = choose(own.protocol, photos)
+    members = open_members(models, [own.features], False, device)
+    ids = [photo.image_id for fold in folds for photo in fold]
+    missing = missing_in((one.store for one in members), ids, allow_missing)
+    return OpenedSet(own, members, folds, missing)
+
+
+def measure_transfer(
+    sets: Sequence[OpenedSet], batch_size: int, progress: Progress = no_progress
+) -> Transfer:
+    """Measure each model by itself on each data set.
+
+    Args:
+        sets: all opened before the first measurement, so that errors appear at once.
+        batch_size: images per pass.
+        progress: of the stages "texts", "images" and "rank", anew for each measurement.
+    """
+    found = []
+    for own, members, folds, missing in sets:
+        for one in members:
+            part = measure_model_recall(
+                [one], own.protocol, folds, batch_size, progress=progress, missing=missing
+            )
+            found.append((own, part))
+    return Transfer(found)

@@ -28,7 +28,7 @@ from eval.bench.collections import (
 )
 from eval.bench.corpus import Corpus, choose_queries, tokenise
 from eval.bench.vectors import enlarge_vectors
-from eval.recall.index import measure_index_recall
+from eval.recall.index import Gallery, measure_index_recall
 from indexer.build import build_index
 from indexer.live.changes import Delete
 from indexer.manifest import Manifest
@@ -332,7 +332,7 @@ def test_recall_is_that_of_an_index_of_the_same_top_n(
     asked = tokenise([text for text, _ in texts], tokenizer)
     judged = [(asked[number], source.ids.index(own)) for number, (_, own) in enumerate(texts)]
     searcher = open_index(out)
-    expected = measure_index_recall(searcher, captioned, substitute=False).recall
+    expected = measure_index_recall(Gallery(searcher, captioned, substitute=False)).recall
     searcher.close()
     assert measure_recall(source, None, judged) == expected
     shallow = measure_recall(source, 1, judged)

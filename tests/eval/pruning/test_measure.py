@@ -17,7 +17,7 @@ from eval.pruning.index import PruningChoice, parse_choices
 from eval.pruning.measure import measure_pruning
 from eval.pruning.queries import short_queries
 from eval.pruning.results import PruningStudy
-from eval.recall.index import measure_index_recall
+from eval.recall.index import Gallery, measure_index_recall
 from eval.recall.scores import check_memory
 from indexer.search.open import open_index
 from sparta.captions.read import CaptionedPhoto
@@ -156,7 +156,7 @@ def test_files(data: Data, tmp_path: Path) -> None:
     assert lines[4].startswith("21 images, 42 captions; ")
     table, others = (
         [[cell.strip() for cell in line.strip("|").split("|")] for line in part]
-        for part in (lines[8:17], lines[20:])
+        for part in (lines[9:18], lines[23:32])
     )
     for row, cells, short in zip(found["rows"], table, others, strict=True):
         figures = [row[name] for name in ("r1", "r5", "r10")]
@@ -248,7 +248,7 @@ def test_indexes_are_kept_and_refused_where_one_is(
     rows = [row for row in json.loads(out.read_text())["rows"] if row["bits"] == 4]
     for row, name in zip(rows, names[::-1], strict=True):
         searcher = open_index(folder / name, engine="columns")
-        found = measure_index_recall(searcher, data.captioned).recall
+        found = measure_index_recall(Gallery(searcher, data.captioned)).recall
         searcher.close()
         assert [row["r1"], row["r5"], row["r10"]] == list(found[:3])
         for part in ("lucene", "columns"):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from typer.testing import CliRunner
 
-from eval.recall.model import open_members, without_missing
+from eval.recall.model import measure_model_recall, open_members
 from eval.recall.scores import DenseScores, measure_recall
 from sparta.captions.read import CaptionedPhoto
 from sparta.command_line import cli
@@ -281,9 +281,10 @@ def test_missing_photos_leave_the_folds_as_they_are(dense: list[Path], data: Dat
         [CaptionedPhoto(one, "test", ("a",)) for one in part]
         for part in ([*ids[:3], "x"], ["y", *ids[3:5]], ["z"])
     ]
-    kept, missing = without_missing(folds, member, allow_missing=True)
-    assert [[one.image_id for one in fold] for fold in kept] == [ids[:3], ids[3:5]]
-    assert missing == 3
+    found = measure_model_recall(member, "coco-1k", folds, 4, missing={"x", "y", "z"}).found
+    kept = [folds[0][:3], folds[1][1:]]
+    alone = measure_model_recall(member, "coco-1k", kept, 4).found
+    assert (found.folds, found.missing) == (2, 3) and replace(found, missing=0) == alone
 
 
 def test_missing_reference_images_are_left_out(
@@ -313,7 +314,6 @@ def test_wrong_combinations(dense: list[Path], data: Data, tmp_path: Path) -> No
     (tmp_path / "empty").mkdir()
     features = [data.views[0].folder]
     cases: list[tuple[list[Path], list[Path], list[str], str]] = [
-        ([dense[0]], features, ["--image-key", "id"], "--image-key 'id': expected file or cocoid"),
         ([dense[0]], features * 2, [], "2 --features for 1 models"),
         ([tmp_path / "nowhere"], features, [], "does not exist: give the folder of a"),
         ([tmp_path / "empty"], features, [], "is not a model: it has no config"),

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torchmetrics.retrieval import RetrievalHitRate
 
-from eval.recall.protocols import choose
+from eval.recall.photos import choose
 from eval.recall.scores import DenseScores, measure_recall
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from eval.recall.index import measure_index_recall
+from eval.recall.index import Gallery, measure_index_recall
 from indexer.search.open import open_index
 from sparta.captions.read import read_captions
 from sparta.command_line import cli
@@ -55,7 +55,7 @@ def test_default_settings_reach_the_recorded_recall(
     result = CliRunner().invoke(cli, ["index", str(tmp_path / "photos"), "--out", str(out)])
     assert result.exception is None, result.exception
     searcher = open_index(out)
-    found = measure_index_recall(searcher, captions).recall
+    found = measure_index_recall(Gallery(searcher, captions)).recall
     searcher.close()
     # Half a point for what another processor or image library rounds otherwise.
     for name in ("at_1", "at_5", "at_10"):

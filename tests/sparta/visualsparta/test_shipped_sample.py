@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eval.recall.index import measure_first_hits, measure_index_recall, read_judged_queries
+from eval.recall.index import (
+    Gallery,
+    measure_first_hits,
+    measure_index_recall,
+    read_judged_queries,
+)
 from indexer.build import build_index
 from indexer.search.lucene import LuceneSearcher
 from sparta.captions.read import read_captions
@@ -57,7 +62,8 @@ def test_sample_model_reaches_its_recorded_recall(tmp_path: Path, record: dict[s
     extract_photos(scenes / "images", tmp_path / "features", "pixels", workers=0)
     build_index([FeatureStore.open(tmp_path / "features")], ["sample"], tmp_path / "index")
     searcher = LuceneSearcher(tmp_path / "index")
-    found = measure_index_recall(searcher, read_captions(scenes / "captions.jsonl", "test")).recall
+    photos = read_captions(scenes / "captions.jsonl", "test")
+    found = measure_index_recall(Gallery(searcher, photos)).recall
     write_queries(scenes, int(record["queries"]), int(record["seed"]))
     queries = read_judged_queries(scenes / "queries.jsonl")
     first_hits = measure_first_hits(searcher, queries)

@@ -13,7 +13,7 @@ from PIL import Image
 from safetensors.torch import load_file
 from torch.testing import assert_close
 
-from eval.recall.index import measure_index_recall
+from eval.recall.index import Gallery, measure_index_recall
 from indexer.build import build_index
 from indexer.search.open import open_index
 from sparta.captions.read import read_captions
@@ -131,7 +131,7 @@ def test_a_model_finds_the_photos_it_has_not_seen_through_an_index(
     store = FeatureStore.open(folder / "view0")
     build_index([store], [result.model], tmp_path / "index", device="cpu")
     searcher = open_index(tmp_path / "index")
-    found = measure_index_recall(searcher, read_captions(folder / "captions.jsonl")).recall
+    found = measure_index_recall(Gallery(searcher, read_captions(folder / "captions.jsonl"))).recall
     explained = searcher.explain("a dog", store.ids[0])
     searcher.close()
     assert found.at_1 > 40  # of 120 photos
