@@ -32,12 +32,7 @@ RIGHT = 0.6  # from where on there is more room to the left of a box's right edg
 
 @dataclass(frozen=True)
 class Explained:
-    """The explanation of one photo's score for one query.
-
-    Attributes:
-        query: the text.
-        explanation: of the photo's score for it.
-    """
+    """The explanation of one photo's score for one query."""
 
     query: str
     explanation: Explanation

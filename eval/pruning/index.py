@@ -45,21 +45,13 @@ SHARD = 512  # images whose scores or postings are handled at once
 
 @dataclass(frozen=True)
 class PruningChoice:
-    """One way to prune; see `PruningSettings`.
+    """One way to prune; see `PruningSettings`."""
 
-    Attributes:
-        top_n: terms an image keeps, None for all.
-        offset: what is subtracted.
-        terms: the allowed terms.
-        asked: "model", "none" or the path of a file of queries.
-        asked_power: of the terms' frequencies, 0 for "none".
-    """
-
-    top_n: int | None
+    top_n: int | None  # terms an image keeps, None for all
     offset: OffsetKind
     terms: TermSet
-    asked: str = "none"
-    asked_power: float = 0.0
+    asked: str = "none"  # "model", "none" or the path of a file of queries
+    asked_power: float = 0.0  # 0 for "none"
 
     def name(self, bits: int) -> str:
         """Name of the folder of an index with impacts of so many bits."""
@@ -234,17 +226,14 @@ class PrunedIndex:
         return weights, postings / len(self.images.rows)
 
     @cached_property
-    def _largest(self) -> float:
+    def largest(self) -> float:
+        """The largest score that an image keeps, for which a quantiser is fitted."""
         scores, n = self.images.scored.scores, self.choice.top_n
         return largest_kept(scores, self.offset, self.allowed, n, self.asked.weights)
 
-    def quantiser(self, bits: int) -> Quantiser:
-        """The quantiser of an index of these images."""
-        return Quantiser.fit(self._largest, bits)
-
     def quantised(self, weights: Tensor, bits: int) -> Tensor:
         """Weights as the impacts of an index, in float32; 0 where the weight is 0."""
-        impacts = self.quantiser(bits).impacts(weights.numpy())
+        impacts = Quantiser.fit(self.largest, bits).impacts(weights.numpy())
         return torch.from_numpy(impacts) * (weights > 0).float()
 
     def build(self, bits: int, folder: Path | None) -> IndexBytes:
@@ -266,7 +255,7 @@ class PrunedIndex:
             return IndexBytes(*(size / len(self.images.rows) for size in sizes))
 
     def _write(self, bits: int, folder: Path) -> None:
-        images, quantiser = self.images, self.quantiser(bits)
+        images, quantiser = self.images, Quantiser.fit(self.largest, bits)
         settings = IndexSettings(
             models=[scorer.fingerprint for scorer in images.scorers],
             features=[view.fingerprint for view in images.stores],

@@ -24,15 +24,10 @@ BANDS = {"1-9": range(1, 10), "10-99": range(10, 100), "100-999": range(100, 100
 
 
 class InMemoryRanking(NamedTuple):
-    """Rankings of N images for Q captions.
+    """Rankings of N images for Q captions."""
 
-    Attributes:
-        ranks: [Q] int64, of each caption's photo, 1 for the best.
-        first: [Q, N] bool, the first ten images, fewer where fewer are found.
-    """
-
-    ranks: Tensor
-    first: Tensor
+    ranks: Tensor  # [Q] int64, of each caption's photo, 1 for the best
+    first: Tensor  # [Q, N] bool, the first ten images, fewer where fewer are found
 
     @property
     def recall(self) -> Recall:
@@ -114,17 +109,11 @@ def overlap(found: InMemoryRanking, reference: InMemoryRanking) -> float:
 
 @dataclass(frozen=True)
 class QueryGroups:
-    """Captions and short queries of the same photos, and which of them are reported together.
+    """Captions and short queries of the same photos, and which of them are reported together."""
 
-    Attributes:
-        queries: Q, the captions before the short queries.
-        captions: how many of them are captions.
-        others: name → [q] int64, the queries of every other group.
-    """
-
-    queries: CaptionQueries
-    captions: int
-    others: dict[str, Tensor]
+    queries: CaptionQueries  # Q, the captions before the short queries
+    captions: int  # how many of them are captions
+    others: dict[str, Tensor]  # name → [q] int64, the queries of every other group
 
     @classmethod
     def of(

@@ -24,27 +24,16 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class PruningRow:
-    """The result of one choice.
+    """The result of one choice."""
 
-    Attributes:
-        choice: None for the float model, where nothing is pruned, subtracted or quantised.
-        bits: of an impact, None for scores that are not quantised.
-        recall: text→image.
-        overlap: percent of the float model's first ten images that are in this row's first ten.
-        overlap_same_top_n: the same for the choice's ranking before quantisation.
-        postings_per_image: terms with a score, on average.
-        size: of the index, None where none was built.
-        others: recall of other groups of queries.
-    """
-
-    choice: PruningChoice | None
-    bits: int | None
-    recall: Recall
-    overlap: float
-    overlap_same_top_n: float
-    postings_per_image: float
-    size: IndexBytes | None
-    others: dict[str, Recall]
+    choice: PruningChoice | None  # None for the float model: not pruned, not quantised
+    bits: int | None  # of an impact, None for scores that are not quantised
+    recall: Recall  # text→image
+    overlap: float  # percent of the float model's first ten images that are in this row's
+    overlap_same_top_n: float  # the same for the choice's ranking before quantisation
+    postings_per_image: float  # terms with a score, on average
+    size: IndexBytes | None  # of the index, None where none was built
+    others: dict[str, Recall]  # recall of other groups of queries
 
     def record(self) -> dict[str, Any]:
         """The row as JSON values; the float model's has no settings."""
@@ -89,29 +78,17 @@ class PruningRow:
 
 @dataclass(frozen=True)
 class PruningStudy:
-    """The rows, the float model's first, and the models they were measured on.
+    """The rows, the float model's first, and the models they were measured on."""
 
-    Attributes:
-        models: fingerprints.
-        images: photos searched.
-        missing: captioned photos that were left out.
-        queries: captions.
-        other_queries: name of every other group → its queries.
-        vocabulary: terms of the models, special ones included.
-        encode_seconds: for scoring all images with all models and stores.
-        seconds: in all.
-        rows: of the choices.
-    """
-
-    models: list[str]
-    images: int
-    missing: int
-    queries: int
-    other_queries: dict[str, int]
-    vocabulary: int
-    encode_seconds: float
-    seconds: float
-    rows: list[PruningRow]
+    models: list[str]  # fingerprints
+    images: int  # photos searched
+    missing: int  # captioned photos that were left out
+    queries: int  # captions
+    other_queries: dict[str, int]  # name of every other group → its queries
+    vocabulary: int  # terms of the models, special ones included
+    encode_seconds: float  # for scoring all images with all models and stores
+    seconds: float  # in all
+    rows: list[PruningRow]  # the float model's first
 
     def record(self) -> dict[str, Any]:
         """The figures as JSON values."""

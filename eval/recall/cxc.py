@@ -248,22 +248,13 @@ def _lists(pairs: Iterable[tuple[int, int]], queries: int) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class CxcRecall:
-    """Recall of a model or an ensemble.
+    """Recall of a model or an ensemble."""
 
-    Attributes:
-        members: several form an ensemble.
-        images: searched among.
-        captions: searched among.
-        ways: direction → number of queries and their recall. A sparse model has no vectors to
-            compare two captions or two images, so it has only the first two.
-        missing: images of the split that were left out, with their captions.
-    """
-
-    members: Sequence[EvaluatedModel]
+    members: Sequence[EvaluatedModel]  # several form an ensemble
     images: int
     captions: int
-    ways: dict[str, tuple[int, Recall]]
-    missing: int
+    ways: dict[str, tuple[int, Recall]]  # direction → queries, recall; if sparse, the first two
+    missing: int  # images left out, with their captions
 
     def record(self) -> dict[str, Any]:
         """The figures as JSON values."""

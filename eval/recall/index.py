@@ -30,18 +30,14 @@ from sparta.features.readers.parsing.text_lines import read_lines
 from sparta.metrics import Recall, recall
 from sparta.progress import Progress, no_progress
 
-AT_ONCE = 1000  # images of an index that are read together
-
 
 def ids_of_index(index: Path) -> Iterator[str]:
     """The ids of all images of an index, in shards or not."""
     for folder in index_folders(index):
         with closing(LuceneIndex(folder / LUCENE)) as images:
-            for start in range(0, images.documents, AT_ONCE):
-                some = range(start, min(start + AT_ONCE, images.documents))
-                for document, stored in zip(some, images.read_stored(some), strict=True):
-                    if images.live is None or images.live[document]:
-                        yield stored.image_id
+            for document in range(images.documents):
+                if images.live is None or images.live[document]:
+                    yield images.read_stored(range(document, document + 1))[0].image_id
 
 
 def missing_from(
@@ -129,27 +125,16 @@ class Gallery:
 
 @dataclass(frozen=True)
 class SearcherRecall:
-    """Recall of a searcher over Q captions.
-
-    Attributes:
-        recall: shares in percent, and the median rank.
-        queries: Q.
-        split: of the captioned photos.
-        photos: that have captions.
-        missing: photos of the split that were left out.
-        images: that are ranked: all images of the searcher, or the photos.
-        seconds: in all, including deeper searches for images ranked low.
-        query_ms: milliseconds of a search for ten hits, tokenising included, on average.
-    """
+    """Recall of a searcher over Q captions."""
 
     recall: Recall
     queries: int
     split: str
-    photos: int
-    missing: int
-    images: int
-    seconds: float
-    query_ms: float
+    photos: int  # of the split, with captions
+    missing: int  # photos of the split that were left out
+    images: int  # that are ranked: all of the searcher, or the photos
+    seconds: float  # in all, deeper searches for images ranked low included
+    query_ms: float  # mean of a search for ten hits, tokenising included
 
     def record(self) -> dict[str, Any]:
         """The figures for programs."""
@@ -242,36 +227,22 @@ def strictly_falling(scores: Sequence[float]) -> list[float]:
 
 
 class JudgedQuery(BaseModel):
-    """A line of a file of queries.
-
-    Attributes:
-        query: the text.
-        images: ids of all images that answer it, each counted once.
-        kind: a name by which results are grouped.
-    """
+    """A line of a file of queries."""
 
     query: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-    images: frozenset[str] = Field(min_length=1)
-    kind: str = "query"
+    images: frozenset[str] = Field(min_length=1)  # ids of all that answer it
+    kind: str = "query"  # by which results are grouped
 
 
 @dataclass(frozen=True)
 class FirstHits:
-    """How many first hits are right.
+    """How many first hits are right."""
 
-    Attributes:
-        right: by kind of query.
-        queries: by kind of query.
-        chance: share in percent that images in random order would reach.
-        missing: ids of right images that were left out.
-        left_out: queries that were left out, as all their right images are missing.
-    """
-
-    right: dict[str, int]
-    queries: dict[str, int]
-    chance: float
-    missing: int
-    left_out: int
+    right: dict[str, int]  # by kind of query
+    queries: dict[str, int]  # by kind of query
+    chance: float  # share in percent that images in random order would reach
+    missing: int  # right images that were left out
+    left_out: int  # queries whose right images are all missing
 
     @property
     def share(self) -> float:

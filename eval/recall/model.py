@@ -78,15 +78,10 @@ class Images:
 
 @dataclass(frozen=True)
 class DenseModel:
-    """A model that maps texts and images to vectors.
+    """A model that maps texts and images to vectors."""
 
-    Attributes:
-        name: folder or hub name.
-        model: in eval mode, on its device.
-    """
-
-    name: str
-    model: VseModel
+    name: str  # folder or hub name
+    model: VseModel  # in eval mode, on its device
 
     def scores(
         self, texts: Sequence[str], images: Images, batch_size: int, progress: Progress
@@ -212,17 +207,11 @@ def _differences(model: Model, store: Store, transfer: bool) -> list[str]:
 
 @dataclass(frozen=True)
 class EvaluatedModel:
-    """A model and the features it is measured on.
-
-    Attributes:
-        model: opened.
-        store: of its features, or the photos it takes.
-        differences: between these features and those it was trained on.
-    """
+    """A model and the features it is measured on."""
 
     model: Model
     store: Store
-    differences: list[str]
+    differences: list[str]  # of its features and those it was trained on
 
     @cached_property
     def fingerprint(self) -> str:
@@ -242,19 +231,12 @@ class EvaluatedModel:
 
 @dataclass(frozen=True)
 class ModelRecall:
-    """Recall of a model or an ensemble.
+    """Recall of a model or an ensemble."""
 
-    Attributes:
-        members: several form an ensemble.
-        found: the recall.
-        seconds: for encoding and ranking.
-        reference: images that captions were compared by, None if they were not.
-    """
-
-    members: Sequence[EvaluatedModel]
+    members: Sequence[EvaluatedModel]  # several form an ensemble
     found: ProtocolRecall
-    seconds: float
-    reference: ReferenceImages | None = None
+    seconds: float  # for encoding and ranking
+    reference: ReferenceImages | None = None  # that captions were compared by
 
     def record(self) -> dict[str, Any]:
         """The figures and members as JSON values."""

@@ -51,15 +51,10 @@ class Scores(Protocol):
 
 @dataclass(frozen=True)
 class DenseScores:
-    """Inner products; the maximum over an image's views (MV-VSE, equation 6).
+    """Inner products; the maximum over an image's views (MV-VSE, equation 6)."""
 
-    Attributes:
-        texts: [T, D] float32.
-        images: [N, K, D] float32.
-    """
-
-    texts: Tensor
-    images: Tensor
+    texts: Tensor  # [T, D] float32
+    images: Tensor  # [N, K, D] float32
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -148,13 +143,9 @@ class SparseScores:
 
 @dataclass(frozen=True)
 class MeanScores:
-    """The ensemble of GPO section 5.1.1: the mean of several models' scores.
+    """The ensemble of GPO section 5.1.1: the mean of several models' scores."""
 
-    Attributes:
-        members: at least one, over the same texts and images.
-    """
-
-    members: Sequence[Scores]
+    members: Sequence[Scores]  # at least one, over the same texts and images
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -196,25 +187,15 @@ def check_memory(images: int, terms: int) -> None:
 
 @dataclass(frozen=True)
 class ProtocolRecall:
-    """Recall in both directions by a protocol, with ties="pessimistic" (see `sparta.metrics`).
-
-    Attributes:
-        protocol: its name.
-        folds: galleries measured separately; all figures, median ranks too, are means over them.
-        images: of all folds together.
-        captions: of all folds together.
-        text_to_image: each caption searches for its photo.
-        image_to_text: each photo searches for any of its captions.
-        missing: photos of the protocol that were left out.
-    """
+    """Recall in both directions by a protocol, with ties="pessimistic" (see `sparta.metrics`)."""
 
     protocol: str
-    folds: int
-    images: int
+    folds: int  # measured separately; all figures, median ranks too, are means over them
+    images: int  # of all folds together, as the captions
     captions: int
-    text_to_image: Recall
-    image_to_text: Recall
-    missing: int = 0
+    text_to_image: Recall  # each caption searches for its photo
+    image_to_text: Recall  # each photo searches for any of its captions
+    missing: int = 0  # photos of the protocol that were left out
 
     @property
     def name(self) -> str:
@@ -317,19 +298,12 @@ SEED = 0
 
 @dataclass(frozen=True)
 class ReferenceImages:
-    """The images u over which a caption's mean is taken.
+    """The images u over which a caption's mean is taken."""
 
-    Attributes:
-        image_ids: at least one, none of them a measured image.
-        temperature: τ, of the model's training.
-        seed: that they were drawn with; None if all images of the split are taken.
-        missing: images that were left out.
-    """
-
-    image_ids: Sequence[str]
-    temperature: float
-    seed: int | None = None
-    missing: int = 0
+    image_ids: Sequence[str]  # at least one, none of them a measured image
+    temperature: float  # τ, of the model's training
+    seed: int | None = None  # that they were drawn with; None for all images of the split
+    missing: int = 0  # images that were left out
 
     @classmethod
     def sample(cls, image_ids: Sequence[str], temperature: float) -> ReferenceImages:
@@ -343,15 +317,10 @@ class ReferenceImages:
 
 @dataclass(frozen=True)
 class CaptionPosterior:
-    """τ log P(v | q), up to a constant: comparable between captions, and between images as f is.
+    """τ log P(v | q), up to a constant: comparable between captions, and between images as f is."""
 
-    Attributes:
-        scores: f, of T texts and N images.
-        normalisers: [T] float32, on the scores' device.
-    """
-
-    scores: Scores
-    normalisers: Tensor
+    scores: Scores  # f, of T texts and N images
+    normalisers: Tensor  # [T] float32, on the scores' device
 
     @classmethod
     def of(cls, scores: Scores, reference: Scores, temperature: float) -> CaptionPosterior:

@@ -27,30 +27,19 @@ class DataSet(NamedTuple):
 
 
 class OpenedSet(NamedTuple):
-    """A data set, and the models to measure on it.
-
-    Attributes:
-        own: the data set.
-        members: the models with its features.
-        folds: of the protocol.
-        missing: photos that these lack.
-    """
+    """A data set, and the models to measure on it."""
 
     own: DataSet
-    members: list[EvaluatedModel]
-    folds: list[list[CaptionedPhoto]]
-    missing: set[str]
+    members: list[EvaluatedModel]  # with the features of the data set
+    folds: list[list[CaptionedPhoto]]  # of its protocol
+    missing: set[str]  # photos that its features lack
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """Recall of each model on each data set.
+    """Recall of each model on each data set."""
 
-    Attributes:
-        found: the data sets' results one after another, in each the models in their order.
-    """
-
-    found: Sequence[tuple[DataSet, ModelRecall]]
+    found: Sequence[tuple[DataSet, ModelRecall]]  # by data set, then model
 
     def record(self) -> dict[str, Any]:
         """The figures for programs, one row a model and data set."""
