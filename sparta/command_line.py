@@ -22,7 +22,7 @@ COMMANDS = {
     "serve": "server.commands.serve:serve",
     "eval index": "eval.commands.recall:index",
     "eval cxc": "eval.commands.recall:cxc",
-    "eval figure": "eval.commands.figure:figure",
+    "eval figure": "eval.commands.explain:figure",
     "eval model": "eval.commands.recall:model",
     "eval pruning": "eval.commands.recall:pruning",
     "eval queries": "eval.commands.recall:queries",

@@ -428,8 +428,7 @@ def pruning(
     from transformers.utils import logging
 
     from eval.pruning.index import parse_bits, parse_choices
-    from eval.pruning.measure import measure_pruning
-    from eval.pruning.results import save_frontier
+    from eval.pruning.measure import measure_pruning, save_frontier
     from eval.report import head_of, report
     from sparta.captions.read import read_captions
     from sparta.features.store import FeatureStore

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, Field
+from pydantic import AliasChoices, BaseModel, Field
 from rich.table import Table
 
 from eval.recall.model import EvaluatedModel, scores_of
@@ -127,23 +127,18 @@ def _score(text: str, where: str) -> float:
     return score
 
 
-class _Sentence(BaseModel):
-    sentid: int
-    raw: str
-
-
-class _Annotation(BaseModel):
-    id: int
-    caption: str
+class _Caption(BaseModel):
+    number: int = Field(validation_alias=AliasChoices("sentid", "id"))  # Karpathy's, COCO's
+    text: str = Field(validation_alias=AliasChoices("raw", "caption"))
 
 
 class _Image(BaseModel):
-    sentences: list[_Sentence] = []
+    sentences: list[_Caption] = []
 
 
 class _File(BaseModel):
     images: list[_Image] = Field(min_length=1)
-    annotations: list[_Annotation] = []
+    annotations: list[_Caption] = []
 
 
 def read_sentences(path: Path) -> dict[int, str]:
@@ -153,11 +148,10 @@ def read_sentences(path: Path) -> dict[int, str]:
         InputError: if the file is neither.
     """
     file = validate(_File, load_json(path), str(path))
-    sentences = {one.sentid: one.raw for image in file.images for one in image.sentences}
-    sentences |= {one.id: one.caption for one in file.annotations}
-    if not sentences:
+    captions = [*(one for image in file.images for one in image.sentences), *file.annotations]
+    if not captions:
         raise InputError(f"{path}: no captions with numbers: give dataset_coco.json, or COCO's own")
-    return sentences
+    return {one.number: one.text for one in captions}
 
 
 # ---- what is right -------------------------------------------------------------------------------

@@ -14,9 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from eval.pruning.index import PruningChoice, parse_choices
-from eval.pruning.measure import measure_pruning
+from eval.pruning.measure import PruningStudy, measure_pruning
 from eval.pruning.queries import short_queries
-from eval.pruning.results import PruningStudy
 from eval.recall.index import Gallery, measure_index_recall
 from eval.recall.scores import check_memory
 from indexer.search.open import open_index
