@@ -425,7 +425,6 @@ def pruning(
     --out results.json --top-n 100,1000 --offset mean,none --terms trained --exact
     """
     from rich.console import Console
-    from transformers.utils import logging
 
     from eval.pruning.index import parse_bits, parse_choices
     from eval.pruning.measure import measure_pruning, save_frontier
@@ -434,7 +433,6 @@ def pruning(
     from sparta.features.store import FeatureStore
     from sparta.progress import progress_bars
 
-    logging.set_verbosity_error()
     choices, widths = parse_choices(top_n, offset, terms, asked, asked_power), parse_bits(bits)
     _begin(out)
     with progress_bars(STAGES, Console(stderr=True)) as progress:
@@ -460,10 +458,11 @@ def pruning(
 
 
 def _begin(out: Path | None) -> None:
-    """Check the file to write, and keep transformers from drawing bars of its own."""
+    """Check the file to write, and keep transformers from warnings and bars of its own."""
     from transformers.utils import logging
 
     check_out(out)
+    logging.set_verbosity_error()
     logging.disable_progress_bar()
 
 

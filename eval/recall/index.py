@@ -69,7 +69,8 @@ class Gallery:
         searcher: has all the photos.
         photos: of one split, at least one.
         substitute: whether words that the index lacks are replaced.
-        alone: whether only the photos are ranked, not all images. Words are those of the index.
+        alone: whether only the photos are ranked, not all images; substitutes are those of the
+            whole index in both cases.
         missing: photos of the split that were left out.
     """
 

@@ -329,3 +329,5 @@ def test_wrong_combinations(dense: list[Path], data: Data, tmp_path: Path) -> No
         found = run(targets, stores, data.captions_file, *more)
         assert isinstance(found.exception, InputError), (targets, more, found.output)
         assert message in str(found.exception)
+    unknown = run([dense[0]], features, data.captions_file, "--image-key", "id")
+    assert unknown.exit_code == 2 and "'id' is not one of 'file', 'cocoid'" in unknown.output
