@@ -104,7 +104,7 @@ def speed(
     how long that takes, then the tables; OUT gets speed.md, speed.json and two figures.
 
     Engines for term scores: columns, lucene, bm25s. For dense vectors: numpy, faiss-flat,
-    faiss-hnsw, mv-flat (several vectors an image). A million images take 2 to 8 GB of memory an
+    faiss-hnsw. A million images take 2 to 8 GB of memory an
     engine. Cells that OUT holds are not measured again, so an interrupted run continues.
 
     [bold]Examples[/bold]
