@@ -13,10 +13,10 @@ from typing import Protocol
 
 import numpy as np
 from filelock import FileLock, Timeout
-from rich.console import Console
 
 from sparta.captions.matching import as_stored, beside
 from sparta.captions.read import CaptionedPhoto, read_captions
+from sparta.console import Console
 from sparta.errors import InputError
 from sparta.features.extract.augmented_stores import extract_augmented
 from sparta.features.extract.job import EXTRACT_STAGES

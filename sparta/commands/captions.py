@@ -27,7 +27,7 @@ def captions(
 ) -> None:
     """Write captions of any format as captions.jsonl.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta captions coco_precomp/ --split train --split dev:1000 --split testall
     --out captions.jsonl
@@ -38,9 +38,8 @@ def captions(
     """
     import json
 
-    from rich.console import Console
-
     from sparta.captions.read import read_captions
+    from sparta.console import Console
 
     if out.suffix != ".jsonl":
         raise InputError(f"--out {out} must be a .jsonl file")
