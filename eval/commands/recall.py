@@ -67,14 +67,14 @@ def index(
     --only-split. Images with equal scores are ordered by id, as in every search. The index lacks
     photos that could not be read: --allow-missing measures the others.
 
-    [bold]TREC files[/bold]
+    TREC files
 
     --run and --qrels write what trec_eval, ir_measures and ranx read. A query id is the image id,
     # and the number of the caption; in image ids, spaces and other characters than letters, digits
     and _.-~/ are percent-encoded. Scores that are equal are lowered by the smallest step, so that a
     tool that sorts by score finds our order.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta eval index index/ --captions captions.jsonl
 
@@ -85,14 +85,13 @@ def index(
     """
     from contextlib import ExitStack, closing
 
-    from rich.console import Console
-
     from eval.recall.index import check_file, indexed, measure_index_recall, write_qrels, write_run
     from eval.recall.missing import index_of
     from eval.report import head_of, index_models, report
     from indexer.dense.manifest import SPARSE
     from indexer.search.open import open_backend
     from sparta.captions.read import read_captions
+    from sparta.console import Console
     from sparta.progress import progress_bars
 
     check_out(out)
@@ -137,7 +136,7 @@ def queries(
     The index must have all images that the queries name. --allow-missing leaves out the others, and
     queries without another right image.
 
-    [bold]Example[/bold]
+    For example:
 
     sparta eval queries index/ --queries scenes/queries.jsonl
     """
@@ -190,16 +189,16 @@ def model(
     text → image: each caption searches for its photo. image → text: each photo searches for any of
     its captions. Wrong items with an equal score rank ahead.
 
-    [bold]Protocols[/bold]: all is the whole split; coco-5k COCO's 5,000 photos with five captions
+    Protocols: all is the whole split; coco-5k COCO's 5,000 photos with five captions
     each; coco-1k the mean over its five folds of 1,000 consecutive photos; oscar-1k the photos
     listed in --images; flickr30k-1k 1,000 photos with five captions each. With --allow-missing the
     result says how many of them it lacks.
 
-    [bold]image → text of VisualSparta[/bold] favours long captions, whose scores sum more terms.
+    image → text of VisualSparta favours long captions, whose scores sum more terms.
     --reference names a split of other photos, and captions are compared by P(image | caption), the
     softmax that training used.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta eval model model/ --features features/ --captions captions.jsonl
 
@@ -281,7 +280,7 @@ def transfer(
 
     The features of all data sets must be of the same kind; others are refused.
 
-    [bold]Example[/bold]
+    For example:
 
     sparta eval transfer coco-model/ flickr-model/ --features coco/ --captions coco.jsonl
     --features flickr/ --captions flickr.jsonl --split test --out transfer.json
@@ -327,7 +326,7 @@ def cxc(
     Image ids of the features must end with COCO's number, as COCO's file names do. --allow-missing
     leaves out images that the features lack, with their captions.
 
-    [bold]Example[/bold]
+    For example:
 
     sparta eval cxc model/ --features coco/ --judgements cxc/ --captions dataset_coco.json
     """
@@ -429,12 +428,11 @@ def pruning(
     another caption of the photo contains too, those in the fewest photos' captions; and of captions
     and short queries with a word that 1 to 9, 10 to 99 or 100 to 999 training captions contain.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta eval pruning plain/ flip/ --model seed0/ --model seed1/ --captions captions.jsonl
     --out results.json --top-n 100,1000 --offset mean,none --terms trained --exact
     """
-    from rich.console import Console
     from transformers.utils import logging
 
     from eval.pruning.index import parse_bits, parse_choices
@@ -442,6 +440,7 @@ def pruning(
     from eval.pruning.results import save, save_frontier, table
     from eval.report import head_of, print_head
     from sparta.captions.read import read_captions
+    from sparta.console import Console
     from sparta.features.store import FeatureStore
     from sparta.progress import progress_bars
 
@@ -492,9 +491,8 @@ def _report(
     seed: int | None = None,
 ) -> None:
     """Measure with bars of the progress, then print the figures and write them."""
-    from rich.console import Console
-
     from eval.report import head_of, report
+    from sparta.console import Console
     from sparta.progress import progress_bars
 
     head = head_of(context, models, seed)

@@ -12,7 +12,6 @@ from urllib.parse import quote
 import numpy as np
 import torch
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
-from rich.markup import escape
 from rich.table import Table
 
 from eval.recall.missing import check_missing, ids_of_index
@@ -136,7 +135,7 @@ class SearcherRecall:
             "seconds": f"{self.seconds:.1f}",
             "ms per query": f"{self.query_ms:.2f}",
         }
-        photos = f"{self.photos:,} photos of split {escape(self.split)}"
+        photos = f"{self.photos:,} photos of split {self.split}"
         table = Table(
             *figures,
             title=f"{photos} ranked among {self.images:,}",
