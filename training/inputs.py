@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from filelock import FileLock, Timeout
 
-from sparta.captions.matching import as_stored, beside
+from sparta.captions.matching import as_stored, some_of
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.console import Console
 from sparta.errors import InputError
@@ -144,8 +144,8 @@ def _present(photos: list[CaptionedPhoto], common: set[str], where: str) -> list
     present = sorted((p for p in photos if p.image_id in common), key=lambda p: p.image_id)
     if photos and not present:
         raise InputError(
-            f"{where} has none of the {len(photos)} photos of this split: "
-            f"{beside([p.image_id for p in photos], sorted(common))}"
+            f"{where} has none of the {len(photos)} captioned photos: missing are "
+            f"{some_of(p.image_id for p in photos)}, stored are {some_of(sorted(common))}"
         )
     if missing := len(photos) - len(present):
         log.warning("%d of %d captioned photos have no features: left out", missing, len(photos))

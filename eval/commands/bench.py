@@ -170,6 +170,7 @@ def _queries(
     from eval.bench.collections import draw_queries
     from eval.bench.corpus import choose_queries, read_queries, tokenise
     from indexer.shards import index_folders
+    from sparta.captions.matching import as_stored, some_of
     from sparta.captions.read import read_captions
     from sparta.tokenizer import WordPieceTokenizer
 
@@ -177,13 +178,12 @@ def _queries(
     judged: list[Any] = []
     if captions is not None:
         places = {image_id: place for place, image_id in enumerate(source.ids)}
-        every = read_captions(captions, split)
+        every = as_stored(read_captions(captions, split), places, str(index))
         photos = [one for one in every if one.image_id in places]
         if not photos:
             raise InputError(
                 f"--captions {captions}: none of its photos is in the index, which has "
-                f"{', '.join(map(repr, source.ids[:3]))}, the captions "
-                f"{', '.join(repr(one.image_id) for one in every[:3])}"
+                f"{some_of(source.ids)}, the captions {some_of(one.image_id for one in every)}"
             )
         texts = [text for photo in photos for text in photo.captions]
         own = [places[photo.image_id] for photo in photos for _ in photo.captions]

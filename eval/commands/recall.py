@@ -17,13 +17,11 @@ from eval.commands.options import (
     Captions,
     Device,
     Features,
-    ImageKey,
     IndexFolder,
     Models,
     Out,
     Split,
     Transfer,
-    check_image_key,
     check_out,
 )
 from indexer.commands.options import SubstituteOption
@@ -50,7 +48,6 @@ def index(
     index: IndexFolder,
     captions: Captions,
     split: Split = "val",
-    image_key: ImageKey = "file",
     backend: Backend = None,
     run: RunFile = None,
     qrels: QrelsFile = None,
@@ -97,7 +94,7 @@ def index(
     check_out(out)
     check_file(run, "--run")
     check_file(qrels, "--qrels")
-    photos = read_captions(captions, split, image_key=check_image_key(image_key))
+    photos = read_captions(captions, split)
     name = backend or SPARSE
     with ExitStack() as opened:
         searcher = opened.enter_context(closing(open_backend(index, name, "lucene")))
@@ -172,7 +169,6 @@ def model(
     captions: Captions,
     features: Features,
     split: Split = "val",
-    image_key: ImageKey = "file",
     protocol: Protocol = "all",
     images: ImageList = None,
     transfer: Transfer = False,
@@ -217,13 +213,12 @@ def model(
 
     _begin(out)
     _check_reference(reference, temperature, split)
-    key = check_image_key(image_key)
-    folds = choose(protocol, read_captions(captions, split, image_key=key), images)
+    folds = choose(protocol, read_captions(captions, split), images)
     members = open_members(model, features, transfer, device)
     folds, missing = without_missing(folds, members, allow_missing)
     others = None
     if reference is not None:
-        ids = [photo.image_id for photo in read_captions(captions, reference, image_key=key)]
+        ids = [photo.image_id for photo in read_captions(captions, reference)]
         others = ReferenceImages.sample(ids, temperature)
         lost = missing_in((member.store for member in members), others.image_ids, allow_missing)
         kept = [one for one in others.image_ids if one not in lost]
@@ -263,10 +258,6 @@ def transfer(
     protocol: Annotated[
         str, typer.Option(help="all, coco-1k, coco-5k or flickr30k-1k; one for all, or a,b.")
     ] = "all",
-    image_key: Annotated[
-        str,
-        typer.Option(help="Image id in COCO's and Karpathy's JSON; one for all, or a,b."),
-    ] = "file",
     allow_missing: AllowMissing = False,
     batch_size: BatchSize = 32,
     device: Device = "auto",
@@ -288,7 +279,7 @@ def transfer(
     from eval.recall.transfer import data_sets, measure_transfer, open_sets
 
     _begin(out)
-    sets = data_sets(features, captions, split, protocol, image_key)
+    sets = data_sets(features, captions, split, protocol)
     opened = open_sets(model, sets, device, allow_missing)
     fingerprints = dict.fromkeys(one.member.fingerprint for one in opened)
     _report(partial(measure_transfer, opened, batch_size), context, out, as_json, [*fingerprints])
@@ -323,8 +314,7 @@ def cxc(
     no vectors to compare two captions or two images, and is measured between captions and images
     only. Wrong items with an equal score rank ahead.
 
-    Image ids of the features must end with COCO's number, as COCO's file names do. --allow-missing
-    leaves out images that the features lack, with their captions.
+    --allow-missing leaves out images that the features lack, with their captions.
 
     For example:
 
@@ -332,7 +322,6 @@ def cxc(
     """
     from eval.recall.cxc import (
         measure_cxc,
-        names_by_number,
         read_judgements,
         read_sentences,
         relevant_items,
@@ -347,7 +336,7 @@ def cxc(
     sentences = read_sentences(captions)
     members = open_members(model, features, transfer, device)
     stores, what = [member.store for member in members], "judged images, by COCO's numbers"
-    missing = missing_in(stores, right.images, allow_missing, what, names_by_number)
+    missing = {*map(int, missing_in(stores, [*map(str, right.images)], allow_missing, what))}
     right = relevant_items(without_images(judged, missing))
     measure = partial(measure_cxc, members, right, sentences, batch_size, missing=len(missing))
     _report(measure, context, out, as_json, [member.fingerprint for member in members])

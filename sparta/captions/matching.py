@@ -41,7 +41,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 
 
 def stored_ids(wanted: Iterable[str], stored: Collection[str], where: str) -> dict[str, str]:
-    """The stored id of each photo that is stored; a warning tells by what they were matched.
+    """The stored id of each photo that is stored; a warning says by what they were matched.
 
     Ids are compared as they are. Only if no photo is stored under its own id, they are compared by
     each of `FORMS` in turn, until one finds a photo.
@@ -52,8 +52,7 @@ def stored_ids(wanted: Iterable[str], stored: Collection[str], where: str) -> di
         where: folder of those, for messages.
 
     Raises:
-        InputError: if no photo is found, or one could be either of two images or two photos the
-            same image.
+        InputError: if one photo could be either of two images, or two photos the same image.
     """
     wanted = list(dict.fromkeys(wanted))
     exact = {image_id: image_id for image_id in wanted if image_id in stored}
@@ -72,12 +71,12 @@ def stored_ids(wanted: Iterable[str], stored: Collection[str], where: str) -> di
             if len(own) > 1 or len(images[shared]) > 1:
                 raise InputError(
                     f"{where}: it is unclear which photo is which: by {form}, the captions' "
-                    f"{_some(own)} would be {_some(images[shared])}; rename or leave out one"
+                    f"{some_of(own)} would be {some_of(images[shared])}; rename or leave out one"
                 )
         if photos:
             _tell(where, form)
             return {own[0]: images[shared][0] for shared, own in photos.items()}
-    raise InputError(f"{where} has none of the captioned photos: {beside(wanted, stored)}")
+    return {}
 
 
 def as_stored(
@@ -88,12 +87,8 @@ def as_stored(
     return [replace(photo, image_id=found.get(photo.image_id, photo.image_id)) for photo in photos]
 
 
-def beside(missing: Sequence[str], stored: Iterable[str]) -> str:
-    """Examples of missing ids beside stored ones, for a message."""
-    return f"missing are {_some(missing)}, stored are {_some(stored)}"
-
-
-def _some(ids: Iterable[str]) -> str:
+def some_of(ids: Iterable[object]) -> str:
+    """The first ids, for a message."""
     first = list(islice(ids, SHOWN + 1))
     return ", ".join([*map(repr, first[:SHOWN]), *["…"] * (len(first) > SHOWN)]) or "none"
 
