@@ -33,18 +33,16 @@ def explain(
     A term's score is the maximum over all regions of the photo and all tokens of their labels
     (equation 10). The index stores which one won, so that no model runs.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta explain index/ beach/1.jpg "two brown dogs play on the beach"
 
     sparta explain index/ beach/1.jpg "two dogs" "a ball in the sand" --figure why.png
     """
-    from rich.console import Console
-    from rich.markup import escape
-
     from eval.figures import grounding
     from indexer.commands.answer_tables import terms_table
     from indexer.search.lucene import LuceneSearcher
+    from sparta.console import Console
 
     for text in query:
         check_query(text)
@@ -70,4 +68,4 @@ def explain(
         title = f"{image}: “{one.query}” ({one.explanation.score:g})"
         console.print(terms_table(one.explanation, title))
         if one.explanation.against:
-            console.print(f"A search leaves it out: {escape(' '.join(one.explanation.against))}")
+            console.print(f"A search leaves it out: {' '.join(one.explanation.against)}")

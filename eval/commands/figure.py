@@ -36,19 +36,19 @@ def figure(
     of an INDEX won the terms of their captions, at even distances in the order of ids
     (VisualSparta 3).
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta eval figure coefficients model/ --out coefficients.png
 
     sparta eval figure views 0.7=joint/model 1=max/model --features features/
     --captions captions.jsonl --out views.png
     """
-    from rich.console import Console
     from transformers.utils import logging
 
     from eval.figures.papers import FIGURES, Inputs
     from eval.plotting import check_picture, save
     from eval.report import head_of
+    from sparta.console import Console
     from sparta.progress import progress_bars
 
     logging.set_verbosity_error()

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import Annotated
 
 import typer
 
 from sparta.errors import InputError
-
-if TYPE_CHECKING:
-    from sparta.captions.read import ImageKey as ImageKeyName
 
 IndexFolder = Annotated[Path, typer.Argument(help="Index folder made by sparta index.")]
 Models = Annotated[list[str], typer.Argument(help="Model folders or hub names.")]
@@ -21,10 +18,6 @@ CAPTIONS = typer.Option(
 Captions = Annotated[Path, CAPTIONS]
 OptionalCaptions = Annotated[Path | None, CAPTIONS]
 Split = Annotated[str, typer.Option(help="Split of the captions whose photos are the targets.")]
-ImageKey = Annotated[
-    str,
-    typer.Option(help="Field that is the image id in COCO's and Karpathy's JSON: file, cocoid."),
-]
 Features = Annotated[
     list[Path],
     typer.Option(
@@ -68,19 +61,6 @@ def check_out(out: Path | None) -> None:
     """
     if out is not None and (out.suffix != ".json" or not out.parent.is_dir()):
         raise InputError(f"--out {out} must be a .json file in a folder that exists")
-
-
-def check_image_key(name: str) -> ImageKeyName:
-    """Accept "file" and "cocoid".
-
-    Raises:
-        InputError: for anything else.
-    """
-    from sparta.captions.read import ImageKey as ImageKeyName
-
-    if name not in get_args(ImageKeyName):
-        raise InputError(f"--image-key {name!r}: expected {' or '.join(get_args(ImageKeyName))}")
-    return cast(ImageKeyName, name)
 
 
 def parse_numbers(text: str, option: str) -> list[int]:

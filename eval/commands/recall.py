@@ -17,13 +17,11 @@ from eval.commands.options import (
     Captions,
     Device,
     Features,
-    ImageKey,
     IndexFolder,
     Models,
     Out,
     Split,
     Transfer,
-    check_image_key,
     check_out,
 )
 from indexer.commands.options import SubstituteOption
@@ -50,7 +48,6 @@ def index(
     index: IndexFolder,
     captions: Captions,
     split: Split = "val",
-    image_key: ImageKey = "file",
     backend: Backend = None,
     run: RunFile = None,
     qrels: QrelsFile = None,
@@ -67,14 +64,14 @@ def index(
     --only-split. Images with equal scores are ordered by id, as in every search. The index lacks
     photos that could not be read: --allow-missing measures the others.
 
-    [bold]TREC files[/bold]
+    TREC files
 
     --run and --qrels write what trec_eval, ir_measures and ranx read. A query id is the image id,
     # and the number of the caption; in image ids, spaces and other characters than letters, digits
     and _.-~/ are percent-encoded. Scores that are equal are lowered by the smallest step, so that a
     tool that sorts by score finds our order.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta eval index index/ --captions captions.jsonl
 
@@ -85,20 +82,19 @@ def index(
     """
     from contextlib import ExitStack, closing
 
-    from rich.console import Console
-
     from eval.recall.index import check_file, indexed, measure_index_recall, write_qrels, write_run
     from eval.recall.missing import index_of
     from eval.report import head_of, index_models, report
     from indexer.dense.manifest import SPARSE
     from indexer.search.open import open_backend
     from sparta.captions.read import read_captions
+    from sparta.console import Console
     from sparta.progress import progress_bars
 
     check_out(out)
     check_file(run, "--run")
     check_file(qrels, "--qrels")
-    photos = read_captions(captions, split, image_key=check_image_key(image_key))
+    photos = read_captions(captions, split)
     name = backend or SPARSE
     with ExitStack() as opened:
         searcher = opened.enter_context(closing(open_backend(index, name, "lucene")))
@@ -137,7 +133,7 @@ def queries(
     The index must have all images that the queries name. --allow-missing leaves out the others, and
     queries without another right image.
 
-    [bold]Example[/bold]
+    For example:
 
     sparta eval queries index/ --queries scenes/queries.jsonl
     """
@@ -173,7 +169,6 @@ def model(
     captions: Captions,
     features: Features,
     split: Split = "val",
-    image_key: ImageKey = "file",
     protocol: Protocol = "all",
     images: ImageList = None,
     transfer: Transfer = False,
@@ -190,16 +185,16 @@ def model(
     text → image: each caption searches for its photo. image → text: each photo searches for any of
     its captions. Wrong items with an equal score rank ahead.
 
-    [bold]Protocols[/bold]: all is the whole split; coco-5k COCO's 5,000 photos with five captions
+    Protocols: all is the whole split; coco-5k COCO's 5,000 photos with five captions
     each; coco-1k the mean over its five folds of 1,000 consecutive photos; oscar-1k the photos
     listed in --images; flickr30k-1k 1,000 photos with five captions each. With --allow-missing the
     result says how many of them it lacks.
 
-    [bold]image → text of VisualSparta[/bold] favours long captions, whose scores sum more terms.
+    image → text of VisualSparta favours long captions, whose scores sum more terms.
     --reference names a split of other photos, and captions are compared by P(image | caption), the
     softmax that training used.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta eval model model/ --features features/ --captions captions.jsonl
 
@@ -218,13 +213,12 @@ def model(
 
     _begin(out)
     _check_reference(reference, temperature, split)
-    key = check_image_key(image_key)
-    folds = choose(protocol, read_captions(captions, split, image_key=key), images)
+    folds = choose(protocol, read_captions(captions, split), images)
     members = open_members(model, features, transfer, device)
     folds, missing = without_missing(folds, members, allow_missing)
     others = None
     if reference is not None:
-        ids = [photo.image_id for photo in read_captions(captions, reference, image_key=key)]
+        ids = [photo.image_id for photo in read_captions(captions, reference)]
         others = ReferenceImages.sample(ids, temperature)
         lost = missing_in((member.store for member in members), others.image_ids, allow_missing)
         kept = [one for one in others.image_ids if one not in lost]
@@ -264,10 +258,6 @@ def transfer(
     protocol: Annotated[
         str, typer.Option(help="all, coco-1k, coco-5k or flickr30k-1k; one for all, or a,b.")
     ] = "all",
-    image_key: Annotated[
-        str,
-        typer.Option(help="Image id in COCO's and Karpathy's JSON; one for all, or a,b."),
-    ] = "file",
     allow_missing: AllowMissing = False,
     batch_size: BatchSize = 32,
     device: Device = "auto",
@@ -281,7 +271,7 @@ def transfer(
 
     The features of all data sets must be of the same kind; others are refused.
 
-    [bold]Example[/bold]
+    For example:
 
     sparta eval transfer coco-model/ flickr-model/ --features coco/ --captions coco.jsonl
     --features flickr/ --captions flickr.jsonl --split test --out transfer.json
@@ -289,7 +279,7 @@ def transfer(
     from eval.recall.transfer import data_sets, measure_transfer, open_sets
 
     _begin(out)
-    sets = data_sets(features, captions, split, protocol, image_key)
+    sets = data_sets(features, captions, split, protocol)
     opened = open_sets(model, sets, device, allow_missing)
     fingerprints = dict.fromkeys(one.member.fingerprint for one in opened)
     _report(partial(measure_transfer, opened, batch_size), context, out, as_json, [*fingerprints])
@@ -324,16 +314,14 @@ def cxc(
     no vectors to compare two captions or two images, and is measured between captions and images
     only. Wrong items with an equal score rank ahead.
 
-    Image ids of the features must end with COCO's number, as COCO's file names do. --allow-missing
-    leaves out images that the features lack, with their captions.
+    --allow-missing leaves out images that the features lack, with their captions.
 
-    [bold]Example[/bold]
+    For example:
 
     sparta eval cxc model/ --features coco/ --judgements cxc/ --captions dataset_coco.json
     """
     from eval.recall.cxc import (
         measure_cxc,
-        names_by_number,
         read_judgements,
         read_sentences,
         relevant_items,
@@ -348,7 +336,7 @@ def cxc(
     sentences = read_sentences(captions)
     members = open_members(model, features, transfer, device)
     stores, what = [member.store for member in members], "judged images, by COCO's numbers"
-    missing = missing_in(stores, right.images, allow_missing, what, names_by_number)
+    missing = {*map(int, missing_in(stores, [*map(str, right.images)], allow_missing, what))}
     right = relevant_items(without_images(judged, missing))
     measure = partial(measure_cxc, members, right, sentences, batch_size, missing=len(missing))
     _report(measure, context, out, as_json, [member.fingerprint for member in members])
@@ -429,12 +417,11 @@ def pruning(
     another caption of the photo contains too, those in the fewest photos' captions; and of captions
     and short queries with a word that 1 to 9, 10 to 99 or 100 to 999 training captions contain.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta eval pruning plain/ flip/ --model seed0/ --model seed1/ --captions captions.jsonl
     --out results.json --top-n 100,1000 --offset mean,none --terms trained --exact
     """
-    from rich.console import Console
     from transformers.utils import logging
 
     from eval.pruning.index import parse_bits, parse_choices
@@ -442,6 +429,7 @@ def pruning(
     from eval.pruning.results import save, save_frontier, table
     from eval.report import head_of, print_head
     from sparta.captions.read import read_captions
+    from sparta.console import Console
     from sparta.features.store import FeatureStore
     from sparta.progress import progress_bars
 
@@ -492,9 +480,8 @@ def _report(
     seed: int | None = None,
 ) -> None:
     """Measure with bars of the progress, then print the figures and write them."""
-    from rich.console import Console
-
     from eval.report import head_of, report
+    from sparta.console import Console
     from sparta.progress import progress_bars
 
     head = head_of(context, models, seed)

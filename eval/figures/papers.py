@@ -21,12 +21,14 @@ from numpy.typing import NDArray
 from eval.figures.grounding import draw as draw_grounding
 from eval.figures.grounding import explain, open_photo
 from eval.plotting import legend, panels
+from eval.recall.index import IndexIds
 from eval.recall.model import DenseModel, open_members
 from eval.recall.protocols import Images
 from eval.recall.scores import DenseScores, measure_recall
 from indexer.dense.text_encoder import load_dense_model
 from indexer.encoding.stores import check_features, check_stores
 from indexer.search.lucene import LuceneSearcher
+from sparta.captions.matching import as_stored
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
@@ -308,8 +310,10 @@ def heat_map(
 
 def draw_won(given: Inputs) -> Drawn:
     """What in photos won each term of their first captions (VisualSparta, figure 3)."""
-    pairs = every_nth(read_captions(given.needed("captions"), given.split), given.count)
     searcher = LuceneSearcher(given.sources[0])
+    ids = IndexIds(searcher, Path(given.sources[0]))
+    photos = as_stored(read_captions(given.needed("captions"), given.split), ids, str(ids.folder))
+    pairs = every_nth(photos, given.count)
     found = [explain(searcher, *pair) for pair in pairs]
     figure = draw_grounding(found, given.photos or searcher.manifest.photos)
     return figure, {"examples": [one.record() for one in found]}

@@ -30,7 +30,6 @@ from typing import Any
 from pydantic import BaseModel, Field
 from rich.table import Table
 
-from eval.recall.missing import Store
 from eval.recall.model import EvaluatedModel
 from eval.recall.protocols import Images, coco_number
 from eval.recall.scores import DenseScores, after, mean_of, part_of, recall_table
@@ -311,7 +310,7 @@ def measure_cxc(
     """Measure a model, or an ensemble by the mean of its members' scores.
 
     Args:
-        members: at least one, each with a store of all images, whose ids end with COCO's numbers.
+        members: at least one, each with a store of all images.
         right: of a split, or of what is left of it.
         sentences: texts of its captions, by number.
         batch_size: images per pass.
@@ -363,16 +362,9 @@ def _blocks(
     progress: Progress,
 ) -> dict[str, Block]:
     """Direction → function that computes its scores, for the directions the member supports."""
-    names = names_by_number(member.store)
-    own = Images.of(member.store, [names[image] for image in images])
+    own = Images.of(member.store, [*map(str, images)])
     scores = member.model.scores(texts, own, batch_size, progress)
     blocks: dict[str, Block] = {TEXT_TO_IMAGE: scores.rows, IMAGE_TO_TEXT: scores.columns}
     if isinstance(scores, DenseScores):
         blocks |= {TEXT_TO_TEXT: scores.between_texts, IMAGE_TO_IMAGE: scores.between_images}
     return blocks
-
-
-def names_by_number(store: Store) -> dict[int, str]:
-    """COCO's number → image id, for the ids that end with one."""
-    numbers = ((coco_number(image_id), image_id) for image_id in store.ids)
-    return {number: image_id for number, image_id in numbers if number is not None}

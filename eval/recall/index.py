@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,12 +12,12 @@ from urllib.parse import quote
 import numpy as np
 import torch
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
-from rich.markup import escape
 from rich.table import Table
 
 from eval.recall.missing import check_missing, ids_of_index
 from indexer.query.query import Query
 from indexer.search.api import Searcher, UnknownImageError
+from sparta.captions.matching import as_stored, stored_ids
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.metrics import Recall, recall
@@ -136,7 +136,7 @@ class SearcherRecall:
             "seconds": f"{self.seconds:.1f}",
             "ms per query": f"{self.query_ms:.2f}",
         }
-        photos = f"{self.photos:,} photos of split {escape(self.split)}"
+        photos = f"{self.photos:,} photos of split {self.split}"
         table = Table(
             *figures,
             title=f"{photos} ranked among {self.images:,}",
@@ -153,17 +153,45 @@ class SearcherRecall:
         return table
 
 
+@dataclass(frozen=True)
+class IndexIds(Collection[str]):
+    """The ids of an index's images; they are listed only where it is iterated over.
+
+    Attributes:
+        searcher: of the index.
+        folder: of the index.
+    """
+
+    searcher: Searcher
+    folder: Path
+
+    def __contains__(self, image_id: object) -> bool:
+        try:
+            self.searcher.metadata(str(image_id))
+        except UnknownImageError:
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return ids_of_index(self.folder)
+
+    def __len__(self) -> int:
+        return len(self.searcher)
+
+
 def indexed(
     index: Path, searcher: Searcher, captions: Sequence[CaptionedPhoto], allow_missing: bool
 ) -> list[CaptionedPhoto]:
-    """The captioned photos that an index has.
+    """The captioned photos that an index has, under its ids.
 
     Raises:
         InputError: if some are missing and that is not allowed, or all are.
     """
-    kept = [photo for photo in captions if _has(searcher, photo.image_id)]
+    stored = IndexIds(searcher, index)
+    found = as_stored(captions, stored, str(index))
+    kept = [photo for photo in found if photo.image_id in stored]
     there = {photo.image_id for photo in kept}
-    missing = [photo.image_id for photo in captions if photo.image_id not in there]
+    missing = [photo.image_id for photo in found if photo.image_id not in there]
     others = ids_of_index(index)
     check_missing(missing, len(captions), others, "captioned photos", index, allow_missing)
     return kept
@@ -204,14 +232,6 @@ def measure_index_recall(
         seconds=seconds,
         query_ms=spent / len(queries),
     )
-
-
-def _has(searcher: Searcher, image_id: str) -> bool:
-    try:
-        searcher.metadata(image_id)
-    except UnknownImageError:
-        return False
-    return True
 
 
 def _rank(searcher: Searcher, query: str, image_id: str, substitute: bool) -> tuple[int, float]:
@@ -323,11 +343,16 @@ def answerable(
         InputError: if some are missing and that is not allowed, or all are.
     """
     ids = sorted(frozenset[str]().union(*(query.images for query in queries)))
-    there = {image_id for image_id in ids if _has(searcher, image_id)}
+    there = stored_ids(ids, IndexIds(searcher, index), str(index))
     missing = [image_id for image_id in ids if image_id not in there]
     others, remedy = ids_of_index(index), "correct the ids"
     check_missing(missing, len(ids), others, "right images", index, allow_missing, remedy)
-    kept = [query.model_copy(update={"images": query.images & there}) for query in queries]
+    kept = [
+        query.model_copy(
+            update={"images": frozenset(there[one] for one in query.images if one in there)}
+        )
+        for query in queries
+    ]
     return [query for query in kept if query.images], len(missing)
 
 

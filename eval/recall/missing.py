@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from indexer.care.copies import copy_index
 from indexer.lucene.reader import LuceneIndex
 from indexer.parts import LUCENE, MANIFEST
 from indexer.shards import index_folders
 from indexer.update.delete import delete_images
+from sparta.captions.matching import some_of, stored_ids
 from sparta.errors import InputError
 from sparta.features.extract.decode_pool import default_workers
 from sparta.features.store import FeatureStore
 from sparta.vse.photo_folder import PhotoFolder
 
-SHOWN = 3  # ids in an error
 AT_ONCE = 1000  # images of an index that are read together
 
 Store = FeatureStore | PhotoFolder
@@ -59,23 +57,17 @@ def check_missing(
     elif allowed is not None:
         remedy += ", or leave the missing ones out with --allow-missing"
     raise InputError(
-        f"{where} lacks {len(missing):,} of the {wanted:,} {what}: {_some(missing)}; it has "
-        f"{_some(others)}: {remedy}"
+        f"{where} lacks {len(missing):,} of the {wanted:,} {what}: {some_of(missing)}; it has "
+        f"{some_of(others)}: {remedy}"
     )
-
-
-def _some(ids: Iterable[object]) -> str:
-    shown = [*map(repr, islice(ids, SHOWN + 1))]
-    return ", ".join([*shown[:SHOWN], *["…"] * (len(shown) > SHOWN)]) or "none"
 
 
 def missing_in(
     stores: Iterable[Store],
-    wanted: Sequence[Any],
+    wanted: Sequence[str],
     allowed: bool | None,
     what: str = "captioned photos",
-    names: Callable[[Store], Mapping[Any, str]] | None = None,
-) -> set[Any]:
+) -> set[str]:
     """The photos that at least one store lacks.
 
     Args:
@@ -83,15 +75,14 @@ def missing_in(
         wanted: the photos.
         allowed: see `check_missing`.
         what: likewise.
-        names: of a store's photos in `wanted` → their ids; None if `wanted` has ids.
 
     Raises:
         InputError: if some are missing and that is not allowed, or all are.
     """
-    missing: set[Any] = set()
+    missing: set[str] = set()
     for folder, store in {store.folder: store for store in stores}.items():
-        own = names(store) if names else {one: one for one in store.ids}
-        there = held(store, (own[one] for one in wanted if one in own))
+        own = stored_ids(wanted, set(store.ids), str(folder))
+        there = held(store, own.values())
         lacking = [one for one in wanted if own.get(one) not in there]
         check_missing(lacking, len(wanted), store.ids, what, folder, allowed)
         missing.update(lacking)

@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from eval.recall.missing import Store, check_missing
+from sparta.captions.matching import stored_ids
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
@@ -101,15 +102,16 @@ class Images:
 
     @classmethod
     def of(cls, store: Store, image_ids: Sequence[str]) -> Images:
-        """Find images by id.
+        """Find images by id, as `stored_ids` does.
 
         Raises:
             InputError: if the store lacks some of them.
         """
         known = {image_id: row for row, image_id in enumerate(store.ids)}
-        missing = [image_id for image_id in image_ids if image_id not in known]
+        found = stored_ids(image_ids, known, str(store.folder))
+        missing = [image_id for image_id in image_ids if image_id not in found]
         check_missing(missing, len(image_ids), store.ids, "captioned photos", store.folder, None)
-        return cls(store, [known[image_id] for image_id in image_ids])
+        return cls(store, [known[found[image_id]] for image_id in image_ids])
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
@@ -17,7 +17,7 @@ from eval.recall.model import (
     without_missing,
 )
 from eval.recall.protocols import choose
-from sparta.captions.read import CaptionedPhoto, ImageKey, read_captions
+from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 
@@ -31,14 +31,12 @@ class DataSet:
         captions: as `sparta.captions.read` reads them.
         split: of the photos to measure.
         protocol: one of `eval.recall.protocols.PROTOCOLS` that takes no list of images.
-        image_key: how COCO's and Karpathy's captions name a photo, "file" or "cocoid".
     """
 
     features: Path
     captions: Path
     split: str
     protocol: str
-    image_key: str
 
     def record(self) -> dict[str, str]:
         """The data set as JSON values."""
@@ -91,7 +89,7 @@ class Transfer:
 
 
 def data_sets(
-    features: Sequence[Path], captions: Sequence[Path], split: str, protocol: str, image_key: str
+    features: Sequence[Path], captions: Sequence[Path], split: str, protocol: str
 ) -> list[DataSet]:
     """Combine the options of each data set, which are in the same order.
 
@@ -100,7 +98,6 @@ def data_sets(
         captions: one for each; at least two.
         split: one for all, or one for each with commas between.
         protocol: likewise.
-        image_key: likewise.
 
     Raises:
         InputError: if there are fewer than two data sets, the counts do not fit, or an image key
@@ -116,12 +113,7 @@ def data_sets(
         )
     splits = _one_each("--split", split, count)
     protocols = _one_each("--protocol", protocol, count)
-    keys = _one_each("--image-key", image_key, count)
-    if wrong := [key for key in keys if key not in get_args(ImageKey)]:
-        raise InputError(f"--image-key {wrong[0]!r}: expected {' or '.join(get_args(ImageKey))}")
-    return [
-        DataSet(*parts) for parts in zip(features, captions, splits, protocols, keys, strict=True)
-    ]
+    return [DataSet(*parts) for parts in zip(features, captions, splits, protocols, strict=True)]
 
 
 def _one_each(option: str, text: str, count: int) -> list[str]:
@@ -182,8 +174,7 @@ def open_sets(
     """
     opened: list[Opened] = []
     for own in sets:
-        photos = read_captions(own.captions, own.split, image_key=own.image_key)  # type: ignore[arg-type]
-        folds = choose(own.protocol, photos)
+        folds = choose(own.protocol, read_captions(own.captions, own.split))
         members = open_members(models, [own.features], False, device)
         kept, missing = without_missing(folds, members, allow_missing)
         opened += [Opened(own, member, kept, missing) for member in members]

@@ -366,6 +366,27 @@ def test_missing_photos_are_named_and_may_be_left_out(
     assert "--allow-missing" not in str(none.exception)
 
 
+@pytest.mark.parametrize("backend", ["sparta", "vse++"])
+def test_captions_may_name_photos_otherwise(
+    backend: str, index: Path, data: Data, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    both = tmp_path / "index"
+    shutil.copytree(index, both)
+    add_dense(both, data.views[0], "vse++", save_dense(tmp_path / "model"), device="cpu")
+    files = {name: tmp_path / name for name in ("run", "qrels")}
+    more = [part for name, path in files.items() for part in (f"--{name}", str(path))]
+    bare = [replace(one, image_id=one.image_id.removesuffix(".jpg")) for one in data.captioned]
+    options = ["--backend", backend, "--json"]
+    known = measured(both, captions_of(tmp_path, data.captioned), *options)
+    other = measured(both, captions_of(tmp_path, bare), "--only-split", *options, *more)
+    assert json.loads(known.stdout)["recall"] == json.loads(other.stdout)["recall"]
+    assert caplog.messages == [f"{both}: captions and images are matched by path without suffix"]
+    lines = [line for path in files.values() for line in path.read_text().splitlines()]
+    assert {line.split()[2] for line in lines} == set(data.views[0].ids)
+    asked = {"query": "dog", "images": [bare[0].image_id]}
+    assert json.loads(ask(both, tmp_path, asked, more=["--json"]).stdout)["missing"] == 0
+
+
 def test_the_gallery_is_named(index: Path, captioned: list[CaptionedPhoto], tmp_path: Path) -> None:
     captions = captions_of(tmp_path, [replace(one, split="[b]x") for one in captioned[:6]])
     split = ["--split", "[b]x"]
