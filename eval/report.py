@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import typer
 from rich.box import MARKDOWN
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 
 from indexer.dense.manifest import ENSEMBLE, SPARSE, DenseManifest, dense_folder, dense_names
@@ -24,6 +24,7 @@ from indexer.lucene.commits import newest_commit
 from indexer.manifest import Manifest, is_index
 from indexer.parts import LUCENE, MANIFEST
 from indexer.shards import index_folders
+from sparta.console import Console
 from sparta.features.store import HEADER, FeatureStore
 from sparta.model_id import resolve
 
@@ -227,7 +228,7 @@ def report(
 
 def print_head(head: Mapping[str, Any]) -> None:
     """Print the head above a table."""
-    Console().print(head_text(head), markup=False, highlight=False, soft_wrap=True)
+    Console().print(head_text(head), highlight=False, soft_wrap=True)
 
 
 def markdown_head(head: Mapping[str, Any]) -> str:

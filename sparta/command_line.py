@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from sparta.own_packages import check_packages
 
@@ -60,6 +60,33 @@ GROUPS = {
     "keys": "Create, list and revoke the API keys of a server.",
 }
 
+# Without Rich, which would read square brackets in helps and messages as styles.
+PLAIN: Any = {"rich_markup_mode": None, "add_completion": False}
+
+
+class Command(TyperCommand):
+    """A command whose help keeps names of options whole, and examples fit for a shell."""
+
+    def get_help(self, ctx: Any) -> str:
+        """The help: lines break at blanks, in examples before options alone."""
+        import re
+        import textwrap
+
+        def kept(example: re.Match[str]) -> str:
+            width = ctx.make_formatter().width - 4  # for the indentation and the sign at the end
+            chunks = re.sub(r"\s+(?!-)", "\xa0", example[0])
+            lines = textwrap.wrap(chunks, width, subsequent_indent="  ", break_long_words=False)
+            # After \b, click leaves the lines of a paragraph as they are.
+            return "\b\n" + " \\\n".join(lines).replace("\xa0", " ")
+
+        hyphen = "\ue000"  # which nobody breaks a line at
+        parts: list[Any] = [self, *self.params]
+        for part in parts:
+            if part.help:
+                part.help = re.sub(r"(?<=\w)-(?=\w)", hyphen, part.help)
+        self.help = re.sub(r"(?<=\n\n)sparta .*(?:\n.+)*", kept, self.help or "")
+        return super().get_help(ctx).replace(hyphen, "-")
+
 
 class Commands(TyperGroup):
     """The commands of a group; a command's module is imported when the command is called.
@@ -84,13 +111,22 @@ class Commands(TyperGroup):
             return None
         check_packages()
         module, _, function = found.partition(":")
-        app = typer.Typer(rich_markup_mode="rich", add_completion=False)
-        app.command(cmd_name)(getattr(import_module(module), function))
+        app = typer.Typer(**PLAIN)
+        app.command(cmd_name, cls=Command)(getattr(import_module(module), function))
         return typer.main.get_command(app)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands with their first sentences, which click would cut to a line."""
+        rows = [
+            (name, self.get_command(ctx, name).get_short_help_str(limit=1000))
+            for name in self.list_commands(ctx)
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 def _group(name: str) -> Any:
-    app = typer.Typer(cls=Commands, name=name, add_completion=False, no_args_is_help=True)
+    app = typer.Typer(cls=Commands, name=name, no_args_is_help=True, **PLAIN)
     app.callback(help=GROUPS[name])(lambda: None)
     group = typer.main.get_command(app)
     group.prefix = f"{name} "  # type: ignore[attr-defined]
@@ -98,9 +134,7 @@ def _group(name: str) -> Any:
 
 
 # Typer raises its own exceptions, not click's, so that only a group of Typer's can show them.
-cli = typer.Typer(
-    cls=Commands, add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True
-)
+cli = typer.Typer(cls=Commands, pretty_exceptions_enable=False, no_args_is_help=True, **PLAIN)
 
 
 def _show_version(wanted: bool) -> None:

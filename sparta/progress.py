@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.progress import TaskID
+
+    from sparta.console import Console
 
 
 class Progress(Protocol):
@@ -53,10 +54,10 @@ def progress_bars(stages: Mapping[str, tuple[str, str]], console: Console) -> It
 
     tasks: dict[str, TaskID] = {}
     bar = rich.Progress(
-        rich.TextColumn("{task.description}"),
+        rich.TextColumn("{task.description}", markup=False),
         rich.BarColumn(),
         rich.MofNCompleteColumn(),
-        rich.TextColumn("{task.fields[rate]}"),
+        rich.TextColumn("{task.fields[rate]}", markup=False),
         rich.TimeRemainingColumn(),
         console=console,
     )

@@ -7,16 +7,16 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from filelock import FileLock, Timeout
-from rich.console import Console
 
+from sparta.captions.matching import as_stored, some_of
 from sparta.captions.read import CaptionedPhoto, read_captions
+from sparta.console import Console
 from sparta.errors import InputError
 from sparta.features.extract.augmented_stores import extract_augmented
 from sparta.features.extract.job import EXTRACT_STAGES
@@ -80,6 +80,8 @@ class ImageIds(Protocol):
     """A feature store or a folder of photos: images by id."""
 
     @property
+    def folder(self) -> Path: ...  # noqa: D102
+    @property
     def ids(self) -> Sequence[str]: ...  # noqa: D102
 
 
@@ -99,13 +101,18 @@ def split_photos(
         InputError: if captions are needed and not configured, no photo is left to train on, or
             captions and features are of different photos.
     """
+    common = set.intersection(*(set(store.ids) for store in stores))
     if config.captions is None:
         if needs_captions:
             raise InputError("data.captions: give a captions.jsonl (--set data.captions=FILE)")
         if config.validation_split or config.validation_photos:
             raise InputError("data.captions: held-out photos need captions; give them")
-        return _uncaptioned(config, stores, set()), []
-    read = partial(read_captions, config.captions, image_key=config.image_key)
+        return _uncaptioned(config, common), []
+    captions, where = config.captions, str(stores[0].folder)
+
+    def read(split: str | None) -> list[CaptionedPhoto]:
+        return as_stored(read_captions(captions, split), common, where)
+
     photos = read(config.split) if needs_captions else read(None)
     listed = {photo.image_id for photo in photos}
     photos = sorted((p for p in photos if p.split == config.split), key=lambda p: p.image_id)
@@ -122,27 +129,23 @@ def split_photos(
         chosen = set(order[: config.validation_photos].tolist())
         held_out = [p for i, p in enumerate(photos) if i in chosen]
         photos = [p for i, p in enumerate(photos) if i not in chosen]
-    found = _present(photos, stores)
+    found = _present(photos, common, where)
     if not needs_captions:
-        found = sorted(found + _uncaptioned(config, stores, listed), key=lambda p: p.image_id)
-    return found, _present(held_out, stores)
+        found = sorted(found + _uncaptioned(config, common - listed), key=lambda p: p.image_id)
+    return found, _present(held_out, common, where)
 
 
-def _uncaptioned(
-    config: DataConfig, stores: Sequence[ImageIds], listed: set[str]
-) -> list[CaptionedPhoto]:
-    """The photos in every store that the captions do not list, in any split."""
-    common = set.intersection(*(set(store.ids) for store in stores)) - listed
-    return [CaptionedPhoto(image_id, config.split, ()) for image_id in sorted(common)]
+def _uncaptioned(config: DataConfig, ids: set[str]) -> list[CaptionedPhoto]:
+    return [CaptionedPhoto(image_id, config.split, ()) for image_id in sorted(ids)]
 
 
-def _present(photos: list[CaptionedPhoto], stores: Sequence[ImageIds]) -> list[CaptionedPhoto]:
-    common = set.intersection(*(set(store.ids) for store in stores))
+def _present(photos: list[CaptionedPhoto], common: set[str], where: str) -> list[CaptionedPhoto]:
+    """The photos that every store has, sorted by id; a warning counts the others."""
     present = sorted((p for p in photos if p.image_id in common), key=lambda p: p.image_id)
     if photos and not present:
         raise InputError(
-            f"no captioned photo is in the feature store: the captions have ids like "
-            f"{photos[0].image_id!r}, the store has ids like {stores[0].ids[0]!r}"
+            f"{where} has none of the {len(photos)} captioned photos: missing are "
+            f"{some_of(p.image_id for p in photos)}, stored are {some_of(sorted(common))}"
         )
     if missing := len(photos) - len(present):
         log.warning("%d of %d captioned photos have no features: left out", missing, len(photos))

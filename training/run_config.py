@@ -27,8 +27,6 @@ class DataConfig(Section):
             network reads the photos themselves.
         captions: `captions.jsonl`, or a file or folder of any other format that
             `sparta.captions.read` reads.
-        image_key: which id COCO's and Karpathy's captions share with the features, "file" (the
-            file's name) or "cocoid".
         split: photos to train on.
         validation_split: the split to choose the best weights by, if the captions have one.
         validation_photos: otherwise, how many photos of `split` to hold out for that (0: none,
@@ -41,7 +39,6 @@ class DataConfig(Section):
     grid: int | None = Field(default=None, ge=1)
     augmentations: int = Field(default=1, ge=1)
     captions: Path | None = None
-    image_key: Literal["file", "cocoid"] = "file"
     split: str = "train"
     validation_split: str | None = None
     validation_photos: int = Field(default=0, ge=0)

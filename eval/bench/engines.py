@@ -233,7 +233,7 @@ class NumpyEngine(Engine[Vectors]):
 
     def open(self) -> None:
         """Read them."""
-        self._vectors = np.load(self.folder / VECTORS)[:, 0]
+        self._vectors = np.load(self.folder / VECTORS)
 
     def search(self, query: TermQuery, k: int) -> Answer:
         """Multiply and choose."""
@@ -254,7 +254,7 @@ class FaissFlat(Engine[Vectors]):
         (self.folder / VECTORS).hardlink_to(self.data.path)
 
     def open(self) -> None:
-        """Add all vectors, one row for each view."""
+        """Add all vectors."""
         import faiss
 
         self._index = faiss.IndexFlatIP(self.data.open().shape[-1])
@@ -265,24 +265,6 @@ class FaissFlat(Engine[Vectors]):
         found = self._index.search(self.data.queries[query.number][None], k)
         scores, images = found[0][0], found[1][0]
         return Answer(images[images >= 0], scores[images >= 0])
-
-
-class FaissFlatViews(FaissFlat):
-    """Several vectors for each image, whose best one counts."""
-
-    settings = "FAISS IndexFlatIP over all views, the K·k best rows grouped by image, one core"
-
-    def open(self) -> None:
-        """Add all vectors."""
-        super().open()
-        self._views = self.data.open().shape[1]
-
-    def search(self, query: TermQuery, k: int) -> Answer:
-        """The K·k best rows are of k images at least."""
-        rows = super().search(query, k * self._views)
-        images, first = np.unique(rows.documents // self._views, return_index=True)
-        order = np.argsort(first)[:k]
-        return Answer(images[order], rows.scores[first[order]])
 
 
 class FaissHnsw(FaissFlat):
@@ -314,7 +296,7 @@ class FaissHnsw(FaissFlat):
 
 def _add(index: Any, vectors: Vectors) -> None:
     for chunk in vectors.chunks():
-        index.add(chunk.reshape(-1, chunk.shape[-1]))
+        index.add(chunk)
 
 
 SPARSE: dict[str, type[Engine[Any]]] = {
@@ -327,8 +309,7 @@ DENSE: dict[str, type[Engine[Any]]] = {
     "faiss-flat": FaissFlat,
     "faiss-hnsw": FaissHnsw,
 }
-VIEWS: dict[str, type[Engine[Any]]] = {"mv-flat": FaissFlatViews}  # for images of several vectors
-ENGINES = SPARSE | DENSE | VIEWS
+ENGINES = SPARSE | DENSE
 
 
 def find(names: Sequence[str]) -> tuple[dict[str, type[Engine[Any]]], dict[str, str]]:

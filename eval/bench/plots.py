@@ -14,7 +14,7 @@ from eval.bench.tables import Record, Results, is_dense, label, of_size, of_top_
 from eval.plotting import DOTS_PER_INCH, legend, panels
 
 BY_SIZE, BY_TOP_N = "speed-by-size.png", "speed-by-top-n.png"
-COLOURS = dict(zip(ENGINES, ("C0", "C3", "C2", "C4", "C5", "C1", "C6"), strict=True))
+COLOURS = dict(zip(ENGINES, ("C0", "C3", "C2", "C4", "C5", "C1"), strict=True))
 STYLES = ("-", "--", ":", "-.")  # of an engine's several dense vectors
 KINDS = {
     "copies": "near-copies of photos",

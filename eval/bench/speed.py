@@ -14,7 +14,7 @@ from typing import Any
 
 from eval.bench.collections import CollectionKind, ImpactSource, enlarge, measure_recall
 from eval.bench.corpus import Corpus, TermQuery
-from eval.bench.engines import DENSE, ENGINES, SPARSE, VIEWS, Engine, find
+from eval.bench.engines import DENSE, ENGINES, SPARSE, Engine, find
 from eval.bench.tables import Cell, Results
 from eval.bench.timing import CHECKED, Asked, Pace, time_in_turns
 from eval.bench.truth import GroundTruth
@@ -29,14 +29,13 @@ from eval.bench.vectors import (
 from sparta.disk import check_room
 from sparta.progress import Notice, Progress, no_notice, no_progress
 
-VIEWS_OF_AN_IMAGE = 3  # of MV-VSE, for synthetic vectors
 TOP_N_IMAGES = 200_000  # other top-n than the first are timed at the largest size up to this
 BUILT = "built.json"
 
 # What a collection takes, measured with two cores of an AMD EPYC: seconds for making a posting, and
 # for building the index of a posting or a vector. They make the estimate, no result.
 MAKING = {"copies": 4e-8, "mixed": 2.5e-7, "drawn": 4e-7}
-BUILDING = {"lucene": 3e-7, "columns": 1.5e-7, "bm25s": 1e-7, "faiss-hnsw": 1e-3, "mv-flat": 5e-5}
+BUILDING = {"lucene": 3e-7, "columns": 1.5e-7, "bm25s": 1e-7, "faiss-hnsw": 1e-3}
 CHECKING = 2e-8  # for checking a posting
 BYTES = {"lucene": 5, "columns": 4, "bm25s": 8}  # a posting
 BYTES_A_POSTING = 3  # of a collection on disk
@@ -114,9 +113,9 @@ class SpeedPlan:
 
     def bytes(self, images: int, top_n: int | None) -> int:
         """About what a collection and its indexes take on disk."""
-        postings, names = images * self._terms(top_n), {*self.engines}
+        postings, names = images * self._terms(top_n), set[str](self.engines)
         each = BYTES_A_POSTING + sum(size for name, size in BYTES.items() if name in names)
-        numbers = sum(int(one.images[0].size) for one in self.vectors)
+        numbers = sum(int(one.images.shape[1]) for one in self.vectors)
         graph = numbers if "faiss-hnsw" in names else 0
         return postings * each + 4 * images * (numbers + graph)
 
@@ -212,7 +211,6 @@ def _vectors(
     for name in names:
         if name == CLUSTERED:
             found += [clustered(len(queries))] if engines & set(DENSE) else []
-            found += [clustered(len(queries), VIEWS_OF_AN_IMAGE)] if engines & set(VIEWS) else []
         else:
             notice(f"Embedding the queries with {name}")
             found.append(read_dense(index, name, queries))
@@ -310,7 +308,7 @@ def _wanted(
     """Vectors, None for impacts → engines that some cell of a collection is missing of."""
     groups: list[tuple[DenseSource | None, Mapping[str, type[Engine[Any]]]]] = [(None, SPARSE)]
     if top_n == plan.choices.top_n[0]:
-        groups += [(one, DENSE if one.images.shape[1] == 1 else VIEWS) for one in plan.vectors]
+        groups += [(one, DENSE) for one in plan.vectors]
     wanted = {}
     for vectors, group in groups:
         label, n = (vectors.name, None) if vectors else (None, top_n or "all")

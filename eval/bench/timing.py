@@ -29,7 +29,7 @@ class Pace:
 
     Attributes:
         seconds: timed, and at most as many to warm up.
-        warm_up: queries before the first timed one, at most.
+        warm_up: queries before the first timed one, at most, but ten at least.
         rounds: repetitions that the timed seconds are divided into.
     """
 
@@ -141,9 +141,7 @@ def _warm_up(cell: Asked, queries: Sequence[TermQuery], pace: Pace) -> tuple[int
     """How many queries were asked, and the answers to the first."""
     answers: list[Answer] = []
     asked, start = 0, time.perf_counter()
-    while asked < min(LEAST, pace.warm_up) or (
-        asked < pace.warm_up and time.perf_counter() - start < pace.seconds
-    ):
+    while asked < LEAST or (asked < pace.warm_up and time.perf_counter() - start < pace.seconds):
         answer = cell.engine.search(queries[asked % len(queries)], cell.k)
         if asked < min(CHECKED, len(queries)):
             answers.append(answer)

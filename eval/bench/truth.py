@@ -50,9 +50,9 @@ class GroundTruth:
 
     @classmethod
     def of_vectors(cls, vectors: Vectors, queries: Sequence[TermQuery]) -> GroundTruth:
-        """Multiply all vectors by the queries'; an image's score is that of its best view."""
+        """Multiply all vectors by the queries'."""
         own = vectors.queries[[query.number for query in queries]]
-        parts = [(chunk @ own.T).max(axis=1).T for chunk in vectors.chunks()]
+        parts = [(chunk @ own.T).T for chunk in vectors.chunks()]
         return cls(np.concatenate(parts, axis=1))
 
     def top(self, row: int, k: int) -> Answer:

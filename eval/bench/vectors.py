@@ -16,6 +16,7 @@ from eval.bench.corpus import TermQuery
 from indexer.dense.manifest import MODEL, VECTORS, DenseManifest, dense_folder
 from indexer.dense.vectors import import_faiss
 from indexer.manifest import Manifest
+from sparta.errors import InputError
 
 CLUSTERED, DIMENSION = "clustered", 1024  # the dimension of the papers' dense models
 CENTRES, IMAGES = 500, 5_000
@@ -29,7 +30,7 @@ class DenseSource:
 
     Attributes:
         name: the index's dense part, or "clustered".
-        images: [N, K, D] float32, K views of each image.
+        images: [N, D] float32.
         queries: [Q, D] float32.
         about: their origin, for the results.
         encode_milliseconds: of embedding the text of a query, one at a time: mean and
@@ -48,7 +49,7 @@ class Vectors:
     """Vectors of a collection on disk.
 
     Attributes:
-        path: npy file, [N, K, D] float32.
+        path: npy file, [N, D] float32.
         queries: [Q, D] float32.
     """
 
@@ -61,41 +62,45 @@ class Vectors:
         return mapped
 
     def chunks(self, size: int = 10_000) -> Iterator[NDArray[np.float32]]:
-        """The vectors [B, K, D], some images at a time, in memory."""
+        """The vectors [B, D], some images at a time, in memory."""
         vectors = self.open()
         for start in range(0, len(vectors), size):
             yield np.array(vectors[start : start + size])
 
 
-def clustered(queries: int, views: int = 1, seed: int = 0) -> DenseSource:
+def clustered(queries: int, seed: int = 0) -> DenseSource:
     """Vectors around 500 random centres in 1024 dimensions; queries are drawn as images are.
 
     Exact search takes as long for these as for any others; what a graph or an inverted file finds
     and how fast depends on the vectors, so that theirs say little about those of a model.
     """
-    rng = np.random.default_rng((seed, views))
+    rng = np.random.default_rng(seed)
     centres = _unit(rng.standard_normal((CENTRES, DIMENSION), dtype=np.float32))
 
-    def draw(count: int, each: int) -> NDArray[np.float32]:
-        own = centres[rng.integers(CENTRES, size=count)][:, None]
-        return _unit(own + SPREAD * _noise(rng, (count, each, DIMENSION)))
+    def draw(count: int) -> NDArray[np.float32]:
+        own = centres[rng.integers(CENTRES, size=count)]
+        return _unit(own + SPREAD * _noise(rng, own.shape))
 
-    name = CLUSTERED if views == 1 else f"{CLUSTERED}-{views}-views"
-    about: dict[str, object] = {"dimension": DIMENSION, "views": views, "centres": CENTRES}
-    return DenseSource(name, draw(IMAGES, views), draw(queries, 1)[:, 0], about, {})
+    about: dict[str, object] = {"dimension": DIMENSION, "centres": CENTRES}
+    return DenseSource(CLUSTERED, draw(IMAGES), draw(queries), about, {})
 
 
 def read_dense(index: Path, name: str, queries: Sequence[TermQuery]) -> DenseSource:
     """A dense part of an index, and the queries embedded by its model, one at a time on one core.
 
     Raises:
-        InputError: if there is no such part, or FAISS is not installed.
+        InputError: if there is no such part, it has several vectors an image, or FAISS is not
+            installed.
     """
     from threadpoolctl import threadpool_limits
 
     from indexer.dense.text_encoder import ModelText, load_dense_model
 
     manifest = DenseManifest.open(index, name, Manifest.open(index))
+    if manifest.views > 1:
+        raise InputError(
+            f"--dense {name}: it has {manifest.views} vectors an image, engines are timed with one"
+        )
     folder = dense_folder(index, name)
     rows = import_faiss().read_index(str(folder / VECTORS)).reconstruct_n(0, -1)
     model = load_dense_model(folder / MODEL)
@@ -110,16 +115,14 @@ def read_dense(index: Path, name: str, queries: Sequence[TermQuery]) -> DenseSou
             seconds.append(time.perf_counter() - start)
     about: dict[str, object] = {
         "dimension": manifest.dimension,
-        "views": manifest.views,
         "images": manifest.images,
         "model": manifest.model,
         "text": model.config.text,
     }
-    images = rows.reshape(manifest.images, manifest.views, manifest.dimension)
     times = 1000 * np.array(seconds)
     tails = {f"p{p}_ms": float(np.percentile(times, p)) for p in (50, 95)}
     about_time = {"ms": float(times.mean()), **tails}
-    return DenseSource(name, images, np.array(embedded), about, about_time)
+    return DenseSource(name, rows, np.array(embedded), about, about_time)
 
 
 def enlarge_vectors(

@@ -104,10 +104,10 @@ def speed(
     how long that takes, then the tables; OUT gets speed.md, speed.json and two figures.
 
     Engines for term scores: columns, lucene, bm25s. For dense vectors: numpy, faiss-flat,
-    faiss-hnsw, mv-flat (several vectors an image). A million images take 2 to 8 GB of memory an
+    faiss-hnsw. A million images take 2 to 8 GB of memory an
     engine. Cells that OUT holds are not measured again, so an interrupted run continues.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta bench speed index --quick
 
@@ -115,7 +115,6 @@ def speed(
 
     sparta bench speed index --dense vse-inf --engines columns,numpy,faiss-hnsw --threads 1,2
     """
-    from rich.console import Console
     from transformers.utils import logging
 
     from eval.bench.collections import check_kind, open_source
@@ -124,6 +123,7 @@ def speed(
     from eval.bench.tables import Results
     from eval.bench.timing import Pace
     from eval.report import head_of, index_models, print_head
+    from sparta.console import Console
     from sparta.progress import progress_bars
 
     pace = Pace(seconds or (QUICK_SECONDS if quick else SECONDS), warm_up)
@@ -141,7 +141,7 @@ def speed(
     if queries and captions:
         raise InputError("--queries and --captions: give one of them; captions are queries")
     logging.disable_progress_bar()
-    console = Console(stderr=True, soft_wrap=True, markup=False, highlight=False)
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
     results = Results.open(out)
     head = head_of(context, index_models(index), seed=0)
     results.begin({**head, "pace": asdict(pace)})
@@ -170,6 +170,7 @@ def _queries(
     from eval.bench.collections import draw_queries
     from eval.bench.corpus import choose_queries, read_queries, tokenise
     from indexer.shards import index_folders
+    from sparta.captions.matching import as_stored, some_of
     from sparta.captions.read import read_captions
     from sparta.tokenizer import WordPieceTokenizer
 
@@ -177,13 +178,12 @@ def _queries(
     judged: list[Any] = []
     if captions is not None:
         places = {image_id: place for place, image_id in enumerate(source.ids)}
-        every = read_captions(captions, split)
+        every = as_stored(read_captions(captions, split), places, str(index))
         photos = [one for one in every if one.image_id in places]
         if not photos:
             raise InputError(
                 f"--captions {captions}: none of its photos is in the index, which has "
-                f"{', '.join(map(repr, source.ids[:3]))}, the captions "
-                f"{', '.join(repr(one.image_id) for one in every[:3])}"
+                f"{some_of(source.ids)}, the captions {some_of(one.image_id for one in every)}"
             )
         texts = [text for photo in photos for text in photo.captions]
         own = [places[photo.image_id] for photo in photos for _ in photo.captions]
@@ -205,9 +205,8 @@ def _top_ns(text: str) -> list[int | None]:
 
 
 def _print_tables(results: Any, out: Path) -> None:
-    from rich.console import Console
-
     from eval.bench.tables import markdown, method, sheets, shown
+    from sparta.console import Console
 
     console = Console(width=WIDE)
     for sheet in sheets(results):
@@ -253,7 +252,7 @@ def build(
     rest, the merge of Lucene and the columns, is the stage "index". A feature store skips the
     extraction. With --out the table is written as Markdown beside the JSON file.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta bench build ~/Pictures --images 1000 --out build.json
 
@@ -262,7 +261,6 @@ def build(
     # As sparta index does: torch's waiting threads must leave the cores to the writers.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
-    from rich.console import Console
     from transformers.utils import logging
 
     from eval.bench.build import measure_build
@@ -270,6 +268,7 @@ def build(
     from indexer.commands.building import STAGES
     from indexer.encoding.models import load_models, model_fingerprint
     from indexer.settings import USUAL, PruningSettings
+    from sparta.console import Console
     from sparta.progress import progress_bars
 
     logging.disable_progress_bar()
@@ -339,7 +338,7 @@ def serve(
     --images builds a temporary index: images drawn with replacement, impacts perturbed by 15 %.
     With --out the table is written as Markdown beside the JSON file.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta bench serve index/ --queries captions.txt --writes 50
 
@@ -348,13 +347,12 @@ def serve(
     """
     import signal
 
-    from rich.console import Console
-
     from eval.bench.collections import enlarge_index
     from eval.bench.corpus import read_queries
     from eval.bench.load import find_wrk
     from eval.bench.serve import ServeSetting, measure_serving
     from eval.report import head_of, index_models, report
+    from sparta.console import Console
     from sparta.progress import progress_bars
 
     check_out(out)

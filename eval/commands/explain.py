@@ -42,18 +42,16 @@ def explain(
     A term's score is the maximum over all regions of the photo and all tokens of their labels
     (equation 10). The index stores which one won, so that no model runs.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta explain index/ beach/1.jpg "two brown dogs play on the beach"
 
     sparta explain index/ beach/1.jpg "two dogs" "a ball in the sand" --figure why.png
     """
-    from rich.console import Console
-    from rich.markup import escape
-
     from eval.figures import grounding
     from indexer.commands.answer_tables import terms_table
     from indexer.search.lucene import LuceneSearcher
+    from sparta.console import Console
 
     for text in query:
         check_query(text)
@@ -76,7 +74,7 @@ def explain(
         title = f"{image}: “{one.query}” ({one.explanation.score:g})"
         console.print(terms_table(one.explanation, title))
         if one.explanation.against:
-            console.print(f"A search leaves it out: {escape(' '.join(one.explanation.against))}")
+            console.print(f"A search leaves it out: {' '.join(one.explanation.against)}")
 
 
 Name = Literal["coefficients", "k-max", "negatives", "views", "attention", "grounding"]
@@ -108,19 +106,19 @@ def figure(
     of an INDEX won the terms of their captions, at even distances in the order of ids
     (VisualSparta 3).
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta eval figure coefficients model/ --out coefficients.png
 
     sparta eval figure views 0.7=joint/model 1=max/model --features features/
     --captions captions.jsonl --out views.png
     """
-    from rich.console import Console
     from transformers.utils import logging
 
     from eval.figures.papers import FIGURES, Inputs
     from eval.plotting import save
     from eval.report import head_of
+    from sparta.console import Console
     from sparta.progress import progress_bars
 
     logging.set_verbosity_error()

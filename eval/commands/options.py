@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -18,10 +18,6 @@ CAPTIONS = typer.Option(
 Captions = Annotated[Path, CAPTIONS]
 OptionalCaptions = Annotated[Path | None, CAPTIONS]
 Split = Annotated[str, typer.Option(help="Split of the captions whose photos are the targets.")]
-ImageKey = Annotated[
-    Literal["file", "cocoid"],
-    typer.Option(help="Field that is the image id in COCO's and Karpathy's JSON."),
-]
 Features = Annotated[
     list[Path],
     typer.Option(

@@ -17,7 +17,6 @@ from eval.commands.options import (
     Captions,
     Device,
     Features,
-    ImageKey,
     IndexFolder,
     Models,
     Out,
@@ -50,7 +49,6 @@ def index(
     index: IndexFolder,
     captions: Captions,
     split: Split = "val",
-    image_key: ImageKey = "file",
     backend: Backend = None,
     run: RunFile = None,
     qrels: QrelsFile = None,
@@ -68,14 +66,14 @@ def index(
     ordered by id, as in every search. The index lacks photos that could not be read:
     --allow-missing measures the others.
 
-    [bold]TREC files[/bold]
+    TREC files
 
     --run and --qrels write what trec_eval, ir_measures and ranx read. A query id is the image id,
     # and the number of the caption; in image ids, spaces and other characters than letters, digits
     and _.-~/ are percent-encoded. Scores that are equal are lowered by the smallest step, so that a
     tool that sorts by score finds our order.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta eval index index/ --captions captions.jsonl
 
@@ -88,24 +86,27 @@ def index(
 
     from eval.recall.index import (
         Gallery,
+        IndexIds,
         SearcherRecall,
         measure_index_recall,
-        missing_from,
         write_qrels,
         write_run,
     )
+    from eval.recall.photos import missing_of
     from eval.report import index_models
     from indexer.dense.manifest import SPARSE
     from indexer.search.open import open_backend
+    from sparta.captions.matching import as_stored
     from sparta.captions.read import read_captions
 
     _begin(out)
     check_out(run, "--run", "")
     check_out(qrels, "--qrels", "")
-    photos, name = read_captions(captions, split, image_key=image_key), backend or SPARSE
+    photos, name = read_captions(captions, split), backend or SPARSE
     with closing(open_backend(index, name, "lucene")) as searcher:
-        ids = [photo.image_id for photo in photos]
-        missing = missing_from(index, searcher, ids, allow_missing)
+        own = IndexIds(searcher, index)
+        photos = as_stored(photos, own, str(index))
+        missing = missing_of([one.image_id for one in photos], own, own, index, allow_missing)
         kept = [photo for photo in photos if photo.image_id not in missing]
         gallery = Gallery(searcher, kept, substitute, only_split, len(missing))
 
@@ -140,19 +141,17 @@ def queries(
     The index must have all images that the queries name. --allow-missing leaves out the others, and
     queries without another right image.
 
-    [bold]Example[/bold]
+    For example:
 
     sparta eval queries index/ --queries scenes/queries.jsonl
     """
-    from eval.recall.index import measure_first_hits, missing_from, read_judged_queries
+    from eval.recall.index import IndexIds, measure_first_hits, read_judged_queries
     from eval.report import index_models
     from indexer.search.open import open_searcher
 
     _begin(out)
-    judged, searcher = read_judged_queries(queries), open_searcher(index)
-    ids, words = sorted(set().union(*(one.images for one in judged))), "right images"
-    missing = missing_from(index, searcher, ids, allow_missing, words, "correct the ids")
-    measure = partial(measure_first_hits, searcher, judged, missing=missing)
+    judged, images = read_judged_queries(queries), IndexIds(open_searcher(index), index)
+    measure = partial(measure_first_hits, images, judged, allow_missing)
     _report(measure, context, out, as_json, index_models(index))
 
 
@@ -176,7 +175,6 @@ def model(
     captions: Captions,
     features: Features,
     split: Split = "val",
-    image_key: ImageKey = "file",
     protocol: Protocol = "all",
     images: ImageList = None,
     transfer: Transfer = False,
@@ -193,16 +191,16 @@ def model(
     text → image: each caption searches for its photo. image → text: each photo searches for any of
     its captions. Wrong items with an equal score rank ahead.
 
-    [bold]Protocols[/bold]: all is the whole split; coco-5k COCO's 5,000 photos with five captions
+    Protocols: all is the whole split; coco-5k COCO's 5,000 photos with five captions
     each; coco-1k the mean over its five folds of 1,000 consecutive photos; oscar-1k the photos
     listed in --images; flickr30k-1k 1,000 photos with five captions each. With --allow-missing the
     result says how many of them it lacks.
 
-    [bold]image → text of VisualSparta[/bold] favours long captions, whose scores sum more terms.
+    image → text of VisualSparta favours long captions, whose scores sum more terms.
     --reference names a split of other photos, and captions are compared by P(image | caption), the
     softmax that training used.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta eval model model/ --features features/ --captions captions.jsonl
 
@@ -220,13 +218,13 @@ def model(
 
     _begin(out)
     _check_reference(reference, temperature, split)
-    folds = choose(protocol, read_captions(captions, split, image_key=image_key), images)
+    folds = choose(protocol, read_captions(captions, split), images)
     members = open_members(model, features, transfer, device)
     stores, ids = [one.store for one in members], [one.image_id for fold in folds for one in fold]
     missing, others = missing_in(stores, ids, allow_missing), None
     if reference is not None:
-        photos = read_captions(captions, reference, image_key=image_key)
-        others = ReferenceImages.sample([photo.image_id for photo in photos], temperature)
+        ids = [photo.image_id for photo in read_captions(captions, reference)]
+        others = ReferenceImages.sample(ids, temperature)
         lost = missing_in(stores, others.image_ids, allow_missing)
         kept = [one for one in others.image_ids if one not in lost]
         others = replace(others, image_ids=kept, missing=len(lost))
@@ -265,10 +263,6 @@ def transfer(
     protocol: Annotated[
         str, typer.Option(help="all, coco-1k, coco-5k or flickr30k-1k; one for all, or a,b.")
     ] = "all",
-    image_key: Annotated[
-        str,
-        typer.Option(help="Image id in COCO's and Karpathy's JSON; one for all, or a,b."),
-    ] = "file",
     allow_missing: AllowMissing = False,
     batch_size: BatchSize = 32,
     device: Device = "auto",
@@ -282,7 +276,7 @@ def transfer(
 
     The features of all data sets must be of the same kind; others are refused.
 
-    [bold]Example[/bold]
+    For example:
 
     sparta eval transfer coco-model/ flickr-model/ --features coco/ --captions coco.jsonl
     --features flickr/ --captions flickr.jsonl --split test --out transfer.json
@@ -290,7 +284,7 @@ def transfer(
     from eval.recall.transfer import data_sets, measure_transfer, open_set
 
     _begin(out)
-    sets = data_sets(features, captions, split, protocol, image_key)
+    sets = data_sets(features, captions, split, protocol)
     opened = [open_set(one, model, device, allow_missing) for one in sets]
     models = [member.fingerprint for member in opened[0].members]
     _report(partial(measure_transfer, opened, batch_size), context, out, as_json, models)
@@ -325,22 +319,21 @@ def cxc(
     no vectors to compare two captions or two images, and is measured between captions and images
     only. Wrong items with an equal score rank ahead.
 
-    Image ids of the features must end with COCO's number, as COCO's file names do. --allow-missing
-    leaves out images that the features lack, with their captions.
+    --allow-missing leaves out images that the features lack, with their captions.
 
-    [bold]Example[/bold]
+    For example:
 
     sparta eval cxc model/ --features coco/ --judgements cxc/ --captions dataset_coco.json
     """
     from eval.recall.cxc import measure_cxc, read_judgements, read_sentences, relevant_items
     from eval.recall.model import open_members
-    from eval.recall.photos import coco_number, missing_in
+    from eval.recall.photos import missing_in
 
     _begin(out)
     judged, sentences = read_judgements(judgements, split), read_sentences(captions)
-    ids, what = relevant_items(judged).images, "judged images, by COCO's numbers"
+    ids, what = [*map(str, relevant_items(judged).images)], "judged images, by COCO's numbers"
     members = open_members(model, features, transfer, device)
-    missing = missing_in([one.store for one in members], ids, allow_missing, what, coco_number)
+    missing = {*map(int, missing_in([one.store for one in members], ids, allow_missing, what))}
     measure = partial(measure_cxc, members, judged, sentences, batch_size, missing=missing)
     _report(measure, context, out, as_json, [member.fingerprint for member in members])
 
@@ -419,17 +412,16 @@ def pruning(
     another caption of the photo contains too, those in the fewest photos' captions; and of captions
     and short queries with a word that 1 to 9, 10 to 99 or 100 to 999 training captions contain.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta eval pruning plain/ flip/ --model seed0/ --model seed1/ --captions captions.jsonl
     --out results.json --top-n 100,1000 --offset mean,none --terms trained --exact
     """
-    from rich.console import Console
-
     from eval.pruning.index import parse_bits, parse_choices
     from eval.pruning.measure import measure_pruning, save_frontier
     from eval.report import head_of, report
     from sparta.captions.read import read_captions
+    from sparta.console import Console
     from sparta.features.store import FeatureStore
     from sparta.progress import progress_bars
 
@@ -475,9 +467,8 @@ def _report(
     seed: int | None = None,
 ) -> None:
     """Measure with bars of the progress, then print the figures and write them."""
-    from rich.console import Console
-
     from eval.report import head_of, report
+    from sparta.console import Console
     from sparta.progress import progress_bars
 
     head = head_of(context, models, seed)

@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 from eval.figures.grounding import draw as draw_grounding
 from eval.figures.grounding import explain, open_photo
 from eval.plotting import legend, panels
+from eval.recall.index import IndexIds
 from eval.recall.model import DenseModel, Images, open_members
-from eval.recall.photos import missing_in
 from eval.recall.scores import DenseScores, measure_recall
 from indexer.dense.text_encoder import load_dense_model
 from indexer.encoding.stores import check_features, check_stores
 from indexer.search.lucene import LuceneSearcher
+from sparta.captions.matching import as_stored
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
@@ -212,15 +213,14 @@ def _study_views(source: str, given: Inputs, photos: list[CaptionedPhoto]) -> di
     model = member.model
     if not isinstance(model, DenseModel) or model.model.config.views < 2:
         raise InputError(f"{folder} is no dense model with several views of an image")
-    ids = [photo.image_id for photo in photos]
-    missing_in([member.store], ids, None)
+    own = Images.of(member.store, [photo.image_id for photo in photos])
     texts = model.embed_texts([text for one in photos for text in one.captions], given.progress)
-    images = model.embed_images(Images(member.store, ids), given.batch_size, given.progress)
-    own = [row for row, photo in enumerate(photos) for _ in photo.captions]
+    images = model.embed_images(own, given.batch_size, given.progress)
+    rows = [row for row, photo in enumerate(photos) for _ in photo.captions]
     first, second = torch.triu_indices(images.shape[1], images.shape[1], offset=1)
     cosines = (images @ images.transpose(1, 2))[:, first, second]
     found = measure_recall("all", [photos], DenseScores(texts, images), given.progress)
-    nearest = (images[own] @ texts[:, :, None]).argmax(dim=1)  # the first of equally near views
+    nearest = (images[rows] @ texts[:, :, None]).argmax(dim=1)  # the first of equally near views
     wins = torch.bincount(nearest.flatten(), minlength=images.shape[1])
     return {
         "name": name,
@@ -309,8 +309,10 @@ def heat_map(
 
 def draw_won(given: Inputs) -> Drawn:
     """What in photos won each term of their first captions (VisualSparta, figure 3)."""
-    pairs = every_nth(read_captions(given.needed("captions"), given.split), given.count)
     searcher = LuceneSearcher(given.sources[0])
+    ids = IndexIds(searcher, Path(given.sources[0]))
+    photos = as_stored(read_captions(given.needed("captions"), given.split), ids, str(ids.folder))
+    pairs = every_nth(photos, given.count)
     found = [explain(searcher, *pair) for pair in pairs]
     figure = draw_grounding(found, given.photos or searcher.manifest.photos)
     return figure, {"examples": [one.record() for one in found]}

@@ -23,6 +23,7 @@ from indexer.encoding.stores import check_stores
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.pruning import estimate_offsets
 from indexer.settings import TermSet
+from sparta.captions.matching import as_stored
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
@@ -198,6 +199,7 @@ def measure_pruning(
     """
     start = time.perf_counter()
     check_stores(stores)
+    captions = as_stored(captions, set(stores[0].ids), str(stores[0].folder))
     missing = missing_in(stores[:1], [photo.image_id for photo in captions], allow_missing)
     kept = [photo for photo in captions if photo.image_id not in missing]
     photos = sorted(kept, key=lambda photo: photo.image_id)

@@ -30,7 +30,7 @@ from pydantic import AliasChoices, BaseModel, Field
 from rich.table import Table
 
 from eval.recall.model import EvaluatedModel, scores_of
-from eval.recall.photos import Store, coco_number
+from eval.recall.photos import coco_number
 from eval.recall.scores import DenseScores, after, mean_of, recall_table
 from sparta.captions.json_file import load_json, validate
 from sparta.errors import InputError
@@ -281,7 +281,7 @@ def measure_cxc(
     """Measure a model, or an ensemble by the mean of its members' scores.
 
     Args:
-        members: at least one, each with a store of the images, whose ids end with COCO's numbers.
+        members: at least one, each with a store of the images.
         judged: of a split.
         sentences: texts of its captions, by number.
         batch_size: images per pass.
@@ -295,12 +295,7 @@ def measure_cxc(
     if lost := [caption for caption in right.captions if caption not in sentences]:
         raise InputError(f"--captions lacks {len(lost)} captions, number {lost[0]} for one")
     texts = [sentences[caption] for caption in right.captions]
-
-    def ids_in(store: Store) -> list[str]:
-        names = {coco_number(image_id): image_id for image_id in store.ids}
-        return [names[image] for image in right.images]
-
-    scores = scores_of(members, texts, batch_size, progress, ids_in)
+    scores = scores_of(members, texts, [*map(str, right.images)], batch_size, progress)
     dense = [one for one in scores if isinstance(one, DenseScores)]
     blocks: dict[str, list[Block]] = {
         TEXT_TO_IMAGE: [one.rows for one in scores],

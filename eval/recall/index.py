@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +14,6 @@ from urllib.parse import quote
 import numpy as np
 import torch
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
-from rich.markup import escape
 from rich.table import Table
 
 from eval.recall.photos import missing_of
@@ -24,6 +23,7 @@ from indexer.parts import LUCENE
 from indexer.query.query import Query
 from indexer.search.api import Hit, Searcher, UnknownImageError
 from indexer.shards import index_folders
+from sparta.captions.matching import stored_ids
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.readers.parsing.text_lines import read_lines
@@ -31,29 +31,29 @@ from sparta.metrics import Recall, recall
 from sparta.progress import Progress, no_progress
 
 
-def ids_of_index(index: Path) -> Iterator[str]:
-    """The ids of all images of an index, in shards or not."""
-    for folder in index_folders(index):
-        with closing(LuceneIndex(folder / LUCENE)) as images:
-            for document in range(images.documents):
-                if images.live is None or images.live[document]:
-                    yield images.read_stored(range(document, document + 1))[0].image_id
+@dataclass(frozen=True)
+class IndexIds(Collection[str]):
+    """The ids of an index's images; they are listed only where it is iterated over."""
 
+    searcher: Searcher
+    folder: Path  # of the index, in shards or not
 
-def missing_from(
-    index: Path, searcher: Searcher, image_ids: Sequence[str], allowed: bool, *words: str
-) -> set[str]:
-    """The images that an index lacks; allowed, words and errors are those of `missing_of`."""
-    there = {one for one in image_ids if _has(searcher, one)}
-    return missing_of(image_ids, there, ids_of_index(index), index, allowed, *words)
+    def __contains__(self, image_id: object) -> bool:
+        try:
+            self.searcher.metadata(str(image_id))
+        except UnknownImageError:
+            return False
+        return True
 
+    def __iter__(self) -> Iterator[str]:
+        for folder in index_folders(self.folder):
+            with closing(LuceneIndex(folder / LUCENE)) as images:
+                for document in range(images.documents):
+                    if images.live is None or images.live[document]:
+                        yield images.read_stored(range(document, document + 1))[0].image_id
 
-def _has(searcher: Searcher, image_id: str) -> bool:
-    try:
-        searcher.metadata(image_id)
-    except UnknownImageError:
-        return False
-    return True
+    def __len__(self) -> int:
+        return len(self.searcher)
 
 
 # ---- captions ------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class SearcherRecall:
 
     def table(self) -> Table:
         """The figures for a terminal."""
-        photos = f"{self.photos:,} photos of split {escape(self.split)}"
+        photos = f"{self.photos:,} photos of split {self.split}"
         lines = [f"{self.queries:,} queries in {self.seconds:.1f} s, {self.query_ms:.2f} ms each"]
         if self.images > self.photos:
             lines.append("--only-split ranks them among themselves")
@@ -292,26 +292,34 @@ def read_judged_queries(path: Path) -> list[JudgedQuery]:
 
 
 def measure_first_hits(
-    searcher: Searcher,
+    images: IndexIds,
     queries: Sequence[JudgedQuery],
+    allow_missing: bool = False,
     progress: Progress = no_progress,
-    missing: Set[str] = frozenset(),
 ) -> FirstHits:
     """Search with every query; the first hit is right if it is one of the query's images.
 
     Args:
-        searcher: with all images, right or not.
+        images: of the index to search.
         queries: with the images that answer them.
+        allow_missing: leave out images that the index lacks, and the queries that have no others.
         progress: of the stage "search", in queries.
-        missing: images to leave out, with the queries that have no others.
+
+    Raises:
+        InputError: as of `missing_of`.
     """
-    kept = [(one, one.images - missing) for one in queries if one.images - missing]
+    searcher, index = images.searcher, images.folder
+    ids = sorted(frozenset[str]().union(*(one.images for one in queries)))
+    found, words = stored_ids(ids, images, str(index)), ("right images", "correct the ids")
+    missing = missing_of(ids, found, images, index, allow_missing, *words)
+    answers = ((one, {found[own] for own in one.images - missing}) for one in queries)
+    kept = [(query, own) for query, own in answers if own]
     right = dict.fromkeys((query.kind for query, _ in kept), 0)
     number = right.copy()
-    for done, (query, images) in enumerate(kept, 1):
+    for done, (query, own) in enumerate(kept, 1):
         hits = searcher.search(Query.plain(query.query), 1).hits
-        right[query.kind] += bool(hits) and hits[0].image_id in images
+        right[query.kind] += bool(hits) and hits[0].image_id in own
         number[query.kind] += 1
         progress("search", done, len(kept))
-    chance = 100 * sum(len(images) for _, images in kept) / len(kept) / len(searcher)
+    chance = 100 * sum(len(own) for _, own in kept) / len(kept) / len(searcher)
     return FirstHits(right, number, chance, len(missing), len(queries) - len(kept))

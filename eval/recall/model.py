@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
-from eval.recall.photos import Store
+from eval.recall.photos import Store, missing_of
 from eval.recall.scores import (
     CaptionPosterior,
     DenseScores,
@@ -29,6 +29,7 @@ from eval.recall.scores import (
 from indexer.dense.text_encoder import load_dense_model
 from indexer.encoding.models import load_models, model_fingerprint
 from indexer.manifest import is_index
+from sparta.captions.matching import stored_ids
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.extract.networks.backbone import pick_device
@@ -59,6 +60,17 @@ class Images:
 
     store: Store
     image_ids: Sequence[str]
+
+    @classmethod
+    def of(cls, store: Store, image_ids: Sequence[str]) -> Images:
+        """Find images as `stored_ids` does.
+
+        Raises:
+            InputError: if the store lacks some of them.
+        """
+        found = stored_ids(image_ids, set(store.ids), str(store.folder))
+        missing_of(image_ids, found, store.ids, store.folder, None)
+        return cls(store, [found[one] for one in image_ids])
 
     def __len__(self) -> int:
         return len(self.image_ids)
@@ -291,19 +303,15 @@ def open_members(
 def scores_of(
     members: Sequence[EvaluatedModel],
     texts: Sequence[str],
+    image_ids: Sequence[str],
     batch_size: int,
     progress: Progress,
-    ids_in: Callable[[Store], Sequence[str]],
 ) -> list[Scores]:
-    """Each member's scores of T texts for N images, whose ids in its store `ids_in` returns."""
+    """Each member's scores of T texts for N images, found as `Images.of` does."""
+    images = [Images.of(one.store, image_ids) for one in members]
     return [
-        one.model.scores(
-            texts,
-            Images(one.store, ids_in(one.store)),
-            batch_size,
-            part_of(number, len(members), progress),
-        )
-        for number, one in enumerate(members)
+        one.model.scores(texts, own, batch_size, part_of(number, len(members), progress))
+        for number, (one, own) in enumerate(zip(members, images, strict=True))
     ]
 
 
@@ -334,7 +342,7 @@ def measure_model_recall(
     photos = [photo for fold in kept for photo in fold]
     texts = [text for photo in photos for text in photo.captions]
     own, others = [photo.image_id for photo in photos], reference.image_ids if reference else []
-    scores = scores_of(members, texts, batch_size, progress, lambda _: [*own, *others])
+    scores = scores_of(members, texts, [*own, *others], batch_size, progress)
     if reference is not None:
         every, first, rest = slice(None), slice(len(own)), slice(len(own), None)
         scores = [

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any
 
+from sparta.captions.matching import some_of, stored_ids
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.extract.decode_pool import default_workers
@@ -32,7 +31,6 @@ PHOTOS = {"coco-5k": 5000, "coco-1k": 5000, "oscar-1k": 1000, "flickr30k-1k": 10
 PROTOCOLS = ("all", *PHOTOS)
 CAPTIONS = 5  # per photo in these protocols; published figures ignore the sixth captions of COCO
 FOLD = 1000  # photos
-SHOWN = 3  # ids in an error
 
 Store = FeatureStore | PhotoFolder
 
@@ -100,14 +98,14 @@ def _first_captions(photo: CaptionedPhoto, protocol: str) -> CaptionedPhoto:
 
 
 def missing_of(
-    wanted: Sequence[Any],
-    there: Container[Any],
+    wanted: Sequence[str],
+    there: Container[str],
     others: Iterable[str],
     where: object,
     allowed: bool | None,
     what: str = "captioned photos",
     remedy: str = "choose a --split that it has",
-) -> set[Any]:
+) -> set[str]:
     """The ids that are wanted and not there.
 
     Args:
@@ -130,39 +128,34 @@ def missing_of(
         elif allowed is not None:
             remedy += ", or leave the missing ones out with --allow-missing"
         raise InputError(
-            f"{where} lacks {len(missing):,} of the {len(wanted):,} {what}: {_some(missing)}; it "
-            f"has {_some(others)}: {remedy}"
+            f"{where} lacks {len(missing):,} of the {len(wanted):,} {what}: {some_of(missing)}; "
+            f"it has {some_of(others)}: {remedy}"
         )
     return set(missing)
 
 
-def _some(ids: Iterable[object]) -> str:
-    shown = [*map(repr, islice(ids, SHOWN + 1))]
-    return ", ".join([*shown[:SHOWN], *["…"] * (len(shown) > SHOWN)]) or "none"
-
-
 def missing_in(
     stores: Iterable[Store],
-    wanted: Sequence[Any],
+    wanted: Sequence[str],
     allowed: bool | None,
     what: str = "captioned photos",
-    key: Callable[[str], Any] = str,
-) -> set[Any]:
-    """The photos that at least one store lacks; see `missing_of`.
+) -> set[str]:
+    """The photos that at least one store lacks, found as `stored_ids` does; see `missing_of`.
 
     Args:
         stores: of features, or of photos; those that cannot be read count as missing.
-        wanted: the photos.
+        wanted: ids of the photos.
         allowed: see `missing_of`.
         what: see `missing_of`.
-        key: image id → what `wanted` has.
     """
-    asked, missing = {*wanted}, set[Any]()
+    missing = set[str]()
     for folder, store in {store.folder: store for store in stores}.items():
-        there = {*map(key, _readable(store, {one for one in store.ids if key(one) in asked}))}
+        own = stored_ids(wanted, set(store.ids), str(folder))
+        readable = _readable(store, {*own.values()})
+        there = {one for one in own if own[one] in readable}
         missing |= missing_of(wanted, there, store.ids, folder, allowed, what)
     where = "what all --features have in common"
-    return missing_of(wanted, asked - missing, (), where, allowed, what)
+    return missing_of(wanted, {*wanted} - missing, (), where, allowed, what)
 
 
 def _readable(store: Store, ids: set[str]) -> set[str]:

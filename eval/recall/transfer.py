@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
 from eval.recall.model import EvaluatedModel, ModelRecall, measure_model_recall, open_members
 from eval.recall.photos import choose, missing_in
-from sparta.captions.read import CaptionedPhoto, ImageKey, read_captions
+from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 
@@ -23,7 +23,6 @@ class DataSet(NamedTuple):
     captions: Path
     split: str
     protocol: str
-    image_key: ImageKey
 
 
 class OpenedSet(NamedTuple):
@@ -60,7 +59,7 @@ class Transfer:
 
 
 def data_sets(
-    features: Sequence[Path], captions: Sequence[Path], split: str, protocol: str, image_key: str
+    features: Sequence[Path], captions: Sequence[Path], split: str, protocol: str
 ) -> list[DataSet]:
     """Combine the options of each data set, which are in the same order.
 
@@ -69,11 +68,9 @@ def data_sets(
         captions: one for each; at least two.
         split: one for all, or one for each with commas between.
         protocol: likewise.
-        image_key: likewise.
 
     Raises:
-        InputError: if there are fewer than two data sets, the counts do not fit, or an image key
-            is neither "file" nor "cocoid".
+        InputError: if there are fewer than two data sets, or the counts do not fit.
     """
     count = len(captions)
     if count < 2:
@@ -83,17 +80,14 @@ def data_sets(
             f"{len(features)} --features for {count} --captions: give one of each for every data "
             "set, in the same order"
         )
-    texts = {"--split": split, "--protocol": protocol, "--image-key": image_key}
-    for option, text in texts.items():
+    texts = (split, protocol)
+    for option, text in zip(("--split", "--protocol"), texts, strict=True):
         if (given := len(text.split(","))) not in (1, count):
             raise InputError(
                 f"{option} {text}: {given} values for {count} data sets; give one for all, or "
                 "one for each in the same order"
             )
-    keys = get_args(ImageKey)
-    if wrong := [key for key in image_key.split(",") if key not in keys]:
-        raise InputError(f"--image-key {wrong[0]!r}: expected {' or '.join(keys)}")
-    each = (text.split(",") * count for text in texts.values())
+    each = (text.split(",") * count for text in texts)
     return [DataSet(*parts) for parts in zip(features, captions, *each, strict=False)]
 
 
@@ -104,8 +98,7 @@ def open_set(own: DataSet, models: Sequence[str], device: str, allow_missing: bo
         InputError: if a model, store or captions file cannot be used, features differ from those a
             model was trained on, or photos are missing.
     """
-    photos = read_captions(own.captions, own.split, image_key=own.image_key)
-    folds = choose(own.protocol, photos)
+    folds = choose(own.protocol, read_captions(own.captions, own.split))
     members = open_members(models, [own.features], False, device)
     ids = [photo.image_id for fold in folds for photo in fold]
     missing = missing_in((one.store for one in members), ids, allow_missing)

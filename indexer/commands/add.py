@@ -55,7 +55,7 @@ def add(
     Images are encoded with the offsets, scale and terms of the index. They are found by the next
     search, and by a running sparta serve within a second or two. Photos are only read.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta add index/ ~/Pictures/2024/beach
 
@@ -67,11 +67,10 @@ def add(
     from sparta.libraries import set_up_libraries
 
     set_up_libraries()
-    from rich.console import Console
-
     from indexer.metadata import read_metadata
     from indexer.update.add import add_images
     from indexer.update.sources import opened_stores
+    from sparta.console import Console
     from sparta.progress import progress_bars
 
     if bool(photos) == bool(features):
@@ -95,7 +94,7 @@ def add(
         )
     for skipped in found.skipped:
         line = f"skipped {skipped.image_id}: {skipped.reason}"
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
+        console.print(line, soft_wrap=True, highlight=False)
     left = f", {len(found.skipped):,} skipped" if found.skipped else ""
     left += kept_aside(report.aside)
     console.print(

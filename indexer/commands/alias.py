@@ -17,7 +17,7 @@ def alias(alias: Alias, index: IndexFolder) -> None:
     requests in flight finish on the former index, and none fails. The name is a symbolic link; the
     former index stays where it is.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta alias prod index-7 && sparta serve prod
 

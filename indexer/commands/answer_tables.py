@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from types import MappingProxyType
 
 from rich.console import RenderableType
-from rich.markup import escape
 from rich.table import Table
 
 from indexer.commands.answers import Corrections
@@ -32,15 +31,14 @@ def answer_tables(
     yield from _conditions(result)
     if result.substitutions:
         words = (f"{found.word} → {found.term}" for found in result.substitutions)
-        yield f"Substitutes: {escape(', '.join(words))}"
+        yield f"Substitutes: {', '.join(words)}"
     if result.rare:
         quoted = (f'"{_shortened(word)}"' for word in result.rare)
-        yield f"Rarely seen in training: {escape(', '.join(quoted))}"
+        yield f"Rarely seen in training: {', '.join(quoted)}"
     if result.unknown:
-        yield f"Unknown words: {escape(', '.join(map(_shortened, result.unknown)))}"
+        yield f"Unknown words: {', '.join(map(_shortened, result.unknown))}"
     for word, near in corrections.items():
-        unknown = escape(repr(_shortened(word)))
-        yield f"Words of the index spelled like {unknown}: {escape(', '.join(near))}"
+        yield f"Words of the index spelled like {_shortened(word)!r}: {', '.join(near)}"
 
 
 def _conditions(result: SearchResult) -> Iterator[RenderableType]:
@@ -51,30 +49,29 @@ def _conditions(result: SearchResult) -> Iterator[RenderableType]:
             if found.sign == sign
         ]
         if words:
-            yield f"{name}: {escape(', '.join(words))}"
+            yield f"{name}: {', '.join(words)}"
 
 
 def _hits_table(result: SearchResult, explanations: list[Explanation]) -> Table:
     if not explanations:
         table = Table("rank", "score", "image")
         for hit in result.hits:
-            table.add_row(str(hit.rank), f"{hit.score:.4f}", escape(hit.image_id))
+            table.add_row(str(hit.rank), f"{hit.score:.4f}", hit.image_id)
         return table
     table = Table("rank", "score", "covers", "image", "matching words")
     for hit, explanation in zip(result.hits, explanations, strict=True):
         matching = sorted(explanation.terms, key=lambda term: -term.score)
         words = dict.fromkeys(_source(term) for term in matching if term.score)
-        name = escape(hit.image_id)
         covers = "" if explanation.coverage is None else f"{explanation.coverage:.0%}"
-        table.add_row(str(hit.rank), f"{hit.score:g}", covers, name, escape(", ".join(words)))
+        table.add_row(str(hit.rank), f"{hit.score:g}", covers, hit.image_id, ", ".join(words))
     return table
 
 
 def terms_table(explanation: Explanation, title: str) -> Table:
     """An image's score term by term, with the grounding of each term."""
-    table = Table("term", "word", "count", "impact", "score", "won by", "box", title=escape(title))
+    table = Table("term", "word", "count", "impact", "score", "won by", "box", title=title)
     for term in explanation.terms:
-        table.add_row(*map(escape, _term_row(term)))
+        table.add_row(*_term_row(term))
     return table
 
 

@@ -30,7 +30,7 @@ def delete(
     The photos themselves stay where they are. The next search finds the images no longer, a
     running sparta serve within a second or two.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta delete index/ "beach/two dogs.jpg"
 

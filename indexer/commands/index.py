@@ -146,7 +146,7 @@ def index(
     An index that is replaced keeps its fields, deletions and sent images; where it could not, the
     command refuses. It loses its dense parts: add them again with sparta index-dense.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta index ~/Pictures --out index/
 
@@ -166,14 +166,13 @@ def index(
     from sparta.libraries import set_up_libraries
 
     set_up_libraries()
-    from rich.console import Console
-
     from indexer.build import build_index
     from indexer.encoding.asked import check_asked
     from indexer.encoding.stores import open_stores
     from indexer.fields.kinds import declared_kinds
     from indexer.metadata import read_metadata
     from indexer.settings import PruningSettings
+    from sparta.console import Console
     from sparta.features.skipped import skipped_summary
     from sparta.progress import progress_bars
 
@@ -197,7 +196,7 @@ def index(
             device=device,
             cluster=cluster,
             progress=show,
-            notice=partial(console.print, soft_wrap=True, highlight=False, markup=False),
+            notice=partial(console.print, soft_wrap=True, highlight=False),
         )
         manifest = build_index(
             stores,
@@ -216,11 +215,11 @@ def index(
         )
     console.print(f"{out}: {summary(manifest)}", soft_wrap=True, highlight=False)
     for line in lines:
-        console.print(f"{out}: {line}", soft_wrap=True, highlight=False, markup=False)
+        console.print(f"{out}: {line}", soft_wrap=True, highlight=False)
     if asked == "model" and manifest.asked == "none" and manifest.top_n is not None:
         console.print(NO_FREQUENCIES, soft_wrap=True, highlight=False)
     if skipped := skipped_summary(stores[0].folder):
-        console.print(skipped, soft_wrap=True, highlight=False, markup=False)
+        console.print(skipped, soft_wrap=True, highlight=False)
 
 
 def _named_or_given(

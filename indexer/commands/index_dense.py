@@ -41,7 +41,7 @@ def index_dense(
     Of an index that was written to, images are embedded that are as they were built, or were added
     with the same features; the others keep the vectors that they have.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta index-dense features/ --model vse++/ --out index/
 
@@ -51,12 +51,11 @@ def index_dense(
     from sparta.libraries import set_up_libraries
 
     set_up_libraries()
-    from rich.console import Console
-
     from indexer.dense.build import add_dense, check_index
     from indexer.dense.models import check_models, name_models
     from indexer.encoding.stores import open_stores
     from indexer.search.dense_part import missing_vectors
+    from sparta.console import Console
     from sparta.progress import progress_bars
 
     named = name_models(model)

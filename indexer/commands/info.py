@@ -20,7 +20,7 @@ def info(index: IndexFolder, as_json: AsJson = False) -> None:
     those of the build it stays small, however many are added; from 0.5 on a rebuild with sparta
     index finds measurably more.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta info index/
 
@@ -29,12 +29,12 @@ def info(index: IndexFolder, as_json: AsJson = False) -> None:
     import json
     from dataclasses import asdict
 
-    from rich.console import Console
     from rich.table import Table
 
     from indexer.care.info import index_info
     from indexer.manifest import is_sharded
     from indexer.shards import index_folders
+    from sparta.console import Console
 
     shards = [index_info(folder) for folder in index_folders(index)]
     if as_json:
@@ -48,7 +48,7 @@ def info(index: IndexFolder, as_json: AsJson = False) -> None:
     for found in shards:
         for name, text in _lines(found).items():
             table.add_row(name, text)
-    Console().print(table, highlight=False, markup=False)
+    Console().print(table, highlight=False)
 
 
 def _lines(found: IndexInfo) -> dict[str, str]:

@@ -15,18 +15,17 @@ def merge(indexes: Indexes, out: Out) -> None:
     They must have the same models, settings, offsets and scale, and no image in common: indexes
     that began as copies of one, to which different photos were added. They stay as they are.
 
-    [bold]Example[/bold]
+    For example:
 
     sparta merge laptop/ archive/ --out all/
     """
-    from rich.console import Console
-
     from indexer.care.merging import merge_indexes
     from indexer.commands.building import STAGES
+    from sparta.console import Console
     from sparta.progress import progress_bars
 
     console = Console()
     with progress_bars(STAGES, Console(stderr=True)) as progress:
         manifest = merge_indexes(indexes, out, progress)
     text = f"{out}: {manifest.images:,} images of {len(indexes)} indexes"
-    console.print(text, soft_wrap=True, highlight=False, markup=False)
+    console.print(text, soft_wrap=True, highlight=False)

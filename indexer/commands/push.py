@@ -9,9 +9,8 @@ import typer
 from indexer.commands.options import IndexFolder
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from indexer.milvus.push import Pushed
+    from sparta.console import Console
 
 Address = Annotated[
     str,
@@ -44,17 +43,16 @@ def push(
     A push that was interrupted continues, and one of an index that was written to since pushes
     what has changed. The alias names the collection once it is complete.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta push index/ milvus://127.0.0.1:19530
 
     sparta push index/ milvus://127.0.0.1:19530 --collection photos --follow
     """
-    from rich.console import Console
-
     from indexer.milvus.connection import Milvus
     from indexer.milvus.push import follow as follow_index
     from indexer.milvus.push import push as push_index
+    from sparta.console import Console
     from sparta.errors import InputError
     from sparta.progress import progress_bars
 
@@ -70,7 +68,7 @@ def push(
             milvus,
             collection,
             lambda pushed: _report(console, pushed),
-            lambda line: console.print(line, markup=False),
+            console.print,
             progress,
         )
 
@@ -82,7 +80,7 @@ def _report(console: Console, pushed: Pushed) -> None:
     )
     if not pushed.switched:
         text += "; the server has no aliases: use this name"
-    console.print(text, markup=False)
+    console.print(text)
     if pushed.former:
         names = ", ".join(pushed.former)
-        console.print(f"Former versions, which --drop-former drops: {names}", markup=False)
+        console.print(f"Former versions, which --drop-former drops: {names}")

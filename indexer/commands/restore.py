@@ -17,14 +17,13 @@ def restore(snapshot: Snapshot, index: Index, yes: Yes = False) -> None:
     An index that is there is moved aside after a question, or with --yes; a running sparta serve
     changes over to the restored one.
 
-    [bold]Example[/bold]
+    For example:
 
     sparta restore snapshots/2024-06-01 index/
     """
-    from rich.console import Console
-
     from indexer.care.snapshots import restore_snapshot
     from indexer.commands.consent import ask
+    from sparta.console import Console
     from sparta.progress import progress_bars
 
     if index.exists():

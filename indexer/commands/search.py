@@ -64,7 +64,7 @@ def search(
 ) -> None:
     """Find the images that match a text; without one, all that a filter lets through.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta search index/ "two dogs on a beach"
 
@@ -109,9 +109,8 @@ def search(
     if as_json:
         typer.echo(answer_json(query, result, explanations, corrections))
         return
-    from rich.console import Console
-
     from indexer.commands.answer_tables import answer_tables
+    from sparta.console import Console
 
     console = Console()
     if not (query.strip() or result.hits):

@@ -30,7 +30,7 @@ def similar(
     half of the weight; a dense model finds the nearest vectors instead, without words. The images
     themselves are left out.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta similar index/ "beach/two dogs.jpg"
 
@@ -45,13 +45,11 @@ def similar(
     import json
     from dataclasses import asdict
 
-    from rich.console import Console
-    from rich.markup import escape
-
     from indexer.commands.answer_tables import answer_tables
     from indexer.commands.filtering import allowed_by
     from indexer.search.api import Explainer, UnknownImageError
     from indexer.search.open import open_backend
+    from sparta.console import Console
 
     searcher = open_backend(index, backend, engine)
     allowed = None if filter_text is None else allowed_by(filter_text, searcher, index)
@@ -73,6 +71,6 @@ def similar(
     console = Console()
     if result.terms:
         terms = ", ".join(f"{term} ({count})" for term, count in result.terms.items())
-        console.print(f"Query terms: {escape(terms)}")
+        console.print(f"Query terms: {terms}")
     for part in answer_tables(result, explanations, explain=False):
         console.print(part)

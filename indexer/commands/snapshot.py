@@ -16,7 +16,7 @@ def snapshot(index: IndexFolder, snapshot: Snapshot) -> None:
     Files that never change are linked, so that a snapshot on the same disk takes little room and
     time. A snapshot is an index: it can be searched, and copied to another disk like any folder.
 
-    [bold]Example[/bold]
+    For example:
 
     sparta snapshot index/ snapshots/2024-06-01
     """

@@ -11,9 +11,8 @@ from indexer.commands.options import BatchSize, Device, IndexFolder, ReadPhotos,
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from indexer.update.sync.job import PhotoSync, SyncReport
+    from sparta.console import Console
 
 Photos = Annotated[Path, typer.Argument(help="Folder of photos, searched at any depth.")]
 Models = Annotated[
@@ -55,7 +54,7 @@ def sync(
     If the folder is missing or empty, or more than a fifth of the photos has vanished, nothing is
     changed: the disk may not be mounted. --yes does it.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta sync index/ ~/Pictures
 
@@ -66,10 +65,9 @@ def sync(
     from sparta.libraries import set_up_libraries
 
     set_up_libraries()
-    from rich.console import Console
-
     from indexer.commands.building import STAGES
     from indexer.update.sync.job import Encoding, PhotoSync
+    from sparta.console import Console
     from sparta.progress import progress_bars
 
     if watch and (dry_run or yes):
@@ -124,4 +122,4 @@ def _show(console: Console, index: Path, report: SyncReport, dry: bool = False) 
 
 
 def _print(console: Console, line: str) -> None:
-    console.print(line, soft_wrap=True, highlight=False, markup=False)
+    console.print(line, soft_wrap=True, highlight=False)

@@ -25,16 +25,15 @@ def update(index: IndexFolder, metadata: MetadataFile) -> None:
     The next search finds the images by their new metadata, a running sparta serve within a second
     or two.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta update index/ albums.jsonl
 
     sparta update index/ ratings.csv
     """
-    from rich.console import Console
-
     from indexer.metadata import read_metadata
     from indexer.update.metadata import update_metadata
+    from sparta.console import Console
     from sparta.progress import progress_bars
 
     console = Console()
@@ -44,7 +43,7 @@ def update(index: IndexFolder, metadata: MetadataFile) -> None:
     counts = f"metadata of {report.changed:,} images changed, {report.unchanged:,} as before"
     if report.unknown:
         counts += f"; {len(report.unknown):,} not in the index: {listed(report.unknown)}"
-    console.print(f"{index}: {counts}", soft_wrap=True, highlight=False, markup=False)
+    console.print(f"{index}: {counts}", soft_wrap=True, highlight=False)
 
 
 def listed(names: list[str], most: int = 20) -> str:

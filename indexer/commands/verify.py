@@ -20,16 +20,15 @@ def verify(folder: Folder) -> None:
     index, Lucene's own CheckIndex runs as well. Opening an index checks files up to 16 MB, and
     how larger ones fit together.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta verify index/
 
     sparta verify index.features/
     """
-    from rich.console import Console
-
     from indexer.manifest import is_index
     from indexer.verify import verify_index
+    from sparta.console import Console
     from sparta.features.store import HEADER
     from sparta.features.verify import stores_in, verify_stores
     from sparta.progress import progress_bars
@@ -45,7 +44,7 @@ def verify(folder: Folder) -> None:
         problems = verify_stores(stores, progress) if stores else verify_index(folder, progress)
     console = Console()
     for problem in problems:
-        console.print(problem, soft_wrap=True, highlight=False, markup=False)
+        console.print(problem, soft_wrap=True, highlight=False)
     if problems:
         raise InputError(f"{folder}: {len(problems)} problem{'s' if len(problems) > 1 else ''}")
-    console.print(f"{folder}: no damage", soft_wrap=True, highlight=False, markup=False)
+    console.print(f"{folder}: no damage", soft_wrap=True, highlight=False)

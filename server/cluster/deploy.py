@@ -11,8 +11,6 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from rich.console import Console
-
 from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.shards import index_folders
 from indexer.state import bytes_below
@@ -25,6 +23,7 @@ from server.security.exposure import check_exposure
 from server.settings import ServerSettings
 from server.sockets import url
 from sparta.cluster import LOCAL, connected
+from sparta.console import Console
 from sparta.errors import InputError
 from sparta.extras import require
 
@@ -57,7 +56,7 @@ def serve_on(address: str, settings: ServerSettings, replicas: int) -> None:
     with connected(address, environment=ENVIRONMENT):
         deploy(settings, replicas)
         here = url(settings.host, settings.port, settings.scheme)
-        console.print(f"Serving [bold]{settings.index}[/] at [bold]{here}[/] on every machine")
+        console.print(f"Serving {settings.index} at {here} on every machine")
         if address == LOCAL:
             console.print("Stop with Ctrl+C.")
             signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -73,8 +73,9 @@ def list_keys(keys: File = None) -> None:
 
     Example: sparta keys list
     """
-    from rich.console import Console
     from rich.table import Table
+
+    from sparta.console import Console
 
     file = _file(keys)
     table = Table("ID", "Name", "Scope", "Created", "Ends", box=None)
@@ -83,7 +84,7 @@ def list_keys(keys: File = None) -> None:
         ended = " (expired)" if key.is_expired() else ""
         table.add_row(key.id, key.name, key.scope, _moment(key.created), end + ended)
     if table.row_count:
-        Console(markup=False, highlight=False).print(table)
+        Console(highlight=False).print(table)
     else:
         typer.echo(f"No keys in {file}")
 

@@ -81,14 +81,13 @@ def publish(
     The page is that of sparta serve, and so are its answers; the search runs in the browser.
     Written again, only files that changed are.
 
-    [bold]Example[/bold]
+    For example:
 
     sparta publish index/ --out site/ && python -m http.server -d site
     """
-    from rich.console import Console
-
     from server.publish.photos import FORMATS, Pictures
     from server.publish.publishing import Choices, publish
+    from sparta.console import Console
     from sparta.errors import InputError
     from sparta.progress import progress_bars
 

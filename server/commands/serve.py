@@ -10,9 +10,8 @@ import typer
 from server.settings import ServerSettings, load_settings
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from server.backends import Backends
+    from sparta.console import Console
 
 ARGUMENT = "INDEX"
 # Flags that are not --NAME-OF-THE-SETTING: repeatable ones, in the singular.
@@ -172,8 +171,6 @@ def _index_of(argument: Path, check: bool) -> Path:
 def _run(settings: ServerSettings) -> None:
     from functools import partial
 
-    from rich.console import Console
-
     from server.app import create_app
     from server.backends import open_backends
     from server.inherited import Inherited, can_be_inherited, java_runs
@@ -182,6 +179,7 @@ def _run(settings: ServerSettings) -> None:
     from server.sockets import listen, url
     from server.writing.forward import Forwarder
     from server.writing.process import writer_process
+    from sparta.console import Console
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     check_exposure(settings)
@@ -210,7 +208,7 @@ def _run(settings: ServerSettings) -> None:
 def _announce(console: Console, backends: Backends, index: Path, address: str) -> None:
     """Print what is served, and where."""
     count = len(backends.default.searcher)
-    console.print(f"Serving [bold]{count:,}[/] images of {index} at [bold]{address}[/]")
+    console.print(f"Serving {count:,} images of {index} at {address}")
     console.print(f"Open it in a browser; the REST interface is documented at {address}/docs")
     if len(names := [backend.name for backend in backends]) > 1:
         console.print(
@@ -218,6 +216,7 @@ def _announce(console: Console, backends: Backends, index: Path, address: str) -
         )
     if backends.default.photos is None:
         console.print(
-            "[yellow]There is no photos folder: search works, but photos cannot be shown. Give it "
-            "with --photos DIR.[/]"
+            "There is no photos folder: search works, but photos cannot be shown. Give it with "
+            "--photos DIR.",
+            style="yellow",
         )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
-from sparta.captions.record import CaptionedPhoto, checked
+from sparta.captions.record import CaptionedPhoto, captioned
 from sparta.errors import InputError
 
 SPLIT = "train"  # of all photos: such files have no splits
@@ -27,13 +28,13 @@ class CaptionLine(NamedTuple):
     text: str
 
 
-def by_photo(lines: Iterable[CaptionLine]) -> list[CaptionedPhoto]:
+def by_photo(path: Path, lines: Iterable[CaptionLine]) -> list[CaptionedPhoto]:
     """Photos in order of their first lines, with all their captions in order of the file.
 
     Raises:
-        InputError: if an image or a caption is blank, or a photo has two captions of one number.
+        InputError: if an image is blank, or a photo has two captions of one number.
     """
-    photos: dict[str, list[str]] = {}
+    photos: dict[str, list[CaptionLine]] = {}
     seen: set[tuple[str, str]] = set()
     for line in lines:
         if not line.image:
@@ -41,7 +42,11 @@ def by_photo(lines: Iterable[CaptionLine]) -> list[CaptionedPhoto]:
         if line.number and (line.image, line.number) in seen:
             raise InputError(f"{line.where}: caption {line.number} of {line.image} appears twice")
         seen.add((line.image, line.number))
-        photos.setdefault(line.image, []).extend(
-            checked(line.image, SPLIT, [line.text], line.where).captions
-        )
-    return [CaptionedPhoto(image, SPLIT, tuple(texts)) for image, texts in photos.items()]
+        photos.setdefault(line.image, []).append(line)
+    return captioned(
+        path,
+        (
+            (own[0].where, CaptionedPhoto(image, SPLIT, tuple(line.text for line in own)))
+            for image, own in photos.items()
+        ),
+    )

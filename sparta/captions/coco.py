@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from sparta.captions.json_file import validate
-from sparta.captions.karpathy import ImageKey
-from sparta.captions.record import CaptionedPhoto, FirstCaptions, checked, each_once
+from sparta.captions.record import CaptionedPhoto, captioned
 from sparta.errors import InputError
+
+log = logging.getLogger(__name__)
 
 
 class _Image(BaseModel):
     model_config = ConfigDict(strict=True)
-    id: int
+    id: int | str
     file_name: str = Field(min_length=1)
 
 
 class _Annotation(BaseModel):
-    model_config = ConfigDict(strict=True)
-    id: int
-    image_id: int
+    model_config = ConfigDict(strict=True, frozen=True)
+    id: int | str | None = None
+    image_id: int | str
     caption: str
 
 
@@ -33,61 +34,45 @@ class _File(BaseModel):
     annotations: list[_Annotation]
 
 
-def read_coco_captions(
-    content: object,
-    path: Path,
-    split: str | None = None,
-    *,
-    captions_per_photo: int = 5,
-    image_key: ImageKey = "file",
-) -> list[CaptionedPhoto]:
-    """Photos with the first captions of each, all of one split.
+def read_coco_captions(content: object, path: Path) -> list[CaptionedPhoto]:
+    """Photos with all their captions, all of one split.
+
+    Photos without captions and captions of photos that the file does not list are left out, and
+    counted by a warning. An annotation that is there twice, with its id, counts once.
 
     Args:
         content: the parsed file.
-        path: the file's path.
-        split: split of all its photos; None for the one in the file's name ("val" for
-            `captions_val2014.json`), or else "train".
-        captions_per_photo: how many captions of a photo are used, in the file's order; a warning
-            counts the others.
-        image_key: what the image ids are: "file" (`file_name`) or "cocoid" (the image's `id`).
+        path: the file's path; its name tells the split ("val" for `captions_val2014.json`, "train"
+            where it has none).
 
     Raises:
-        InputError: if a field is missing or of another type, an id appears twice, a caption's
-            image is not in the file, or a photo has too few captions or a blank one; the text
-            names file, position and field.
+        InputError: if a field is missing or of another type, or an image appears twice under
+            different names or ids; the text names file, position and field.
     """
     file = validate(_File, content, str(path))
     named = re.match(r"captions_([a-z]+)\d", path.name)
-    split = split or (named[1] if named else "train")
-    captions, used = _captions_of(file, path), FirstCaptions(path, captions_per_photo)
-
-    def photos() -> Iterator[tuple[str, CaptionedPhoto]]:
-        for number, image in enumerate(file.images):
-            where = f"{path}: images.{number} ({image.file_name})"
-            first = used.of(captions[image.id], where)
-            image_id = image.file_name if image_key == "file" else str(image.id)
-            yield where, checked(image_id, split, first, where)
-
-    found = each_once(photos())
-    used.warn()
-    return found
-
-
-def _captions_of(file: _File, path: Path) -> dict[int, list[str]]:
-    """Captions by image id."""
-    captions: dict[int, list[str]] = {}
+    split = named[1] if named else "train"
+    names: dict[int | str, str] = {}
     for number, image in enumerate(file.images):
-        if image.id in captions:
-            raise InputError(f"{path}: images.{number}: id: {image.id} appears twice")
-        captions[image.id] = []
-    seen: set[int] = set()
-    for number, annotation in enumerate(file.annotations):
-        where = f"{path}: annotations.{number}"
-        if annotation.image_id not in captions:
-            raise InputError(f"{where}: image_id: no image has id {annotation.image_id}")
-        if annotation.id in seen:
-            raise InputError(f"{where}: id: {annotation.id} appears twice")
-        seen.add(annotation.id)
-        captions[annotation.image_id].append(annotation.caption)
-    return captions
+        if names.setdefault(image.id, image.file_name) != image.file_name:
+            raise InputError(f"{path}: images.{number}: id: {image.id} is also {names[image.id]}")
+    captions: dict[int | str, list[str]] = {image_id: [] for image_id in names}
+    seen: set[_Annotation] = set()
+    strangers = 0
+    for annotation in file.annotations:
+        if annotation.id is not None and annotation in seen:
+            continue
+        seen.add(annotation)
+        if annotation.image_id in captions:
+            captions[annotation.image_id].append(annotation.caption)
+        else:
+            strangers += 1
+    if strangers:
+        log.warning("%s: %d captions of images that it does not list left out", path, strangers)
+    return captioned(
+        path,
+        (
+            (f"{path}: {name}", CaptionedPhoto(name, split, tuple(captions[image_id])))
+            for image_id, name in names.items()
+        ),
+    )

@@ -25,7 +25,7 @@ def read_token_file(path: Path) -> list[CaptionedPhoto]:
     Raises:
         InputError: if a line has another form, or a photo two captions of one number.
     """
-    return by_photo(_lines(path))
+    return by_photo(path, _lines(path))
 
 
 def _lines(path: Path) -> Iterator[CaptionLine]:
@@ -34,4 +34,4 @@ def _lines(path: Path) -> Iterator[CaptionLine]:
         found = LINE.fullmatch(line)
         if found is None:
             raise InputError(f"{where}: expected image#number, a tab and a caption")
-        yield CaptionLine(where, found["image"].strip(), found["number"], found["text"].strip())
+        yield CaptionLine(where, found["image"].strip(), found["number"], found["text"])

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import RootModel
 
 from sparta.captions.json_file import load_json, validate
-from sparta.captions.record import CaptionedPhoto, checked, each_once
+from sparta.captions.record import CaptionedPhoto, captioned
 from sparta.errors import InputError
 from sparta.features.readers.hgr import SPLITS, read_names
 
@@ -27,19 +27,18 @@ def read_hgr(root: Path, split: str | None = None) -> list[CaptionedPhoto]:
         split: "trn", "val" or "tst".
 
     Raises:
-        InputError: if there is no such split, a video of it has no captions or a blank one, or it
-            is in two splits.
+        InputError: if there is no such split, or a video is in two splits.
     """
     known = [name for name in SPLITS if (root / "public_split" / f"{name}_names.npy").exists()]
     if split not in (None, *known) or not known:
         raise InputError(f"{root}: no split {split!r}; public_split has names of {known}")
     path = root / CAPTIONS
     captions = validate(_Captions, load_json(path), str(path)).root
-    photos = []
-    for one in [split] if split else known:
-        for video in read_names(root, one):
-            if not captions.get(video):
-                raise InputError(f"{path}: video {video!r} of split {one!r} has no captions")
-            where = f"{path}: {video}"
-            photos.append((where, checked(video, one, captions[video], where)))
-    return each_once(photos)
+    return captioned(
+        path,
+        (
+            (f"{path}: {video}", CaptionedPhoto(video, one, tuple(captions.get(video, ()))))
+            for one in ([split] if split else known)
+            for video in read_names(root, one)
+        ),
+    )

@@ -35,7 +35,7 @@ def read_table(path: Path) -> list[CaptionedPhoto]:
         InputError: if a line has too few columns, or a quotation mark is not closed on it; or a
             photo two captions of one number.
     """
-    return by_photo(_lines(path))
+    return by_photo(path, _lines(path))
 
 
 def _lines(path: Path) -> Iterator[CaptionLine]:

@@ -13,13 +13,14 @@ from sparta.captions import flickr_tokens, kaggle
 from sparta.captions.coco import read_coco_captions
 from sparta.captions.hgr import read_hgr
 from sparta.captions.json_file import load_json, validate
-from sparta.captions.karpathy import ImageKey, read_karpathy
+from sparta.captions.karpathy import read_karpathy
 from sparta.captions.precomp import read_precomp
-from sparta.captions.record import CaptionedPhoto, checked, each_once, of_split
+from sparta.captions.record import CaptionedPhoto, captioned
 from sparta.errors import InputError
+from sparta.features.readers.parsing.text_lines import read_lines
 from sparta.features.readers.precomp import splits_of
 
-__all__ = ["CaptionedPhoto", "ImageKey", "read_captions"]
+__all__ = ["CaptionedPhoto", "read_captions"]
 
 FORMATS = (
     "captions.jsonl (an object a line: image, captions and, if there is one, split)",
@@ -35,14 +36,11 @@ RESTVAL = "restval"
 FIRST_BYTES = 1 << 12  # of a file, which contain its first line
 
 
-def read_captions(
-    path: Path,
-    split: str | Sequence[str] | None = None,
-    *,
-    captions_per_photo: int = 5,
-    image_key: ImageKey = "file",
-) -> list[CaptionedPhoto]:
-    """Read captions of a split; the format is recognised by the path and its content.
+def read_captions(path: Path, split: str | Sequence[str] | None = None) -> list[CaptionedPhoto]:
+    """Read all captions of a split; the format is recognised by the path and its content.
+
+    Blanks and invisible characters around a caption are removed. Photos without captions and
+    captions that show nothing are left out, and counted by a warning.
 
     | path | format |
     | --- | --- |
@@ -50,7 +48,7 @@ def read_captions(
     | folder with `public_split` | HGR's videos (`read_hgr`) |
     | `.json` with `images` and `annotations` | COCO's captions (`read_coco_captions`) |
     | other `.json` with `images` | Karpathy's splits (`read_karpathy`) |
-    | `.jsonl`, or a first line that begins with `{` | `captions.jsonl` (`read_lines`) |
+    | `.jsonl`, or a first line that begins with `{` | `captions.jsonl` (`read_objects`) |
     | first line of image, `#`, number, tab | token file of Flickr (`read_token_file`) |
     | first line of names of columns | Kaggle's tables (`read_table`) |
 
@@ -58,32 +56,35 @@ def read_captions(
         path: file or folder.
         split: keep only photos of this split, or of these (None: all). Karpathy's "restval" is
             part of "train", unless it is named here.
-        captions_per_photo: how many captions of a photo are used from COCO's and Karpathy's JSON;
-            lines per photo in `precomp` folders. All are used from other formats.
-        image_key: for COCO's and Karpathy's JSON, what the image ids are: "file" or "cocoid".
 
     Raises:
         InputError: if the format is none of these, the content is malformed, or no photo has the
-            split; the text names file, line or position, and field.
+            split or any captions; the text names file, line or position, and field.
     """
     splits = [split] if split is None or isinstance(split, str) else list(split)
     if path.is_dir():
-        return [photo for one in splits for photo in _of_folder(path, one, captions_per_photo)]
-    photos = _of_file(path, captions_per_photo, image_key, RESTVAL in splits)
-    return [photo for one in splits for photo in of_split(photos, one, path)]
+        found = [photo for one in splits for photo in _of_folder(path, one)]
+    else:
+        photos = _of_file(path, RESTVAL in splits)
+        known = sorted({photo.split for photo in photos})
+        for one in splits:
+            if photos and one not in (None, *known):
+                raise InputError(f"{path}: no photo has split {one!r}; the file has {known}")
+        found = [photo for one in splits for photo in photos if one in (None, photo.split)]
+    if not found:
+        raise InputError(f"{path} has no captions")
+    return found
 
 
-def _of_folder(path: Path, split: str | None, captions_per_photo: int) -> list[CaptionedPhoto]:
+def _of_folder(path: Path, split: str | None) -> list[CaptionedPhoto]:
     if splits_of(path):
-        return read_precomp(path, split, captions_per_photo=captions_per_photo)
+        return read_precomp(path, split)
     if (path / "public_split").is_dir():
         return read_hgr(path, split)
     raise _unknown(f"{path} is a folder with neither *_caps.txt nor public_split in it")
 
 
-def _of_file(
-    path: Path, captions_per_photo: int, image_key: ImageKey, restval_apart: bool
-) -> list[CaptionedPhoto]:
+def _of_file(path: Path, restval_apart: bool) -> list[CaptionedPhoto]:
     if path.suffix != ".json":
         return _of_text(path)
     content = load_json(path)
@@ -92,16 +93,8 @@ def _of_file(
             f"{path}: expected images with sentences (Karpathy) or images and annotations (COCO)"
         )
     if "annotations" in content:
-        return read_coco_captions(
-            content, path, captions_per_photo=captions_per_photo, image_key=image_key
-        )
-    return read_karpathy(
-        content,
-        path,
-        captions_per_photo=captions_per_photo,
-        image_key=image_key,
-        restval_apart=restval_apart,
-    )
+        return read_coco_captions(content, path)
+    return read_karpathy(content, path, restval_apart=restval_apart)
 
 
 def _of_text(path: Path) -> list[CaptionedPhoto]:
@@ -109,7 +102,7 @@ def _of_text(path: Path) -> list[CaptionedPhoto]:
         start = file.read(FIRST_BYTES).removeprefix(BOM_UTF8).partition(b"\n")[0]
     line = start.decode(errors="replace").rstrip("\r")
     if path.suffix == ".jsonl" or line.lstrip().startswith("{"):
-        return read_lines(path)
+        return read_objects(path)
     if flickr_tokens.fits(line):
         return flickr_tokens.read_token_file(path)
     if kaggle.fits(line):
@@ -125,32 +118,25 @@ class _Line(BaseModel):
     model_config = ConfigDict(strict=True)
     image: str = Field(min_length=1, validation_alias=AliasChoices("image", "id"))
     split: str = "train"
-    captions: list[str] = Field(min_length=1)
+    captions: list[str]
 
 
-def read_lines(path: Path) -> list[CaptionedPhoto]:
+def read_objects(path: Path) -> list[CaptionedPhoto]:
     """Read one object a line: image (or id), split ("train" if absent), captions.
 
-    A byte order mark at the start and empty lines at the end are left out.
-
     Raises:
-        InputError: if a line is not such an object, an image appears twice or a caption is blank;
-            the text names file, line and field.
+        InputError: if a line is not such an object, or an image appears twice; the text names
+            file, line and field.
     """
-    return each_once(_parse_all(path))
+    return captioned(path, _parsed(path))
 
 
-def _parse_all(path: Path) -> Iterator[tuple[str, CaptionedPhoto]]:
-    lines = path.read_bytes().removeprefix(BOM_UTF8).rstrip(b"\r\n").split(b"\n")
-    for number, line in enumerate(lines, 1):
+def _parsed(path: Path) -> Iterator[tuple[str, CaptionedPhoto]]:
+    for number, line in enumerate(read_lines(path), 1):
         where = f"{path}, line {number}"
-        yield where, _parse(line, where)
-
-
-def _parse(line: bytes, where: str) -> CaptionedPhoto:
-    try:
-        content = json.loads(line.decode())
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{where}: not a JSON object: {error}") from error
-    parsed = validate(_Line, content, where)
-    return checked(parsed.image, parsed.split, parsed.captions, where)
+        try:
+            content = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise InputError(f"{where}: not a JSON object: {error}") from error
+        parsed = validate(_Line, content, where)
+        yield where, CaptionedPhoto(parsed.image, parsed.split, tuple(parsed.captions))

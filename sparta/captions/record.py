@@ -1,15 +1,32 @@
-"""A captioned photo, and what every reader of captions checks."""
+"""A captioned photo, and what all readers do with the captions they find."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from sparta.errors import InputError
 
 log = logging.getLogger(__name__)
+# Blanks, control characters, soft hyphens, zero-width characters and marks of direction.
+_BLANKS = "".join(
+    map(
+        chr,
+        chain(
+            range(0x21),
+            range(0x7F, 0xA1),
+            (0xAD, 0x61C, 0x1680, 0x180E, 0x3000, 0xFEFF),
+            range(0x2000, 0x2010),
+            range(0x2028, 0x2030),
+            range(0x205F, 0x2070),
+        ),
+    )
+)
+_FILLERS = "\u115f\u1160\u2800\u3164\uffa0"  # letters and a symbol, by Unicode, that show nothing
 
 
 @dataclass(frozen=True)
@@ -21,87 +38,43 @@ class CaptionedPhoto:
     captions: tuple[str, ...]
 
 
-def checked(image_id: str, split: str, captions: Sequence[str], where: str) -> CaptionedPhoto:
-    """A captioned photo none of whose captions is blank, all of it text that UTF-8 can hold.
-
-    Raises:
-        InputError: if it is not.
-    """
-    if any(not caption.strip() for caption in captions):
-        raise InputError(f"{where}: captions: one of them is blank")
-    try:
-        "".join([image_id, split, *captions]).encode()
-    except UnicodeEncodeError as error:
-        half = ascii(error.object[error.start])
-        raise InputError(f"{where}: half of a surrogate pair ({half}) is no character") from error
-    return CaptionedPhoto(image_id, split, tuple(captions))
+def tidy(text: str) -> str:
+    """A text without blanks and invisible characters around it; "" if it shows nothing."""
+    shows = any(unicodedata.category(c)[0] in "LNPS" and c not in _FILLERS for c in text)
+    return text.strip(_BLANKS) if shows else ""
 
 
-class FirstCaptions:
-    """The first captions of each photo of a file; those that are left out are counted.
+def captioned(path: Path, found: Iterable[tuple[str, CaptionedPhoto]]) -> list[CaptionedPhoto]:
+    """The photos of a file that have captions, tidied; a warning counts what is left out.
 
     Args:
-        path: of the file.
-        count: of captions of a photo.
-    """
-
-    def __init__(self, path: Path, count: int) -> None:
-        self._path, self._count = path, count
-        self._photos = self._left_out = 0
-
-    def of(self, captions: Sequence[str], where: str) -> Sequence[str]:
-        """The first captions of a photo.
-
-        Raises:
-            InputError: if there are fewer.
-        """
-        if len(captions) < self._count:
-            raise InputError(
-                f"{where}: captions: expected {self._count}, found {len(captions)}; "
-                "sparta captions --captions-per-photo takes another number"
-            )
-        self._photos += len(captions) > self._count
-        self._left_out += len(captions) - self._count
-        return captions[: self._count]
-
-    def warn(self) -> None:
-        """Log how many captions were left out, if any."""
-        if self._left_out:
-            log.warning(
-                "%s: captions after a photo's first %d are left out: %d of %d photos",
-                self._path,
-                self._count,
-                self._left_out,
-                self._photos,
-            )
-
-
-def each_once(photos: Iterable[tuple[str, CaptionedPhoto]]) -> list[CaptionedPhoto]:
-    """The photos, each given with its place in the file, if no two have the same id.
+        path: of the file, for the warning.
+        found: place in the file and photo, with the captions as the file has them.
 
     Raises:
-        InputError: if an image appears twice.
+        InputError: if an image appears twice, or a text is not one that UTF-8 can hold.
     """
     kept: dict[str, CaptionedPhoto] = {}
-    for where, photo in photos:
+    blank = 0
+    for where, photo in found:
         if photo.image_id in kept:
             raise InputError(f"{where}: image {photo.image_id!r} appears twice")
-        kept[photo.image_id] = photo
-    return list(kept.values())
-
-
-def of_split(
-    photos: Sequence[CaptionedPhoto], split: str | None, path: Path
-) -> list[CaptionedPhoto]:
-    """Photos of one split (None: all).
-
-    Raises:
-        InputError: if there is none.
-    """
-    kept = [photo for photo in photos if split in (None, photo.split)]
-    if not photos:
-        raise InputError(f"{path} has no captions")
-    if not kept:
-        splits = sorted({photo.split for photo in photos})
-        raise InputError(f"{path}: no photo has split {split!r}; the file has {splits}")
-    return kept
+        try:
+            "".join([photo.image_id, photo.split, *photo.captions]).encode()
+        except UnicodeEncodeError as error:
+            half = ascii(error.object[error.start])
+            raise InputError(
+                f"{where}: half of a surrogate pair ({half}) is no character"
+            ) from error
+        texts = tuple(filter(None, map(tidy, photo.captions)))
+        blank += len(photo.captions) - len(texts)
+        kept[photo.image_id] = replace(photo, captions=texts)
+    photos = [photo for photo in kept.values() if photo.captions]
+    without = len(kept) - len(photos)
+    if left := [
+        f"{n:,} {what}"
+        for n, what in ((without, "photos without captions"), (blank, "blank captions"))
+        if n
+    ]:
+        log.warning("%s: %s left out", path, " and ".join(left))
+    return photos

@@ -46,14 +46,15 @@ def convert(
     published evaluation. Models of words need NLTK: pip install 'visualsparta[nltk]'.
     Features must be those the model was trained on: 36 bottom-up regions for the published ones.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta convert model_best.pth --out vse-inf/ --text bert-base-uncased
 
     sparta convert model_best.pth --out vse-inf/ --vocabulary vocab/coco_precomp_vocab.json
     """
-    from rich.console import Console
     from transformers.utils import logging
+
+    from sparta.console import Console
 
     logging.disable_progress_bar()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):

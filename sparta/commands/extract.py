@@ -100,7 +100,7 @@ def extract(
     continues when it is started again. When photos were added, replaced or removed since, features
     of the others are kept. Features of other software: sparta import.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta extract photos/ --backbone google/mobilenet_v2_1.0_224 --labels 3 --out features/
 
@@ -120,8 +120,7 @@ def extract(
     if backbone is None and detection is None:
         raise _nothing_to_extract_with(photos)
     set_up_libraries()
-    from rich.console import Console
-
+    from sparta.console import Console
     from sparta.features.extract.job import EXTRACT_STAGES, extract_photos
     from sparta.progress import progress_bars
 
@@ -141,7 +140,7 @@ def extract(
             workers=workers,
             cluster=cluster,
             progress=progress,
-            notice=partial(console.print, soft_wrap=True, highlight=False, markup=False),
+            notice=partial(console.print, soft_wrap=True, highlight=False),
         )
     _print(report, out)
 
@@ -167,8 +166,7 @@ def _nothing_to_extract_with(photos: str) -> InputError:
 
 
 def _print(report: ExtractReport, out: Path) -> None:
-    from rich.console import Console
-
+    from sparta.console import Console
     from sparta.features.skipped import skipped_summary
 
     console = Console()
@@ -182,4 +180,4 @@ def _print(report: ExtractReport, out: Path) -> None:
             f"({rate:.0f} photos/s)"
         )
     if skipped := skipped_summary(out):
-        console.print(skipped, soft_wrap=True, markup=False)
+        console.print(skipped, soft_wrap=True)

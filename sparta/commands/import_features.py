@@ -80,7 +80,7 @@ def import_(
     A malformed image ends the run, or is skipped with --skip-bad. An interrupted run continues
     when it is started again.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta import vinvl train/ val/ --image-suffix .jpg --out features/
 
@@ -102,8 +102,7 @@ def import_(
 
     sparta import hgr MSRVTT/ordered_feature/SA/resnet152.pth --split trn --out features/
     """
-    from rich.console import Console
-
+    from sparta.console import Console
     from sparta.features.skipped import SKIPPED
     from sparta.progress import progress_bars
 

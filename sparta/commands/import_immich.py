@@ -37,14 +37,13 @@ def import_immich(
     continues when it is interrupted, and when it is repeated downloads what is new or changed and
     deletes what immich has no more.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta import-immich http://localhost:2283 --out immich
 
     sparta index immich/photos --metadata immich/metadata.jsonl --out index
     """
-    from rich.console import Console
-
+    from sparta.console import Console
     from sparta.features.skipped import SKIPPED
     from sparta.immich.download import download
     from sparta.immich.library import Library
@@ -59,4 +58,4 @@ def import_immich(
     line = f"{out}: {done.photos:,} photos, {done.new:,} downloaded, {done.removed:,} removed"
     if done.skipped:
         line += f"; {len(done.skipped):,} could not be used: see {out / SKIPPED}"
-    console.print(line, soft_wrap=True, highlight=False, markup=False)
+    console.print(line, soft_wrap=True, highlight=False)

@@ -18,12 +18,13 @@ def shrink(model: Model, out: Out) -> None:
     no training caption can no longer enter an index (--terms all). Recall does not change
     measurably.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta shrink runs/mine/model --out mine/
     """
-    from rich.console import Console
     from transformers.utils import logging
+
+    from sparta.console import Console
 
     logging.disable_progress_bar()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):

@@ -20,12 +20,13 @@ def substitutes(model: Model, encoder: Encoder) -> None:
     The table is MODEL/substitutes.json; sparta shrink does not copy it. An index of the model gets
     a copy, and a search replaces words that the index lacks. No encoder runs then.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta substitutes runs/mine/model --encoder sentence-transformers/all-MiniLM-L6-v2
     """
-    from rich.console import Console
     from transformers.utils import logging
+
+    from sparta.console import Console
 
     logging.disable_progress_bar()
     from sparta.model_id import read_model_config

@@ -14,7 +14,7 @@ from transformers.utils.hub import cached_file
 from sparta.errors import InputError
 from sparta.features.extract.networks.pixel_patches import PATCH
 from sparta.features.record import FeatureSource
-from sparta.tokenizer import Tokenizer, WordPieceTokenizer
+from sparta.tokenizer import Tokenizer, WordPieceTokenizer, cut_embeddings
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
 
@@ -39,6 +39,7 @@ def from_bert(
     _check_parts(encoder, name)
     tokenizer_file = cached_file(str(name), "tokenizer.json")
     tokenizer = WordPieceTokenizer.from_folder(Path(str(tokenizer_file)).parent)
+    cut_embeddings(encoder, len(tokenizer.vocabulary), name)
     config = encoder.config
     if layers is not None and layers > config.num_hidden_layers:
         raise InputError(f"{name} has {config.num_hidden_layers} layers, {layers} were requested")

@@ -25,6 +25,7 @@ from sparta.visualsparta.model import VisualSparta
 
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
 LOCATION = 6  # numbers behind each visual vector
+WORDS = "embeddings.word_embeddings.weight"
 # A model's parts, without the `bert.` that goes before them in Oscar's files: ours → Oscar's.
 PARTS = {
     "encoder.": "",
@@ -105,11 +106,15 @@ def from_oscar(
     if layers is not None and not 0 < layers <= total:
         raise InputError(f"{folder} has {total} layers, {layers} were requested")
     weights = _read_weights(folder)
+    tokenizer = _read_vocabulary(folder)
     encoder = BertConfig(**config.model_dump(include={*_Transformer.model_fields}))
     encoder.num_hidden_layers = layers or total
+    if len(weights.get(WORDS, ())) == config.vocab_size:  # some checkpoints pad their number
+        weights[WORDS] = weights[WORDS][: len(tokenizer.vocabulary)]
+        encoder.vocab_size = len(weights[WORDS])
     model = from_config(
         encoder,
-        _read_vocabulary(folder),
+        tokenizer,
         source or FeatureSource("region", "", "", width, 0),
         region_layer_norm="LayerNorm.weight" in weights,
         region_norm_eps=config.img_layer_norm_eps,
@@ -216,4 +221,4 @@ def _fill(model: VisualSparta, weights: dict[str, Tensor], folder: Path) -> None
     with torch.no_grad():
         for name, value in state.items():
             value.copy_(weights[name])
-        model.query_embedding.weight.copy_(weights["embeddings.word_embeddings.weight"])
+        model.query_embedding.weight.copy_(weights[WORDS])

@@ -14,6 +14,7 @@ from transformers import AutoModel
 from sparta.errors import InputError, first_line
 from sparta.model_id import find_file
 from sparta.progress import Progress, no_progress
+from sparta.tokenizer import cut_embeddings
 from sparta.visualsparta.model import VisualSparta, pad_ids
 from sparta.word_tables import Substitute
 
@@ -51,6 +52,7 @@ class WordEncoder:
             raise InputError(f"--encoder {name} has no tokenizer.json: choose one that has")
         self._tokenizer = tokenizers.Tokenizer.from_file(str(file))
         self._tokenizer.no_padding()
+        cut_embeddings(self._encoder, self._tokenizer.get_vocab_size(), f"--encoder {name}")
 
     @torch.inference_mode()
     def encode(self, words: list[str], progress: Progress = no_progress) -> Tensor:

@@ -23,6 +23,10 @@ from sparta.vse.nltk_words import nltk_words
 from sparta.vse.tokenizer import LAST, TextTokenizer
 
 WORDS = "txt_enc.embed.weight"
+PIECES = "txt_enc.bert.embeddings.word_embeddings.weight"
+# Some BERTs pad the number of their token embeddings, to a multiple of this at most. A tokenizer
+# with fewer entries is another BERT's.
+SPARE = 1024
 _WORDS = {r"word_encoder\.embedding": "txt_enc.embed", r"word_encoder\.gru": "txt_enc.rnn"}
 # What the published evaluation pads to, on which ADPOOL's published code depends: all images have
 # 36 regions; captions come in batches of 125, whose longest has 25 tokens (the median over COCO's
@@ -82,8 +86,11 @@ def convert_checkpoint(
                 f"{path}: its text side is a BERT: give --text, the name or folder of the one it "
                 "was trained from (published: bert-base-uncased), and no --vocabulary"
             )
-        fields["text_encoder"] = _bert_config(text)
         tokenizer = load_tokenizer(text)
+        fields["text_encoder"] = _bert_config(text)
+        if 0 < len(weights.get(PIECES, ())) - len(tokenizer) < SPARE:
+            weights[PIECES] = weights[PIECES][: len(tokenizer)]
+            fields["text_encoder"]["vocab_size"] = len(tokenizer)
     else:
         if vocabulary is None or text is not None:
             raise InputError(

@@ -16,6 +16,7 @@ from sparta.errors import InputError
 from sparta.features.extract.networks.pretrained import load_model, load_preprocessing
 from sparta.features.record import FeatureSource
 from sparta.model_id import find_file
+from sparta.tokenizer import cut_embeddings
 from sparta.vse.config import VseConfig
 from sparta.vse.model import VseModel, evaluating
 from sparta.vse.tokenizer import FILE, TextTokenizer
@@ -87,7 +88,8 @@ def from_bert(
     if encoder.main_input_name != "input_ids" or encoder.config.is_encoder_decoder:
         raise InputError(f"{checkpoint} ({type(encoder).__name__}) is no BERT-like text encoder")
     tokenizer = load_tokenizer(checkpoint)
-    _fit(encoder, tokenizer, checkpoint)
+    cut_embeddings(encoder, len(tokenizer), checkpoint)
+    limit_length(tokenizer, encoder)
     fields = {"text": "bert", "text_encoder": _fields(encoder)}
     model = _build(fields, tokenizer, source, vision, options)
     _copy(encoder, model.text_encoder)
@@ -105,19 +107,6 @@ def load_tokenizer(name: str | Path) -> TextTokenizer:
         return TextTokenizer.from_folder(path.parent)
     tokenizer = AutoTokenizer.from_pretrained(name).backend_tokenizer
     return TextTokenizer(Tokenizer.from_str(tokenizer.to_str()), name)
-
-
-def _fit(encoder: Any, tokenizer: TextTokenizer, name: str | Path) -> None:
-    """One embedding per id (some checkpoints pad theirs), and texts no longer than positions."""
-    known = encoder.get_input_embeddings().num_embeddings
-    if known < len(tokenizer):
-        raise InputError(
-            f"{name} has {known} token embeddings, its tokenizer {len(tokenizer)} entries: they "
-            "belong to different models"
-        )
-    if known > len(tokenizer):
-        encoder.resize_token_embeddings(len(tokenizer))
-    limit_length(tokenizer, encoder)
 
 
 def limit_length(tokenizer: TextTokenizer, encoder: Any) -> None:

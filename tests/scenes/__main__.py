@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from sparta.console import Console
 from sparta.errors import InputError
 from sparta.progress import progress_bars
 from tests.scenes.corpus import QUALITY, write_queries, write_scenes
@@ -32,7 +32,7 @@ def scenes(
     A finished folder is reused, an interrupted run is continued. --queries writes queries.jsonl for
     `sparta eval queries`: a colour and an object, a number of objects, two objects, in turn.
 
-    [bold]Examples[/bold]
+    For example:
 
     python -m tests.scenes --out demo --count 500
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from typer.testing import CliRunner
@@ -16,7 +18,7 @@ HEAVY = ["torch", "transformers", "jnius", "lightning"]
 
 
 def shown_by(*arguments: str) -> tuple[int, str]:
-    found = CliRunner().invoke(cli, arguments, env={"COLUMNS": "200"})
+    found = CliRunner().invoke(cli, arguments, env={"COLUMNS": "80"})
     return found.exit_code, found.output
 
 
@@ -31,8 +33,29 @@ def test_groups_hold_their_commands() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself(name: str) -> None:
+    """All of its docstring and of the options' helps is shown, brackets included."""
     code, shown = shown_by(*name.split(), "--help")
     assert code == 0 and f"Usage: root {name} " in shown
+    module, _, function = COMMANDS[name].partition(":")
+    called = getattr(import_module(module), function)
+    hints = get_type_hints(called, include_extras=True).values()
+    options = [one for hint in hints for one in getattr(hint, "__metadata__", ())]
+    for text in [called.__doc__, *(option.help for option in options)]:
+        assert without_blanks(text or "") in without_blanks(shown)
+
+
+def without_blanks(text: str) -> str:
+    """A text without blanks and the signs that continue an example on the next line."""
+    return "".join(text.replace("\\\n", "\n").split())
+
+
+def test_examples_break_before_options_alone() -> None:
+    _, shown = shown_by("captions", "--help")
+    assert (
+        "  sparta captions coco_precomp/ --split train --split dev:1000 --split testall \\\n"
+        "    --out captions.jsonl\n\n"
+        "  sparta captions dataset_coco.json --out captions.jsonl\n"
+    ) in shown
 
 
 @pytest.mark.parametrize(

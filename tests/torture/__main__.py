@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from eval.report import circumstances
+from sparta.console import Console
 from tests.torture.build_kills import kill_builds
 from tests.torture.cluster_kills import kill_builders, kill_served
 from tests.torture.copies import copy_indexes

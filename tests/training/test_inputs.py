@@ -125,7 +125,7 @@ def test_photos_without_features_are_left_out_and_counted(
     assert [p.image_id for p in photos] == ["p001.jpg"]
     assert "1 of 2 captioned photos have no features" in caplog.text
     captions.write_text('{"image": "absent.jpg", "captions": ["x"]}\n')
-    with pytest.raises(InputError, match=r"ids like 'absent\.jpg', the store .* 'p000\.jpg'"):
+    with pytest.raises(InputError, match=r"missing are 'absent\.jpg', stored are 'p000\.jpg', 'p0"):
         split_photos(DataConfig(captions=captions), [store], 0)
 
 
@@ -145,22 +145,30 @@ def test_wrong_data_settings_are_named(
         split_photos(config, [store], 0)
 
 
-def test_captions_may_name_photos_by_number(tmp_path: Path) -> None:
-    images = [tiny.image(2, seed=seed) for seed in range(3)]
-    images = [replace(image, image_id=str(40 + i)) for i, image in enumerate(images)]
+def test_captions_may_name_photos_otherwise(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    images = [tiny.image(2, seed=seed) for seed in range(4)]
+    images = [replace(image, image_id=f"{40 + i:012}.jpg") for i, image in enumerate(images)]
     store = write_store(tmp_path / "features", tiny.source(), images)
     sentences = [{"raw": f"a dog {i}"} for i in range(5)]
+    splits = ["train", "restval", "val", "val"]
     photos = [
-        {"filename": f"x{i}.jpg", "cocoid": 40 + i, "split": "train", "sentences": sentences}
-        for i in range(3)
+        {
+            "filepath": "val2014",
+            "filename": f"COCO_val2014_{40 + i:012}.jpg",
+            "split": split,
+            "sentences": sentences,
+        }
+        for i, split in enumerate(splits)
     ]
     path = tmp_path / "dataset_coco.json"
     path.write_text(json.dumps({"dataset": "coco", "images": photos}))
-    config = DataConfig(captions=path, image_key="cocoid")
-    found, _ = split_photos(config, [store], 0)
-    assert [photo.image_id for photo in found] == ["40", "41", "42"]
-    with pytest.raises(InputError, match="no captioned photo is in the feature store"):
-        split_photos(DataConfig(captions=path), [store], 0)
+    found, held_out = split_photos(DataConfig(captions=path, validation_split="val"), [store], 0)
+    assert [photo.image_id for photo in [*found, *held_out]] == store.ids
+    assert caplog.messages == [f"{store.folder}: captions and images are matched by number"]
+    rest, _ = split_photos(DataConfig(captions=path), [store], 0, needs_captions=False)
+    assert rest == found  # photos of other splits are not taken for photos without captions
 
 
 def test_photos_may_have_no_captions(store: FeatureStore, with_splits: DataConfig) -> None:

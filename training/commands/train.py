@@ -55,7 +55,7 @@ def train(
     An interrupted run continues with --resume and ends with the same weights.
     Features of data.photos are extracted once, into features/ beside OUT.
 
-    [bold]Examples[/bold]
+    For example:
 
     sparta train sample --out runs/mine --set data.photos=photos --set data.backbone=pixels
     --set data.captions=captions.jsonl
@@ -78,9 +78,9 @@ def train(
 
     # Before torch is loaded: idle threads must not take the cores from the loader processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from rich.console import Console
     from transformers.utils import logging as transformers_logging
 
+    from sparta.console import Console
     from sparta.extras import require
 
     logging.basicConfig(format="%(message)s")

@@ -21,7 +21,7 @@ from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.progress import Progress
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import WordPieceTokenizer, cut_embeddings
 
 BATCH = 256  # sentences
 LONGEST = 128  # word pieces of a sentence that the encoder reads
@@ -156,6 +156,7 @@ def sentence_vectors(encoder: str, texts: Sequence[str], progress: Progress) -> 
         [S, d] float16 of length sqrt(d), so that their numbers are about 1.
     """
     tokenizer, model = AutoTokenizer.from_pretrained(encoder), AutoModel.from_pretrained(encoder)
+    cut_embeddings(model, len(tokenizer), encoder)
     size = model.config.hidden_size
     found = torch.empty(len(texts), size, dtype=torch.half)
     order = np.argsort([len(text) for text in texts], kind="stable")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from rich.console import Console
 from transformers.utils.hub import cached_file
 
 from sparta.captions.read import CaptionedPhoto
+from sparta.console import Console
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from rich.console import Console
 from torch import Tensor
 from torch.utils.data import DataLoader, Subset
 from transformers import BertConfig
 
 from sparta.captions.read import CaptionedPhoto
+from sparta.console import Console
 from sparta.errors import InputError
 from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.record import FeatureSource, ImageFeatures

@@ -43,7 +43,7 @@ def read_names(root: Path, split: str) -> list[str]:
             one is no text, blank or there twice.
     """
     path = root / "public_split" / f"{split}_names.npy"
-    names = _decode(ArrayFile(path, 1, "str").whole, path)
+    names = _decode(ArrayFile(path, (1,), "str").whole, path)
     if not names:
         raise InputError(f"{path} holds no name")
     first: dict[str, int] = {}
@@ -140,7 +140,7 @@ class _Means:
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
         self.path = path
-        self._array = ArrayFile(path, 2, "float")
+        self._array = ArrayFile(path, (2,), "float")
         if len(self._array) != len(names):
             raise InputError(
                 f"{path}: expected {len(names)} rows, one for each name of the split, found "

@@ -104,8 +104,9 @@ class OscarReader:
         part = self._parts[pair.part]
         where = part.features.where(pair.features)
         values = part.values(pair.features, self._width)
-        features = check_features(values[:, :-LOCATION], where)
+        # First: without locations, float32 may have been taken for float16.
         boxes = check_locations(values[:, -LOCATION:], where)
+        features = check_features(values[:, :-LOCATION], where)
         seen, seen_where = part.seen(part.features.keys[pair.features], pair.labels)
         blank = ("",) * len(features)
         size = seen.width, seen.height

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -41,71 +42,64 @@ class PrecompSplit:
 
 def fits(path: Path) -> bool:
     """Whether a path looks like such a folder."""
-    return any(path.glob("*_ims.npy")) and any(path.glob("*_ids.txt"))
+    return any(path.glob("*_ims.npy"))
 
 
-def splits_of(folder: Path) -> list[str]:
-    """Names of the splits a folder has captions of."""
-    return sorted(path.name.removesuffix("_caps.txt") for path in folder.glob("*_caps.txt"))
+def splits_of(folder: Path, ending: str = "_caps.txt") -> list[str]:
+    """Names of the splits a folder has captions of, or other files."""
+    return sorted(path.name.removesuffix(ending) for path in folder.glob(f"*{ending}"))
 
 
-def image_ids(folder: Path, split: str, images: int) -> list[str]:
-    """Ids of a split's images from `{split}_ids.txt`.
+def rows_of_images(folder: Path, split: PrecompSplit, rows: int, path: Path) -> dict[str, slice]:
+    """The rows of each image among the captions or the features of a split, by id.
 
-    Two conventions are in use: one line per image, and one per caption, the image's id repeated.
+    Two conventions are in use for `{split}_ids.txt`: one line per image, and one per caption, the
+    image's id repeated. A file with as many rows as ids has a row for each; any other has the same
+    number of rows for every image.
 
     Args:
         folder: the `precomp` folder.
-        split: its name.
-        images: their number, from the features or captions.
+        split: its name, and how many images of it to take.
+        rows: their number.
+        path: the file that has them, for messages.
 
     Raises:
-        InputError: if the lines are neither, a line is blank, or an id appears twice.
+        InputError: if the file of ids is missing, the numbers disagree, an id is blank, or it
+            appears again after another one.
     """
-    path = _ids_file(folder, split)
-    lines = _read_ids(path)
-    group, rest = divmod(len(lines), max(images, 1))
-    if rest or not group:
+    listing = folder / f"{split.name}_ids.txt"
+    if not listing.is_file():
         raise InputError(
-            f"{path}: expected {images} lines, one for each image, or a multiple of that, one for "
-            f"each caption; found {len(lines)}"
+            f"{listing} is missing: write the image ids, one a line, in the order of {path.name}"
         )
+    ids = [line.strip() for line in read_lines(listing)]
+    starts = [line for line, name in enumerate(ids) if not line or name != ids[line - 1]]
     first: dict[str, int] = {}
-    for start in range(0, len(lines), group):
-        found, where = lines[start], f"{path}, line {start + 1}"
-        if not found:
-            raise InputError(f"{where}: the id is blank")
-        if other := set(lines[start : start + group]) - {found}:
+    for line in starts:
+        if not ids[line]:
+            raise InputError(f"{listing}, line {line + 1}: the id is blank")
+        if first.setdefault(ids[line], line) != line:
             raise InputError(
-                f"{where}: expected {group} lines of one image, found {found!r} and {min(other)!r}"
+                f"{listing}, line {line + 1}: image {ids[line]!r} was already in line "
+                f"{first[ids[line]] + 1}"
             )
-        if first.setdefault(found, start) != start:
-            raise InputError(f"{where}: image {found!r} was already in line {first[found] + 1}")
-    return list(first)
-
-
-def _rows_per_image(folder: Path, split: str, rows: int) -> int:
-    """Rows of features that an image has: SCAN's converter writes one for each caption."""
-    lines = _read_ids(_ids_file(folder, split))
-    if not rows or len(lines) != rows:
-        return 1
-    return next((row for row, line in enumerate(lines) if line != lines[0]), rows)
-
-
-def _ids_file(folder: Path, split: str) -> Path:
-    return folder / f"{split}_ids.txt"
-
-
-def _read_ids(path: Path) -> list[str]:
-    return [line.strip() for line in read_lines(path)]
+    group, rest = divmod(rows, len(starts) or rows + 1)
+    if rows != len(ids) and (rest or not group):
+        raise InputError(
+            f"{path}: {rows} rows for the {len(starts)} images of {listing.name}, which has "
+            f"{len(ids)} lines: expected a row for each line, or equally many for each image"
+        )
+    bounds = [*starts, rows] if rows == len(ids) else [*range(0, rows + 1, group)]
+    images = {ids[line]: slice(*pair) for line, pair in zip(starts, pairwise(bounds), strict=True)}
+    return dict(islice(images.items(), split.limit))
 
 
 class PrecompReader:
     """Images of some splits of a folder, by row in order of their ids.
 
-    `{split}_ims.npy` holds [rows, regions, d] floats, a row for each image or, with an id for each
-    row, for each caption, the image's repeated. There are neither boxes nor labels nor sizes, so
-    every box is the whole photo and width and height are 0.
+    `{split}_ims.npy` holds [rows, regions, d] floats, or [rows, d] of whole photos: a row for each
+    image or for each caption, the image's repeated. There are neither boxes nor labels nor sizes,
+    so every box is the whole photo and width and height are 0.
 
     Args:
         folder: the `precomp` folder.
@@ -133,26 +127,25 @@ class PrecompReader:
     ) -> None:
         chosen = [PrecompSplit.parse(text) for text in splits]
         self.files: Sequence[Path] = [folder / f"{split.name}_ims.npy" for split in chosen]
-        self._arrays = [ArrayFile(path, 3, "float") for path in self.files]
-        dimension = self._arrays[0].shape[2]
+        self._arrays = [ArrayFile(path, (2, 3), "float") for path in self.files]
+        dimension = self._arrays[0].shape[-1]
         for path, array in zip(self.files, self._arrays, strict=True):
-            if array.shape[2] != dimension:
+            if array.shape[-1] != dimension:
                 raise InputError(
-                    f"{path}: expected [images, regions, {dimension}] as {self.files[0]} has, "
+                    f"{path}: expected vectors of {dimension} numbers as {self.files[0]} has, "
                     f"found {list(array.shape)}"
                 )
         self.source = named_source(name, dimension)
         found: dict[str, tuple[int, slice]] = {}
         for part, (split, array) in enumerate(zip(chosen, self._arrays, strict=True)):
-            step = _rows_per_image(folder, split.name, len(array))
-            keys = image_ids(folder, split.name, len(array) // step)[: split.limit]
-            for image, key in enumerate(keys):
+            images = rows_of_images(folder, split, len(array), self.files[part])
+            for key, rows in images.items():
                 if key in found:
                     raise InputError(
                         f"{folder}: image {key!r} is in two splits: {splits[found[key][0]]} and "
                         f"{splits[part]}"
                     )
-                found[key] = part, slice(image * step, (image + 1) * step)
+                found[key] = part, rows
         self._rows = [(key + image_suffix, *found[key]) for key in sorted(found)]
         self.ids: Sequence[str] = [row[0] for row in self._rows]
 
@@ -164,7 +157,8 @@ class PrecompReader:
         """
         image_id, part, lines = self._rows[row]
         where = f"{self.files[part]}, image {lines.start + 1} ({image_id})"
-        first, *others = (self._arrays[part][line] for line in range(lines.start, lines.stop))
+        read = (self._arrays[part][line] for line in range(lines.start, lines.stop))
+        first, *others = map(np.atleast_2d, read)
         features = check_features(first, where)
         for number, other in enumerate(others, 2):
             if not np.array_equal(first, other):

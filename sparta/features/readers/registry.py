@@ -103,7 +103,7 @@ FORMATS: Mapping[Format, ForeignFormat] = {
         "a folder with SPLIT_ims.npy and SPLIT_ids.txt",
         precomp.fits,
         precomp.PrecompReader,
-        precomp.splits_of,
+        lambda folder: precomp.splits_of(folder, "_ims.npy"),
     ),
     "hgr": ForeignFormat(
         "a folder with SPLIT_ft.hdf5 or SPLIT_ft.npy",

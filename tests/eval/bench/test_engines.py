@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval.bench.engines import DENSE, SPARSE, VIEWS, Answer, Bm25sEngine, Engine, Promise, find
+from eval.bench.engines import DENSE, SPARSE, Answer, Bm25sEngine, Engine, Promise, find
 from eval.bench.truth import GroundTruth, WrongAnswer
 from eval.bench.vectors import enlarge_vectors
 from tests.eval.bench.tiny import EXACT, corpus, dense, queries, source
@@ -31,13 +31,11 @@ def test_scores_of_impacts(tmp_path: Path) -> None:
             assert truth.scores[row, image] == expected
 
 
-def test_scores_of_vectors_are_those_of_the_best_view(tmp_path: Path) -> None:
-    vectors = enlarge_vectors(dense("v", 5, views=3), 50, "copies", tmp_path / "v.npy")
+def test_scores_of_vectors_are_inner_products(tmp_path: Path) -> None:
+    vectors = enlarge_vectors(dense("v", 5), 50, "copies", tmp_path / "v.npy")
     truth = GroundTruth.of_vectors(vectors, queries(source(), 5))
     for row in range(5):
-        expected = [
-            max(float(view @ vectors.queries[row]) for view in image) for image in vectors.open()
-        ]
+        expected = [float(image @ vectors.queries[row]) for image in vectors.open()]
         np.testing.assert_allclose(truth.scores[row], expected, atol=1e-6)
 
 
@@ -113,10 +111,10 @@ def test_sparse_engines(tmp_path: Path, name: str, k: int, bits: int) -> None:
     assert found == 1 if name in EXACT else found > 0.7
 
 
-@pytest.mark.parametrize("name", [*DENSE, *VIEWS])
+@pytest.mark.parametrize("name", [*DENSE])
 @pytest.mark.parametrize("k", [1, 10])
 def test_dense_engines(tmp_path: Path, name: str, k: int) -> None:
-    vectors = dense("v", 20, views=3 if name in VIEWS else 1)
+    vectors = dense("v", 20)
     data = enlarge_vectors(vectors, 800, "copies", tmp_path / "v.npy")
     truth = GroundTruth.of_vectors(data, queries(source(400)))
     assert overlap(name, data, truth, tmp_path / "engine", k) > 0.8

@@ -57,7 +57,7 @@ def run(*arguments: str | Path) -> tuple[int, str, BaseException | None]:
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Results]:
     folder = tmp_path_factory.mktemp("speed")
-    engines = [*EXACT, "numpy", "faiss-flat", "mv-flat"]
+    engines = [*EXACT, "numpy", "faiss-flat"]
     results = Results.open(folder)
     results.begin(RUN)
     results.note("queries", {"count": 40, "from": "drawn"})
@@ -68,7 +68,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Results]:
 def test_every_exact_engine_gives_the_same_hits_in_every_cell(measured: Results) -> None:
     """What `measure_speed` itself makes sure of; here, that nothing was left out."""
     cells = {(one["engine"], one["images"], one["top_n"]) for one in measured.records}
-    dense = product(("numpy", "faiss-flat", "mv-flat"), (1000, 5000), (None,))
+    dense = product(("numpy", "faiss-flat"), (1000, 5000), (None,))
     # All sizes at the first top-n, the other top-n at the largest size.
     sparse = {(name, *own) for name in EXACT for own in ((1000, 100), (5000, 100), (5000, 50))}
     assert cells == sparse | {*dense}
@@ -224,15 +224,14 @@ def texts(index: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("name", "count"), [("vse", 1), ("mv", 2)])
 def test_a_dense_part_gives_its_vectors_and_the_queries(
-    index: Path, name: str, count: int, tokenizer: WordPieceTokenizer
+    index: Path, tokenizer: WordPieceTokenizer
 ) -> None:
     asked = tokenise(TEXTS, tokenizer)
-    found = read_dense(index, name, asked)
-    assert found.images.shape[:2] == (21, count) == (21, found.about["views"])
+    found = read_dense(index, "vse", asked)
+    assert len(found.images) == 21
     np.testing.assert_allclose(np.linalg.norm(found.images, axis=-1), 1, atol=1e-5)
-    text = ModelText(load_dense_model(index / "dense" / name / "model"))
+    text = ModelText(load_dense_model(index / "dense" / "vse" / "model"))
     for query in asked:
         np.testing.assert_allclose(found.queries[query.number], text.encode(query.text), atol=1e-6)
     assert 0 < found.encode_milliseconds["p50_ms"] <= found.encode_milliseconds["p95_ms"]
@@ -254,7 +253,7 @@ def test_the_command_needs_nothing_but_an_index(index: Path, tmp_path: Path) -> 
         ("recall by top-n", "--captions FILE"),
         ("more than the 12 terms an image that the index keeps", "--features DIR"),
         ("a dense model's vectors", "--dense NAME"),
-        ("other engines", "--engines faiss-flat,faiss-hnsw,mv-flat"),
+        ("other engines", "--engines faiss-flat,faiss-hnsw"),
     ):
         assert part in report and option in report
 
@@ -288,17 +287,17 @@ def test_features_give_every_top_n_and_captions_recall(
 def test_the_command_over_an_index_with_dense_parts(
     index: Path, texts: Path, tmp_path: Path
 ) -> None:
-    dense = ["--dense", "vse", "--dense", "mv"]
+    dense = ["--dense", "vse"]
     options: list[Any] = ["--queries", texts, "--out", tmp_path, *dense, *SHORT]
-    engines = ["--engines", "columns,bm25s,numpy,mv-flat", "--top-n", "5,3"]
+    engines = ["--engines", "columns,bm25s,numpy", "--top-n", "5,3"]
     code, shown, problem = run(index, *options, *engines)
     assert code == 0, problem
-    assert "Encoding the text" in shown and "mv-flat (mv)" in shown
+    assert "Encoding the text" in shown and "numpy (vse)" in shown
     results = json.loads((tmp_path / "speed.json").read_text())
     cells = {(one["engine"], one["vectors"], one["top_n"]) for one in results["records"]}
     sparse = {(name, None, n) for name in ("columns", "bm25s") for n in (5, 3)}
-    assert cells == sparse | {("numpy", "vse", None), ("mv-flat", "mv", None)}
-    assert {*results["encoders"]} == {"vse", "mv"}
+    assert cells == sparse | {("numpy", "vse", None)}
+    assert {*results["encoders"]} == {"vse"}
     assert results["runs"][0]["arguments"]["top_n"] == "5,3"
     assert results["about"]["queries"] == {"count": 5, "from": "queries.txt"}
     mixed = ["--engines", "bm25s", "--top-n", "5", "--kind", "mixed"]
@@ -316,6 +315,7 @@ def test_the_command_over_an_index_with_dense_parts(
         (["--kind", "clones"], "--kind must be one of copies, mixed"),
         (["--engines", "lucy"], "'lucy' is not one of: lucene, columns"),
         (["--dense", "vsx"], "no dense part 'vsx'"),
+        (["--dense", "mv"], "it has 2 vectors an image"),
         (["--queries", "a.txt", "--captions", "b.jsonl"], "give one of them"),
         (["--model", "photos", "--features", "."], "was built from other features"),
     ],

@@ -21,7 +21,7 @@ from tests.eval.bench.tiny import photo_like
 IMAGES, TERMS, K = 20_000, 300, 10  # of the comparison
 LEAST_RATIO = 3.0
 QUERIES = [TermQuery(number, str(number), str(number), {}) for number in range(20)]
-WARM_UP = 7
+WARM_UP = 15
 
 
 class Noting(Engine):  # type: ignore[type-arg]
@@ -63,8 +63,8 @@ def test_twenty_queries_are_asked_again_until_the_stated_seconds_are_over() -> N
 def test_all_cells_get_the_same_queries_shuffled_again_and_again() -> None:
     log: list[tuple[str, int]] = []
     cells = {name: Asked(Noting(name, log), 10, 1) for name in "ab"}
-    time_in_turns(cells, QUERIES, Pace(seconds=0.05, warm_up=1, rounds=2))
-    streams = [[number for other, number in log if other == name][1:] for name in "ab"]
+    time_in_turns(cells, QUERIES, Pace(seconds=0.05, warm_up=10, rounds=2))
+    streams = [[number for other, number in log if other == name][10:] for name in "ab"]
     both = min(map(len, streams))
     assert streams[0][:both] == streams[1][:both]
     passes = [tuple(streams[0][start : start + 20]) for start in range(0, both - 20, 20)]
@@ -77,12 +77,12 @@ def test_cells_take_turns_in_rounds() -> None:
     engines = [Noting(name, log) for name in "abc"]
     cells = {engine.name: Asked(engine, 10, 1) for engine in engines}
     steps: list[tuple[object, ...]] = []
-    pace = Pace(seconds=0.03, warm_up=1, rounds=3)
+    pace = Pace(seconds=0.03, warm_up=10, rounds=3)
     time_in_turns(cells, QUERIES, pace, lambda *step: steps.append(step))
-    turns = [name for name, _ in groupby(name for name, _ in log[3:])]
+    turns = [name for name, _ in groupby(name for name, _ in log[30:])]
     assert "".join(turns) == "abcbcacab"
     # Before all queries, and once more when all have warmed up.
-    assert all(engine.read_before == [0, 3] for engine in engines)
+    assert all(engine.read_before == [0, 30] for engine in engines)
     assert steps == [("rounds", done, 9) for done in range(1, 10)]
 
 
@@ -130,14 +130,14 @@ def test_two_threads_ask_at_once() -> None:
 
     class Meeting(Noting):
         def search(self, query: TermQuery, k: int) -> Answer:
-            if len(self.log) in (1, 2):  # the first timed query of each thread
+            if len(self.log) in (10, 11):  # the first timed query of each thread
                 super().search(query, k)
                 meeting.wait()
             return super().search(query, k)
 
     engine = Meeting("a", [])
     time_in_turns({"a": Asked(engine, 5, 2)}, QUERIES, Pace(seconds=0, warm_up=1, rounds=1))
-    assert len(engine.log) >= 3
+    assert len(engine.log) >= 12
 
 
 def test_an_engine_that_fails_in_a_thread_ends_the_run() -> None:

@@ -64,9 +64,9 @@ def queries(source: ImpactSource, count: int = 20, seed: int = 0) -> list[TermQu
     return made
 
 
-def dense(name: str, queries: int, views: int = 1, dimension: int = 128) -> DenseSource:
-    rng = np.random.default_rng(views)
-    images = rng.standard_normal((300, views, dimension), dtype=np.float32)
+def dense(name: str, queries: int, dimension: int = 128) -> DenseSource:
+    rng = np.random.default_rng(1)
+    images = rng.standard_normal((300, dimension), dtype=np.float32)
     asked = rng.standard_normal((queries, dimension), dtype=np.float32)
     images /= np.linalg.norm(images, axis=-1, keepdims=True)
     asked /= np.linalg.norm(asked, axis=-1, keepdims=True)
@@ -87,7 +87,7 @@ def plan(
     images = photo_like()
     asked = draw_queries(images, 40)
     if vectors is None:
-        vectors = [dense("flat", 40), dense("views", 40, views=3)]
+        vectors = [dense("flat", 40)]
     names = [one.name for one in vectors]
     choices = Choices("copies", sizes, top_n, (10, 100), (1, 2), engines, names, pace, work)
     return SpeedPlan(choices, images, vectors, asked, [], found)

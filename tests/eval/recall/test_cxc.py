@@ -351,6 +351,6 @@ def test_what_is_missing_is_named(files: Path, tmp_path: Path) -> None:
     arguments += ["--judgements", str(files / "cxc"), "--split", "val"]
     found = CliRunner().invoke(cli, [*arguments, "--captions", str(files / "dataset_coco.json")])
     assert isinstance(found.exception, InputError)
-    assert "lacks 2 of the 3 judged images, by COCO's numbers: 20, 11; it has " in str(
+    assert "lacks 2 of the 3 judged images, by COCO's numbers: '20', '11'; it has " in str(
         found.exception
     )

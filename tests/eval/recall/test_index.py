@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -24,8 +25,8 @@ from typer.testing import CliRunner
 from eval.recall.index import (
     FirstHits,
     Gallery,
+    IndexIds,
     JudgedQuery,
-    ids_of_index,
     measure_first_hits,
     measure_index_recall,
     read_judged_queries,
@@ -194,6 +195,12 @@ def test_command_with_the_wrong_split(index: Path, captions_file: Path) -> None:
     assert isinstance(run.exception, InputError) and "nowhere" in str(run.exception)
 
 
+def ids_of(index: Path) -> list[str]:
+    """The ids of all images of an index."""
+    with closing(open_index(index)) as searcher:
+        return [*IndexIds(searcher, index)]
+
+
 def judged(query: str, images: set[str], kind: str = "query") -> JudgedQuery:
     return JudgedQuery(query=query, images=frozenset(images), kind=kind)
 
@@ -208,7 +215,9 @@ def test_first_hits_by_kind() -> None:
         judged("none", {"1"}, "y"),
     ]
     steps: list[tuple[str, int, int]] = []
-    found = measure_first_hits(searcher, queries, lambda *step: steps.append(step))
+    found = measure_first_hits(
+        IndexIds(searcher, Path()), queries, progress=lambda *step: steps.append(step)
+    )
     assert found.right == {"x": 1, "y": 1}
     assert found.queries == {"x": 2, "y": 2}
     assert found.share == 50.0
@@ -256,7 +265,7 @@ def test_command_of_queries(index: Path, tmp_path: Path) -> None:
     searcher = open_index(index)
     first = searcher.search("dog", 1).hits[0].image_id
     searcher.close()
-    others = [one for one in ids_of_index(index) if one != first]
+    others = [one for one in ids_of(index) if one != first]
     lines = [
         {"query": "dog", "images": [first, first]},
         {"query": "dog", "images": others * 2, "kind": "wrong"},
@@ -282,7 +291,7 @@ def ask(index: Path, tmp_path: Path, *lines: dict[str, Any], more: Sequence[str]
 
 
 def test_ids_that_the_index_lacks_are_named_beside_its_own(index: Path, tmp_path: Path) -> None:
-    known = list(ids_of_index(index))[:3]
+    known = ids_of(index)[:3]
     unknown = [{"query": "dog", "images": ["a", "b", "c", "d", "a"]}]
     mixed = [*unknown, {"query": "dog", "images": [known[0], "c"]}]
     for lines, wanted, option in ((unknown, 4, False), (mixed, 5, True)):
@@ -303,7 +312,7 @@ def test_ids_that_the_index_lacks_are_named_beside_its_own(index: Path, tmp_path
 
 def test_an_index_in_shards_answers_judged_queries(index: Path, tmp_path: Path) -> None:
     split_index(index, tmp_path / "divided", 3)
-    lines = [{"query": text, "images": list(ids_of_index(index))[::2]} for text in WORDS[:7]]
+    lines = [{"query": text, "images": ids_of(index)[::2]} for text in WORDS[:7]]
     whole, divided = (
         json.loads(ask(one, tmp_path, *lines, more=["--json"]).stdout)
         for one in (index, tmp_path / "divided")
@@ -317,7 +326,7 @@ def test_chance_is_at_most_100_percent(drawn: st.DataObject) -> None:
     ids = [str(number) for number in range(drawn.draw(st.integers(1, 5)))]
     searcher = RankedSearcher({"a": ids}, ids)
     some = st.lists(st.sampled_from(ids), min_size=1).map(lambda one: judged("a", set(one)))
-    found = measure_first_hits(searcher, drawn.draw(st.lists(some, min_size=1)))
+    found = measure_first_hits(IndexIds(searcher, Path()), drawn.draw(st.lists(some, min_size=1)))
     assert isinstance(found, FirstHits) and 0 < found.chance <= 100
 
 
@@ -365,6 +374,27 @@ def test_missing_photos_are_named_and_may_be_left_out(
     assert isinstance(none.exception, InputError)
     assert "lacks 2 of the 2 captioned photos" in str(none.exception)
     assert "--allow-missing" not in str(none.exception)
+
+
+@pytest.mark.parametrize("backend", ["sparta", "vse++"])
+def test_captions_may_name_photos_otherwise(
+    backend: str, index: Path, data: Data, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    both = tmp_path / "index"
+    shutil.copytree(index, both)
+    add_dense(both, data.views[0], "vse++", save_dense(tmp_path / "model"), device="cpu")
+    files = {name: tmp_path / name for name in ("run", "qrels")}
+    more = [part for name, path in files.items() for part in (f"--{name}", str(path))]
+    bare = [replace(one, image_id=one.image_id.removesuffix(".jpg")) for one in data.captioned]
+    options = ["--backend", backend, "--json"]
+    known = measured(both, captions_of(tmp_path, data.captioned), *options)
+    other = measured(both, captions_of(tmp_path, bare), "--only-split", *options, *more)
+    assert json.loads(known.stdout)["recall"] == json.loads(other.stdout)["recall"]
+    assert caplog.messages == [f"{both}: captions and images are matched by path without suffix"]
+    lines = [line for path in files.values() for line in path.read_text().splitlines()]
+    assert {line.split()[2] for line in lines} == set(data.views[0].ids)
+    asked = {"query": "dog", "images": [bare[0].image_id]}
+    assert json.loads(ask(both, tmp_path, asked, more=["--json"]).stdout)["missing"] == 0
 
 
 def test_the_gallery_is_named(index: Path, captioned: list[CaptionedPhoto], tmp_path: Path) -> None:

@@ -171,7 +171,9 @@ def test_transfer_to_another_set(dense: list[Path], data: Data, tmp_path: Path) 
     assert "features of dimension 12" in str(refused.exception)
 
 
-def test_karpathys_file_over_features_named_by_number(dense: list[Path], tmp_path: Path) -> None:
+def test_karpathys_file_over_features_named_by_number(
+    dense: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The ids of Oscar's and SCAN's features are COCO's numbers."""
     random = np.random.default_rng(0)
     boxes = np.sort(random.random((5, 4)).astype(np.float32))
@@ -189,7 +191,6 @@ def test_karpathys_file_over_features_named_by_number(dense: list[Path], tmp_pat
         {
             "filepath": "val2014",
             "filename": f"COCO_val2014_{int(key):012}.jpg",
-            "cocoid": int(key),
             "split": "test",
             "sentences": [{"raw": text} for text in own],
         }
@@ -198,13 +199,10 @@ def test_karpathys_file_over_features_named_by_number(dense: list[Path], tmp_pat
     captions = tmp_path / "dataset_coco.json"
     captions.write_text(json.dumps({"images": images, "dataset": "coco"}))
     options = ["--split", "test", "--json"]
-    found = figures(run([dense[0]], [store.folder], captions, *options, "--image-key", "cocoid"))
+    found = figures(run([dense[0]], [store.folder], captions, *options))
     captioned = [CaptionedPhoto(key, "test", own) for key, own in texts.items()]
     agree(found, expected(dense_matrix(dense[0], store, captioned), captioned))
-    refused = run([dense[0]], [store.folder], captions, *options)
-    assert isinstance(refused.exception, InputError)
-    missing = "2 of the 2 captioned photos: 'val2014/COCO_val2014_000000000042.jpg'"
-    assert missing in str(refused.exception) and "it has '42', '7':" in str(refused.exception)
+    assert caplog.messages == [f"{store.folder}: captions and images are matched by number"]
 
 
 def write_captions(folder: Path, photos: Sequence[CaptionedPhoto]) -> Path:
@@ -329,5 +327,3 @@ def test_wrong_combinations(dense: list[Path], data: Data, tmp_path: Path) -> No
         found = run(targets, stores, data.captions_file, *more)
         assert isinstance(found.exception, InputError), (targets, more, found.output)
         assert message in str(found.exception)
-    unknown = run([dense[0]], features, data.captions_file, "--image-key", "id")
-    assert unknown.exit_code == 2 and "'id' is not one of 'file', 'cocoid'" in unknown.output

@@ -1,6 +1,5 @@
 """`sparta extract`, `import` and `captions`."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -171,26 +170,12 @@ def precomp(tmp_path: Path) -> Path:
 def test_splits_of_a_precomp_folder(precomp: Path, tmp_path: Path) -> None:
     out = tmp_path / "captions.jsonl"
     splits = ["--split", "train", "--split", "dev:2", "--split", "testall"]
-    assert run_captions(precomp, *splits, "--image-suffix", ".jpg", "--out", out) is None
+    assert run_captions(precomp, *splits, "--out", out) is None
     wanted = [("train", 30), ("train", 4), ("dev", 7), ("dev", 8), ("testall", 1), ("testall", 2)]
     assert read_captions(out) == [
-        CaptionedPhoto(
-            f"{image}.jpg", split, tuple(f"{split} {image}, caption {n}" for n in range(5))
-        )
+        CaptionedPhoto(f"{image}", split, tuple(f"{split} {image}, caption {n}" for n in range(5)))
         for split, image in wanted
     ]
-
-
-def test_karpathys_images_by_number(tmp_path: Path) -> None:
-    image = {"filename": "a_7.jpg", "filepath": "val2014", "cocoid": 7, "split": "test"}
-    content = {"images": [image | {"sentences": [{"raw": f"a café {n}"} for n in range(6)]}]}
-    source, out = tmp_path / "dataset_coco.json", tmp_path / "captions.jsonl"
-    source.write_text(json.dumps(content))
-    assert run_captions(source, "--image-key", "cocoid", "--out", out) is None
-    texts = tuple(f"a café {n}" for n in range(5))
-    assert read_captions(out) == [CaptionedPhoto("7", "test", texts)]
-    assert run_captions(source, "--captions-per-photo", "6", "--out", out) is None
-    assert len(read_captions(out)[0].captions) == 6
 
 
 def test_what_cannot_be_written(precomp: Path, tmp_path: Path) -> None:
@@ -199,7 +184,6 @@ def test_what_cannot_be_written(precomp: Path, tmp_path: Path) -> None:
         (["--split", "test", "--split", "testall", "--out", out], "'1' is in two of the requested"),
         (["--split", "val", "--out", out], "no split 'val'"),
         (["--split", "train", "--split", "train", "--out", out], "'30' is in two of the requested"),
-        (["--image-key", "id", "--out", out], "--image-key 'id': expected file or cocoid"),
         (["--out", tmp_path / "captions.txt"], "must be a .jsonl file"),
     )
     for arguments, message in refused:

@@ -46,6 +46,9 @@ SIZES: dict[str, Any] = {
 }
 
 
+WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"
+
+
 def byte_pairs() -> WordPieceTokenizer:
     """As RoBERTa has: special tokens <s>, <pad>, </s>, <unk>, <mask>, words with a marked space."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
@@ -70,10 +73,10 @@ def bert(tmp_path: Path) -> Path:
 def assert_whole(model: VisualSparta, source: PreTrainedModel) -> None:
     """Encoder and query embedding are the checkpoint's, and images can be scored."""
     expected = source.state_dict()
+    expected[WORD_EMBEDDINGS] = expected[WORD_EMBEDDINGS][: model.config.encoder["vocab_size"]]
     for name, value in model.encoder.state_dict().items():
         assert torch.equal(value, expected[name]), name
-    words: Tensor = expected["embeddings.word_embeddings.weight"]
-    assert torch.equal(model.query_embedding.weight, words)
+    assert torch.equal(model.query_embedding.weight, expected[WORD_EMBEDDINGS])
     assert model.tokenizer is not None
     batch = ImageCollator(model.tokenizer, 50, 30)(tiny.images())
     scores = model.eval().term_scores(batch).scores
@@ -165,9 +168,21 @@ def test_narrower_token_embeddings_are_refused(tmp_path: Path) -> None:
         from_bert(save_checkpoint(narrow, tiny.tokenizer(), tmp_path), tiny.source())
 
 
+@pytest.mark.parametrize("kind", [BertModel, RobertaModel, ElectraModel])
+def test_spare_token_embeddings_are_left_out(kind: Any, tmp_path: Path) -> None:
+    """Some checkpoints pad their number."""
+    padded = kind(kind.config_class(vocab_size=64, embedding_size=32, **SIZES))
+    folder = save_checkpoint(padded, tiny.tokenizer(), tmp_path / "padded")
+    model = from_bert(folder, tiny.source())
+    assert model.config.encoder["vocab_size"] == 25
+    assert_whole(model, padded)
+    model.save_pretrained(tmp_path / "model")
+    assert_whole(VisualSparta.from_pretrained(tmp_path / "model"), padded)
+
+
 def test_another_models_tokenizer_is_refused(bert: Path) -> None:
     byte_pairs().save(bert)
-    with pytest.raises(InputError, match=r"25 token embeddings, the tokenizer .* terms"):
+    with pytest.raises(InputError, match=r"bert has 25 token embeddings, its tokenizer 60 entries"):
         from_bert(bert, tiny.source())
 
 
@@ -395,6 +410,15 @@ def test_code_in_a_pickle_is_not_run(zipped: bool, tmp_path: Path) -> None:
     # The trap is one.
     torch.load(folder / PICKLED, weights_only=False)
     assert trap.exists()
+
+
+def test_spare_token_embeddings_of_oscar_are_left_out(tmp_path: Path) -> None:
+    state = oscar_weights(norm=False)
+    words = state[f"bert.{WORD_EMBEDDINGS}"]
+    state[f"bert.{WORD_EMBEDDINGS}"] = torch.cat([words, torch.zeros(7, 32)])
+    model = from_oscar(write_oscar(tmp_path, state, vocab_size=32))
+    assert torch.equal(model.query_embedding.weight, words)
+    assert torch.equal(model.encoder.embeddings.word_embeddings.weight, words)
 
 
 @pytest.mark.parametrize(

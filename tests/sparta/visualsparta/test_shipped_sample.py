@@ -11,6 +11,7 @@ from PIL import Image
 
 from eval.recall.index import (
     Gallery,
+    IndexIds,
     measure_first_hits,
     measure_index_recall,
     read_judged_queries,
@@ -66,7 +67,7 @@ def test_sample_model_reaches_its_recorded_recall(tmp_path: Path, record: dict[s
     found = measure_index_recall(Gallery(searcher, photos)).recall
     write_queries(scenes, int(record["queries"]), int(record["seed"]))
     queries = read_judged_queries(scenes / "queries.jsonl")
-    first_hits = measure_first_hits(searcher, queries)
+    first_hits = measure_first_hits(IndexIds(searcher, tmp_path / "index"), queries)
     searcher.close()
     # Half a point for what another processor or image library rounds otherwise.
     for name in ("at_1", "at_5", "at_10"):

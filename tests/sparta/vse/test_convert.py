@@ -99,6 +99,24 @@ def test_only_what_the_published_code_never_uses_is_left_out(tmp_path: Path) -> 
     }
 
 
+def test_spare_token_embeddings_are_left_out(tmp_path: Path) -> None:
+    """Some BERTs pad their number."""
+    path, parts = saved(tmp_path, "vse-inf", "bert")
+    words = parts[1]["bert.embeddings.word_embeddings.weight"]
+    config = json.loads((tmp_path / "config.json").read_text())
+    for rows, vocabulary in ((64, 64), (64, 25), (9, 9), (9, 25), (2048, 2048)):
+        (tmp_path / "config.json").write_text(json.dumps({**config, "vocab_size": vocabulary}))
+        padded = torch.cat([words, torch.ones(2048, words.shape[1])])[:rows]
+        text = {**parts[1], "bert.embeddings.word_embeddings.weight": padded}
+        published.save(path, "vse-inf", [parts[0], text])
+        if rows == 64:
+            model = convert_checkpoint(path, text=str(tmp_path)).model
+            assert_computes_as_published(model, parts)
+            continue
+        with pytest.raises(InputError, match=r"word_embeddings|they belong to different models"):
+            convert_checkpoint(path, text=str(tmp_path))
+
+
 def test_without_an_mlp_the_features_are_a_grids(tmp_path: Path) -> None:
     image, text = published.encoders("vse-inf", "words", tmp_path)
     image = {key: value for key, value in image.items() if not key.startswith("mlp.")}

@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 from torch.testing import assert_close
+from transformers import BertModel
 
 from eval.recall.index import Gallery, measure_index_recall
 from indexer.build import build_index
@@ -22,6 +23,7 @@ from sparta.features.extract.networks.lite.network import EfficientNetLite
 from sparta.features.extract.networks.lite.weights import LITE2, weights_file
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
+from sparta.progress import no_progress
 from sparta.visualsparta.image_head import ImageHead
 from tests import tiny
 from tests.sparta.vse.models import save_bert
@@ -30,6 +32,7 @@ from tests.training.corpus import THINGS
 from training.fit import train
 from training.terms import steps
 from training.terms.config import TermVectorsConfig
+from training.terms.data import sentence_vectors
 from training.terms.dual_encoder import DualEncoder
 from training.terms.student import Bags, TermVectors, divergence
 from training.terms.tune import varied
@@ -186,6 +189,23 @@ def test_a_setting_that_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         train(settings(folder, **changes), tmp_path / "run")
+
+
+def test_an_encoder_may_have_spare_token_embeddings_but_not_fewer(
+    folder: Path, tmp_path: Path
+) -> None:
+    texts = ["a dog by the sea", "two dogs"]
+    expected = sentence_vectors(str(folder / "bert"), texts, no_progress)
+    bert = BertModel.from_pretrained(folder / "bert")
+    for rows in (64, 9):
+        bert.resize_token_embeddings(rows)
+        bert.save_pretrained(tmp_path)
+        tiny.tokenizer().save(tmp_path)
+        if rows == 64:
+            assert torch.equal(sentence_vectors(str(tmp_path), texts, no_progress), expected)
+            continue
+        with pytest.raises(InputError, match="has 9 token embeddings, its tokenizer 25 entries"):
+            sentence_vectors(str(tmp_path), texts, no_progress)
 
 
 def test_a_tuned_network_is_the_backbone_of_another_run(

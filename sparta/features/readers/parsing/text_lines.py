@@ -9,7 +9,7 @@ from sparta.errors import InputError
 
 
 def read_lines(path: Path) -> list[str]:
-    """Lines of a UTF-8 text file, ended by line feeds alone.
+    """Lines of a UTF-8 text file, ended by line feeds, with or without a carriage return.
 
     A byte order mark at the start and empty lines at the end, which editors add, are left out.
 
@@ -18,10 +18,14 @@ def read_lines(path: Path) -> list[str]:
     """
     try:
         lines = path.read_bytes().removeprefix(BOM_UTF8).split(b"\n")
-        while lines and not lines[-1].strip(b"\r"):
-            lines.pop()
-        return [line.decode() for line in lines]
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    while lines and not lines[-1].strip(b"\r"):
+        lines.pop()
+    found: list[str] = []
+    try:
+        for line in lines:
+            found.append(line.rstrip(b"\r").decode())
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8: {error}") from error
+        raise InputError(f"{path}, line {len(found) + 1}: not UTF-8: {error}") from error
+    return found

@@ -47,17 +47,19 @@ def check_locations(values: NDArray[Any], where: str) -> NDArray[np.float32]:
     """Boxes of six numbers each: x1/W, y1/H, x2/W, y2/H, width/W, height/H.
 
     Args:
-        values: [n, 6] of any float type.
+        values: [n, 6] of any float type, the end of each row of features.
         where: file and line, for messages.
 
     Returns:
         [n, 4] float32, the corners, within 0 and 1.
 
     Raises:
-        InputError: if a number is not finite or outside the photo, or they are in another order.
+        InputError: if the rows end without locations, or a number is not finite or outside the
+            photo, or they are in another order.
     """
-    locations = values.astype(np.float32)
-    order = "expected x1, y1, x2, y2, width, height relative to the photo"
+    with np.errstate(over="ignore"):  # found below
+        locations = values.astype(np.float32)
+    order = "x1, y1, x2, y2, width, height relative to the photo"
     outside = ~((locations >= -TOLERANCE) & (locations <= 1 + TOLERANCE)).all(axis=1)
     sides = locations[:, 2:4] - locations[:, :2]
     turned = (sides < 0).any(axis=1)
@@ -67,11 +69,29 @@ def check_locations(values: NDArray[Any], where: str) -> NDArray[np.float32]:
         "x1 > x2 or y1 > y2": turned,
         "width and height are not x2 - x1 and y2 - y1": unlike,
     }
+    wrong = outside | turned | unlike
+    # Vectors end with many zeros, which could be the corner of a photo.
+    none = wrong.any() and not (~wrong & (sides > 0).all(axis=1)).any()
     for reason, rows in reasons.items():
         for row in np.flatnonzero(rows)[:1]:
             found = ", ".join(f"{value:.4g}" for value in locations[row])
-            raise InputError(f"{where}: location, row {row + 1}: {order}, found {found}: {reason}")
+            if none:
+                raise InputError(
+                    f"{where}: features: no row ends with the six numbers of a location, {order}; "
+                    f"row {row + 1} ends with {found}. {_lacking(locations)}"
+                )
+            raise InputError(
+                f"{where}: location, row {row + 1}: expected {order}, found {found}: {reason}"
+            )
     return locations[:, :4].clip(0, 1)
+
+
+def _lacking(ends: NDArray[np.float32]) -> str:
+    """What to do about rows that end without locations, by their last six numbers."""
+    corners = ends[:, 2:]
+    if ((corners >= 0) & (corners <= 1)).all() and (corners[:, 2:] > corners[:, :2]).any():
+        return "The last four may be x1, y1, x2, y2: append x2 - x1 and y2 - y1"
+    return "Append the regions' locations, or import the files in a format that has boxes apart"
 
 
 def relative_boxes(

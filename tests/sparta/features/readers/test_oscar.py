@@ -133,6 +133,29 @@ def test_a_malformed_line_of_vinvl_is_named(tmp_path: Path, line: str, message: 
         reader[1]
 
 
+SPARSE = np.array([[3.25, 0, 1, 0.5, 0, 0, 0, 0, 0, 0, 0], [0, 0, 2, 0, 1, 0.75, 0, 0, 0.5, 0, 2]])
+FOUR = np.concatenate([ROWS[:, :5], ROWS[:, :2] * 3, ROWS[:, 5:9]], axis=1)
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "<f2"])
+@pytest.mark.parametrize(
+    ("rows", "cure"),
+    [
+        (ROWS[:, :5].repeat(3, axis=1) + 0.5, "Append the regions' locations, or import the"),
+        (SPARSE, "Append the regions' locations, or import the"),
+        (FOUR, "The last four may be x1, y1, x2, y2: append x2 - x1"),
+    ],
+    ids=["none", "many zeros", "four numbers"],
+)
+def test_rows_without_locations_are_told_from_wrong_ones(
+    tmp_path: Path, rows: NDArray[Any], cure: str, dtype: str
+) -> None:
+    folder = write_folder(tmp_path, [feature_line("a", rows, dtype=dtype)], [label_line("a")])
+    text = r"features\.tsv, line 1: features: no row ends with the six numbers of a location, x1, "
+    with pytest.raises(InputError, match=f"{text}.*{re.escape(cure)}"):
+        VinvlReader([folder])[0]
+
+
 def test_the_very_first_line_may_be_the_malformed_one(tmp_path: Path) -> None:
     folder = write_folder(tmp_path, [feature_line("a", count=7)])
     with pytest.raises(InputError, match=r"features\.tsv, line 1: features: 88 bytes are not 7"):

@@ -229,9 +229,18 @@ def test_rows_of_one_image_that_differ_are_named(tmp_path: Path) -> None:
     write_precomp(tmp_path, "dev", numbers(10, 2, 4), ["9"] * 5 + ["8"] * 5)
     with pytest.raises(InputError, match=r"image 6 \(8\): features: its rows 1 and 2 differ"):
         PrecompReader(tmp_path, ["dev"])[0]
-    write_precomp(tmp_path, "dev", numbers(10, 2, 4), ["9"] * 5 + ["8"] * 4 + ["7"])
-    with pytest.raises(InputError, match=r"line 6: expected 5 lines of one image, found '8' and"):
-        PrecompReader(tmp_path, ["dev"])
+
+
+@pytest.mark.parametrize("repeat", [1, 5])
+@pytest.mark.parametrize("kind", ["<f2", ">f4", "<f8"])
+def test_a_vector_for_each_photo_is_one_region(tmp_path: Path, kind: str, repeat: int) -> None:
+    features = np.asfortranarray(numbers(3, 4).astype(kind))
+    write_precomp(tmp_path, "test", np.repeat(features, repeat, axis=0), ["7", "9", "8"])
+    reader = PrecompReader(tmp_path, ["test"])
+    assert reader.ids == ["7", "8", "9"]
+    for row, wanted in enumerate(features[[0, 2, 1]]):
+        np.testing.assert_array_equal(reader[row].features, wanted[None].astype(np.float16))
+        assert reader[row].boxes.tolist() == [[0, 0, 1, 1]]
 
 
 def changed_row(value: float) -> NDArray[np.float32]:
@@ -261,10 +270,10 @@ def test_an_odd_row_is_named(tmp_path: Path, features: NDArray[Any], message: st
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        (numbers(3, 2, 4), r"dev_ids\.txt: expected 3 lines, .* found 2"),
-        (numbers(1, 2, 4), r"dev_ids\.txt, line 1: expected 2 lines of one image, found '1' and"),
-        (numbers(2, 4), r"dev_ims\.npy: expected float with 3 axes, found float32 \[2, 4\]"),
-        (np.ones((2, 3, 4), int), r"dev_ims\.npy: expected float with 3 axes, found int64"),
+        (numbers(3, 2, 4), r"dev_ims\.npy: 3 rows for the 2 images of dev_ids\.txt"),
+        (numbers(1, 2, 4), r"dev_ims\.npy: 1 rows for the 2 images of dev_ids\.txt"),
+        (numbers(2), r"dev_ims\.npy: expected float with 2 or 3 axes, found float32 \[2\]"),
+        (np.ones((2, 3, 4), int), r"dev_ims\.npy: expected float with 2 or 3 axes, found int64"),
         (np.full((2, 3, 4), None), r"dev_ims\.npy holds Python objects"),
     ],
 )
@@ -301,7 +310,7 @@ def test_splits_that_do_not_go_together_are_named(tmp_path: Path) -> None:
     write_precomp(tmp_path, "test", numbers(1, 3, 5), ["4"])
     with pytest.raises(InputError, match="image '2' is in two splits: train and dev"):
         PrecompReader(tmp_path, ["train", "dev"])
-    with pytest.raises(InputError, match=r"test_ims\.npy: expected \[images, regions, 4\] as "):
+    with pytest.raises(InputError, match=r"test_ims\.npy: expected vectors of 4 numbers as "):
         PrecompReader(tmp_path, ["train", "test"])
     with pytest.raises(InputError, match=r"val_ims\.npy: cannot be read: No such file"):
         PrecompReader(tmp_path, ["val"])

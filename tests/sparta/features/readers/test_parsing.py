@@ -51,7 +51,7 @@ def claim(shape: tuple[int, ...], entries: int = 8) -> bytes:
 def test_rows_are_read_in_either_order(tmp_path: Path, order: str) -> None:
     values = np.random.default_rng(0).normal(size=(5, 3, 2))
     np.save(tmp_path / "a.npy", np.asarray(values, ">f4", order=order))  # type: ignore[call-overload]
-    file = ArrayFile(tmp_path / "a.npy", 3, "float")
+    file = ArrayFile(tmp_path / "a.npy", (3,), "float")
     assert (len(file), file.shape) == (5, (5, 3, 2))
     for row in range(5):
         np.testing.assert_array_equal(file[row], values[row].astype(np.float32))
@@ -61,7 +61,7 @@ def test_rows_are_read_in_either_order(tmp_path: Path, order: str) -> None:
 def test_an_array_cut_while_it_is_read_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.npy"
     np.save(path, np.ones((4, 1024, 2)))
-    file = ArrayFile(path, 3, "float")
+    file = ArrayFile(path, (3,), "float")
     path.write_bytes(path.read_bytes()[:-40000])
     assert file[0].all()
     with pytest.raises(InputError, match=r"a\.npy, row 2: the file was cut short .* 7,232 bytes"):
@@ -77,9 +77,9 @@ def test_a_claim_is_checked_before_memory_is_taken(tmp_path: Path) -> None:
         file.write(claim((2, 10**9), 0))
         file.truncate(file.tell() + 8 * 10**9)
     with pytest.raises(InputError, match=r"a\.npy, row 1: it claims 4,000,000,000 bytes, and at"):
-        ArrayFile(path, 2, "float")[0]
+        ArrayFile(path, (2,), "float")[0]
     with pytest.raises(InputError, match=r"a\.npy, read as a whole: it claims 8,000,000,000"):
-        _ = ArrayFile(path, 2, "float").whole
+        _ = ArrayFile(path, (2,), "float").whole
 
 
 def test_compressed_zeros_are_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_compressed_zeros_are_not_unpacked(tmp_path: Path, monkeypatch: pytest.M
 
 def open_npy(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    ArrayFile(path, 2, "float")
+    ArrayFile(path, (2,), "float")
 
 
 def open_npz(path: Path, content: bytes) -> None:

@@ -24,7 +24,7 @@ class ArrayFile:
 
     Args:
         path: the file.
-        axes: it must have.
+        axes: the numbers of axes it may have.
         kind: of its entries.
 
     Attributes:
@@ -36,13 +36,14 @@ class ArrayFile:
         InputError: if it is absent, cut, of other axes or kind, or holds Python objects.
     """
 
-    def __init__(self, path: Path, axes: int, kind: Literal["float", "str"]) -> None:
+    def __init__(self, path: Path, axes: tuple[int, ...], kind: Literal["float", "str"]) -> None:
         self.path = path
         self._header = header = _open_header(path, kind)
         self.shape, self.dtype = header.shape, header.dtype
-        if len(self.shape) != axes or self.dtype.kind not in KINDS[kind]:
+        if len(self.shape) not in axes or self.dtype.kind not in KINDS[kind]:
+            wanted = " or ".join(map(str, axes))
             raise InputError(
-                f"{path}: expected {kind} with {axes} axes, found {self.dtype} {list(self.shape)}"
+                f"{path}: expected {kind} with {wanted} axes, found {self.dtype} {list(self.shape)}"
             )
 
     def __len__(self) -> int:
