@@ -254,8 +254,6 @@ def test_replaced_images_are_found_by_their_new_vectors(
     one, views = (best_scores(model, changed) for model in (dense_model, multi_view))
     assert scores(index, "one") == pytest.approx(one, abs=1e-5)
     assert scores(index, "views") == pytest.approx(views, abs=1e-5)
-    both = {image_id: (score + views[image_id]) / 2 for image_id, score in one.items()}
-    assert scores(index, "ensemble") == pytest.approx(both, abs=1e-5)
     # What was embedded before is not embedded again, and the former features have their vectors.
     sizes = [path.stat().st_size for path in sorted(index.glob("dense/*/added-*"))]
     for again in (changed, store):
@@ -319,7 +317,7 @@ def test_names_come_from_the_model_or_the_command(dense_model: Path, multi_view:
         ([str(dense_model), str(dense_model)], "are both named 'vse\\+\\+': .* NAME=MODEL"),
         ([f"x={dense_model}", f"x={multi_view}"], "are both named 'x'"),
         ([f"sparta={dense_model}"], "'sparta' cannot be a backend's name"),
-        ([f"ensemble={dense_model}"], "'ensemble' cannot be"),
+        ([f"milvus={dense_model}"], "'milvus' cannot be"),
         ([f"a.b={dense_model}"], "'a.b' cannot be"),
         ([f"={dense_model}"], "'' cannot be"),
         (["absent"], "--model absent does not exist: give the folder of a dense model"),
