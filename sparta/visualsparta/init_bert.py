@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
-from transformers.utils.hub import cached_file
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from sparta.errors import InputError
 from sparta.features.extract.networks.pixel_patches import PATCH
 from sparta.features.record import FeatureSource
-from sparta.tokenizer import Tokenizer, WordPieceTokenizer
+from sparta.text_encoder import load_text_encoder, load_word_pieces
+from sparta.tokenizer import Tokenizer
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
 
@@ -31,19 +31,12 @@ def from_bert(
         options: further fields of `VisualSpartaConfig`.
 
     Raises:
-        InputError: if the checkpoint is no encoder with BERT's parts, its tokenizer is another
-            model's, or an option is unknown.
-        OSError: if there is no such checkpoint, or it lacks a `tokenizer.json`.
+        InputError: if there is no such checkpoint, it is no encoder with BERT's parts, lacks a
+            `tokenizer.json` or has another model's, or an option is unknown.
     """
-    encoder = AutoModel.from_pretrained(name, dtype=torch.float32)
+    encoder = load_text_encoder(name, layers)
     _check_parts(encoder, name)
-    tokenizer_file = cached_file(str(name), "tokenizer.json")
-    tokenizer = WordPieceTokenizer.from_folder(Path(str(tokenizer_file)).parent)
-    config = encoder.config
-    if layers is not None and layers > config.num_hidden_layers:
-        raise InputError(f"{name} has {config.num_hidden_layers} layers, {layers} were requested")
-    config.num_hidden_layers = layers or config.num_hidden_layers
-    model = from_config(config, tokenizer, source, **options)
+    model = from_config(encoder.config, load_word_pieces(name), source, **options)
     wanted = model.encoder.state_dict().keys()
     model.encoder.load_state_dict({k: v for k, v in encoder.state_dict().items() if k in wanted})
     with torch.no_grad():

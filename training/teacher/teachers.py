@@ -19,6 +19,7 @@ from sparta.features.extract.image_files import load_photo
 from sparta.features.extract.networks.pretrained import load_model, load_processor
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
+from sparta.model_id import model_folder
 from sparta.vse.batch import collate_images
 from sparta.vse.model import VseModel
 
@@ -89,8 +90,9 @@ class DualEncoder:
         self.name, self.device = name, device
         self._check_kind()
         self.processor = load_processor(name, "--teacher")
+        folder = model_folder(name)
         try:
-            self.tokenizer = AutoTokenizer.from_pretrained(name)
+            self.tokenizer = AutoTokenizer.from_pretrained(folder)
             self.model = load_model(name).eval().to(device)
         except (OSError, ValueError, ImportError) as error:
             raise InputError(
@@ -166,12 +168,9 @@ class DualEncoder:
 
     def _check_kind(self) -> None:
         try:
-            config = AutoConfig.from_pretrained(self.name)
+            config = AutoConfig.from_pretrained(model_folder(self.name, weights=False))
         except (OSError, ValueError) as error:
-            raise InputError(
-                f"--teacher {self.name}: neither the folder of a model nor one on the hub: "
-                f"{first_line(error)}"
-            ) from error
+            raise InputError(f"--teacher {self.name}: {first_line(error)}") from error
         kind: Any = MODEL_MAPPING.get(type(config), None)
         towers = ("get_image_features", "get_text_features")
         if not all(hasattr(kind, tower) for tower in towers):

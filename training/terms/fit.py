@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from rich.console import Console
-from transformers.utils.hub import cached_file
 
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
@@ -19,6 +18,7 @@ from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.metrics import ranks, recall
 from sparta.progress import Progress, progress_bars
+from sparta.text_encoder import load_word_pieces
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.config import ImageHeadConfig
 from sparta.visualsparta.init_bert import from_config
@@ -62,7 +62,7 @@ def train_term_vectors(
     """
     if config.model.init is None:
         raise InputError("model.init: name a BERT-like sentence encoder (--init NAME or DIR)")
-    tokenizer = _tokenizer(config.model.init)
+    tokenizer = load_word_pieces(config.model.init)
     kept = out / "checkpoints"
     kept.mkdir(exist_ok=True)
     stages = {
@@ -97,11 +97,6 @@ def train_term_vectors(
     model.save_pretrained(out / "model")
     _write_rare(bags, texts, tokenizer, len(photos), out / "model")
     return out / "model", found
-
-
-def _tokenizer(encoder: str) -> WordPieceTokenizer:
-    found = cached_file(encoder, "tokenizer.json")
-    return WordPieceTokenizer.from_folder(Path(str(found)).parent)
 
 
 def _sentences(config: TermVectorsConfig, held_out: Sequence[CaptionedPhoto]) -> list[str]:

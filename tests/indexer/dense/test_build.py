@@ -143,7 +143,7 @@ def test_other_images_other_features_other_models_and_no_index_are_refused(
         (larger, "holds other features than --model .*64 was trained on"),
         (photos, "takes photos, and those of .* are not where it records them .nowhere."),
         (model_dir, f"--model {model_dir} is not a dense model: .* of a visual_sparta"),
-        (tmp_path / "absent", "does not exist: give the folder of a dense model"),
+        (tmp_path / "absent", "does not exist: give a model's folder"),
     ]:
         with pytest.raises(InputError, match=said):
             add_dense(index, store, "mine", model, device="cpu")
@@ -320,7 +320,7 @@ def test_names_come_from_the_model_or_the_command(dense_model: Path, multi_view:
         ([f"milvus={dense_model}"], "'milvus' cannot be"),
         ([f"a.b={dense_model}"], "'a.b' cannot be"),
         ([f"={dense_model}"], "'' cannot be"),
-        (["absent"], "--model absent does not exist: give the folder of a dense model"),
+        (["./absent"], r"--model \./absent does not exist: give a model's folder"),
     ]:
         with pytest.raises(InputError, match=said):
             name_models(wrong)
