@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -27,7 +28,36 @@ from sparta.progress import progress_bars
 from training.run_config import DataConfig
 
 RECORD = "features.json"
+VALIDATION = ("val", "dev")  # names of splits
+SHARE, MOST = 10, 1000  # held-out photos: one of so many, and at most
 log = logging.getLogger(__name__)
+
+
+class Images(Protocol):
+    """A feature store or a folder of photos: images by id."""
+
+    @property
+    def folder(self) -> Path: ...  # noqa: D102
+    @property
+    def ids(self) -> Sequence[str]: ...  # noqa: D102
+
+
+class PhotoList(NamedTuple):
+    """Photos that features are extracted from later."""
+
+    folder: Path
+    ids: list[str]
+
+
+def list_images(config: DataConfig) -> Sequence[Images]:
+    """The run's images before anything is extracted from them.
+
+    Raises:
+        InputError: as `open_stores`.
+    """
+    if config.photos is not None and not config.features:
+        return [PhotoList(config.photos, find_photos(config.photos))]
+    return open_stores(config, Path())
 
 
 def open_stores(config: DataConfig, out: Path) -> list[FeatureStore]:
@@ -76,17 +106,12 @@ def record_stores(stores: Sequence[FeatureStore], out: Path, resume: bool) -> No
     path.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
 
 
-class ImageIds(Protocol):
-    """A feature store or a folder of photos: images by id."""
-
-    @property
-    def ids(self) -> Sequence[str]: ...  # noqa: D102
-
-
 def split_photos(
-    config: DataConfig, stores: Sequence[ImageIds], seed: int, needs_captions: bool = True
+    config: DataConfig, stores: Sequence[Images], seed: int, needs_captions: bool = True
 ) -> tuple[list[CaptionedPhoto], list[CaptionedPhoto]]:
     """Training photos and held-out photos, each sorted by id and present in every store.
+
+    Held-out photos that are taken from the training photos have the split "val".
 
     Args:
         config: captions and splits.
@@ -108,44 +133,82 @@ def split_photos(
     read = partial(read_captions, config.captions, image_key=config.image_key)
     photos = read(config.split) if needs_captions else read(None)
     listed = {photo.image_id for photo in photos}
-    photos = sorted((p for p in photos if p.split == config.split), key=lambda p: p.image_id)
-    held_out: list[CaptionedPhoto] = []
-    if config.validation_split:
-        held_out = read(config.validation_split)
-    elif config.validation_photos:
-        if config.validation_photos >= len(photos):
-            raise InputError(
-                f"data.validation_photos: holding out {config.validation_photos} of "
-                f"{len(photos)} photos leaves none to train on"
-            )
-        order = np.random.default_rng(seed).permutation(len(photos))
-        chosen = set(order[: config.validation_photos].tolist())
-        held_out = [p for i, p in enumerate(photos) if i in chosen]
-        photos = [p for i, p in enumerate(photos) if i not in chosen]
-    found = _present(photos, stores)
+    photos = [photo for photo in photos if photo.split == config.split]
+    photos = _present(photos, stores, config.captions)
+    held_out = _validation_split(config, read, stores)
+    if not held_out:
+        photos, held_out = _divided(photos, config.validation_photos, seed)
     if not needs_captions:
-        found = sorted(found + _uncaptioned(config, stores, listed), key=lambda p: p.image_id)
-    return found, _present(held_out, stores)
+        photos = sorted(photos + _uncaptioned(config, stores, listed), key=lambda p: p.image_id)
+    return photos, held_out
+
+
+def _validation_split(
+    config: DataConfig, read: Callable[[str | None], list[CaptionedPhoto]], stores: Sequence[Images]
+) -> list[CaptionedPhoto]:
+    """The photos of the split to validate on; none if there is no such split."""
+    assert config.captions is not None
+    if config.validation_split:
+        return _present(read(config.validation_split), stores, config.captions)
+    if config.validation_photos is not None or config.captions.is_dir():
+        return []
+    common, others = _common(stores), read(None)
+    for name in VALIDATION:
+        found = [photo for photo in others if photo.split == name and photo.image_id in common]
+        if found and name != config.split:
+            return sorted(found, key=lambda photo: photo.image_id)
+    return []
+
+
+def _divided(
+    photos: list[CaptionedPhoto], number: int | None, seed: int
+) -> tuple[list[CaptionedPhoto], list[CaptionedPhoto]]:
+    """Training photos, and the number of held-out photos; None for a tenth, at most 1,000."""
+    number = min(len(photos) // SHARE, MOST) if number is None else number
+    if number and number >= len(photos):
+        raise InputError(
+            f"data.validation_photos: holding out {number} of {len(photos)} photos leaves none to "
+            "train on"
+        )
+    order = np.random.default_rng(seed).permutation(len(photos))
+    chosen = set(order[:number].tolist())
+    return (
+        [photo for i, photo in enumerate(photos) if i not in chosen],
+        [replace(photo, split=VALIDATION[0]) for i, photo in enumerate(photos) if i in chosen],
+    )
 
 
 def _uncaptioned(
-    config: DataConfig, stores: Sequence[ImageIds], listed: set[str]
+    config: DataConfig, stores: Sequence[Images], listed: set[str]
 ) -> list[CaptionedPhoto]:
     """The photos in every store that the captions do not list, in any split."""
-    common = set.intersection(*(set(store.ids) for store in stores)) - listed
-    return [CaptionedPhoto(image_id, config.split, ()) for image_id in sorted(common)]
+    return [
+        CaptionedPhoto(image_id, config.split, ()) for image_id in sorted(_common(stores) - listed)
+    ]
 
 
-def _present(photos: list[CaptionedPhoto], stores: Sequence[ImageIds]) -> list[CaptionedPhoto]:
-    common = set.intersection(*(set(store.ids) for store in stores))
+def _common(stores: Sequence[Images]) -> set[str]:
+    return set.intersection(*(set(store.ids) for store in stores))
+
+
+def _present(
+    photos: list[CaptionedPhoto], stores: Sequence[Images], captions: Path
+) -> list[CaptionedPhoto]:
+    common = _common(stores)
     present = sorted((p for p in photos if p.image_id in common), key=lambda p: p.image_id)
     if photos and not present:
         raise InputError(
-            f"no captioned photo is in the feature store: the captions have ids like "
-            f"{photos[0].image_id!r}, the store has ids like {stores[0].ids[0]!r}"
+            f"{captions}: no photo of split {photos[0].split!r} is in {stores[0].folder}: the "
+            f"captions have ids like {photos[0].image_id!r}, the photos like "
+            f"{next(iter(stores[0].ids), 'none')!r}"
         )
     if missing := len(photos) - len(present):
-        log.warning("%d of %d captioned photos have no features: left out", missing, len(photos))
+        log.warning(
+            "%d of %d captioned photos are not in %s: left out",
+            missing,
+            len(photos),
+            stores[0].folder,
+        )
     return present
 
 
@@ -156,15 +219,13 @@ def extract_for_training(config: DataConfig, out: Path) -> list[FeatureStore]:
     with more augmentations adds only those that are missing. Only one process extracts at a time.
 
     Args:
-        config: with `photos`.
+        config: with `photos` and `backbone`.
         out: folder of the run. The stores are beside it, in `features/` (`features_folder`).
 
     Raises:
-        InputError: if no backbone is configured, or as `extract_photos` does.
+        InputError: as `extract_photos` does.
     """
-    assert config.photos is not None
-    if config.backbone is None:
-        raise InputError("data.backbone: give the backbone that extracts features from data.photos")
+    assert config.photos is not None and config.backbone is not None
     folder = features_folder(config.photos, config.backbone, config.grid, out)
     bars = progress_bars(EXTRACT_STAGES, Console())
     with _exclusive(folder), bars as progress:
@@ -193,7 +254,7 @@ def features_folder(photos: Path, backbone: str, grid: int | None, out: Path) ->
     listing = listing_hash(file_stamps(photos, find_photos(photos)))
     inputs = [str(photos.resolve()), listing, backbone, grid]
     digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:8]
-    network = Path(backbone).name + (f"-{grid}x{grid}" if grid else "")
+    network = Path(backbone.partition("@")[0]).name + (f"-{grid}x{grid}" if grid else "")
     return out.absolute().parent / "features" / f"{network}-{digest}"
 
 

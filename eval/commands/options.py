@@ -20,18 +20,17 @@ CAPTIONS = typer.Option(
 )
 Captions = Annotated[Path, CAPTIONS]
 OptionalCaptions = Annotated[Path | None, CAPTIONS]
-Split = Annotated[str, typer.Option(help="Split of the captions whose photos are the targets.")]
+SPLIT = typer.Option(help="Split of the captions whose photos are the targets.")
+Split = Annotated[str, SPLIT]
 ImageKey = Annotated[
     str,
     typer.Option(help="Field that is the image id in COCO's and Karpathy's JSON: file, cocoid."),
 ]
-Features = Annotated[
-    list[Path],
-    typer.Option(
-        help="Feature store, or photos for a model with a vision network inside: one for each "
-        "model, or one for all."
-    ),
-]
+FEATURES = typer.Option(
+    help="Feature store, or photos for a model with a vision network inside: one for each "
+    "model, or one for all."
+)
+Features = Annotated[list[Path], FEATURES]
 Transfer = Annotated[
     bool, typer.Option("--transfer", help="Accept features the model was not trained on.")
 ]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eval.commands.options import (
+    FEATURES,
+    SPLIT,
     STAGES,
     AsJson,
     BatchSize,
@@ -19,6 +21,7 @@ from eval.commands.options import (
     ImageKey,
     IndexFolder,
     Models,
+    OptionalCaptions,
     Out,
     Split,
     Transfer,
@@ -139,12 +142,19 @@ Temperature = Annotated[
 ]
 
 
+ModelsOrRuns = Annotated[
+    list[str], typer.Argument(help="Model folders, hub names, or folders of runs.")
+]
+OptionalFeatures = Annotated[list[Path] | None, FEATURES]
+OptionalSplit = Annotated[str | None, SPLIT]
+
+
 def model(
     context: typer.Context,
-    model: Models,
-    captions: Captions,
-    features: Features,
-    split: Split = "val",
+    model: ModelsOrRuns,
+    captions: OptionalCaptions = None,
+    features: OptionalFeatures = None,
+    split: OptionalSplit = None,
     image_key: ImageKey = "file",
     protocol: Protocol = "all",
     images: ImageList = None,
@@ -169,7 +179,12 @@ def model(
     --reference names a split of other photos, and captions are compared by P(image | caption), the
     softmax that training used.
 
+    [bold]A run[/bold] of sparta train is measured on the photos it held out, with its own features,
+    where --captions, --split and --features do not name others.
+
     [bold]Examples[/bold]
+
+    sparta eval model runs/mine
 
     sparta eval model model/ --features features/ --captions captions.jsonl
 
@@ -178,23 +193,25 @@ def model(
     """
     from eval.recall.model import measure_model_recall, open_members
     from eval.recall.protocols import choose
+    from eval.recall.runs import Measured
     from eval.recall.scores import ReferenceImages
-    from sparta.captions.read import read_captions
 
     _begin(out)
-    _check_reference(reference, temperature, split)
     key = check_image_key(image_key)
-    folds = choose(protocol, read_captions(captions, split, image_key=key), images)
-    members = open_members(model, features, transfer, device)
+    asked = Measured.of(model, features or [], captions, split, key)
+    # What is measured, for the record.
+    context.params |= {"captions": asked.captions, "split": asked.split, "features": asked.features}
+    _check_reference(reference, temperature, asked.split)
+    folds = choose(protocol, asked.photos(), images)
+    members = open_members(asked.models, asked.features, transfer, device)
     others = None
     if reference is not None:
-        ids = [photo.image_id for photo in read_captions(captions, reference, image_key=key)]
-        others = ReferenceImages.sample(ids, temperature)
+        others = ReferenceImages.sample(asked.others(reference), temperature)
     measure = partial(measure_model_recall, members, protocol, folds, batch_size, others)
     _report(measure, context, out, as_json)
 
 
-def _check_reference(reference: str | None, temperature: float, split: str) -> None:
+def _check_reference(reference: str | None, temperature: float, split: str | None) -> None:
     if reference is not None and reference == split:
         raise InputError(
             f"--reference {reference} is the measured split: name a split of other photos"

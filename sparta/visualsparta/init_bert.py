@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict
 from inspect import signature
 from pathlib import Path
@@ -69,10 +70,7 @@ def from_config(
         InputError: if the encoder's vocabulary is not the tokenizer's, an option is unknown, or a
             stem is to read anything but whole photos as raw pixel patches.
     """
-    given = {"encoder", "feature_dim", "feature_source", "kwargs"}
-    known = signature(VisualSpartaConfig).parameters.keys() - given
-    if unknown := sorted(options.keys() - known):
-        raise InputError(f"unknown model options {unknown}; there are {sorted(known)}")
+    check_options(options)
     if encoder.vocab_size != len(tokenizer.vocabulary):
         raise InputError(
             f"the encoder has {encoder.vocab_size} token embeddings, the tokenizer "
@@ -95,6 +93,18 @@ def from_config(
     model.tokenizer = tokenizer
     model.indexable.copy_(torch.from_numpy(tokenizer.indexable))
     return model
+
+
+def check_options(options: Collection[str]) -> None:
+    """Refuse names that are no options of a model.
+
+    Raises:
+        InputError: if one is none.
+    """
+    given = {"encoder", "feature_dim", "feature_source", "kwargs"}
+    known = signature(VisualSpartaConfig).parameters.keys() - given
+    if unknown := sorted({*options} - known):
+        raise InputError(f"unknown model options {unknown}; there are {sorted(known)}")
 
 
 def _check_stem(source: FeatureSource, max_regions: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from inspect import signature
 from pathlib import Path
@@ -130,10 +130,7 @@ def _build(
     vision: str | Path | None,
     options: dict[str, Any],
 ) -> VseModel:
-    given = {*fields, "text_encoder", "vocabulary_size", "feature_dim", "feature_source"}
-    known = signature(VseConfig).parameters.keys() - given - {"vision", "kwargs"}
-    if unknown := sorted(options.keys() - known):
-        raise InputError(f"unknown model options {unknown}; there are {sorted(known)}")
+    check_options(options, "text" in fields)
     network = None if vision is None else _vision_network(str(vision))
     fields = {
         "feature_dim": source.dimension,
@@ -148,6 +145,22 @@ def _build(
     if network is not None:
         _start_vision(model, network, str(vision), source)
     return model
+
+
+def check_options(options: Collection[str], is_bert: bool) -> None:
+    """Refuse names that are no options of a model.
+
+    Args:
+        options: all but `vision`.
+        is_bert: whether the text side starts from a checkpoint.
+
+    Raises:
+        InputError: if one is none.
+    """
+    given = {"text_encoder", "vocabulary_size", "feature_dim", "feature_source", "kwargs", "vision"}
+    known = signature(VseConfig).parameters.keys() - given - ({"text"} if is_bert else set())
+    if unknown := sorted({*options} - known):
+        raise InputError(f"unknown model options {unknown}; there are {sorted(known)}")
 
 
 def _vision_network(name: str) -> Any:

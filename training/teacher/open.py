@@ -24,7 +24,7 @@ from sparta.progress import Progress
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.vse.config import VseConfig
 from training.teacher.similarities import Similarities, Teacher, nearest_sentences
-from training.teacher.teachers import DenseTeacher, DualEncoder
+from training.teacher.teachers import DenseTeacher, DualEncoder, check_dual_encoder
 
 Report = Callable[[int, int], None]  # rows done and in all
 # What decides a model's output beside its weights.
@@ -75,8 +75,18 @@ def open_teacher(names: Sequence[str], inputs: TeacherInputs) -> Teacher:
     Raises:
         InputError: if one cannot be used, or its photos or features are missing.
     """
-    kinds = [_kind(name) for name in names]  # a wrong name fails before any model computes
-    return Teacher([_open(*each, inputs) for each in zip(names, kinds, strict=True)])
+    return Teacher([_open(name, _kind(name), inputs) for name in names])
+
+
+def check_teachers(names: Sequence[str]) -> None:
+    """Refuse models that cannot teach, by their configurations.
+
+    Raises:
+        InputError: if there is no such model, or it is neither a dual encoder nor a dense model.
+    """
+    for name in names:
+        if _kind(name) != VseConfig.model_type:
+            check_dual_encoder(name)
 
 
 def find_nearest(teacher: Teacher, key: str, count: int, inputs: TeacherInputs) -> NDArray[Any]:

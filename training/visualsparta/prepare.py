@@ -19,14 +19,22 @@ from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.progress import progress_bars
+from sparta.text_encoder import encoder_config, load_word_pieces
 from sparta.tokenizer import text_frequencies
 from sparta.visualsparta.collate import ImageCollator
-from sparta.visualsparta.init_bert import from_bert, from_config
-from sparta.visualsparta.init_oscar import from_oscar
+from sparta.visualsparta.init_bert import check_options, from_bert, from_config
+from sparta.visualsparta.init_oscar import from_oscar, read_oscar_config
 from sparta.visualsparta.model import TermCounts, VisualSparta, count_terms, pad_ids
 from training.module import EpochSampler, PairSampler, ProcessPart, Run
 from training.teacher.config import TeacherConfig
-from training.teacher.open import STAGES, TeacherInputs, find_nearest, open_teacher, teacher_key
+from training.teacher.open import (
+    STAGES,
+    TeacherInputs,
+    check_teachers,
+    find_nearest,
+    open_teacher,
+    teacher_key,
+)
 from training.teacher.similarities import SentenceDraw, Teacher, pool_sentences, read_sentences
 from training.visualsparta.config import VisualSpartaModelConfig, VisualSpartaTrainConfig
 from training.visualsparta.dataset import (
@@ -78,6 +86,46 @@ def prepare_visualsparta(
     )
 
 
+def check_visualsparta(config: VisualSpartaTrainConfig, photos: Sequence[CaptionedPhoto]) -> None:
+    """Refuse settings of a run that cannot be carried out.
+
+    Raises:
+        InputError: if the batch size does not fit the photos, an option is unknown, or a
+            checkpoint, a teacher or the sentences cannot be used.
+    """
+    check_batch_size(config, photos)
+    check_options(config.model.options)
+    init = config.model.init
+    if init is None:
+        _check_encoder_fields(config.model)
+    elif init.startswith(OSCAR):
+        read_oscar_config(Path(init.removeprefix(OSCAR)))
+    else:
+        encoder_config(init, config.model.layers)
+        load_word_pieces(init)
+    if config.teacher is not None:
+        taught, _ = lesson_texts(config.teacher, photos)
+        check_draws(config.teacher, any(photo.captions for photo in taught))
+        check_teachers(config.teacher.models)
+
+
+def check_batch_size(
+    config: VisualSpartaTrainConfig, photos: Sequence[CaptionedPhoto], world: int = 1
+) -> None:
+    """Refuse a batch size that is no multiple of the processes, or exceeds the epoch.
+
+    Raises:
+        InputError: if it is.
+    """
+    pairs = sum(len(photo.captions) for photo in photos)
+    examples = pairs if config.data.epoch == "pairs" else len(photos)
+    if config.batch_size % world or config.batch_size > examples:
+        raise InputError(
+            f"batch_size: {config.batch_size} must be a multiple of {world} devices and at most "
+            f"the {examples} training {config.data.epoch}"
+        )
+
+
 def build_model(
     config: VisualSpartaModelConfig, source: FeatureSource, texts: Iterable[str]
 ) -> VisualSparta:
@@ -97,10 +145,14 @@ def build_model(
     if config.init is not None:
         return from_bert(config.init, source, config.layers, **config.options)
     tokenizer = learn_vocabulary(texts, config.vocabulary_size)
-    if unknown := sorted(config.encoder.keys() - BertConfig().to_dict().keys()):
-        raise InputError(f"model.encoder: BertConfig has no fields {unknown}")
+    _check_encoder_fields(config)
     encoder = BertConfig(**{**config.encoder, "vocab_size": len(tokenizer.vocabulary)})
     return from_config(encoder, tokenizer, source, **config.options)
+
+
+def _check_encoder_fields(config: VisualSpartaModelConfig) -> None:
+    if unknown := sorted(config.encoder.keys() - BertConfig().to_dict().keys()):
+        raise InputError(f"model.encoder: BertConfig has no fields {unknown}")
 
 
 def caption_ids(model: VisualSparta, photos: Sequence[CaptionedPhoto]) -> list[list[list[int]]]:
@@ -142,12 +194,7 @@ def training_loader(
     """
     data = config.data
     counts = [len(photo.captions) for photo in photos]
-    examples = sum(counts) if data.epoch == "pairs" else len(counts)
-    if config.batch_size % part.world or config.batch_size > examples:
-        raise InputError(
-            f"batch_size: {config.batch_size} must be a multiple of {part.world} devices and at "
-            f"most the {examples} training {data.epoch}"
-        )
+    check_batch_size(config, photos, part.world)
     sampler: EpochSampler | PairSampler = (
         PairSampler(counts, config.seed, part.rank, part.world)
         if data.epoch == "pairs"
@@ -224,6 +271,16 @@ def lesson_texts(
     return kept, sentences
 
 
+def check_draws(config: TeacherConfig, has_captions: bool) -> None:
+    """Refuse to learn from neither a caption nor a sentence.
+
+    Raises:
+        InputError: if none would be drawn.
+    """
+    if not has_captions and not config.near_sentences + config.random_sentences:
+        raise InputError("teacher.near_sentences: without captions, draw at least one sentence")
+
+
 def prepare_lesson(
     config: VisualSpartaTrainConfig,
     stores: Sequence[FeatureStore],
@@ -248,8 +305,7 @@ def prepare_lesson(
     assert config.teacher is not None and model.tokenizer is not None
     settings, data = config.teacher, config.data
     pool = pool_sentences([photo.captions for photo in photos], sentences)
-    if not any(pool.captions) and not settings.near_sentences + settings.random_sentences:
-        raise InputError("teacher.near_sentences: without captions, draw at least one sentence")
+    check_draws(settings, any(pool.captions))
     folders = [FeatureStore.open(folder) for folder in settings.features]
     with progress_bars(STAGES, Console()) as progress:
         inputs = TeacherInputs(

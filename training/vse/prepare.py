@@ -14,8 +14,9 @@ from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
+from sparta.text_encoder import encoder_config
 from sparta.vse.batch import TextBatch, collate_images, collate_texts
-from sparta.vse.init import from_bert, from_captions
+from sparta.vse.init import check_options, from_bert, from_captions
 from sparta.vse.model import VseModel
 from sparta.vse.photo_folder import PhotoFolder
 from training.module import PairSampler, ProcessPart, Run
@@ -46,16 +47,46 @@ def prepare_vse(
         InputError: if a model setting is wrong, or the batch size does not fit.
     """
     first = images if isinstance(images, PhotoFolder) else images[0]
-    if config.augmentation.photos != "none" and not isinstance(images, PhotoFolder):
-        raise InputError(
-            "augmentation.photos is for a model with a vision network: set model.options.vision"
-        )
     model = build_model(config.model, first.source, photos)
     return Run(
         VseTraining(model, config, validation_texts(model, held_out) if held_out else None),
         training_loader(config, images, photos, model, part),
         validation_loader(config, first, held_out, model) if held_out else None,
     )
+
+
+def check_vse(config: VseTrainConfig, photos: Sequence[CaptionedPhoto]) -> None:
+    """Refuse settings of a run that cannot be carried out.
+
+    Raises:
+        InputError: if the batch size does not fit the photos, an option is unknown or needs a
+            vision network, or the text encoder cannot be used.
+    """
+    check_batch_size(config, photos)
+    if config.augmentation.photos != "none" and not config.has_vision_network:
+        raise InputError(
+            "augmentation.photos is for a model with a vision network: set model.options.vision"
+        )
+    model = config.model
+    check_options(model.options.keys() - {"vision"}, model.init is not None)
+    if model.init is not None:
+        encoder_config(model.init, model.layers)
+
+
+def check_batch_size(
+    config: VseTrainConfig, photos: Sequence[CaptionedPhoto], world: int = 1
+) -> None:
+    """Refuse a batch size that is no multiple of the processes, or exceeds the pairs.
+
+    Raises:
+        InputError: if it is.
+    """
+    pairs = sum(len(photo.captions) for photo in photos)
+    if config.batch_size % world or config.batch_size > pairs:
+        raise InputError(
+            f"batch_size: {config.batch_size} must be a multiple of {world} devices and at most "
+            f"the {pairs} training pairs"
+        )
 
 
 def build_model(
@@ -94,12 +125,7 @@ def training_loader(
     """
     assert model.tokenizer is not None
     captions = [photo.captions for photo in photos]
-    pairs = sum(map(len, captions))
-    if config.batch_size % part.world or config.batch_size > pairs:
-        raise InputError(
-            f"batch_size: {config.batch_size} must be a multiple of {part.world} devices and at "
-            f"most the {pairs} training pairs"
-        )
+    check_batch_size(config, photos, part.world)
     sampler = PairSampler([len(texts) for texts in captions], config.seed, part.rank, part.world)
     # Loader processes fetch the first pairs before the trainer sets the sampler's epoch.
     sampler.set_epoch(part.epoch)
