@@ -7,7 +7,6 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -111,8 +110,6 @@ def split_photos(
 ) -> tuple[list[CaptionedPhoto], list[CaptionedPhoto]]:
     """Training photos and held-out photos, each sorted by id and present in every store.
 
-    Held-out photos that are taken from the training photos have the split "val".
-
     Args:
         config: captions and splits.
         stores: of the photos.
@@ -174,7 +171,7 @@ def _divided(
     chosen = set(order[:number].tolist())
     return (
         [photo for i, photo in enumerate(photos) if i not in chosen],
-        [replace(photo, split=VALIDATION[0]) for i, photo in enumerate(photos) if i in chosen],
+        [photo for i, photo in enumerate(photos) if i in chosen],
     )
 
 

@@ -122,7 +122,7 @@ def save_settings(config: Section, out: Path) -> None:
 
 @rank_zero_only
 def save_held_out(photos: Sequence[CaptionedPhoto], total: int, out: Path) -> None:
-    """List the held-out photos in `out/held-out.jsonl`, a file of captions, and say so.
+    """List the held-out photos in `out/held-out.jsonl`, captions of split "val", and say so.
 
     Args:
         photos: none if none are held out.
@@ -130,8 +130,7 @@ def save_held_out(photos: Sequence[CaptionedPhoto], total: int, out: Path) -> No
         out: folder of the run.
     """
     lines = [
-        {"image": photo.image_id, "split": photo.split, "captions": photo.captions}
-        for photo in photos
+        {"image": photo.image_id, "split": "val", "captions": photo.captions} for photo in photos
     ]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     (out / HELD_OUT).write_text(text, encoding="utf-8")

@@ -211,7 +211,7 @@ def model(
     _report(measure, context, out, as_json)
 
 
-def _check_reference(reference: str | None, temperature: float, split: str | None) -> None:
+def _check_reference(reference: str | None, temperature: float, split: str) -> None:
     if reference is not None and reference == split:
         raise InputError(
             f"--reference {reference} is the measured split: name a split of other photos"

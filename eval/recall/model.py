@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +192,11 @@ def check_features(model: Model, store: FeatureStore | PhotoFolder, transfer: bo
         )
     if config.feature_source is None:
         return []
-    differences = FeatureSource(**config.feature_source).differences(store.source)
+    wanted, found = FeatureSource(**config.feature_source), store.source
+    if isinstance(model, SparseModel) and model.model.head is not None:
+        # The score is that of the whole photo, whatever the cells that explain it.
+        wanted, found = _without_grid(wanted), _without_grid(found)
+    differences = wanted.differences(found)
     if differences and not transfer:
         raise InputError(
             f"{store.folder} has other features than {model.name} was trained on (the model's "
@@ -200,6 +204,10 @@ def check_features(model: Model, store: FeatureStore | PhotoFolder, transfer: bo
             "on them nevertheless"
         )
     return differences
+
+
+def _without_grid(source: FeatureSource) -> FeatureSource:
+    return replace(source, extra={k: v for k, v in source.extra.items() if k != "grid"})
 
 
 @dataclass(frozen=True)

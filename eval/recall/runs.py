@@ -13,7 +13,7 @@ from sparta.errors import InputError
 from sparta.yaml_file import read_yaml
 
 MODEL, SETTINGS, STORES, HELD_OUT = "model", "config.yaml", "features.json", "held-out.jsonl"
-SPLIT = "val"  # without a run
+SPLIT = "val"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Measured:
         models: folders or hub names.
         features: feature stores or photos, one for each model or one for all.
         captions: a file or folder.
-        split: of the captions; None for all photos of a run's own file.
+        split: of the captions.
         image_key: of the captions.
         all_captions: the captions of other splits.
     """
@@ -32,7 +32,7 @@ class Measured:
     models: list[str]
     features: list[Path]
     captions: Path
-    split: str | None
+    split: str
     image_key: ImageKey
     all_captions: Path
 
@@ -81,7 +81,7 @@ class Measured:
             raise InputError(f"{min(runs)} held out no photos: give --split, or --captions, too")
         if len({path.read_bytes() for path in own}) > 1:
             raise InputError("the runs held out different photos: give --split, or --captions, too")
-        return cls(names, folders, own[0], None, key, whole)
+        return cls(names, folders, own[0], SPLIT, key, whole)
 
     def photos(self) -> list[CaptionedPhoto]:
         """The captioned photos to measure on."""
