@@ -27,7 +27,6 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError, first_line
 from sparta.features.extract.networks.lite.weights import is_lite
-from sparta.features.store import FeatureStore
 from sparta.model_id import pinned_name
 from training.config import LightningConfig, TrainConfig
 from training.inputs import Images, list_images, open_stores, record_stores, split_photos
@@ -176,11 +175,6 @@ def _check(config: TrainConfig, photos: Sequence[CaptionedPhoto]) -> None:
         check_visualsparta(config, photos)
 
 
-def _planned(config: TrainConfig) -> int:
-    tuned = isinstance(config, TermVectorsConfig) and config.tune
-    return tuned.epochs if tuned else config.epochs
-
-
 def _finished(config: TrainConfig, out: Path) -> TrainResult | None:
     """What came of a run that is finished, None if there are epochs to train.
 
@@ -188,10 +182,11 @@ def _finished(config: TrainConfig, out: Path) -> TrainResult | None:
         InputError: if it has trained more epochs than the settings ask for.
     """
     done = TrainResult.read(out)
-    if done is None or _planned(config) > done.planned:
+    planned = config.planned_epochs
+    if done is None or planned > done.planned:
         return None
-    if _planned(config) < done.planned:
-        raise InputError(f"epochs: {_planned(config)}: {out} is finished, of {done.planned} epochs")
+    if planned < done.planned:
+        raise InputError(f"epochs: {planned}: {out} is finished, of {done.planned} epochs")
     say(f"{out} is finished: {done.epochs} of {done.planned} epochs")
     return done
 
@@ -239,23 +234,12 @@ def _open(
     stores = open_stores(config.data, out)
     record_stores(stores, out, resume)
     if isinstance(config, TermVectorsConfig):
-        return stores, partial(_train_term_vectors, config, stores, out)
+        return stores, partial(train_term_vectors, config, stores, out)
     if isinstance(config, VseTrainConfig):
         prepare = partial(prepare_vse, config, stores)
     else:
         prepare = partial(prepare_visualsparta, config, stores, out)
     return stores, partial(_fit, config, out, checkpoint, prepare)
-
-
-def _train_term_vectors(
-    config: TermVectorsConfig,
-    stores: Sequence[FeatureStore],
-    out: Path,
-    photos: Sequence[CaptionedPhoto],
-    held_out: Sequence[CaptionedPhoto],
-) -> TrainResult:
-    model, recall = train_term_vectors(config, stores, out, photos, held_out)
-    return TrainResult(model, recall, _planned(config), _planned(config))
 
 
 def _fit(

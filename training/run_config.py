@@ -87,6 +87,11 @@ class RunConfig(Section):
         raise ValueError("expected auto, or a number of 1 and more")
 
     @property
+    def planned_epochs(self) -> int:
+        """How many epochs the run is to train."""
+        return self.epochs
+
+    @property
     def needs_captions(self) -> bool:
         """Whether every training photo needs captions."""
         return True

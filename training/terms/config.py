@@ -105,3 +105,8 @@ class TermVectorsConfig(Section):
     seed: int = Field(default=0, ge=0, lt=2**32)
     captions: float = Field(default=0.1, ge=0)
     flops: float = Field(default=0.02, ge=0)
+
+    @property
+    def planned_epochs(self) -> int:
+        """How many epochs the run is to train its term vectors, or the vision network."""
+        return self.tune.epochs if self.tune else self.epochs

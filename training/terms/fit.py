@@ -24,7 +24,7 @@ from sparta.visualsparta.config import ImageHeadConfig
 from sparta.visualsparta.init_bert import from_config
 from sparta.visualsparta.model import VisualSparta
 from sparta.word_tables import RARE_TERMS
-from training.run_folder import say_recall
+from training.run_folder import TrainResult, say_recall
 from training.teacher.similarities import read_sentences
 from training.terms.config import TermVectorsConfig
 from training.terms.data import Texts, Views, read_texts
@@ -75,7 +75,7 @@ def train_term_vectors(
     out: Path,
     photos: Sequence[CaptionedPhoto],
     held_out: Sequence[CaptionedPhoto],
-) -> tuple[Path, dict[str, float]]:
+) -> TrainResult:
     """Train teachers and model; write the model to `out/model`, or tune the backbone alone.
 
     Everything that is finished is kept in `out/checkpoints`, from where a killed run continues.
@@ -88,8 +88,7 @@ def train_term_vectors(
         held_out: to measure recall on; may be empty.
 
     Returns:
-        the model's folder, or the backbone's file, and recall of the held-out captions by all term
-        scores in percent, if there are any.
+        with recall by all term scores.
 
     Raises:
         InputError: if the loss is no number.
@@ -117,7 +116,8 @@ def train_term_vectors(
         ]
         if config.tune:
             ids = [photo.image_id for photo in photos]
-            return tune(config, members[0], texts, ids, out, progress), {}
+            file = tune(config, members[0], texts, ids, out, progress)
+            return TrainResult(file, {}, config.planned_epochs, config.planned_epochs)
         bags = Bags.of(texts, vocabulary, config.model.least_sentences)
         validation = read(held_out, [], "held-out") if held_out else None
         taught = _student(config, members, views, texts, bags, validation, kept, progress)
@@ -131,7 +131,7 @@ def train_term_vectors(
     model = _model(taught, bags, tokenizer, source)
     model.save_pretrained(out / "model")
     _write_rare(bags, texts, tokenizer, len(photos), out / "model")
-    return out / "model", found
+    return TrainResult(out / "model", found, config.epochs, config.epochs)
 
 
 def _sentences(config: TermVectorsConfig, held_out: Sequence[CaptionedPhoto]) -> list[str]:

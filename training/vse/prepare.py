@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Subset
+from torch.utils.data import DataLoader, Dataset
 
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
@@ -19,7 +18,14 @@ from sparta.vse.batch import TextBatch, collate_images, collate_texts
 from sparta.vse.init import check_options, from_bert, from_captions
 from sparta.vse.model import VseModel
 from sparta.vse.photo_folder import PhotoFolder
-from training.module import PairSampler, ProcessPart, Run
+from training.module import (
+    PairSampler,
+    ProcessPart,
+    Run,
+    batches,
+    check_batch_size,
+    validation_batches,
+)
 from training.vse.config import VseModelConfig, VseTrainConfig
 from training.vse.lightning_module import VseTraining
 from training.vse.pairs import CaptionedRegions, PairCollator, TrainingPair
@@ -48,10 +54,11 @@ def prepare_vse(
     """
     first = images if isinstance(images, PhotoFolder) else images[0]
     model = build_model(config.model, first.source, photos)
+    collate = partial(collate_images, max_regions=model.config.max_regions)
     return Run(
         VseTraining(model, config, validation_texts(model, held_out) if held_out else None),
         training_loader(config, images, photos, model, part),
-        validation_loader(config, first, held_out, model) if held_out else None,
+        validation_batches(config, first, held_out, collate) if held_out else None,
     )
 
 
@@ -62,7 +69,7 @@ def check_vse(config: VseTrainConfig, photos: Sequence[CaptionedPhoto]) -> None:
         InputError: if the batch size does not fit the photos, an option is unknown or needs a
             vision network, or the text encoder cannot be used.
     """
-    check_batch_size(config, photos)
+    check_batch_size(config.batch_size, sum(len(one.captions) for one in photos), "pairs")
     if config.augmentation.photos != "none" and not config.has_vision_network:
         raise InputError(
             "augmentation.photos is for a model with a vision network: set model.options.vision"
@@ -71,22 +78,6 @@ def check_vse(config: VseTrainConfig, photos: Sequence[CaptionedPhoto]) -> None:
     check_options(model.options.keys() - {"vision"}, model.init is not None)
     if model.init is not None:
         encoder_config(model.init, model.layers)
-
-
-def check_batch_size(
-    config: VseTrainConfig, photos: Sequence[CaptionedPhoto], world: int = 1
-) -> None:
-    """Refuse a batch size that is no multiple of the processes, or exceeds the pairs.
-
-    Raises:
-        InputError: if it is.
-    """
-    pairs = sum(len(photo.captions) for photo in photos)
-    if config.batch_size % world or config.batch_size > pairs:
-        raise InputError(
-            f"batch_size: {config.batch_size} must be a multiple of {world} devices and at most "
-            f"the {pairs} training pairs"
-        )
 
 
 def build_model(
@@ -125,10 +116,8 @@ def training_loader(
     """
     assert model.tokenizer is not None
     captions = [photo.captions for photo in photos]
-    check_batch_size(config, photos, part.world)
-    sampler = PairSampler([len(texts) for texts in captions], config.seed, part.rank, part.world)
-    # Loader processes fetch the first pairs before the trainer sets the sampler's epoch.
-    sampler.set_epoch(part.epoch)
+    counts = [len(texts) for texts in captions]
+    check_batch_size(config.batch_size, sum(counts), "pairs", part.world)
     ids = [photo.image_id for photo in photos]
     settings = (model.tokenizer, config.seed, config.augmentation)
     dataset: Dataset[TrainingPair] = (
@@ -136,30 +125,6 @@ def training_loader(
         if isinstance(images, PhotoFolder)
         else CaptionedRegions(images, ids, captions, *settings)
     )
-    return DataLoader(
-        dataset,
-        batch_size=config.batch_size // part.world,
-        sampler=sampler,
-        collate_fn=PairCollator(model.tokenizer.pad_id, model.config.max_regions),
-        num_workers=config.workers,
-        persistent_workers=config.workers > 0,
-        drop_last=True,
-        pin_memory=torch.cuda.is_available(),
-    )
-
-
-def validation_loader(
-    config: VseTrainConfig,
-    images: FeatureStore | PhotoFolder,
-    photos: Sequence[CaptionedPhoto],
-    model: VseModel,
-) -> DataLoader[Any]:
-    """Batches of the held-out photos in order."""
-    rows = [images.index(photo.image_id) for photo in photos]
-    return DataLoader(
-        Subset(images, rows),  # type: ignore[arg-type]  # both have the methods of a Dataset
-        batch_size=64,
-        collate_fn=partial(collate_images, max_regions=model.config.max_regions),
-        num_workers=min(config.workers, 2),
-        persistent_workers=config.workers > 0,
-    )
+    sampler = PairSampler(counts, config.seed, part.rank, part.world)
+    collate = PairCollator(model.tokenizer.pad_id, model.config.max_regions)
+    return batches(config, dataset, sampler, collate, part)
