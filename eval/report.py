@@ -19,14 +19,13 @@ from rich.box import MARKDOWN
 from rich.console import Group
 from rich.table import Table
 
-from indexer.dense.manifest import ENSEMBLE, SPARSE, DenseManifest, dense_folder, dense_names
+from indexer.dense.manifest import SPARSE, DenseManifest, dense_folder, dense_names
 from indexer.lucene.commits import newest_commit
 from indexer.manifest import Manifest, is_index
 from indexer.parts import LUCENE, MANIFEST
 from indexer.shards import index_folders
 from sparta.console import Console
 from sparta.features.store import HEADER, FeatureStore
-from sparta.model_id import resolve
 
 # Arguments that name what is measured on; other paths are written.
 DATA = (
@@ -133,8 +132,7 @@ def _fingerprints(value: Any, path: bool) -> list[str]:
     """Of the files and folders that an argument names, also within a text of several."""
     values = [str(one) for one in (value if isinstance(value, list | tuple) else [value]) if one]
     parts = values if path else [part for one in values for part in re.split("[=,]", one)]
-    found = (Path(one if path else resolve(one)) for one in parts)
-    return [fingerprint(one) for one in found if one.is_file() or one.is_dir()]
+    return [fingerprint(one) for one in map(Path, parts) if one.is_file() or one.is_dir()]
 
 
 def fingerprint(path: Path) -> str:
@@ -171,8 +169,7 @@ def index_models(index: Path, backend: str = SPARSE) -> list[str]:
     folders = index_folders(index)
     if backend == SPARSE:
         return list(dict.fromkeys(one for own in folders for one in Manifest.read(own).models))
-    names = dense_names(index) if backend == ENSEMBLE else [backend]
-    return [DenseManifest.read(index, name, Manifest.read(index)).model for name in names]
+    return [DenseManifest.read(index, backend, Manifest.read(index)).model]
 
 
 # ---- output --------------------------------------------------------------------------------------

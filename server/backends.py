@@ -230,7 +230,7 @@ def backends_of(request: Request) -> Backends:
 
 
 def open_backends(settings: ServerSettings) -> Backends:
-    """Open all backends of an index folder: "sparta", dense models, "ensemble", "milvus".
+    """Open all backends of an index folder: "sparta", dense models, "milvus".
 
     Args:
         settings: with the index folder, the photos, the example queries and the engine.

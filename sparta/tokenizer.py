@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import tokenizers
@@ -204,29 +204,6 @@ class WordPieceTokenizer:
             for i, token in zip(encoding.ids, encoding.tokens, strict=True)
             if token not in self._special
         ]
-
-
-def cut_embeddings(encoder: Any, entries: int, name: str | Path) -> None:
-    """Drop the token embeddings that an encoder has beyond its tokenizer's entries.
-
-    Some checkpoints pad their number to a multiple of 64.
-
-    Args:
-        encoder: of transformers.
-        entries: of the tokenizer.
-        name: of the checkpoint, for messages.
-
-    Raises:
-        InputError: if there are fewer embeddings than entries.
-    """
-    known = encoder.get_input_embeddings().num_embeddings
-    if known < entries:
-        raise InputError(
-            f"{name} has {known} token embeddings, its tokenizer {entries} entries: they belong to "
-            "different models"
-        )
-    if known > entries:
-        encoder.resize_token_embeddings(entries)
 
 
 def text_frequencies(texts: Iterable[Iterable[int]], vocabulary: int) -> NDArray[np.int64]:

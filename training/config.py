@@ -46,8 +46,15 @@ def load_config(name: str, overrides: Sequence[str] = ()) -> TrainConfig:
         return FAMILIES[family].model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
+        key, given = ".".join(map(str, first["loc"])), first["input"]
+        problem = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            problem = "there is no such setting"
+        elif isinstance(given, str | int | float):
+            problem += f", got {given!r}"
+        asked = key and any(key.startswith(one.partition("=")[0]) for one in overrides)
         # The settings as a whole have no key.
-        parts = [str(_path(name)), ".".join(map(str, first["loc"])), first["msg"]]
+        parts = [f"--set {key}" if asked else str(_path(name)), "" if asked else key, problem]
         raise InputError(": ".join(part for part in parts if part)) from error
 
 

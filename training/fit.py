@@ -8,14 +8,13 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import lightning as L
 import torch
-import yaml
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import (
     Callback,
     EarlyStopping,
@@ -25,29 +24,32 @@ from lightning.pytorch.callbacks import (
 )
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
-from sparta.errors import InputError
+from sparta.captions.read import CaptionedPhoto
+from sparta.errors import InputError, first_line
+from sparta.features.extract.networks.lite.weights import is_lite
+from sparta.model_id import pinned_name
 from training.config import LightningConfig, TrainConfig
-from training.inputs import ImageIds, open_stores, record_stores, split_photos
+from training.inputs import Images, list_images, open_stores, record_stores, split_photos
 from training.module import ProcessPart, Run, TrainingModule
+from training.run_folder import (
+    TrainResult,
+    resumed_settings,
+    save_held_out,
+    save_settings,
+    say,
+    say_recall,
+)
 from training.terms.config import TermVectorsConfig
-from training.terms.fit import train_term_vectors
-from training.visualsparta.prepare import prepare_visualsparta
+from training.terms.fit import check_term_vectors, forget_term_vectors, train_term_vectors
+from training.visualsparta.config import VisualSpartaTrainConfig
+from training.visualsparta.prepare import OSCAR, check_visualsparta, prepare_visualsparta
 from training.vse.config import VseTrainConfig
-from training.vse.photos import open_photos
-from training.vse.prepare import prepare_vse
+from training.vse.photos import check_photo_settings, open_photos
+from training.vse.prepare import check_vse, prepare_vse
 
 SIZE = 256  # bytes, more than any system's struct sigaction has
 LAST = "last"
 Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
-
-
-@dataclass(frozen=True)
-class TrainResult:
-    """The model folder, recall on the held-out photos in percent, if any, and epochs trained."""
-
-    model: Path
-    recall: dict[str, float]
-    epochs: int
 
 
 def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
@@ -55,68 +57,212 @@ def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
 
     Args:
         config: settings of the run.
-        out: folder of the run; also gets `checkpoints/`, logs, `config.yaml` and `features.json`.
-        resume: continue the interrupted run in `out`.
+        out: folder of the run; also gets `checkpoints/`, logs, `config.yaml`, `features.json`,
+            `held-out.jsonl` and `result.json`.
+        resume: continue the interrupted run in `out`, or one that is to train more epochs. A
+            finished run stays as it is.
 
     Raises:
-        InputError: if features and captions do not belong together, `out` holds another run, or
-            there is nothing to resume.
+        InputError: if features and captions do not belong together, a setting does not fit them
+            or this machine, `out` holds another run, or there is nothing to resume.
     """
-    checkpoint = _prepare_folder(config, out, resume)
+    changed: set[str] = set()
+    if resume:
+        config, changed = resumed_settings(config, out)
+        if finished := _finished(config, out):
+            return finished
+    elif any((out / "checkpoints").glob("*")) or (out / "model").exists():
+        raise InputError(f"{out} holds a run already: add --resume, or choose another --out")
+    # All that can be known is checked before the long work.
+    if not isinstance(config, TermVectorsConfig):
+        check_machine(config)
+    listed = _list(config)
+    photos, held_out = _split(config, listed)
+    config = pinned(config)
+    _check(config, photos)
+    checkpoint = _checkpoint(config, out) if resume else None
+    out.mkdir(parents=True, exist_ok=True)
+    save_settings(config, out)
+    if resume and "epochs" in changed:
+        _explain_schedule(config, out)
     L.seed_everything(config.seed, workers=True, verbose=False)
+    images, carry_out = _open(config, out, resume, checkpoint)
+    if [*images[0].ids] != [*listed[0].ids]:  # photos that cannot be read are left out
+        photos, held_out = _split(config, images)
+    save_held_out(held_out, len(photos) + len(held_out), out)
+    result = carry_out(photos, held_out)
+    result.save(out)
+    return result
+
+
+# ---- before the long work ------------------------------------------------------------------------
+
+
+def check_machine(config: LightningConfig) -> None:
+    """Refuse accelerators, devices and precisions that this machine lacks.
+
+    Raises:
+        InputError: if it lacks one.
+    """
+    cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
+    there = {"auto": True, "cpu": True, "gpu": cuda or mps, "cuda": cuda, "mps": mps}
+    kind, count = config.accelerator, config.devices
+    if not there[kind]:
+        found = ", ".join(name for name, is_there in there.items() if is_there)
+        raise InputError(f"accelerator: this machine has no {kind} for torch: set one of {found}")
+    on_cpu = kind == "cpu" or not (cuda or mps)
+    most = (os.cpu_count() or 1) if on_cpu else torch.cuda.device_count() if cuda else 1
+    if count != "auto" and count > most:
+        what = "processor cores" if on_cpu else "GPUs"
+        raise InputError(f"devices: {count} are more than the {most} {what} of this machine")
+    if config.precision == "16-mixed" and on_cpu:
+        raise InputError("precision: 16-mixed needs a GPU: set auto, 32-true or bf16-mixed")
+
+
+def _list(config: TrainConfig) -> Sequence[Images]:
+    """The run's images, before anything is extracted from them."""
+    if isinstance(config, VseTrainConfig):
+        check_photo_settings(config)
+    data, reads_photos = (
+        config.data,
+        isinstance(config, VseTrainConfig) and config.has_vision_network,
+    )
+    if data.photos and not (data.features or data.backbone or reads_photos):
+        raise InputError("data.backbone: give the backbone that extracts features from data.photos")
+    return list_images(data)
+
+
+def _split(
+    config: TrainConfig, images: Sequence[Images]
+) -> tuple[list[CaptionedPhoto], list[CaptionedPhoto]]:
+    needs_captions = isinstance(config, TermVectorsConfig) or config.needs_captions
+    return split_photos(config.data, images, config.seed, needs_captions)
+
+
+def pinned(config: TrainConfig) -> TrainConfig:
+    """The settings, in which models on the hub have the names of their commits.
+
+    Raises:
+        InputError: if there is no such model.
+    """
+
+    def pin(key: str, name: str) -> str:
+        try:
+            return pinned_name(name)
+        except InputError as error:
+            raise InputError(f"{key}: {error}") from error
+
+    config = config.model_copy(deep=True)
+    data, model = config.data, config.model
+    if data.photos and data.backbone and not is_lite(data.backbone) and data.backbone != "pixels":
+        data.backbone = pin("data.backbone", data.backbone)
+    if model.init is not None and not model.init.startswith(OSCAR):
+        model.init = pin("model.init", model.init)
+    if isinstance(config, VseTrainConfig) and config.has_vision_network:
+        options = config.model.options
+        options["vision"] = pin("model.options.vision", str(options["vision"]))
+    if isinstance(config, VisualSpartaTrainConfig) and config.teacher:
+        config.teacher.models = [pin("--teacher", name) for name in config.teacher.models]
+    return config
+
+
+def _check(config: TrainConfig, photos: Sequence[CaptionedPhoto]) -> None:
     if isinstance(config, TermVectorsConfig):
-        stores = open_stores(config.data, out)
-        record_stores(stores, out, resume)
-        parts = split_photos(config.data, stores, config.seed)
-        return TrainResult(*train_term_vectors(config, stores, out, *parts), config.epochs)
-    images, prepare_run = _open(config, out, resume)
-    photos, held_out = split_photos(config.data, images, config.seed, config.needs_captions)
+        check_term_vectors(config, photos)
+    elif isinstance(config, VseTrainConfig):
+        check_vse(config, photos)
+    else:
+        check_visualsparta(config, photos)
+
+
+def _finished(config: TrainConfig, out: Path) -> TrainResult | None:
+    """What came of a run that is finished, None if there are epochs to train.
+
+    Raises:
+        InputError: if it has trained more epochs than the settings ask for.
+    """
+    done = TrainResult.read(out)
+    planned = config.planned_epochs
+    if done is None or planned > done.planned:
+        return None
+    if planned < done.planned:
+        raise InputError(f"epochs: {planned}: {out} is finished, of {done.planned} epochs")
+    say(f"{out} is finished: {done.epochs} of {done.planned} epochs")
+    return done
+
+
+def _checkpoint(config: TrainConfig, out: Path) -> str | None:
+    """The checkpoint to resume from; None for a run that was interrupted before its first one.
+
+    Raises:
+        InputError: if it has more epochs than the settings ask for.
+    """
+    last = out / "checkpoints" / f"{LAST}.ckpt"
+    if not last.is_file():
+        return None
+    first = _first_epoch(str(last))
+    if first > config.epochs:
+        raise InputError(f"epochs: {config.epochs}: {out} has trained {first} already")
+    say(f"{out} goes on after epoch {first} of {config.epochs}")
+    return str(last)
+
+
+def _explain_schedule(config: TrainConfig, out: Path) -> None:
+    """Say what more epochs do to a learning rate that falls to 0 at the end."""
+    if isinstance(config, TermVectorsConfig):
+        forget_term_vectors(out)
+        say("The teachers are kept, and the term vectors trained from their start.")
+    elif config.schedule in ("linear", "cosine"):
+        say(
+            f"The learning rate goes on where the {config.schedule} schedule of {config.epochs} "
+            "epochs has it now: the model will not be that of one run of so many epochs."
+        )
+
+
+# ---- the long work -------------------------------------------------------------------------------
+
+
+def _open(
+    config: TrainConfig, out: Path, resume: bool, checkpoint: str | None
+) -> tuple[Sequence[Images], Callable[..., TrainResult]]:
+    """The run's images, and the function that trains on some and holds others out."""
+    prepare: Callable[..., Run]
+    if isinstance(config, VseTrainConfig) and config.has_vision_network:
+        folder = open_photos(config, out)
+        prepare = partial(prepare_vse, config, folder)
+        return [folder], partial(_fit, config, out, checkpoint, prepare)
+    stores = open_stores(config.data, out)
+    record_stores(stores, out, resume)
+    if isinstance(config, TermVectorsConfig):
+        return stores, partial(train_term_vectors, config, stores, out)
+    if isinstance(config, VseTrainConfig):
+        prepare = partial(prepare_vse, config, stores)
+    else:
+        prepare = partial(prepare_visualsparta, config, stores, out)
+    return stores, partial(_fit, config, out, checkpoint, prepare)
+
+
+def _fit(
+    config: LightningConfig,
+    out: Path,
+    checkpoint: str | None,
+    prepare: Callable[..., Run],
+    photos: Sequence[CaptionedPhoto],
+    held_out: Sequence[CaptionedPhoto],
+) -> TrainResult:
+    """Train a model by Lightning."""
     best = _best_checkpoint(out) if held_out else None
-    trainer = _trainer(config, out, best)
+    try:
+        trainer = _trainer(config, out, best)
+    except (ValueError, RuntimeError, MisconfigurationException) as error:
+        raise InputError(f"accelerator, devices or precision: {first_line(error)}") from error
     part = ProcessPart(trainer.global_rank, trainer.world_size, _first_epoch(checkpoint))
-    run = prepare_run(photos, held_out, part)
+    run = prepare(photos, held_out, part)
     with keep_java_handlers():
         trainer.fit(
             run.module, run.training, run.validation, ckpt_path=checkpoint, weights_only=True
         )
-    return _save(run.module, trainer, best, out)
-
-
-def _open(
-    config: LightningConfig, out: Path, resume: bool
-) -> tuple[Sequence[ImageIds], Callable[..., Run]]:
-    """The run's images, and the function that prepares the run from them and the captions."""
-    if isinstance(config, VseTrainConfig) and config.has_vision_network:
-        folder = open_photos(config, out)
-        return [folder], partial(prepare_vse, config, folder)
-    stores = open_stores(config.data, out)
-    record_stores(stores, out, resume)
-    if isinstance(config, VseTrainConfig):
-        return stores, partial(prepare_vse, config, stores)
-    return stores, partial(prepare_visualsparta, config, stores, out)
-
-
-def _prepare_folder(config: TrainConfig, out: Path, resume: bool) -> str | None:
-    """Write the run's settings, or find the checkpoint to resume from; refuse to mix runs.
-
-    Returns:
-        the checkpoint; None for a new run, or one that was interrupted before its first one.
-    """
-    used, text = out / "config.yaml", yaml.safe_dump(config.model_dump(mode="json"))
-    last = out / "checkpoints" / f"{LAST}.ckpt"
-    if resume:
-        if not used.is_file():
-            raise InputError(f"{out} holds no run to resume: {used} is missing")
-        if used.read_text(encoding="utf-8") != text:
-            raise InputError(
-                f"{used} differs from these settings: resume a run with its own settings"
-            )
-        return str(last) if last.is_file() else None
-    if any(last.parent.glob("*")) or (out / "model").exists():
-        raise InputError(f"{out} holds a run already: add --resume, or choose another --out")
-    out.mkdir(parents=True, exist_ok=True)
-    used.write_text(text, encoding="utf-8")
-    return None
+    return _save(run.module, trainer, best, out, config.epochs)
 
 
 def _first_epoch(checkpoint: str | None) -> int:
@@ -144,6 +290,17 @@ class _Averaging(EMAWeightAveraging):
     on_fit_end = EMAWeightAveraging.on_train_end
 
 
+class _PrintedRecall(Callback):
+    """Prints the recall on the held-out photos after each epoch."""
+
+    def __init__(self, epochs: int) -> None:
+        self.epochs = epochs
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        found = [float(trainer.callback_metrics[f"val_recall_{k}"]) for k in (1, 5, 10)]
+        say_recall(trainer.current_epoch + 1, self.epochs, found)
+
+
 def _callbacks(config: LightningConfig, out: Path, best: ModelCheckpoint | None) -> list[Callback]:
     # Written at the end of epochs only: from there a resumed run repeats the random draws of an
     # uninterrupted one.
@@ -156,6 +313,8 @@ def _callbacks(config: LightningConfig, out: Path, best: ModelCheckpoint | None)
     )
     # The best one first: the last checkpoint holds its state, which a resumed run goes on with.
     callbacks: list[Callback] = [RichProgressBar(), *([] if best is None else [best]), last]
+    if best is not None:
+        callbacks.append(_PrintedRecall(config.epochs))
     if config.average:
         # Buffers hold positions and flags: integers, which averaging would round.
         callbacks.append(_Averaging(decay=config.average, use_buffers=False))
@@ -165,7 +324,8 @@ def _callbacks(config: LightningConfig, out: Path, best: ModelCheckpoint | None)
 
 
 def _trainer(config: LightningConfig, out: Path, best: ModelCheckpoint | None) -> L.Trainer:
-    automatic: Precision = "bf16-mixed" if torch.cuda.is_available() else "32-true"
+    on_gpu = torch.cuda.is_available() and config.accelerator not in ("cpu", "mps")
+    automatic: Precision = "bf16-mixed" if on_gpu else "32-true"
     return L.Trainer(
         accelerator=config.accelerator,
         devices=config.devices,
@@ -201,7 +361,11 @@ def _strategy(config: LightningConfig) -> str:
 
 
 def _save(
-    module: TrainingModule, trainer: L.Trainer, best: ModelCheckpoint | None, out: Path
+    module: TrainingModule,
+    trainer: L.Trainer,
+    best: ModelCheckpoint | None,
+    out: Path,
+    planned: int,
 ) -> TrainResult:
     """Save the best weights (the last ones if no photos are held out) as a model folder."""
     recall: dict[str, float] = {}
@@ -211,7 +375,7 @@ def _save(
         recall = {"held-out mean of R@1, R@5, R@10": float(best.best_model_score or 0)}
     if trainer.is_global_zero:
         module.finished_model().save_pretrained(out / "model")
-    return TrainResult(out / "model", recall, trainer.current_epoch)
+    return TrainResult(out / "model", recall, trainer.current_epoch, planned)
 
 
 @contextmanager

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from filelock import FileLock, Timeout
 
-from sparta.captions.matching import as_stored, some_of
+from sparta.captions.matching import as_stored
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.console import Console
 from sparta.errors import InputError
@@ -27,7 +27,36 @@ from sparta.progress import progress_bars
 from training.run_config import DataConfig
 
 RECORD = "features.json"
+VALIDATION = ("val", "dev")  # names of splits
+SHARE, MOST = 10, 1000  # held-out photos: one of so many, and at most
 log = logging.getLogger(__name__)
+
+
+class Images(Protocol):
+    """A feature store or a folder of photos: images by id."""
+
+    @property
+    def folder(self) -> Path: ...  # noqa: D102
+    @property
+    def ids(self) -> Sequence[str]: ...  # noqa: D102
+
+
+class PhotoList(NamedTuple):
+    """Photos that features are extracted from later."""
+
+    folder: Path
+    ids: list[str]
+
+
+def list_images(config: DataConfig) -> Sequence[Images]:
+    """The run's images before anything is extracted from them.
+
+    Raises:
+        InputError: as `open_stores`.
+    """
+    if config.photos is not None and not config.features:
+        return [PhotoList(config.photos, find_photos(config.photos))]
+    return open_stores(config, Path())
 
 
 def open_stores(config: DataConfig, out: Path) -> list[FeatureStore]:
@@ -76,17 +105,8 @@ def record_stores(stores: Sequence[FeatureStore], out: Path, resume: bool) -> No
     path.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
 
 
-class ImageIds(Protocol):
-    """A feature store or a folder of photos: images by id."""
-
-    @property
-    def folder(self) -> Path: ...  # noqa: D102
-    @property
-    def ids(self) -> Sequence[str]: ...  # noqa: D102
-
-
 def split_photos(
-    config: DataConfig, stores: Sequence[ImageIds], seed: int, needs_captions: bool = True
+    config: DataConfig, stores: Sequence[Images], seed: int, needs_captions: bool = True
 ) -> tuple[list[CaptionedPhoto], list[CaptionedPhoto]]:
     """Training photos and held-out photos, each sorted by id and present in every store.
 
@@ -101,54 +121,97 @@ def split_photos(
         InputError: if captions are needed and not configured, no photo is left to train on, or
             captions and features are of different photos.
     """
-    common = set.intersection(*(set(store.ids) for store in stores))
     if config.captions is None:
         if needs_captions:
             raise InputError("data.captions: give a captions.jsonl (--set data.captions=FILE)")
         if config.validation_split or config.validation_photos:
             raise InputError("data.captions: held-out photos need captions; give them")
-        return _uncaptioned(config, common), []
-    captions, where = config.captions, str(stores[0].folder)
-
-    def read(split: str | None) -> list[CaptionedPhoto]:
-        return as_stored(read_captions(captions, split), common, where)
-
-    photos = read(config.split) if needs_captions else read(None)
+        return _uncaptioned(config, stores, set()), []
+    photos = read_captions(config.captions, config.split if needs_captions else None)
+    photos = _stored(photos, stores)
     listed = {photo.image_id for photo in photos}
-    photos = sorted((p for p in photos if p.split == config.split), key=lambda p: p.image_id)
-    held_out: list[CaptionedPhoto] = []
-    if config.validation_split:
-        held_out = read(config.validation_split)
-    elif config.validation_photos:
-        if config.validation_photos >= len(photos):
-            raise InputError(
-                f"data.validation_photos: holding out {config.validation_photos} of "
-                f"{len(photos)} photos leaves none to train on"
-            )
-        order = np.random.default_rng(seed).permutation(len(photos))
-        chosen = set(order[: config.validation_photos].tolist())
-        held_out = [p for i, p in enumerate(photos) if i in chosen]
-        photos = [p for i, p in enumerate(photos) if i not in chosen]
-    found = _present(photos, common, where)
+    photos = [photo for photo in photos if photo.split == config.split]
+    photos = _present(photos, stores, config.captions)
+    held_out = _validation_split(config, stores)
+    if not held_out:
+        photos, held_out = _divided(photos, config.validation_photos, seed)
     if not needs_captions:
-        found = sorted(found + _uncaptioned(config, common - listed), key=lambda p: p.image_id)
-    return found, _present(held_out, common, where)
+        photos = sorted(photos + _uncaptioned(config, stores, listed), key=lambda p: p.image_id)
+    return photos, held_out
 
 
-def _uncaptioned(config: DataConfig, ids: set[str]) -> list[CaptionedPhoto]:
-    return [CaptionedPhoto(image_id, config.split, ()) for image_id in sorted(ids)]
+def _validation_split(config: DataConfig, stores: Sequence[Images]) -> list[CaptionedPhoto]:
+    """The photos of the split to validate on; none if there is no such split."""
+    assert config.captions is not None
+    if config.validation_split:
+        photos = read_captions(config.captions, config.validation_split)
+        return _present(_stored(photos, stores), stores, config.captions)
+    if config.validation_photos is not None or config.captions.is_dir():
+        return []
+    common, splits = _common(stores), {config.split, *VALIDATION}
+    # Beside the training photos, whose ids tell how the others are written.
+    own = [photo for photo in read_captions(config.captions) if photo.split in splits]
+    others = _stored(own, stores)
+    for name in VALIDATION:
+        found = [photo for photo in others if photo.split == name and photo.image_id in common]
+        if found and name != config.split:
+            return sorted(found, key=lambda photo: photo.image_id)
+    return []
 
 
-def _present(photos: list[CaptionedPhoto], common: set[str], where: str) -> list[CaptionedPhoto]:
-    """The photos that every store has, sorted by id; a warning counts the others."""
+def _divided(
+    photos: list[CaptionedPhoto], number: int | None, seed: int
+) -> tuple[list[CaptionedPhoto], list[CaptionedPhoto]]:
+    """Training photos, and the number of held-out photos; None for a tenth, at most 1,000."""
+    number = min(len(photos) // SHARE, MOST) if number is None else number
+    if number and number >= len(photos):
+        raise InputError(
+            f"data.validation_photos: holding out {number} of {len(photos)} photos leaves none to "
+            "train on"
+        )
+    order = np.random.default_rng(seed).permutation(len(photos))
+    chosen = set(order[:number].tolist())
+    return (
+        [photo for i, photo in enumerate(photos) if i not in chosen],
+        [photo for i, photo in enumerate(photos) if i in chosen],
+    )
+
+
+def _uncaptioned(
+    config: DataConfig, stores: Sequence[Images], listed: set[str]
+) -> list[CaptionedPhoto]:
+    """The photos in every store that the captions do not list, in any split."""
+    return [
+        CaptionedPhoto(image_id, config.split, ()) for image_id in sorted(_common(stores) - listed)
+    ]
+
+
+def _stored(photos: Sequence[CaptionedPhoto], stores: Sequence[Images]) -> list[CaptionedPhoto]:
+    return as_stored(photos, _common(stores), str(stores[0].folder))
+
+
+def _common(stores: Sequence[Images]) -> set[str]:
+    return set.intersection(*(set(store.ids) for store in stores))
+
+
+def _present(
+    photos: list[CaptionedPhoto], stores: Sequence[Images], captions: Path
+) -> list[CaptionedPhoto]:
+    common = _common(stores)
     present = sorted((p for p in photos if p.image_id in common), key=lambda p: p.image_id)
     if photos and not present:
         raise InputError(
-            f"{where} has none of the {len(photos)} captioned photos: missing are "
-            f"{some_of(p.image_id for p in photos)}, stored are {some_of(sorted(common))}"
+            f"{captions}: no photo of split {photos[0].split!r} is in {stores[0].folder}: the "
+            f"captions have ids like {photos[0].image_id!r}, the photos like "
+            f"{next(iter(stores[0].ids), 'none')!r}"
         )
     if missing := len(photos) - len(present):
-        log.warning("%d of %d captioned photos have no features: left out", missing, len(photos))
+        log.warning(
+            "%d of %d captioned photos are not in %s: left out",
+            missing,
+            len(photos),
+            stores[0].folder,
+        )
     return present
 
 
@@ -159,15 +222,13 @@ def extract_for_training(config: DataConfig, out: Path) -> list[FeatureStore]:
     with more augmentations adds only those that are missing. Only one process extracts at a time.
 
     Args:
-        config: with `photos`.
+        config: with `photos` and `backbone`.
         out: folder of the run. The stores are beside it, in `features/` (`features_folder`).
 
     Raises:
-        InputError: if no backbone is configured, or as `extract_photos` does.
+        InputError: as `extract_photos` does.
     """
-    assert config.photos is not None
-    if config.backbone is None:
-        raise InputError("data.backbone: give the backbone that extracts features from data.photos")
+    assert config.photos is not None and config.backbone is not None
     folder = features_folder(config.photos, config.backbone, config.grid, out)
     bars = progress_bars(EXTRACT_STAGES, Console())
     with _exclusive(folder), bars as progress:
@@ -196,7 +257,7 @@ def features_folder(photos: Path, backbone: str, grid: int | None, out: Path) ->
     listing = listing_hash(file_stamps(photos, find_photos(photos)))
     inputs = [str(photos.resolve()), listing, backbone, grid]
     digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:8]
-    network = Path(backbone).name + (f"-{grid}x{grid}" if grid else "")
+    network = Path(backbone.partition("@")[0]).name + (f"-{grid}x{grid}" if grid else "")
     return out.absolute().parent / "features" / f"{network}-{digest}"
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import lightning as L
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader, Dataset, Sampler, Subset
 from transformers import PreTrainedModel
 
+from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
+from sparta.features.store import FeatureStore
+from sparta.vse.photo_folder import PhotoFolder
 from training.run_config import RunConfig
 
 Schedule = Literal["constant", "linear", "cosine"]
@@ -156,3 +159,55 @@ class PairSampler(Sampler[tuple[int, int, int]]):
 
     def __len__(self) -> int:
         return int(self.captions.sum()) // self.world
+
+
+def check_batch_size(size: int, examples: int, what: str, world: int = 1) -> None:
+    """Refuse a batch size that is no multiple of the processes, or exceeds an epoch's examples.
+
+    Raises:
+        InputError: if it is.
+    """
+    if size % world or size > examples:
+        raise InputError(
+            f"batch_size: {size} must be a multiple of {world} devices and at most the {examples} "
+            f"training {what}"
+        )
+
+
+def batches(
+    config: RunConfig,
+    dataset: Dataset[Any],
+    sampler: EpochSampler | PairSampler,
+    collate: Callable[[Any], Any],
+    part: ProcessPart,
+) -> DataLoader[Any]:
+    """Batches of training examples for one process."""
+    # Loader processes fetch the first examples before the trainer sets the sampler's epoch.
+    sampler.set_epoch(part.epoch)
+    return DataLoader(
+        dataset,
+        batch_size=config.batch_size // part.world,
+        sampler=sampler,
+        collate_fn=collate,
+        num_workers=config.workers,
+        persistent_workers=config.workers > 0,
+        drop_last=True,
+        pin_memory=torch.cuda.is_available(),
+    )
+
+
+def validation_batches(
+    config: RunConfig,
+    images: FeatureStore | PhotoFolder,
+    photos: Sequence[CaptionedPhoto],
+    collate: Callable[[Any], Any],
+) -> DataLoader[Any]:
+    """Batches of the held-out photos in order."""
+    rows = [images.index(photo.image_id) for photo in photos]
+    return DataLoader(
+        Subset(images, rows),  # type: ignore[arg-type]  # both have the methods of a Dataset
+        batch_size=64,
+        collate_fn=collate,
+        num_workers=min(config.workers, 2),
+        persistent_workers=config.workers > 0,
+    )

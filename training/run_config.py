@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 
 class Section(BaseModel):
     """A section of the settings; unknown keys are errors, so that no misspelt one is ignored."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class DataConfig(Section):
@@ -28,9 +28,11 @@ class DataConfig(Section):
         captions: `captions.jsonl`, or a file or folder of any other format that
             `sparta.captions.read` reads.
         split: photos to train on.
-        validation_split: the split to choose the best weights by, if the captions have one.
-        validation_photos: otherwise, how many photos of `split` to hold out for that (0: none,
-            and the last weights are saved).
+        validation_split: the split to measure recall on after each epoch, and to choose the best
+            weights by.
+        validation_photos: without `validation_split`, how many photos of `split` to hold out for
+            that; 0 for none: the last weights are saved. None for the split `val` or `dev` if the
+            file of captions has it, else for a tenth of the photos, at most 1,000.
     """
 
     features: list[Path] = Field(default=[], max_length=64)
@@ -41,7 +43,7 @@ class DataConfig(Section):
     captions: Path | None = None
     split: str = "train"
     validation_split: str | None = None
-    validation_photos: int = Field(default=0, ge=0)
+    validation_photos: int | None = Field(default=None, ge=0)
 
 
 class RunConfig(Section):
@@ -52,6 +54,10 @@ class RunConfig(Section):
         learning_rate: of all parameters without a rate of their own.
         gradient_clip: largest norm of a step's gradient, 0 for no limit.
         precision: as Lightning spells it; "auto" is bfloat16 on a GPU and float32 elsewhere.
+        accelerator: "auto" takes a GPU if there is one.
+        devices: GPUs, or processes on a CPU; "auto" takes all GPUs.
+        workers: processes of each device that load data.
+        seed: of every random draw.
         average: decay of the exponential moving average of the weights, 0 for none.
         checkpoint_epochs: epochs between the checkpoints from which a run can be resumed.
         patience: stop after this many epochs without a better validation recall, 0 for never.
@@ -62,13 +68,25 @@ class RunConfig(Section):
     learning_rate: float = Field(gt=0)
     gradient_clip: float = Field(ge=0)
     precision: Literal["auto", "32-true", "bf16-mixed", "16-mixed"] = "auto"
-    accelerator: str = "auto"
+    accelerator: Literal["auto", "cpu", "cuda", "gpu", "mps"] = "auto"
     devices: int | Literal["auto"] = "auto"
     workers: int = Field(default=2, ge=0)
-    seed: int = 0
+    seed: int = Field(default=0, ge=0, lt=2**32)
     average: float = Field(default=0.0, ge=0, lt=1)
     checkpoint_epochs: int = Field(default=1, ge=1)
     patience: int = Field(default=0, ge=0)
+
+    @field_validator("devices", mode="plain")
+    @classmethod
+    def _devices_are_some(cls, value: Any) -> Any:
+        if value == "auto" or (type(value) is int and value >= 1):
+            return value
+        raise ValueError("expected auto, or a number of 1 and more")
+
+    @property
+    def planned_epochs(self) -> int:
+        """How many epochs the run is to train."""
+        return self.epochs
 
     @property
     def needs_captions(self) -> bool:

@@ -17,14 +17,13 @@ CAPTIONS = typer.Option(
 )
 Captions = Annotated[Path, CAPTIONS]
 OptionalCaptions = Annotated[Path | None, CAPTIONS]
-Split = Annotated[str, typer.Option(help="Split of the captions whose photos are the targets.")]
-Features = Annotated[
-    list[Path],
-    typer.Option(
-        help="Feature store, or photos for a model with a vision network inside: one for each "
-        "model, or one for all."
-    ),
-]
+SPLIT = typer.Option(help="Split of the captions whose photos are the targets.")
+Split = Annotated[str, SPLIT]
+FEATURES = typer.Option(
+    help="Feature store, or photos for a model with a vision network inside: one for each "
+    "model, or one for all."
+)
+Features = Annotated[list[Path], FEATURES]
 Transfer = Annotated[
     bool, typer.Option("--transfer", help="Accept features the model was not trained on.")
 ]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eval.commands.options import (
+    FEATURES,
+    SPLIT,
     STAGES,
     AllowMissing,
     AsJson,
@@ -19,6 +21,7 @@ from eval.commands.options import (
     Features,
     IndexFolder,
     Models,
+    OptionalCaptions,
     Out,
     Split,
     Transfer,
@@ -169,12 +172,19 @@ Temperature = Annotated[
 ]
 
 
+ModelsOrRuns = Annotated[
+    list[str], typer.Argument(help="Model folders, hub names, or folders of runs.")
+]
+OptionalFeatures = Annotated[list[Path] | None, FEATURES]
+OptionalSplit = Annotated[str | None, SPLIT]
+
+
 def model(
     context: typer.Context,
-    model: Models,
-    captions: Captions,
-    features: Features,
-    split: Split = "val",
+    model: ModelsOrRuns,
+    captions: OptionalCaptions = None,
+    features: OptionalFeatures = None,
+    split: OptionalSplit = None,
     protocol: Protocol = "all",
     images: ImageList = None,
     transfer: Transfer = False,
@@ -200,7 +210,12 @@ def model(
     --reference names a split of other photos, and captions are compared by P(image | caption), the
     softmax that training used.
 
+    A run of sparta train is measured on the photos it held out, with its own features, where
+    --captions, --split and --features do not name others.
+
     For example:
+
+    sparta eval model runs/mine
 
     sparta eval model model/ --features features/ --captions captions.jsonl
 
@@ -213,18 +228,20 @@ def model(
 
     from eval.recall.model import measure_model_recall, open_members
     from eval.recall.photos import choose, missing_in
+    from eval.recall.runs import Measured
     from eval.recall.scores import ReferenceImages
-    from sparta.captions.read import read_captions
 
     _begin(out)
-    _check_reference(reference, temperature, split)
-    folds = choose(protocol, read_captions(captions, split), images)
-    members = open_members(model, features, transfer, device)
+    asked = Measured.of(model, features or [], captions, split)
+    # What is measured, for the record.
+    context.params |= {"captions": asked.captions, "split": asked.split, "features": asked.features}
+    _check_reference(reference, temperature, asked.split)
+    folds = choose(protocol, asked.photos(), images)
+    members = open_members(asked.models, asked.features, transfer, device)
     stores, ids = [one.store for one in members], [one.image_id for fold in folds for one in fold]
     missing, others = missing_in(stores, ids, allow_missing), None
     if reference is not None:
-        ids = [photo.image_id for photo in read_captions(captions, reference)]
-        others = ReferenceImages.sample(ids, temperature)
+        others = ReferenceImages.sample(asked.others(reference, stores[0]), temperature)
         lost = missing_in(stores, others.image_ids, allow_missing)
         kept = [one for one in others.image_ids if one not in lost]
         others = replace(others, image_ids=kept, missing=len(lost))

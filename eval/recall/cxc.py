@@ -295,7 +295,7 @@ def measure_cxc(
     if lost := [caption for caption in right.captions if caption not in sentences]:
         raise InputError(f"--captions lacks {len(lost)} captions, number {lost[0]} for one")
     texts = [sentences[caption] for caption in right.captions]
-    scores = scores_of(members, texts, [*map(str, right.images)], batch_size, progress)
+    scores = scores_of(members, texts, [[*map(str, right.images)]], batch_size, progress)
     dense = [one for one in scores if isinstance(one, DenseScores)]
     blocks: dict[str, list[Block]] = {
         TEXT_TO_IMAGE: [one.rows for one in scores],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -62,15 +62,18 @@ class Images:
     image_ids: Sequence[str]
 
     @classmethod
-    def of(cls, store: Store, image_ids: Sequence[str]) -> Images:
-        """Find images as `stored_ids` does.
+    def of(cls, store: Store, *groups: Sequence[str]) -> Images:
+        """Find images as `stored_ids` does, each group by itself: its ids are of one source.
 
         Raises:
             InputError: if the store lacks some of them.
         """
-        found = stored_ids(image_ids, set(store.ids), str(store.folder))
-        missing_of(image_ids, found, store.ids, store.folder, None)
-        return cls(store, [found[one] for one in image_ids])
+        stored, image_ids = set(store.ids), list[str]()
+        for group in groups:
+            found = stored_ids(group, stored, str(store.folder))
+            missing_of(group, found, store.ids, store.folder, None)
+            image_ids += [found[one] for one in group]
+        return cls(store, image_ids)
 
     def __len__(self) -> int:
         return len(self.image_ids)
@@ -207,7 +210,11 @@ def _differences(model: Model, store: Store, transfer: bool) -> list[str]:
         )
     if config.feature_source is None:
         return []
-    found = FeatureSource(**config.feature_source).differences(store.source)
+    wanted, given = FeatureSource(**config.feature_source), store.source
+    if isinstance(model, SparseModel) and model.model.head is not None:
+        # The score is that of the whole photo, whatever the cells that explain it.
+        wanted, given = _without_grid(wanted), _without_grid(given)
+    found = wanted.differences(given)
     if found and not transfer:
         raise InputError(
             f"{store.folder} has other features than {model.name} was trained on (the model's "
@@ -215,6 +222,10 @@ def _differences(model: Model, store: Store, transfer: bool) -> list[str]:
             "on them nevertheless"
         )
     return found
+
+
+def _without_grid(source: FeatureSource) -> FeatureSource:
+    return replace(source, extra={k: v for k, v in source.extra.items() if k != "grid"})
 
 
 @dataclass(frozen=True)
@@ -303,12 +314,12 @@ def open_members(
 def scores_of(
     members: Sequence[EvaluatedModel],
     texts: Sequence[str],
-    image_ids: Sequence[str],
+    groups: Sequence[Sequence[str]],
     batch_size: int,
     progress: Progress,
 ) -> list[Scores]:
-    """Each member's scores of T texts for N images, found as `Images.of` does."""
-    images = [Images.of(one.store, image_ids) for one in members]
+    """Each member's scores of T texts for N images, in groups as `Images.of` finds them."""
+    images = [Images.of(one.store, *groups) for one in members]
     return [
         one.model.scores(texts, own, batch_size, part_of(number, len(members), progress))
         for number, (one, own) in enumerate(zip(members, images, strict=True))
@@ -342,7 +353,7 @@ def measure_model_recall(
     photos = [photo for fold in kept for photo in fold]
     texts = [text for photo in photos for text in photo.captions]
     own, others = [photo.image_id for photo in photos], reference.image_ids if reference else []
-    scores = scores_of(members, texts, [*own, *others], batch_size, progress)
+    scores = scores_of(members, texts, [own, others], batch_size, progress)
     if reference is not None:
         every, first, rest = slice(None), slice(len(own)), slice(len(own), None)
         scores = [

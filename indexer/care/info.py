@@ -65,7 +65,7 @@ class IndexInfo:
         pruning: terms an image keeps at most, bits, offset, and choice of terms.
         photos: the folder it was built from.
         engines: "lucene", "columns", and dense parts.
-        vectors: images that each dense part, and their ensemble, can find.
+        vectors: images that each dense part can find.
         bytes: by part.
         fields: kind of each field of the metadata.
         live: None if it is as it was built.

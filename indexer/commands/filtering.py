@@ -10,7 +10,7 @@ from indexer.filters.text import parse_filter, pointed
 from indexer.lucene.reader import LuceneIndex
 from indexer.search.api import Fields, Filterable, Searcher, Selection
 from indexer.search.browsing import Browsable
-from indexer.search.dense import VectorSearcher
+from indexer.search.dense import DenseSearcher
 from indexer.search.fields import open_fields
 from indexer.search.open import open_searcher
 from sparta.errors import InputError
@@ -48,6 +48,6 @@ def images_let_through(text: str, folder: Path) -> tuple[list[str], int]:
 def _fields(searcher: Searcher, folder: Path) -> Fields:
     if isinstance(searcher, Filterable):
         return searcher.field_index()
-    assert isinstance(searcher, VectorSearcher)
+    assert isinstance(searcher, DenseSearcher)
     assert isinstance(searcher.images, LuceneIndex)
     return open_fields(folder, searcher.images)

@@ -36,7 +36,7 @@ def index_dense(
 ) -> None:
     """Add the image vectors of dense models to an index.
 
-    Each model becomes a backend beside the inverted index, and two or more form an ensemble.
+    Each model becomes a backend beside the inverted index.
     Photos are first turned into the features the models were trained on, stored in OUT.features.
     Of an index that was written to, images are embedded that are as they were built, or were added
     with the same features; the others keep the vectors that they have.

@@ -9,9 +9,7 @@ from sparta.errors import InputError
 
 IndexFolder = Annotated[Path, typer.Argument(help="Index folder made by sparta index.")]
 Hits = Annotated[int, typer.Option("-k", min=1, help="Images to return.")]
-Backend = Annotated[
-    str, typer.Option(help="sparta (the inverted index), a dense model's name, or ensemble.")
-]
+Backend = Annotated[str, typer.Option(help="sparta (the inverted index) or a dense model's name.")]
 Engine = Annotated[
     str,
     typer.Option(

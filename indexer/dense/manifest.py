@@ -20,7 +20,6 @@ MODEL = "model"
 VECTORS = "vectors.faiss"
 ORIGINS = "origins.arrow"  # of the rows, once the index is written to
 SPARSE = "sparta"  # the inverted index
-ENSEMBLE = "ensemble"  # the mean of all dense parts
 MILVUS = "milvus"  # the inverted index, found in Milvus
 # Free of dots, so that a hidden work folder has no part's name.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+_-]*")
@@ -121,4 +120,4 @@ def dense_names(index: Path) -> list[str]:
 
 def is_name(text: str) -> bool:
     """Whether a dense part may have this name."""
-    return bool(_NAME.fullmatch(text)) and text not in (SPARSE, ENSEMBLE, MILVUS)
+    return bool(_NAME.fullmatch(text)) and text not in (SPARSE, MILVUS)

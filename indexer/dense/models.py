@@ -28,7 +28,7 @@ def name_models(given: Sequence[str]) -> dict[str, str]:
         if not is_name(name):
             raise InputError(
                 f"--model {text}: {name!r} cannot be a backend's name, which has letters, digits, "
-                "+, _ and - and is not sparta or ensemble: give --model NAME=MODEL"
+                "+, _ and - and is not sparta or milvus: give --model NAME=MODEL"
             )
         if name in models:
             raise InputError(

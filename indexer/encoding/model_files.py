@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 
 from indexer.settings import OffsetKind
-from sparta.model_id import find_file, read_model_config, resolve
+from sparta.model_id import find_file, read_model_config
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import RARE_TERMS, SUBSTITUTES, WordTables
 
@@ -90,13 +90,13 @@ def read_word_tables(name: str | Path) -> WordTables:
     Raises:
         InputError: if one has another format or is damaged.
     """
-    paths = [find_file(resolve(name), file) for file in (SUBSTITUTES, RARE_TERMS)]
+    paths = [find_file(name, file) for file in (SUBSTITUTES, RARE_TERMS)]
     folder = next((path.parent for path in paths if path is not None), None)
     return WordTables() if folder is None else WordTables.open(folder)
 
 
 def _file(name: str | Path, file: str) -> Path:
-    path = find_file(resolve(name), file)
+    path = find_file(name, file)
     if path is None:
         raise FileNotFoundError(f"{name} has no {file}")
     return path

@@ -1,9 +1,8 @@
-"""Searches the image vectors of one dense model, or of an ensemble."""
+"""Searches the image vectors of one dense model."""
 
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import Any, Protocol
@@ -53,37 +52,65 @@ class StoredImages(Protocol):
     def close(self) -> None: ...  # noqa: D102
 
 
-class VectorSearcher(ABC):
-    """A `Searcher` that embeds the query and finds the nearest images.
+class DenseSearcher:
+    """A `Searcher` that embeds the query and finds the nearest images of one dense model.
+
+    Args:
+        images: in the order of the vectors, unless there are `rows`.
+        vectors: of the images.
+        encoder: of the same model.
+        rows: [documents] the vectors' row of each image of an index that is written to, -1 where
+            it has none or was deleted. All vectors are then compared, even if there is a graph.
 
     Attributes:
         images: ids and metadata of the images.
         found: [documents] images that have vectors; None for all, in the order of their ids.
     """
 
-    found: NDArray[np.bool_] | None = None
-
-    def __init__(self, images: StoredImages) -> None:
+    def __init__(
+        self,
+        images: StoredImages,
+        vectors: ImageVectors,
+        encoder: TextEncoder,
+        rows: NDArray[np.int64] | None = None,
+    ) -> None:
         self.images = images
+        self._vectors = vectors
+        self._encoder = encoder
+        self._rows = rows
+        self.found = None if rows is None else rows >= 0
 
-    @abstractmethod
-    def unknown(self, query: str) -> list[str]:
-        """The query's words that are in no vocabulary."""
+    def _nearest(self, encoded: NDArray[np.float32], k: int, allowed: Allowed | None) -> Nearest:
+        """The k images with the nearest view, of those allowed."""
+        if self._rows is None:
+            return self._vectors.nearest(encoded, k, allowed)
+        views = self._vectors.scores(encoded)
+        nearest = self._best(self._by_document(views.max(axis=1)), k, allowed)
+        if self._vectors.views == 1:
+            return nearest
+        return nearest._replace(views=views[self._rows[nearest.images]].argmax(axis=1))
 
-    @abstractmethod
-    def encode(self, query: str) -> Any:
-        """A query as `nearest` takes it."""
+    def _similarities(self, image: int) -> NDArray[np.float32]:
+        """The similarity of an image to every image, [N]: of the most similar pair of their views.
 
-    @abstractmethod
-    def nearest(self, encoded: Any, k: int, allowed: Allowed | None) -> Nearest:
-        """The k best images of those allowed."""
-
-    @abstractmethod
-    def similarities(self, image: int) -> NDArray[np.float32]:
-        """The similarity of an image to every image, [N]; exact even where `nearest` is not.
-
-        It is -inf for images without vectors.
+        It is exact even where `_nearest` is not, and -inf for images without vectors.
         """
+        views = self._vectors.of(image if self._rows is None else int(self._rows[image]))
+        best: NDArray[np.float32] = np.max([self._scores(view) for view in views], axis=0)
+        return best
+
+    def _scores(self, encoded: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Each image's exact score [N]: the best of its views; -inf without vectors."""
+        best: NDArray[np.float32] = self._vectors.scores(encoded).max(axis=1)
+        return self._by_document(best)
+
+    def _by_document(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Scores of the rows as those of the documents."""
+        if self._rows is None or self.found is None:
+            return scores
+        found = np.full(len(self._rows), -np.inf, np.float32)
+        found[self.found] = scores[self._rows[self.found]]
+        return found
 
     def search(
         self,
@@ -101,11 +128,11 @@ class VectorSearcher(ABC):
             raise InputError("a dense model has no coverage: leave it out, or search sparta")
         start = time.perf_counter()
         text = plain_text(query)
-        unknown = self.unknown(text)
+        unknown = self._encoder.unknown(text)
         tokenised = time.perf_counter()
-        encoded = self.encode(text)
+        encoded = self._encoder.encode(text)
         ready = time.perf_counter()
-        hits = self._hits(self.nearest(encoded, k, allowed))
+        hits = self._hits(self._nearest(encoded, k, allowed))
         end = time.perf_counter()
         times = (tokenised - start, end - ready, end - start, ready - tokenised)
         return SearchResult(hits, unknown, Timings(*(1000 * time for time in times)))
@@ -130,14 +157,14 @@ class VectorSearcher(ABC):
             raise QueryError(problem, query.text, 1)
         start = time.perf_counter()
         images = [self._with_vector(one) for one in ids_of(image_id)]
-        similarities = np.mean([self.similarities(image) for image in images], axis=0)
-        found = self.best(similarities, k + len(images), allowed)
+        similarities = np.mean([self._similarities(image) for image in images], axis=0)
+        found = self._best(similarities, k + len(images), allowed)
         rest = np.flatnonzero(~np.isin(found.images, images))[:k]
         hits = self._hits(Nearest(found.images[rest], found.scores[rest]))
         milliseconds = 1000 * (time.perf_counter() - start)
         return SimilarResult(hits, [], Timings(0.0, milliseconds, milliseconds), {})
 
-    def best(self, scores: NDArray[np.float32], k: int, allowed: Allowed | None) -> Nearest:
+    def _best(self, scores: NDArray[np.float32], k: int, allowed: Allowed | None) -> Nearest:
         """The k best of the documents' scores [N], of those allowed, ties by image id."""
         if self.found is None:
             return best(scores, k, allowed)
@@ -180,110 +207,3 @@ class VectorSearcher(ABC):
     def close(self) -> None:
         """Close the index's files."""
         self.images.close()
-
-
-class DenseSearcher(VectorSearcher):
-    """Searches the vectors of one dense model.
-
-    Args:
-        images: in the order of the vectors, unless there are `rows`.
-        vectors: of the images.
-        encoder: of the same model.
-        rows: [documents] the vectors' row of each image of an index that is written to, -1 where
-            it has none or was deleted. All vectors are then compared, even if there is a graph.
-    """
-
-    def __init__(
-        self,
-        images: StoredImages,
-        vectors: ImageVectors,
-        encoder: TextEncoder,
-        rows: NDArray[np.int64] | None = None,
-    ) -> None:
-        super().__init__(images)
-        self._vectors = vectors
-        self._encoder = encoder
-        self._rows = rows
-        if rows is not None:
-            self.found = rows >= 0
-
-    def unknown(self, query: str) -> list[str]:
-        """Words that are not in the model's vocabulary."""
-        return self._encoder.unknown(query)
-
-    def encode(self, query: str) -> NDArray[np.float32]:
-        """The query's vector [D]."""
-        return self._encoder.encode(query)
-
-    def nearest(
-        self, encoded: NDArray[np.float32], k: int, allowed: Allowed | None = None
-    ) -> Nearest:
-        """The k images with the nearest view, of those allowed."""
-        if self._rows is None:
-            return self._vectors.nearest(encoded, k, allowed)
-        views = self._vectors.scores(encoded)
-        nearest = self.best(self._by_document(views.max(axis=1)), k, allowed)
-        if self._vectors.views == 1:
-            return nearest
-        return nearest._replace(views=views[self._rows[nearest.images]].argmax(axis=1))
-
-    def similarities(self, image: int) -> NDArray[np.float32]:
-        """The cosine of the most similar pair of their views."""
-        views = self._vectors.of(image if self._rows is None else int(self._rows[image]))
-        best: NDArray[np.float32] = np.max([self.scores(view) for view in views], axis=0)
-        return best
-
-    def scores(self, encoded: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Each image's exact score [N]: the best of its views; -inf without vectors."""
-        best: NDArray[np.float32] = self._vectors.scores(encoded).max(axis=1)
-        return self._by_document(best)
-
-    def _by_document(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Scores of the rows as those of the documents."""
-        if self._rows is None or self.found is None:
-            return scores
-        found = np.full(len(self._rows), -np.inf, np.float32)
-        found[self.found] = scores[self._rows[self.found]]
-        return found
-
-
-class EnsembleSearcher(VectorSearcher):
-    """The mean of several models' similarities (GPO, arXiv 2011.04305, section 5.1.1).
-
-    Always exact, even where a member's own index is not. It finds images of which every member has
-    vectors.
-
-    Args:
-        members: over the same images.
-    """
-
-    def __init__(self, members: Sequence[DenseSearcher]) -> None:
-        super().__init__(members[0].images)
-        self._members = members
-        having = [member.found for member in members if member.found is not None]
-        self.found = np.logical_and.reduce(having) if having else None
-
-    def unknown(self, query: str) -> list[str]:
-        """Words that are in no member's vocabulary."""
-        first, *others = (member.unknown(query) for member in self._members)
-        return [word for word in first if all(word in other for other in others)]
-
-    def encode(self, query: str) -> list[NDArray[np.float32]]:
-        """The query's vector for each member."""
-        return [member.encode(query) for member in self._members]
-
-    def nearest(
-        self, encoded: list[NDArray[np.float32]], k: int, allowed: Allowed | None = None
-    ) -> Nearest:
-        """The k images with the largest mean, of those allowed."""
-        scores = [
-            member.scores(vector) for member, vector in zip(self._members, encoded, strict=True)
-        ]
-        return self.best(np.mean(scores, axis=0), k, allowed)
-
-    def similarities(self, image: int) -> NDArray[np.float32]:
-        """The mean over the members."""
-        similarities: NDArray[np.float32] = np.mean(
-            [member.similarities(image) for member in self._members], axis=0
-        )
-        return similarities

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from weakref import ReferenceType, ref
@@ -73,13 +72,15 @@ class DensePart:
             log.warning("%s has no vectors of %d of %d images", self._folder, missing, len(images))
         return DenseSearcher(images, vectors.followed_by(following), encoder, rows)
 
-    def having(self, images: StoredImages) -> NDArray[np.bool_] | None:
-        """[documents] which of some images have a vector, None for all; loads no vectors.
+    def count(self, images: StoredImages) -> int:
+        """How many of some images have a vector; loads no vectors.
 
         Raises:
             InputError: if the part is damaged.
         """
-        return None if self._finder is None else self._rows(images, self._finder) >= 0
+        if self._finder is None:
+            return len(images)
+        return int(np.count_nonzero(self._rows(images, self._finder) >= 0))
 
     def _rows(self, images: StoredImages, finder: RowFinder) -> Rows:
         """The row of each document, -1 for none."""
@@ -118,14 +119,4 @@ def missing_vectors(index: Path, name: str) -> int:
     """
     part = DensePart(index, name, Manifest.open(index))
     with closing(LuceneIndex(index / LUCENE)) as images:
-        return len(images) - count_images([part], images)
-
-
-def count_images(parts: Sequence[DensePart], images: StoredImages) -> int:
-    """How many of some images have a vector in each of some parts; loads no vectors.
-
-    Raises:
-        InputError: if a part is damaged.
-    """
-    found = [having for part in parts if (having := part.having(images)) is not None]
-    return int(np.count_nonzero(np.logical_and.reduce(found))) if found else len(images)
+        return len(images) - part.count(images)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from threading import RLock
+from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from indexer.query.query import Query
@@ -23,9 +23,8 @@ Sparse = TypeVar("Sparse", bound=Searcher)
 Opened = TypeVar("Opened", bound=Searcher)
 
 # One lock for all searchers: while transformers loads a model it changes its own classes for the
-# whole process, and two models loading at once leave them changed. Reentrant, because an ensemble
-# opens its members while it holds the lock.
-_loading = RLock()
+# whole process, and two models loading at once leave them changed.
+_loading = Lock()
 
 
 class LazySearcher(Generic[Sparse, Opened]):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from indexer.columns.manifest import columns_fit, has_columns
-from indexer.dense.manifest import ENSEMBLE, SPARSE, dense_names
+from indexer.dense.manifest import SPARSE, dense_names
 from indexer.manifest import Manifest, is_sharded
 from indexer.search.api import Searcher
 from indexer.search.lucene import LuceneSearcher, open_lucene
@@ -17,12 +16,11 @@ from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 
 if TYPE_CHECKING:
-    from indexer.search.dense import VectorSearcher
-    from indexer.search.dense_part import DensePart
+    from indexer.search.dense import DenseSearcher
     from indexer.search.lazy import LazySearcher
     from indexer.search.sharded.open import LocalSearcher
 
-    LazyDense: TypeAlias = LazySearcher[LuceneSearcher, VectorSearcher]
+    LazyDense: TypeAlias = LazySearcher[LuceneSearcher, DenseSearcher]
 
 Engine = Literal["auto", "lucene", "columns"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
@@ -88,7 +86,7 @@ def open_backend(folder: Path, name: str = SPARSE, engine: str = "auto") -> Sear
 
     Args:
         folder: the index folder.
-        name: "sparta" (the inverted index), a dense part's name, or "ensemble" (all dense parts).
+        name: "sparta" (the inverted index) or a dense part's name.
         engine: of the inverted index; see `open_index`.
 
     Raises:
@@ -97,17 +95,10 @@ def open_backend(folder: Path, name: str = SPARSE, engine: str = "auto") -> Sear
     """
     if name == SPARSE:
         return open_searcher(folder, engine)
-    manifest = Manifest.open(folder)
-    names = dense_names(folder) if name == ENSEMBLE else [name]
-    if name == ENSEMBLE and len(names) < 2:
-        raise InputError(f"{folder} has {len(names)} dense parts, an ensemble needs two")
-    from indexer.search.dense import EnsembleSearcher
     from indexer.search.dense_part import DensePart
 
-    parts = [DensePart(folder, part, manifest) for part in names]
-    images = open_lucene(folder, manifest)
-    members = [part.searcher(images) for part in parts]
-    return EnsembleSearcher(members) if name == ENSEMBLE else members[0]
+    manifest = Manifest.open(folder)
+    return DensePart(folder, name, manifest).searcher(open_lucene(folder, manifest))
 
 
 def open_dense_lazily(folder: Path, sparse: LuceneSearcher) -> dict[str, LazyDense]:
@@ -124,22 +115,13 @@ def open_dense_lazily(folder: Path, sparse: LuceneSearcher) -> dict[str, LazyDen
     if not names:
         return {}
     from indexer.search.dense_part import DensePart
-
-    parts = {name: DensePart(folder, name, sparse.manifest) for name in names}
-    found = {name: _lazily([part], sparse) for name, part in parts.items()}
-    if len(parts) > 1:
-        found[ENSEMBLE] = _lazily(list(parts.values()), sparse)
-    return found
-
-
-def _lazily(parts: Sequence[DensePart], sparse: LuceneSearcher) -> LazyDense:
-    """A searcher of one part, or the ensemble of several."""
-    from indexer.search.dense import EnsembleSearcher
-    from indexer.search.dense_part import count_images
     from indexer.search.lazy import LazySearcher
 
-    def opened(sparse: LuceneSearcher) -> VectorSearcher:
-        members = [part.searcher(sparse.images) for part in parts]
-        return EnsembleSearcher(members) if len(members) > 1 else members[0]
+    def lazily(part: DensePart) -> LazyDense:
+        return LazySearcher(
+            sparse,
+            lambda sparse: part.searcher(sparse.images),
+            lambda sparse: part.count(sparse.images),
+        )
 
-    return LazySearcher(sparse, opened, lambda sparse: count_images(parts, sparse.images))
+    return {name: lazily(DensePart(folder, name, sparse.manifest)) for name in names}

@@ -16,7 +16,7 @@ def list_backends(request: Request) -> schemas.BackendList:
     """Every backend with its number of images and example queries, the default backend first.
 
     Of an index that is written to, a dense model may lack vectors of some images, which it does not
-    find then; an ensemble lacks those that any of its models lacks.
+    find then.
     """
     backends = backends_of(request)
     return schemas.BackendList(

@@ -10,7 +10,6 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from sparta.errors import first_line
-from sparta.model_id import find_file
 
 QUERY = "query_embedding.weight"
 LABELS = "encoder.embeddings."  # used for label tokens alone
@@ -39,11 +38,11 @@ def compact_state(state: dict[str, Tensor], use_labels: bool) -> dict[str, Tenso
     return {name: tensor.contiguous() for name, tensor in small.items()}
 
 
-def read_compact(name: str | Path, state: dict[str, Tensor], use_labels: bool) -> dict[str, Tensor]:
-    """The weights in a compact model's folder or hub name, in full size; what is absent is 0.
+def read_compact(folder: Path, state: dict[str, Tensor], use_labels: bool) -> dict[str, Tensor]:
+    """The weights in a compact model's folder, in full size; what is absent is 0.
 
     Args:
-        name: folder or hub name.
+        folder: of the model.
         state: of a model with the same configuration, for the shapes.
         use_labels: whether the model reads labels.
 
@@ -51,9 +50,7 @@ def read_compact(name: str | Path, state: dict[str, Tensor], use_labels: bool) -
         OSError: if there is no `model.safetensors`.
         ValueError: if it is damaged, or of another configuration.
     """
-    path = find_file(name, "model.safetensors")
-    if path is None:
-        raise OSError(f"{name} has no model.safetensors")
+    path = folder / "model.safetensors"
     absent = [name for name in state if not use_labels and name.startswith(LABELS)]
     try:
         stored = load_file(path)

@@ -7,7 +7,7 @@ from typing import Any
 
 from transformers import AutoConfig, PreTrainedConfig
 
-from sparta.model_id import resolve
+from sparta.model_id import model_folder
 
 
 class ImageHeadConfig(PreTrainedConfig):
@@ -133,5 +133,7 @@ class VisualSpartaConfig(PreTrainedConfig):
     @classmethod
     def from_pretrained(cls, name: str | Path, **kwargs: Any) -> VisualSpartaConfig:  # type: ignore[override]
         """Read the configuration of a hub name, a folder, or a model of the package."""
-        config: VisualSpartaConfig = super().from_pretrained(resolve(name), **kwargs)
+        config: VisualSpartaConfig = super().from_pretrained(
+            model_folder(name, weights=False), **kwargs
+        )
         return config

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
-from transformers.utils.hub import cached_file
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from sparta.errors import InputError
 from sparta.features.extract.networks.pixel_patches import PATCH
 from sparta.features.record import FeatureSource
-from sparta.tokenizer import Tokenizer, WordPieceTokenizer, cut_embeddings
+from sparta.text_encoder import cut_embeddings, load_text_encoder, load_word_pieces
+from sparta.tokenizer import Tokenizer
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
 
@@ -31,20 +32,14 @@ def from_bert(
         options: further fields of `VisualSpartaConfig`.
 
     Raises:
-        InputError: if the checkpoint is no encoder with BERT's parts, its tokenizer is another
-            model's, or an option is unknown.
-        OSError: if there is no such checkpoint, or it lacks a `tokenizer.json`.
+        InputError: if there is no such checkpoint, it is no encoder with BERT's parts, lacks a
+            `tokenizer.json` or has another model's, or an option is unknown.
     """
-    encoder = AutoModel.from_pretrained(name, dtype=torch.float32)
+    encoder = load_text_encoder(name, layers)
     _check_parts(encoder, name)
-    tokenizer_file = cached_file(str(name), "tokenizer.json")
-    tokenizer = WordPieceTokenizer.from_folder(Path(str(tokenizer_file)).parent)
+    tokenizer = load_word_pieces(name)
     cut_embeddings(encoder, len(tokenizer.vocabulary), name)
-    config = encoder.config
-    if layers is not None and layers > config.num_hidden_layers:
-        raise InputError(f"{name} has {config.num_hidden_layers} layers, {layers} were requested")
-    config.num_hidden_layers = layers or config.num_hidden_layers
-    model = from_config(config, tokenizer, source, **options)
+    model = from_config(encoder.config, tokenizer, source, **options)
     wanted = model.encoder.state_dict().keys()
     model.encoder.load_state_dict({k: v for k, v in encoder.state_dict().items() if k in wanted})
     with torch.no_grad():
@@ -77,10 +72,7 @@ def from_config(
         InputError: if the encoder's vocabulary is not the tokenizer's, an option is unknown, or a
             stem is to read anything but whole photos as raw pixel patches.
     """
-    given = {"encoder", "feature_dim", "feature_source", "kwargs"}
-    known = signature(VisualSpartaConfig).parameters.keys() - given
-    if unknown := sorted(options.keys() - known):
-        raise InputError(f"unknown model options {unknown}; there are {sorted(known)}")
+    check_options(options)
     if encoder.vocab_size != len(tokenizer.vocabulary):
         raise InputError(
             f"the encoder has {encoder.vocab_size} token embeddings, the tokenizer "
@@ -103,6 +95,18 @@ def from_config(
     model.tokenizer = tokenizer
     model.indexable.copy_(torch.from_numpy(tokenizer.indexable))
     return model
+
+
+def check_options(options: Collection[str]) -> None:
+    """Refuse names that are no options of a model.
+
+    Raises:
+        InputError: if one is none.
+    """
+    given = {"encoder", "feature_dim", "feature_source", "kwargs"}
+    known = signature(VisualSpartaConfig).parameters.keys() - given
+    if unknown := sorted({*options} - known):
+        raise InputError(f"unknown model options {unknown}; there are {sorted(known)}")
 
 
 def _check_stem(source: FeatureSource, max_regions: int) -> None:

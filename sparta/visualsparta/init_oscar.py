@@ -93,7 +93,7 @@ def from_oscar(
             if the features are of another width; if an option is unknown or the weights' own.
     """
     folder = Path(folder)
-    config = _read_config(folder)
+    config = read_oscar_config(folder)
     width = config.img_feature_dim - LOCATION
     if source is not None and source.dimension != width:
         raise InputError(
@@ -127,7 +127,12 @@ def from_oscar(
     return model
 
 
-def _read_config(folder: Path) -> _Config:
+def read_oscar_config(folder: Path) -> _Config:
+    """The configuration of a checkpoint of Oscar.
+
+    Raises:
+        InputError: if there is none, or a field is wrong.
+    """
     path = folder / "config.json"
     try:
         config = _Config.model_validate_json(path.read_bytes())

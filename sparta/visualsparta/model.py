@@ -19,7 +19,7 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, initializ
 from transformers.masking_utils import create_bidirectional_mask
 
 from sparta.errors import InputError, first_line
-from sparta.model_id import DAMAGED_WEIGHTS, find_file, resolve
+from sparta.model_id import DAMAGED_WEIGHTS, model_folder
 from sparta.tokenizer import Tokenizer, WordPieceTokenizer
 from sparta.visualsparta.collate import ImageBatch
 from sparta.visualsparta.compact import compact_state, read_compact
@@ -355,23 +355,23 @@ class VisualSparta(PreTrainedModel):
             **kwargs: as transformers takes them; dtype is float32 by default.
 
         Raises:
-            InputError: if the weights are damaged, or those of another configuration.
-            OSError: if there is no such model.
+            InputError: if there is no such model, or its weights are damaged or those of another
+                configuration.
         """
-        name = resolve(name)
-        if (config := VisualSpartaConfig.from_pretrained(name)).compact:
+        folder = model_folder(name)
+        if (config := VisualSpartaConfig.from_pretrained(folder)).compact:
             model = cls(config)
-            model.load_state_dict(read_compact(name, model.state_dict(), config.use_labels))
+            model.load_state_dict(read_compact(folder, model.state_dict(), config.use_labels))
         else:
             kwargs.setdefault("dtype", torch.float32)
             try:
-                model = super().from_pretrained(name, *args, **kwargs)
+                model = super().from_pretrained(folder, *args, **kwargs)
             except DAMAGED_WEIGHTS as error:
                 raise InputError(
                     f"{name}: its weights cannot be read: {first_line(error)}"
                 ) from error
-        if path := find_file(name, "tokenizer.json"):
-            model.tokenizer = WordPieceTokenizer.from_folder(path.parent)
+        if (folder / "tokenizer.json").is_file():
+            model.tokenizer = WordPieceTokenizer.from_folder(folder)
         return model.eval()
 
 

@@ -9,12 +9,11 @@ import tokenizers
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
-from transformers import AutoModel
 
-from sparta.errors import InputError, first_line
+from sparta.errors import InputError
 from sparta.model_id import find_file
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import cut_embeddings
+from sparta.text_encoder import cut_embeddings, load_text_encoder
 from sparta.visualsparta.model import VisualSparta, pad_ids
 from sparta.word_tables import Substitute
 
@@ -41,15 +40,9 @@ class WordEncoder:
     """
 
     def __init__(self, name: str | Path) -> None:
-        try:
-            self._encoder = AutoModel.from_pretrained(name, dtype=torch.float32).eval()
-            file = find_file(name, "tokenizer.json")
-        except (OSError, ValueError) as error:
-            raise InputError(
-                f"--encoder {name} is not a text encoder: {first_line(error)}"
-            ) from error
-        if file is None:
+        if (file := find_file(name, "tokenizer.json")) is None:
             raise InputError(f"--encoder {name} has no tokenizer.json: choose one that has")
+        self._encoder = load_text_encoder(name).eval()
         self._tokenizer = tokenizers.Tokenizer.from_file(str(file))
         self._tokenizer.no_padding()
         cut_embeddings(self._encoder, self._tokenizer.get_vocab_size(), f"--encoder {name}")

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoConfig
 
 from sparta.errors import InputError
+from sparta.text_encoder import encoder_config
 from sparta.vse.config import VseConfig
 from sparta.vse.init import limit_length, load_tokenizer
 from sparta.vse.model import VseModel
@@ -72,8 +72,7 @@ def convert_checkpoint(
     Raises:
         InputError: if the file is none, holds anything but what a layout has, or vocabulary or
             tokenizer are of another size; lists every key that is missing, unexpected or of
-            another shape.
-        OSError: if there is no such configuration or tokenizer.
+            another shape; or if there is no such configuration or tokenizer.
     """
     weights = read_weights(path)
     layout = find_layout(weights, str(path))
@@ -170,7 +169,7 @@ def _bare(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bert_config(name: str) -> dict[str, Any]:
-    fields: dict[str, Any] = AutoConfig.from_pretrained(name).to_dict()
+    fields: dict[str, Any] = encoder_config(name).to_dict()
     fields.pop("_name_or_path", None)
     return fields
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from inspect import signature
 from pathlib import Path
@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 from tokenizers import Tokenizer
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
+from transformers import AutoTokenizer, PreTrainedModel
 
-from sparta.errors import InputError
+from sparta.errors import InputError, first_line
 from sparta.features.extract.networks.pretrained import load_model, load_preprocessing
 from sparta.features.record import FeatureSource
-from sparta.model_id import find_file
-from sparta.tokenizer import cut_embeddings
+from sparta.model_id import find_file, model_folder
+from sparta.text_encoder import cut_embeddings, load_text_encoder
 from sparta.vse.config import VseConfig
 from sparta.vse.model import VseModel, evaluating
 from sparta.vse.tokenizer import FILE, TextTokenizer
@@ -48,7 +48,6 @@ def from_captions(
     Raises:
         InputError: if an option is unknown, or the vision network is none or does not give
             vectors of the source's dimension.
-        OSError: if there is no such vision network.
     """
     tokenizer = TextTokenizer.from_captions(texts, min_count)
     return _build({"vocabulary_size": len(tokenizer)}, tokenizer, source, vision, options)
@@ -73,20 +72,10 @@ def from_bert(
         options: as in `from_captions`.
 
     Raises:
-        InputError: if the checkpoint is no BERT-like encoder, has fewer layers, its tokenizer is
-            another model's, or as in `from_captions`.
-        OSError: if there is no such checkpoint, or it has no tokenizer.
+        InputError: if there is no such checkpoint, it is no BERT-like encoder, has fewer layers or
+            no tokenizer or another model's, or as in `from_captions`.
     """
-    config = AutoConfig.from_pretrained(checkpoint)
-    if layers is not None:
-        if layers > config.num_hidden_layers:
-            raise InputError(
-                f"{checkpoint} has {config.num_hidden_layers} layers, {layers} were requested"
-            )
-        config.num_hidden_layers = layers
-    encoder = AutoModel.from_pretrained(checkpoint, config=config, dtype=torch.float32)
-    if encoder.main_input_name != "input_ids" or encoder.config.is_encoder_decoder:
-        raise InputError(f"{checkpoint} ({type(encoder).__name__}) is no BERT-like text encoder")
+    encoder = load_text_encoder(checkpoint, layers)
     tokenizer = load_tokenizer(checkpoint)
     cut_embeddings(encoder, len(tokenizer), checkpoint)
     limit_length(tokenizer, encoder)
@@ -100,12 +89,15 @@ def load_tokenizer(name: str | Path) -> TextTokenizer:
     """The tokenizer of a BERT-like checkpoint, from its `tokenizer.json` or `vocab.txt`.
 
     Raises:
-        InputError: if it lacks a special token.
-        OSError: if there is none.
+        InputError: if there is none, or it lacks a special token.
     """
     if path := find_file(name, FILE):
         return TextTokenizer.from_folder(path.parent)
-    tokenizer = AutoTokenizer.from_pretrained(name).backend_tokenizer
+    folder = model_folder(name, weights=False)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder).backend_tokenizer
+    except (OSError, ValueError) as error:
+        raise InputError(f"{name} has no tokenizer: {first_line(error)}") from error
     return TextTokenizer(Tokenizer.from_str(tokenizer.to_str()), name)
 
 
@@ -126,10 +118,7 @@ def _build(
     vision: str | Path | None,
     options: dict[str, Any],
 ) -> VseModel:
-    given = {*fields, "text_encoder", "vocabulary_size", "feature_dim", "feature_source"}
-    known = signature(VseConfig).parameters.keys() - given - {"vision", "kwargs"}
-    if unknown := sorted(options.keys() - known):
-        raise InputError(f"unknown model options {unknown}; there are {sorted(known)}")
+    check_options(options, "text" in fields)
     network = None if vision is None else _vision_network(str(vision))
     fields = {
         "feature_dim": source.dimension,
@@ -144,6 +133,22 @@ def _build(
     if network is not None:
         _start_vision(model, network, str(vision), source)
     return model
+
+
+def check_options(options: Collection[str], is_bert: bool) -> None:
+    """Refuse names that are no options of a model.
+
+    Args:
+        options: all but `vision`.
+        is_bert: whether the text side starts from a checkpoint.
+
+    Raises:
+        InputError: if one is none.
+    """
+    given = {"text_encoder", "vocabulary_size", "feature_dim", "feature_source", "kwargs", "vision"}
+    known = signature(VseConfig).parameters.keys() - given - ({"text"} if is_bert else set())
+    if unknown := sorted({*options} - known):
+        raise InputError(f"unknown model options {unknown}; there are {sorted(known)}")
 
 
 def _vision_network(name: str) -> Any:

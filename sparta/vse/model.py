@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from sparta.errors import InputError, first_line
-from sparta.model_id import DAMAGED_WEIGHTS, find_file
+from sparta.model_id import DAMAGED_WEIGHTS, model_folder
 from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch, collate_texts, real_rows
 from sparta.vse.config import VseConfig, check_kind
 from sparta.vse.encoders import VisualProjection, WordEncoder, build_network, unit
@@ -200,9 +200,10 @@ class VseModel(PreTrainedModel):
                 left over or of other shapes, or the tokenizer is another model's.
         """
         check_kind(name)
+        folder = model_folder(name)
         kwargs.setdefault("dtype", torch.float32)
         try:
-            loaded: Any = super().from_pretrained(name, output_loading_info=True, **kwargs)
+            loaded: Any = super().from_pretrained(folder, output_loading_info=True, **kwargs)
         except (OSError, ValueError, *DAMAGED_WEIGHTS) as error:
             raise InputError(f"{name} is not a whole VSE model: {first_line(error)}") from error
         model: VseModel
@@ -210,9 +211,9 @@ class VseModel(PreTrainedModel):
         for state in ("missing", "unexpected"):
             if keys := sorted(info[f"{state}_keys"]):
                 raise InputError(f"{name}: {state} weights in its file: {', '.join(keys[:5])}")
-        if path := find_file(name, FILE):
+        if (folder / FILE).is_file():
             splitter = nltk_words if model.config.words == "nltk" else None
-            model.attach(TextTokenizer.from_folder(path.parent, splitter), name)
+            model.attach(TextTokenizer.from_folder(folder, splitter), name)
         if any(isinstance(pool, ADPool) and pool.follows_batch for pool in model.modules()):
             log.warning(_FOLLOWS_BATCH, name)
         return model.eval()

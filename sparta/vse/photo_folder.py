@@ -34,7 +34,6 @@ def vision_source(network: str) -> FeatureSource:
     Raises:
         InputError: if it is no vision network of transformers, or its output cannot be laid on a
             grid.
-        OSError: if there is no such checkpoint.
     """
     if is_lite(network) or timm_processor(network) is not None:
         raise InputError(

@@ -34,7 +34,7 @@ from tests.server.apps import client_of, settings
 from tests.server.drawings import index_drawings, postings_of, store_drawings
 from tests.server.fake import DRAWINGS
 
-NAMES = ["sparta", "mv-vse", "vse++", "ensemble"]
+NAMES = ["sparta", "mv-vse", "vse++"]
 
 LAZY = """
 import sys
@@ -50,10 +50,10 @@ def ask(path):
 
 served = settings(index=Path(sys.argv[1]))
 with client_of(create_app(open_backends(served), served)) as client:
-    assert len(ask("/v1/backends").json()["backends"]) == 4
+    assert len(ask("/v1/backends").json()["backends"]) == 3
     assert ask("/v1/search?q=red&explain=true").json()["hits"]
     ask("/v1/images/garden/one.png?backend=vse%2B%2B")
-    ask("/v1/images/garden/one.png/file?backend=ensemble")
+    ask("/v1/images/garden/one.png/file?backend=mv-vse")
     loaded = {"torch", "transformers", "faiss"} & set(sys.modules)
     assert not loaded, loaded
     assert ask("/v1/search?q=red&backend=vse%2B%2B").json()["hits"]
@@ -92,8 +92,8 @@ def ask(client: TestClient, backend: str, q: str = "a red dog") -> dict[str, Any
 def test_all_backends_of_the_folder_are_offered(client: TestClient) -> None:
     listed = client.get("/v1/backends").json()["backends"]
     assert [backend["name"] for backend in listed] == NAMES
-    assert [backend["default"] for backend in listed] == [True, False, False, False]
-    assert [backend["explains"] for backend in listed] == [True, False, False, False]
+    assert [backend["default"] for backend in listed] == [True, False, False]
+    assert [backend["explains"] for backend in listed] == [True, False, False]
     assert {(b["images"], b["photos"], *b["examples"]) for b in listed} == {(5, True, "red")}
 
 
@@ -160,7 +160,7 @@ def test_without_faiss_the_inverted_index_still_answers(
             assert problem["field"] == "backend"
             assert "pip install 'visualsparta[dense]'" in problem["detail"]
         assert ask(client, "sparta", "red")["hits"]
-    assert ask(client, "ensemble")["hits"]  # installed meanwhile
+    assert ask(client, "mv-vse")["hits"]  # installed meanwhile
 
 
 def test_backends_of_a_commit_share_what_is_loaded(index: Path, tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_backends_of_a_commit_share_what_is_loaded(index: Path, tmp_path: Path) 
     live = shutil.copytree(index, tmp_path / "live")
     with open_writer(live) as writer:
         backends = open_backends(settings(index=live))
-        assert backends.missing() == {"mv-vse": 0, "vse++": 0, "ensemble": 0}
+        assert backends.missing() == {"mv-vse": 0, "vse++": 0}
         former = backends.get("vse++").searcher
         gone, *rest = [hit.image_id for hit in former.search("red").hits]
         writer.write([Delete(gone), Add(postings_of("new", DRAWINGS[gone]))])
@@ -179,7 +179,7 @@ def test_backends_of_a_commit_share_what_is_loaded(index: Path, tmp_path: Path) 
             patch.setattr(indexer.dense.text_encoder, "load_dense_model", None)
             found = newer.get("vse++").searcher.search("red").hits
         assert [hit.image_id for hit in found] == rest
-        assert newer.missing() == {"mv-vse": 1, "vse++": 1, "ensemble": 1}
+        assert newer.missing() == {"mv-vse": 1, "vse++": 1}
         assert len(former.search("red").hits) == 5  # the former commit is as it was
         assert newer.get("mv-vse").searcher.search("red").hits
         backends.close()

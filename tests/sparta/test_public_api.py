@@ -103,7 +103,7 @@ def test_a_damaged_photo_is_left_out_and_logged(
 
 
 def test_what_cannot_be_encoded_is_named(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="does not exist: give the folder of a VisualSparta model"):
+    with pytest.raises(InputError, match="does not exist: give a model's folder"):
         sparta.encode_photos(photos, tmp_path / "nowhere")
     model = sparta.VisualSparta.from_pretrained("sample")
     for source, message in (

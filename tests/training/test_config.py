@@ -55,8 +55,8 @@ def test_yaml_and_overrides(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("epoch: 3", "epoch: Extra inputs are not permitted"),
-        ("data:\n  caption: a", "data.caption: Extra inputs are not permitted"),
+        ("epoch: 3", "epoch: there is no such setting"),
+        ("data:\n  caption: a", "data.caption: there is no such setting"),
         ("epochs: many", "epochs: Input should be a valid integer"),
         ("epochs: 0", "epochs: Input should be greater than or equal to 1"),
         ("model: []", "model: Input should be a valid dictionary"),

@@ -14,6 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from torch import Tensor
 from transformers import BertModel
 
+from sparta.captions.read import read_captions
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.metrics import Recall, ranks, recall
@@ -21,12 +22,15 @@ from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.model import VisualSparta
 from tests import tiny
 from tests.training.corpus import Corpus
+from tests.training.vse.runs import config as dense_config
 from training import fit
 from training.config import TrainConfig
-from training.fit import SIZE, TrainResult, keep_java_handlers, train
+from training.fit import SIZE, keep_java_handlers, train
 from training.inputs import split_photos
 from training.module import TrainingModule
+from training.run_folder import TrainResult
 from training.visualsparta.lightning_module import VisualSpartaTraining
+from training.vse.lightning_module import VseTraining
 
 # All that draws random numbers or keeps state between epochs.
 ROUGH: dict[str, Any] = {
@@ -188,9 +192,85 @@ def test_folders_are_not_mixed(corpus: Corpus, tmp_path: Path) -> None:
     before = result.model.joinpath("model.safetensors").read_bytes()
     with pytest.raises(InputError, match="holds a run already: add --resume"):
         train(config, tmp_path / "run")
-    with pytest.raises(InputError, match="differs from these settings"):
-        train(corpus.config(epochs=2), tmp_path / "run", resume=True)
+    said = r"differs from these settings \(learning_rate: 0\.003 → 0\.1; seed: 0 → 1\): resume a"
+    with pytest.raises(InputError, match=said):
+        train(corpus.config(epochs=2, learning_rate=0.1, seed=1), tmp_path / "run", resume=True)
+    with pytest.raises(InputError, match="is of another kind of run: family: Input should be 'vse"):
+        train(dense_config(corpus), tmp_path / "run", resume=True)
     assert result.model.joinpath("model.safetensors").read_bytes() == before
+
+
+def files(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("configure", [Corpus.config, dense_config])
+def test_a_finished_run_is_left_alone(
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], configure: Any
+) -> None:
+    config, out = configure(corpus, epochs=2), tmp_path / "run"
+    result = train(config, out)
+    before = files(out)
+    capsys.readouterr()
+    assert train(config, out, resume=True) == result
+    assert capsys.readouterr().out == f"{out} is finished: 2 of 2 epochs\n"
+    with pytest.raises(InputError, match=r"epochs: 1: .*run is finished, of 2 epochs"):
+        train(configure(corpus, epochs=1), out, resume=True)
+    assert files(out) == before
+
+
+@pytest.mark.parametrize("configure", [Corpus.config, dense_config])
+def test_a_run_that_is_given_more_epochs_trains_on(
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], configure: Any
+) -> None:
+    """Where the learning rate does not depend on the last epoch, to the same weights."""
+    settings = {"schedule": "constant", "warmup": 0.0}
+    longer = configure(corpus, epochs=4, **settings)
+    unbroken = train(longer, tmp_path / "unbroken")
+    out = tmp_path / "run"
+    train(configure(corpus, epochs=2, **settings), out)
+    capsys.readouterr()
+    kind = VisualSpartaTraining if configure is Corpus.config else VseTraining
+    with pytest.MonkeyPatch.context() as patch:
+        break_off(patch, 3, kind)
+        with pytest.raises(RuntimeError, match="killed"):
+            train(longer, out, resume=True)
+    said = capsys.readouterr().out
+    assert "epochs: 2 → 4" in said and f"{out} goes on after epoch 2 of 4" in said
+    assert "Epoch 3 of 4: " in said and "Epoch 2 of 4: " not in said and "schedule" not in said
+    resumed = train(longer, out, resume=True)
+    assert f"{out} goes on after epoch 3 of 4" in capsys.readouterr().out
+    assert (resumed.epochs, resumed.recall) == (4, unbroken.recall)
+    assert_equal_weights(resumed.model, unbroken.model)
+
+
+def test_a_schedule_that_ends_anew_is_said(
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(corpus.config(epochs=1), tmp_path)
+    train(corpus.config(epochs=2, workers=1), tmp_path, resume=True)
+    said = capsys.readouterr().out
+    assert "workers: 0 → 1" in said
+    assert "goes on where the linear schedule of 2 epochs has it now: the model will not be" in said
+
+
+def test_recall_is_printed_after_every_epoch(
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, configure in (("sparse", Corpus.config), ("dense", dense_config)):
+        config = configure(corpus, epochs=2)
+        config.data.validation_photos = None
+        train(config, tmp_path / name)
+        said = capsys.readouterr().out
+        listed = tmp_path / name / "held-out.jsonl"
+        assert f"12 of 120 photos are held out for validation (listed in {listed})" in said
+        recall = [float(metrics(tmp_path / name, f"val_recall_{k}")[-1]) for k in (1, 5, 10)]
+        found = " / ".join(f"{share:.1f}" for share in recall)
+        assert f"Epoch 2 of 2: {found} (R@1 / R@5 / R@10 of the held-out captions)" in said
+        assert said.count("Epoch 1 of 2: ") == said.count("Epoch 2 of 2: ") == 1
+        held_out = read_captions(listed, "val")
+        ids = {photo.image_id for photo in held_out}
+        assert len(ids) == 12 and {len(photo.captions) for photo in held_out} == {2}
 
 
 def test_a_frozen_query_embedding_learns_importance_alone(corpus: Corpus, tmp_path: Path) -> None:

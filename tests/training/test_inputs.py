@@ -20,6 +20,7 @@ from tests import tiny
 from tests.stores import write_store
 from tests.training.corpus import DIMENSION, Corpus
 from training.inputs import (
+    PhotoList,
     extract_for_training,
     features_folder,
     open_stores,
@@ -63,8 +64,6 @@ def test_features_can_be_extracted_for_the_run(photos: Path, tmp_path: Path) -> 
     assert all(store.ids == ["a.png", "b.png", "c.png"] for store in stores)
     with pytest.raises(InputError, match=r"data\.features.* or else data\.photos"):
         open_stores(DataConfig(photos=photos, features=[tmp_path / "features"]), tmp_path)
-    with pytest.raises(InputError, match=r"data\.backbone: give the backbone"):
-        open_stores(DataConfig(photos=photos), tmp_path)
 
 
 def test_a_resumed_run_must_have_the_same_features(
@@ -95,6 +94,45 @@ def test_held_out_photos_depend_on_the_seed_alone(corpus: Corpus, store: Feature
     assert split_photos(data, [store], 2)[1] != held_out
 
 
+def test_a_tenth_is_held_out_unless_the_captions_have_a_split_for_it(
+    store: FeatureStore, corpus: Corpus, tmp_path: Path
+) -> None:
+    def divided(**settings: Any) -> tuple[int, list[str]]:
+        data = DataConfig.model_validate({"captions": corpus.captions} | settings)
+        photos, held_out = split_photos(data, [store], 0)
+        ids = [photo.image_id for photo in held_out]
+        assert not set(ids) & {photo.image_id for photo in photos}
+        return len(photos), ids
+
+    photos, ids = divided()
+    assert (photos, len(ids)) == (108, 12)
+    assert divided(validation_photos=12)[1] == ids
+    assert divided(validation_photos=0) == (120, [])
+    lines = [json.loads(line) for line in corpus.captions.read_text().splitlines()]
+    for name, others in (("val", "test"), ("dev", "other"), ("dev", "val")):
+        for line, split in zip(lines, ["train"] * 100 + [name] * 15 + [others] * 5, strict=True):
+            line["split"] = split
+        own = tmp_path / "own.jsonl"
+        own.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        chosen = "val" if others == "val" else name
+        expected = [line["image"] for line in lines if line["split"] == chosen]
+        assert divided(captions=own) == (100, expected)
+        assert divided(captions=own, validation_photos=7)[0] == 93
+        assert divided(captions=own, validation_photos=0)[0] == 100
+    for line in lines[100:]:
+        line["image"] = f"elsewhere/{line['image']}"
+    own.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert divided(captions=own)[0] == 90  # the photos of the split are not there
+
+
+def test_at_most_a_thousand_photos_are_held_out(tmp_path: Path) -> None:
+    ids = [f"{number:05}.jpg" for number in range(12_345)]
+    captions = tmp_path / "captions.jsonl"
+    captions.write_text("".join(f'{{"image": "{one}", "captions": ["x"]}}\n' for one in ids))
+    photos, held_out = split_photos(DataConfig(captions=captions), [PhotoList(tmp_path, ids)], 0)
+    assert (len(photos), len(held_out)) == (11_345, 1_000)
+
+
 SPLITS = [(3, "train"), (2, "val"), (1, "train"), (4, "test")]
 
 
@@ -123,9 +161,9 @@ def test_photos_without_features_are_left_out_and_counted(
     with caplog.at_level(logging.WARNING):
         photos, _ = split_photos(DataConfig(captions=captions), [store], 0)
     assert [p.image_id for p in photos] == ["p001.jpg"]
-    assert "1 of 2 captioned photos have no features" in caplog.text
+    assert f"1 of 2 captioned photos are not in {store.folder}: left out" in caplog.text
     captions.write_text('{"image": "absent.jpg", "captions": ["x"]}\n')
-    with pytest.raises(InputError, match=r"missing are 'absent\.jpg', stored are 'p000\.jpg', 'p0"):
+    with pytest.raises(InputError, match=r"ids like 'absent\.jpg', the photos like 'p000\.jpg'"):
         split_photos(DataConfig(captions=captions), [store], 0)
 
 

@@ -33,7 +33,9 @@ Sentences = Annotated[
     Path | None,
     typer.Option(help="Text file of sentences for --teacher, one a line; sets teacher.sentences."),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in --out.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue the run in --out, or train it on.")
+]
 
 
 def train(
@@ -52,7 +54,9 @@ def train(
 
     The model is written to OUT/model, the curves to OUT/logs/version_0/metrics.csv and
     OUT/tensorboard (those of a resumed run to version_1, and so on).
-    An interrupted run continues with --resume and ends with the same weights.
+    A tenth of the photos is held out, and recall on them printed after each epoch.
+    An interrupted run continues with --resume and ends with the same weights; a finished one trains
+    on if epochs is raised.
     Features of data.photos are extracted once, into features/ beside OUT.
 
     For example:
@@ -101,6 +105,8 @@ def train(
     if result.model.is_dir():
         console.print(f"Model after {result.epochs} epochs: {result.model}")
         console.print(f"Next: sparta index FEATURES_OR_PHOTOS --model {result.model} --out index")
+        if result.recall:
+            console.print(f"or:   sparta eval model {out}")
     else:
         console.print(f"Next: sparta train photos --set data.backbone={result.model}")
 

@@ -14,18 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import DTypeLike, NDArray
-from transformers import PreTrainedConfig
 
 from sparta.errors import InputError
 from sparta.features.extract.listing import file_stamps, listing_hash
 from sparta.features.extract.networks.weights import hash_files, weights_hash
 from sparta.features.store import FeatureStore
-from sparta.model_id import check_name, find_file
+from sparta.model_id import find_file, read_model_config
 from sparta.progress import Progress
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.vse.config import VseConfig
 from training.teacher.similarities import Similarities, Teacher, nearest_sentences
-from training.teacher.teachers import DenseTeacher, DualEncoder
+from training.teacher.teachers import DenseTeacher, DualEncoder, check_dual_encoder
 
 Report = Callable[[int, int], None]  # rows done and in all
 # What decides a model's output beside its weights.
@@ -76,8 +75,18 @@ def open_teacher(names: Sequence[str], inputs: TeacherInputs) -> Teacher:
     Raises:
         InputError: if one cannot be used, or its photos or features are missing.
     """
-    kinds = [_kind(name) for name in names]  # a wrong name fails before any model computes
-    return Teacher([_open(*each, inputs) for each in zip(names, kinds, strict=True)])
+    return Teacher([_open(name, _kind(name), inputs) for name in names])
+
+
+def check_teachers(names: Sequence[str]) -> None:
+    """Refuse models that cannot teach, by their configurations.
+
+    Raises:
+        InputError: if there is no such model, or it is neither a dual encoder nor a dense model.
+    """
+    for name in names:
+        if _kind(name) != VseConfig.model_type:
+            check_dual_encoder(name)
 
 
 def find_nearest(teacher: Teacher, key: str, count: int, inputs: TeacherInputs) -> NDArray[Any]:
@@ -107,15 +116,7 @@ def teacher_key(names: Sequence[str], inputs: TeacherInputs) -> str:
 
 
 def _kind(name: str) -> str:
-    where = check_name(name, "teacher", "--teacher")
-    try:
-        values, _ = PreTrainedConfig.get_config_dict(where)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"--teacher {name}: its config.json cannot be read; give the folder or hub name of a "
-            "dual encoder, or of a dense model of this project"
-        ) from error
-    kind = str(values.get("model_type"))
+    kind = str(read_model_config(name, (), "teacher", "--teacher").get("model_type"))
     if kind == VisualSpartaConfig.model_type:
         raise InputError(
             f"--teacher {name} is a VisualSparta model: give a dual encoder such as CLIP, or a "
@@ -159,9 +160,8 @@ def _photo_folder(name: str, inputs: TeacherInputs) -> Path:
 
 @cache
 def _model_key(name: str) -> str:
-    where = check_name(name, "teacher", "--teacher")
-    small = [path for file in SMALL_FILES if (path := find_file(where, file))]
-    return weights_hash(where) + hash_files(small)
+    small = [path for file in SMALL_FILES if (path := find_file(name, file))]
+    return weights_hash(name) + hash_files(small)
 
 
 def _photos_key(inputs: TeacherInputs) -> str:

@@ -19,6 +19,7 @@ from sparta.features.extract.image_files import load_photo
 from sparta.features.extract.networks.pretrained import load_model, load_processor
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
+from sparta.model_id import model_folder
 from sparta.vse.batch import collate_images
 from sparta.vse.model import VseModel
 
@@ -87,10 +88,11 @@ class DualEncoder:
 
     def __init__(self, name: str, device: torch.device) -> None:
         self.name, self.device = name, device
-        self._check_kind()
+        check_dual_encoder(name)
         self.processor = load_processor(name, "--teacher")
+        folder = model_folder(name)
         try:
-            self.tokenizer = AutoTokenizer.from_pretrained(name)
+            self.tokenizer = AutoTokenizer.from_pretrained(folder)
             self.model = load_model(name).eval().to(device)
         except (OSError, ValueError, ImportError) as error:
             raise InputError(
@@ -164,21 +166,24 @@ class DualEncoder:
         unit = torch.nn.functional.normalize(vectors.float(), dim=1)
         return unit.cpu().numpy().astype(np.float16)
 
-    def _check_kind(self) -> None:
-        try:
-            config = AutoConfig.from_pretrained(self.name)
-        except (OSError, ValueError) as error:
-            raise InputError(
-                f"--teacher {self.name}: neither the folder of a model nor one on the hub: "
-                f"{first_line(error)}"
-            ) from error
-        kind: Any = MODEL_MAPPING.get(type(config), None)
-        towers = ("get_image_features", "get_text_features")
-        if not all(hasattr(kind, tower) for tower in towers):
-            raise InputError(
-                f"--teacher {self.name} is a {config.model_type}, which is no dual encoder: give a "
-                "model like CLIP or SigLIP, or a dense model of this project"
-            )
+
+def check_dual_encoder(name: str) -> None:
+    """Refuse a model without an image tower and a text tower, by its configuration.
+
+    Raises:
+        InputError: if there is no such model, or it lacks one.
+    """
+    try:
+        config = AutoConfig.from_pretrained(model_folder(name, weights=False))
+    except (OSError, ValueError) as error:
+        raise InputError(f"--teacher {name}: {first_line(error)}") from error
+    kind: Any = MODEL_MAPPING.get(type(config), None)
+    towers = ("get_image_features", "get_text_features")
+    if not all(hasattr(kind, tower) for tower in towers):
+        raise InputError(
+            f"--teacher {name} is a {config.model_type}, which is no dual encoder: give a model "
+            "like CLIP or SigLIP, or a dense model of this project"
+        )
 
 
 class DenseTeacher:

@@ -102,6 +102,11 @@ class TermVectorsConfig(Section):
     term_learning_rate: float = Field(default=3e-3, gt=0)
     gradient_clip: float = Field(default=5.0, gt=0)
     average: float = Field(default=0.99, ge=0, lt=1)
-    seed: int = 0
+    seed: int = Field(default=0, ge=0, lt=2**32)
     captions: float = Field(default=0.1, ge=0)
     flops: float = Field(default=0.02, ge=0)
+
+    @property
+    def planned_epochs(self) -> int:
+        """How many epochs the run is to train its term vectors, or the vision network."""
+        return self.tune.epochs if self.tune else self.epochs

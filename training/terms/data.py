@@ -15,13 +15,15 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoTokenizer
 
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from sparta.model_id import model_folder
 from sparta.progress import Progress
-from sparta.tokenizer import WordPieceTokenizer, cut_embeddings
+from sparta.text_encoder import cut_embeddings, load_text_encoder
+from sparta.tokenizer import WordPieceTokenizer
 
 BATCH = 256  # sentences
 LONGEST = 128  # word pieces of a sentence that the encoder reads
@@ -155,7 +157,8 @@ def sentence_vectors(encoder: str, texts: Sequence[str], progress: Progress) -> 
     Returns:
         [S, d] float16 of length sqrt(d), so that their numbers are about 1.
     """
-    tokenizer, model = AutoTokenizer.from_pretrained(encoder), AutoModel.from_pretrained(encoder)
+    tokenizer = AutoTokenizer.from_pretrained(model_folder(encoder, weights=False))
+    model = load_text_encoder(encoder)
     cut_embeddings(model, len(tokenizer), encoder)
     size = model.config.hidden_size
     found = torch.empty(len(texts), size, dtype=torch.half)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from transformers.utils.hub import cached_file
 
 from sparta.captions.read import CaptionedPhoto
 from sparta.console import Console
@@ -19,20 +18,55 @@ from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.metrics import ranks, recall
 from sparta.progress import Progress, progress_bars
+from sparta.text_encoder import encoder_config, load_word_pieces
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.config import ImageHeadConfig
 from sparta.visualsparta.init_bert import from_config
 from sparta.visualsparta.model import VisualSparta
 from sparta.word_tables import RARE_TERMS
+from training.run_folder import TrainResult, say_recall
 from training.teacher.similarities import read_sentences
 from training.terms.config import TermVectorsConfig
 from training.terms.data import Texts, Views, read_texts
 from training.terms.dual_encoder import DualEncoder, Teachers
 from training.terms.steps import Plan, optimise
 from training.terms.student import Bags, TermVectors
-from training.terms.tune import tune
+from training.terms.tune import check_tune, tune
 
+STUDENT = "terms.pt"  # unfinished term vectors
 PHOTOS = 10  # training photos whose captions have a term that is not rare
+
+
+def check_term_vectors(config: TermVectorsConfig, photos: Sequence[CaptionedPhoto]) -> None:
+    """Refuse settings of a run that cannot be carried out.
+
+    Raises:
+        InputError: if a batch size does not fit the photos, no sentence encoder is given or it
+            cannot be used, nor can the sentences, or a backbone is to be tuned that cannot be.
+    """
+    sizes = {"teachers.batch_size": config.teachers.batch_size}
+    if config.tune:
+        check_tune(config)
+        sizes["tune.batch_size"] = config.tune.batch_size
+    else:
+        sizes["batch_size"] = config.batch_size
+    for key, size in sizes.items():
+        if size > len(photos):
+            raise InputError(
+                f"{key}: {size} is more than the {len(photos)} training photos: set "
+                f"{' and '.join(sizes)} to no more"
+            )
+    if config.model.init is None:
+        raise InputError("model.init: name a BERT-like sentence encoder (--init NAME or DIR)")
+    encoder_config(config.model.init)
+    load_word_pieces(config.model.init)
+    if config.sentences is not None:
+        read_sentences(config.sentences)
+
+
+def forget_term_vectors(out: Path) -> None:
+    """Let the term vectors of a run begin again; what comes before them is kept."""
+    (out / "checkpoints" / STUDENT).unlink(missing_ok=True)
 
 
 def train_term_vectors(
@@ -41,7 +75,7 @@ def train_term_vectors(
     out: Path,
     photos: Sequence[CaptionedPhoto],
     held_out: Sequence[CaptionedPhoto],
-) -> tuple[Path, dict[str, float]]:
+) -> TrainResult:
     """Train teachers and model; write the model to `out/model`, or tune the backbone alone.
 
     Everything that is finished is kept in `out/checkpoints`, from where a killed run continues.
@@ -54,15 +88,13 @@ def train_term_vectors(
         held_out: to measure recall on; may be empty.
 
     Returns:
-        the model's folder, or the backbone's file, and recall of the held-out captions by all term
-        scores in percent, if there are any.
+        with recall by all term scores.
 
     Raises:
-        InputError: if no sentence encoder is given, or a setting does not fit the photos.
+        InputError: if the loss is no number.
     """
-    if config.model.init is None:
-        raise InputError("model.init: name a BERT-like sentence encoder (--init NAME or DIR)")
-    tokenizer = _tokenizer(config.model.init)
+    assert config.model.init is not None
+    tokenizer = load_word_pieces(config.model.init)
     kept = out / "checkpoints"
     kept.mkdir(exist_ok=True)
     stages = {
@@ -84,24 +116,22 @@ def train_term_vectors(
         ]
         if config.tune:
             ids = [photo.image_id for photo in photos]
-            return tune(config, members[0], texts, ids, out, progress), {}
+            file = tune(config, members[0], texts, ids, out, progress)
+            return TrainResult(file, {}, config.planned_epochs, config.planned_epochs)
         bags = Bags.of(texts, vocabulary, config.model.least_sentences)
-        taught = _student(config, members, views, texts, bags, kept, progress)
-        found: dict[str, float] = {}
-        if held_out:
-            found = _recall(taught, bags, *read(held_out, [], "held-out"))
+        validation = read(held_out, [], "held-out") if held_out else None
+        taught = _student(config, members, views, texts, bags, validation, kept, progress)
+        found = {}
+        if validation:
+            recall = _recall(taught, bags, *validation)
+            found = dict(zip(("held-out R@1", "R@5", "R@10"), recall, strict=True))
     source = stores[0].source
     if config.model.grid is not None:
         source = replace(source, extra=source.extra | {"grid": config.model.grid})
     model = _model(taught, bags, tokenizer, source)
     model.save_pretrained(out / "model")
     _write_rare(bags, texts, tokenizer, len(photos), out / "model")
-    return out / "model", found
-
-
-def _tokenizer(encoder: str) -> WordPieceTokenizer:
-    found = cached_file(encoder, "tokenizer.json")
-    return WordPieceTokenizer.from_folder(Path(str(found)).parent)
+    return TrainResult(out / "model", found, config.epochs, config.epochs)
 
 
 def _sentences(config: TermVectorsConfig, held_out: Sequence[CaptionedPhoto]) -> list[str]:
@@ -171,6 +201,7 @@ def _student(
     views: Views,
     texts: Texts,
     bags: Bags,
+    validation: tuple[Views, Texts] | None,
     kept: Path,
     progress: Progress,
 ) -> TermVectors:
@@ -180,6 +211,11 @@ def _student(
         mean = torch.stack([head.direction(part.float()).mean(dim=0) for part in views.features])
     head.dropout.p = config.model.dropout
     taught = TermVectors(head, bags.ridge(teachers.texts[0]), mean.mean(dim=0))
+
+    def measure(epoch: int) -> None:
+        assert validation
+        say_recall(epoch, config.epochs, _recall(taught, bags, *validation))
+
     optimise(
         taught,
         taught.optimiser(config),
@@ -192,10 +228,11 @@ def _student(
             config.gradient_clip,
             config.average,
         ),
-        kept / "terms.pt",
+        kept / STUDENT,
         partial(progress, "terms"),
+        measure if validation else None,
     )
-    (kept / "terms.pt").unlink(missing_ok=True)
+    (kept / STUDENT).unlink(missing_ok=True)
     return taught
 
 
@@ -206,7 +243,7 @@ def _keep(module: torch.nn.Module, path: Path) -> None:
 
 
 @torch.inference_mode()
-def _recall(taught: TermVectors, bags: Bags, views: Views, texts: Texts) -> dict[str, float]:
+def _recall(taught: TermVectors, bags: Bags, views: Views, texts: Texts) -> list[float]:
     """R@1, R@5 and R@10 of held-out captions, text → image."""
     photos = torch.arange(len(texts.first))
     rows, owners = texts.captions(photos)
@@ -221,7 +258,7 @@ def _recall(taught: TermVectors, bags: Bags, views: Views, texts: Texts) -> dict
         padding_idx=len(bags.terms),
     )
     found = recall(ranks(sums, owners[:, None].tolist(), ties="by_id"))
-    return {"held-out R@1": found.at_1, "R@5": found.at_5, "R@10": found.at_10}
+    return [found.at_1, found.at_5, found.at_10]
 
 
 def _model(

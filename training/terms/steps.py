@@ -55,6 +55,7 @@ def optimise(
     plan: Plan,
     checkpoint: Path,
     progress: Callable[[int, int], None],
+    measure: Callable[[int], None] | None = None,
 ) -> None:
     """Train a module, and leave it with the moving average of its weights, in eval mode.
 
@@ -68,16 +69,13 @@ def optimise(
         plan: of the training.
         checkpoint: file to continue from and to save to.
         progress: called with the steps done, and all.
+        measure: called after each epoch with its number, from 1, while the module has the
+            averaged weights and is in eval mode.
 
     Raises:
-        InputError: if a batch has more photos than there are, or the loss is no number.
+        InputError: if the loss is no number.
     """
     photos, batch_size, epochs, seed, clip, average = plan
-    if batch_size > photos:
-        raise InputError(
-            f"batch_size: {batch_size} is more than the {photos} training photos: set batch_size, "
-            "teachers.batch_size and tune.batch_size to no more"
-        )
     total = epochs * (photos // batch_size)
     factor = partial(learning_rate_factor, total=total, warmup=WARMUP / total, schedule="cosine")
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
@@ -102,9 +100,20 @@ def optimise(
         if (step + 1) % SAVE == 0:
             _save(checkpoint, step + 1, module, optimiser, schedule, mean)
         progress(step + 1, total)
-    with torch.no_grad():
-        for one, other in zip(module.parameters(), mean, strict=True):
-            one.copy_(other)
+        if measure and (step + 1) % (photos // batch_size) == 0:
+            current = [one.detach().clone() for one in module.parameters()]
+            _set(module, mean)
+            measure((step + 1) // (photos // batch_size))
+            _set(module, current)
+            module.train()
+    _set(module, mean)
+
+
+@torch.no_grad()
+def _set(module: nn.Module, weights: list[Tensor]) -> None:
+    """Put a module into eval mode, with these weights."""
+    for one, other in zip(module.parameters(), weights, strict=True):
+        one.copy_(other)
     module.eval()
 
 

@@ -39,6 +39,17 @@ LIGHT = (0.75, 1.25)
 GREY = 0.08  # share of photos without colour
 
 
+def check_tune(config: TermVectorsConfig) -> None:
+    """Refuse to tune anything but EfficientNet-Lite2 on photos.
+
+    Raises:
+        InputError: if there are no photos, or another backbone.
+    """
+    data = config.data
+    if data.photos is None or data.backbone is None or not is_lite(data.backbone):
+        raise InputError("tune: give data.photos, and efficientnet-lite2 as data.backbone")
+
+
 def tune(
     config: TermVectorsConfig,
     member: DualEncoder,
@@ -61,12 +72,10 @@ def tune(
         the file.
 
     Raises:
-        InputError: if the backbone is no EfficientNet-Lite2, or a photo cannot be read.
+        InputError: if a photo cannot be read.
     """
     settings, data = config.tune, config.data
-    assert settings is not None
-    if data.photos is None or data.backbone is None or not is_lite(data.backbone):
-        raise InputError("tune: give data.photos, and efficientnet-lite2 as data.backbone")
+    assert settings is not None and data.photos is not None and data.backbone is not None
     scale, device = scale_of(data.backbone), pick_device("auto")
     pixels = read_pixels(data.photos, image_ids, scale.side, partial(progress, "photos"))
     network = EfficientNetLite.from_file(scale, weights_file(data.backbone))

@@ -45,7 +45,7 @@ class VisualSpartaModelConfig(Section):
     init: str | None = None
     layers: int | None = Field(default=None, ge=1)
     encoder: dict[str, Any] = Field(default={})
-    vocabulary_size: int = 1000
+    vocabulary_size: int = Field(default=1000, ge=1)
     options: dict[str, Any] = Field(default={})
     query_embedding: Literal["trained", "frozen"] = "trained"
 
@@ -72,8 +72,8 @@ class VisualSpartaTrainConfig(RunConfig):
     batch_size: int = Field(default=160, ge=2)
     epochs: int = Field(default=20, ge=1)
     learning_rate: float = Field(default=5e-5, gt=0)
-    query_learning_rate: float | None = None
-    projection_learning_rate: float | None = None
+    query_learning_rate: float | None = Field(default=None, gt=0)
+    projection_learning_rate: float | None = Field(default=None, gt=0)
     warmup: float = Field(default=0.1, ge=0, lt=1)
     schedule: Literal["constant", "linear", "cosine"] = "linear"
     gradient_clip: float = Field(default=1.0, ge=0)

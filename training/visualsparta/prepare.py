@@ -9,24 +9,40 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader
 from transformers import BertConfig
 
 from sparta.captions.read import CaptionedPhoto
 from sparta.console import Console
 from sparta.errors import InputError
 from sparta.features.extract.networks.backbone import pick_device
-from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.progress import progress_bars
+from sparta.text_encoder import encoder_config, load_word_pieces
 from sparta.tokenizer import text_frequencies
 from sparta.visualsparta.collate import ImageCollator
-from sparta.visualsparta.init_bert import from_bert, from_config
-from sparta.visualsparta.init_oscar import from_oscar
+from sparta.visualsparta.init_bert import check_options, from_bert, from_config
+from sparta.visualsparta.init_oscar import from_oscar, read_oscar_config
 from sparta.visualsparta.model import TermCounts, VisualSparta, count_terms, pad_ids
-from training.module import EpochSampler, PairSampler, ProcessPart, Run
+from training.module import (
+    EpochSampler,
+    PairSampler,
+    ProcessPart,
+    Run,
+    batches,
+    check_batch_size,
+    validation_batches,
+)
 from training.teacher.config import TeacherConfig
-from training.teacher.open import STAGES, TeacherInputs, find_nearest, open_teacher, teacher_key
+from training.teacher.open import (
+    STAGES,
+    TeacherInputs,
+    check_teachers,
+    find_nearest,
+    open_teacher,
+    teacher_key,
+)
 from training.teacher.similarities import SentenceDraw, Teacher, pool_sentences, read_sentences
 from training.visualsparta.config import VisualSpartaModelConfig, VisualSpartaTrainConfig
 from training.visualsparta.dataset import (
@@ -74,8 +90,38 @@ def prepare_visualsparta(
     return Run(
         VisualSpartaTraining(model, config, queries, lesson.teacher),
         training_loader(config, stores, photos, model, part, lesson.draw),
-        validation_loader(config, stores[0], held_out, model) if held_out else None,
+        validation_batches(config, stores[0], held_out, _image_collator(model))
+        if held_out
+        else None,
     )
+
+
+def check_visualsparta(config: VisualSpartaTrainConfig, photos: Sequence[CaptionedPhoto]) -> None:
+    """Refuse settings of a run that cannot be carried out.
+
+    Raises:
+        InputError: if the batch size does not fit the photos, an option is unknown, or a
+            checkpoint, a teacher or the sentences cannot be used.
+    """
+    check_batch_size(config.batch_size, _examples(config, photos), config.data.epoch)
+    check_options(config.model.options)
+    init = config.model.init
+    if init is None:
+        _check_encoder_fields(config.model)
+    elif init.startswith(OSCAR):
+        read_oscar_config(Path(init.removeprefix(OSCAR)))
+    else:
+        encoder_config(init, config.model.layers)
+        load_word_pieces(init)
+    if config.teacher is not None:
+        lesson_texts(config.teacher, photos)
+        check_teachers(config.teacher.models)
+
+
+def _examples(config: VisualSpartaTrainConfig, photos: Sequence[CaptionedPhoto]) -> int:
+    """How many an epoch visits."""
+    pairs = config.data.epoch == "pairs"
+    return sum(len(photo.captions) for photo in photos) if pairs else len(photos)
 
 
 def build_model(
@@ -97,10 +143,14 @@ def build_model(
     if config.init is not None:
         return from_bert(config.init, source, config.layers, **config.options)
     tokenizer = learn_vocabulary(texts, config.vocabulary_size)
-    if unknown := sorted(config.encoder.keys() - BertConfig().to_dict().keys()):
-        raise InputError(f"model.encoder: BertConfig has no fields {unknown}")
+    _check_encoder_fields(config)
     encoder = BertConfig(**{**config.encoder, "vocab_size": len(tokenizer.vocabulary)})
     return from_config(encoder, tokenizer, source, **config.options)
+
+
+def _check_encoder_fields(config: VisualSpartaModelConfig) -> None:
+    if unknown := sorted(config.encoder.keys() - BertConfig().to_dict().keys()):
+        raise InputError(f"model.encoder: BertConfig has no fields {unknown}")
 
 
 def caption_ids(model: VisualSparta, photos: Sequence[CaptionedPhoto]) -> list[list[list[int]]]:
@@ -142,19 +192,12 @@ def training_loader(
     """
     data = config.data
     counts = [len(photo.captions) for photo in photos]
-    examples = sum(counts) if data.epoch == "pairs" else len(counts)
-    if config.batch_size % part.world or config.batch_size > examples:
-        raise InputError(
-            f"batch_size: {config.batch_size} must be a multiple of {part.world} devices and at "
-            f"most the {examples} training {data.epoch}"
-        )
+    check_batch_size(config.batch_size, _examples(config, photos), data.epoch, part.world)
     sampler: EpochSampler | PairSampler = (
         PairSampler(counts, config.seed, part.rank, part.world)
         if data.epoch == "pairs"
         else EpochSampler(len(photos), config.seed, part.rank, part.world)
     )
-    # Loader processes fetch the first photos before the trainer sets the sampler's epoch.
-    sampler.set_epoch(part.epoch)
     dataset = CaptionedFeatures(
         stores,
         [photo.image_id for photo in photos],
@@ -165,33 +208,7 @@ def training_loader(
         data.region_dropout,
         sentences,
     )
-    return DataLoader(
-        dataset,
-        batch_size=config.batch_size // part.world,
-        sampler=sampler,
-        collate_fn=TrainingCollator(_image_collator(model)),
-        num_workers=config.workers,
-        persistent_workers=config.workers > 0,
-        drop_last=True,
-        pin_memory=torch.cuda.is_available(),
-    )
-
-
-def validation_loader(
-    config: VisualSpartaTrainConfig,
-    store: FeatureStore,
-    photos: Sequence[CaptionedPhoto],
-    model: VisualSparta,
-) -> DataLoader[ImageFeatures]:
-    """Batches of the held-out photos in order, from the first (plain) feature store."""
-    rows = [store.index(photo.image_id) for photo in photos]
-    return DataLoader(
-        Subset(store, rows),  # type: ignore[arg-type]  # a store has the methods of a Dataset
-        batch_size=64,
-        collate_fn=_image_collator(model),
-        num_workers=min(config.workers, 2),
-        persistent_workers=config.workers > 0,
-    )
+    return batches(config, dataset, sampler, TrainingCollator(_image_collator(model)), part)
 
 
 def _image_collator(model: VisualSparta) -> ImageCollator:
@@ -212,15 +229,19 @@ def lesson_texts(
     """The training photos with the captions to learn from, and the sentences of the file.
 
     Raises:
-        InputError: if the file cannot be used, or there is neither a caption nor a sentence.
+        InputError: if the file cannot be used, or there is neither a caption nor a sentence, or
+            none would be drawn.
     """
     kept = [photo if config.captions else replace(photo, captions=()) for photo in photos]
     sentences = [] if config.sentences is None else read_sentences(config.sentences)
-    if not sentences and not any(photo.captions for photo in kept):
-        raise InputError(
-            "teacher.sentences: without captions, give a text file of sentences, one a line "
-            "(--sentences FILE)"
-        )
+    if not any(photo.captions for photo in kept):
+        if not sentences:
+            raise InputError(
+                "teacher.sentences: without captions, give a text file of sentences, one a line "
+                "(--sentences FILE)"
+            )
+        if not config.near_sentences + config.random_sentences:
+            raise InputError("teacher.near_sentences: without captions, draw at least one sentence")
     return kept, sentences
 
 
@@ -248,8 +269,6 @@ def prepare_lesson(
     assert config.teacher is not None and model.tokenizer is not None
     settings, data = config.teacher, config.data
     pool = pool_sentences([photo.captions for photo in photos], sentences)
-    if not any(pool.captions) and not settings.near_sentences + settings.random_sentences:
-        raise InputError("teacher.near_sentences: without captions, draw at least one sentence")
     folders = [FeatureStore.open(folder) for folder in settings.features]
     with progress_bars(STAGES, Console()) as progress:
         inputs = TeacherInputs(

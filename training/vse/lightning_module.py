@@ -137,6 +137,7 @@ class VseTraining(TrainingModule):
             recall(ranks(scores.T, captions_of, ties="pessimistic")),
         )
         self.log("val_recall_1", found[0].at_1, prog_bar=True)
+        self.log("val_recall_5", found[0].at_5)
         self.log("val_recall_10", found[0].at_10, prog_bar=True)
         self.log("val_caption_recall_1", found[1].at_1)
         self.log("val_recall", sum(sum(way[:3]) for way in found) / 6)

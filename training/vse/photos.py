@@ -23,6 +23,22 @@ from training.vse.pairs import CaptionWords, TrainingPair
 log = logging.getLogger(__name__)
 
 
+def check_photo_settings(config: VseTrainConfig) -> None:
+    """Refuse data of a run with a vision network that are not photos alone.
+
+    Raises:
+        InputError: if the settings give no photos, or features beside them.
+    """
+    data = config.data
+    extraction = data.backbone or data.grid or data.augmentations > 1
+    if config.has_vision_network and (data.photos is None or data.features or extraction):
+        raise InputError(
+            "model.options.vision: a model with a vision network reads the photos themselves: give "
+            "their folder as data.photos, without data.features, data.backbone, data.grid and "
+            "data.augmentations"
+        )
+
+
 def open_photos(config: VseTrainConfig, out: Path) -> PhotoFolder:
     """The readable photos of a run with a vision network.
 
@@ -30,17 +46,11 @@ def open_photos(config: VseTrainConfig, out: Path) -> PhotoFolder:
     As in an extraction, unreadable photos are left out and listed in `out/skipped.jsonl`.
 
     Raises:
-        InputError: if the settings give no photos, or features beside them; if no photo can be
-            read; or as `vision_source` does.
+        InputError: if no photo can be read; or as `check_photo_settings` or `vision_source` does.
     """
     data = config.data
-    extraction = data.backbone or data.grid or data.augmentations > 1
-    if data.photos is None or data.features or extraction:
-        raise InputError(
-            "model.options.vision: a model with a vision network reads the photos themselves: give "
-            "their folder as data.photos, without data.features, data.backbone, data.grid and "
-            "data.augmentations"
-        )
+    check_photo_settings(config)
+    assert data.photos is not None
     folder = PhotoFolder(data.photos, vision_source(str(config.model.options["vision"])))
     skipped = folder.unreadable(config.workers)
     lines = [json.dumps(asdict(entry)) + "\n" for entry in skipped]

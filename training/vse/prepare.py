@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Subset
+from torch.utils.data import DataLoader, Dataset
 
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
+from sparta.text_encoder import encoder_config
 from sparta.vse.batch import TextBatch, collate_images, collate_texts
-from sparta.vse.init import from_bert, from_captions
+from sparta.vse.init import check_options, from_bert, from_captions
 from sparta.vse.model import VseModel
 from sparta.vse.photo_folder import PhotoFolder
-from training.module import PairSampler, ProcessPart, Run
+from training.module import (
+    PairSampler,
+    ProcessPart,
+    Run,
+    batches,
+    check_batch_size,
+    validation_batches,
+)
 from training.vse.config import VseModelConfig, VseTrainConfig
 from training.vse.lightning_module import VseTraining
 from training.vse.pairs import CaptionedRegions, PairCollator, TrainingPair
@@ -46,16 +53,31 @@ def prepare_vse(
         InputError: if a model setting is wrong, or the batch size does not fit.
     """
     first = images if isinstance(images, PhotoFolder) else images[0]
-    if config.augmentation.photos != "none" and not isinstance(images, PhotoFolder):
-        raise InputError(
-            "augmentation.photos is for a model with a vision network: set model.options.vision"
-        )
     model = build_model(config.model, first.source, photos)
+    collate = partial(collate_images, max_regions=model.config.max_regions)
     return Run(
         VseTraining(model, config, validation_texts(model, held_out) if held_out else None),
         training_loader(config, images, photos, model, part),
-        validation_loader(config, first, held_out, model) if held_out else None,
+        validation_batches(config, first, held_out, collate) if held_out else None,
     )
+
+
+def check_vse(config: VseTrainConfig, photos: Sequence[CaptionedPhoto]) -> None:
+    """Refuse settings of a run that cannot be carried out.
+
+    Raises:
+        InputError: if the batch size does not fit the photos, an option is unknown or needs a
+            vision network, or the text encoder cannot be used.
+    """
+    check_batch_size(config.batch_size, sum(len(one.captions) for one in photos), "pairs")
+    if config.augmentation.photos != "none" and not config.has_vision_network:
+        raise InputError(
+            "augmentation.photos is for a model with a vision network: set model.options.vision"
+        )
+    model = config.model
+    check_options(model.options.keys() - {"vision"}, model.init is not None)
+    if model.init is not None:
+        encoder_config(model.init, model.layers)
 
 
 def build_model(
@@ -94,15 +116,8 @@ def training_loader(
     """
     assert model.tokenizer is not None
     captions = [photo.captions for photo in photos]
-    pairs = sum(map(len, captions))
-    if config.batch_size % part.world or config.batch_size > pairs:
-        raise InputError(
-            f"batch_size: {config.batch_size} must be a multiple of {part.world} devices and at "
-            f"most the {pairs} training pairs"
-        )
-    sampler = PairSampler([len(texts) for texts in captions], config.seed, part.rank, part.world)
-    # Loader processes fetch the first pairs before the trainer sets the sampler's epoch.
-    sampler.set_epoch(part.epoch)
+    counts = [len(texts) for texts in captions]
+    check_batch_size(config.batch_size, sum(counts), "pairs", part.world)
     ids = [photo.image_id for photo in photos]
     settings = (model.tokenizer, config.seed, config.augmentation)
     dataset: Dataset[TrainingPair] = (
@@ -110,30 +125,6 @@ def training_loader(
         if isinstance(images, PhotoFolder)
         else CaptionedRegions(images, ids, captions, *settings)
     )
-    return DataLoader(
-        dataset,
-        batch_size=config.batch_size // part.world,
-        sampler=sampler,
-        collate_fn=PairCollator(model.tokenizer.pad_id, model.config.max_regions),
-        num_workers=config.workers,
-        persistent_workers=config.workers > 0,
-        drop_last=True,
-        pin_memory=torch.cuda.is_available(),
-    )
-
-
-def validation_loader(
-    config: VseTrainConfig,
-    images: FeatureStore | PhotoFolder,
-    photos: Sequence[CaptionedPhoto],
-    model: VseModel,
-) -> DataLoader[Any]:
-    """Batches of the held-out photos in order."""
-    rows = [images.index(photo.image_id) for photo in photos]
-    return DataLoader(
-        Subset(images, rows),  # type: ignore[arg-type]  # both have the methods of a Dataset
-        batch_size=64,
-        collate_fn=partial(collate_images, max_regions=model.config.max_regions),
-        num_workers=min(config.workers, 2),
-        persistent_workers=config.workers > 0,
-    )
+    sampler = PairSampler(counts, config.seed, part.rank, part.world)
+    collate = PairCollator(model.tokenizer.pad_id, model.config.max_regions)
+    return batches(config, dataset, sampler, collate, part)

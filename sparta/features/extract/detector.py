@@ -24,6 +24,7 @@ from sparta.features.extract.networks.pretrained import Normalisation, load_mode
 from sparta.features.extract.networks.weights import weights_hash
 from sparta.features.extract.photos import Decoder, Photo
 from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.model_id import pinned_name
 
 SQUARE = 224  # side of the photo whose colours are named, where no backbone requires another
 WHOLE = np.array([[0, 0, 1, 1]], np.float32)
@@ -220,7 +221,8 @@ class DetectorRegions:
         self, detection: DetectorSettings, encoder: Encoder | None = None, device: str = "auto"
     ) -> None:
         self._detection, self._encoder = detection, encoder
-        self._detector = Detector(detection.detector, device)
+        name = pinned_name(detection.detector)
+        self._detector = Detector(name, device)
         self.batch_size = 4 if self._detector.device.type == "cpu" else 16
         nothing_pooled = FeatureSource("region", "", "", self._detector.dimension, image_size=0)
         self.source = replace(
@@ -233,7 +235,7 @@ class DetectorRegions:
                 "threshold": detection.threshold,
                 "colours": detection.colours,
             },
-            detector=detection.detector,
+            detector=name,
         )
 
     def decoder(self, folder: Path, augmentation: Augmentation) -> Decoder:

@@ -425,18 +425,16 @@ def slow_ranks(index: Path, photos: Sequence[CaptionedPhoto], backend: str) -> l
     return ranks
 
 
-@pytest.mark.parametrize("kind", ["built", "live", "shards", "dense", "ensemble"])
+@pytest.mark.parametrize("kind", ["built", "live", "shards", "dense"])
 def test_only_the_split_against_a_slow_reference(
     kind: str, tied: Path, data: Data, tmp_path: Path
 ) -> None:
     index, backend, photos = tmp_path / "index", "sparta", data.captioned[1::2]
     (split_index(tied, index, 3) if kind == "shards" else shutil.copytree(tied, index))
-    if kind in ("dense", "ensemble"):
-        backend = "a" if kind == "dense" else kind
-        for seed, name in enumerate("ab"):
-            model = save_dense(tmp_path / f"model-{name}", seed)
-            add_dense(index, data.views[0], name, model, device="cpu")
-    if kind in ("live", "ensemble"):
+    if kind == "dense":
+        backend = "a"
+        add_dense(index, data.views[0], backend, save_dense(tmp_path / "model"), device="cpu")
+    if kind in ("live", "dense"):
         delete_images(index, [data.captioned[0].image_id])
     before = {one: one.read_bytes() for one in index.rglob("*") if one.is_file()}
     expected = recall(torch.tensor(slow_ranks(index, photos, backend)))

@@ -313,7 +313,7 @@ def test_wrong_combinations(dense: list[Path], data: Data, tmp_path: Path) -> No
     features = [data.views[0].folder]
     cases: list[tuple[list[Path], list[Path], list[str], str]] = [
         ([dense[0]], features * 2, [], "2 --features for 1 models"),
-        ([tmp_path / "nowhere"], features, [], "does not exist: give the folder of a"),
+        ([tmp_path / "nowhere"], features, [], "does not exist: give a model's folder"),
         ([tmp_path / "empty"], features, [], "is not a model: it has no config"),
         ([dense[0]], features, ["--split", "other"], "lacks 1 of the 1 captioned photos"),
         ([dense[0]], features, ["--protocol", "coco-5k"], "defined on 5,000 photos, here are 21"),

@@ -116,7 +116,7 @@ def test_substitutes_are_marked_and_can_be_refused(postings: Postings, tmp_path:
         (["dog", "-k", "0"], 2, "-k"),
         (["--filter", "width:<0"], 0, "The filter lets no image through."),
         (["dogs", "--sort", "wide"], 1, "--sort: no image has the field 'wide'"),
-        (["dog", "--backend", "ensemble"], 1, "an ensemble needs two"),
+        (["dog", "--backend", "ensemble"], 1, "no dense part 'ensemble' (it has: none)"),
     ],
 )
 def test_a_search_that_finds_nothing_or_cannot_says_why(
@@ -196,9 +196,9 @@ def test_dense_parts_beside_it_load_no_torch(dense_index: Path) -> None:
 
 
 def test_a_dense_backend_answers(dense_index: Path) -> None:
-    run = sparta_here("search", str(dense_index), "dogs qqq", "--backend", "ensemble")
+    run = sparta_here("search", str(dense_index), "dogs qqq", "--backend", "vse++")
     assert run.returncode == 0 and run.stderr == "", run.stderr
-    best = open_backend(dense_index, "ensemble").search("dogs qqq", 10).hits
+    best = open_backend(dense_index, "vse++").search("dogs qqq", 10).hits
     assert all(hit.image_id in run.stdout for hit in best)
     assert f"{best[0].score:.4f}" in run.stdout and "matching" not in run.stdout
     assert "Unknown words: qqq" in run.stdout

@@ -187,7 +187,7 @@ def test_what_is_no_model_is_refused_at_once(
     (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert"}')
     cases: list[tuple[str | Path, str]] = [
         (tmp_path / "absent", "does not exist"),
-        ("absent", "does not exist"),
+        ("./absent", "does not exist"),
         (tmp_path / "file", "is not a folder"),
         (store.folder, "has no config.json"),
         (tmp_path / "bert", "config.json is of a bert"),

@@ -1,9 +1,8 @@
-"""Dense searchers over plain arrays: order, ties, views, timings, the mean of several; FAISS."""
+"""Dense searchers over plain arrays: order, ties, views, timings; FAISS."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from indexer.dense.vectors import ImageVectors, VectorIndexKind
 from indexer.lucene.reader import LuceneIndex
 from indexer.search.api import Explainer, Searcher, UnknownImageError
-from indexer.search.dense import DenseSearcher, EnsembleSearcher
+from indexer.search.dense import DenseSearcher
 from indexer.search.lucene import LuceneSearcher
 from sparta.errors import InputError
 from tests.indexer.dense_parts import LetterEncoder, Vectors, random_vectors
@@ -75,33 +74,10 @@ def test_the_images_allowed_are_ranked_exactly(
     hits = found.search("dad fed", 30, allowed=allowed).hits
     right = slow_answer(ids, scores, min(images, 30))
     assert [(h.rank, h.image_id, h.score) for h in hits] == right
-    both = EnsembleSearcher([found, found])
-    assert both.search("dad fed", 30, allowed=allowed).hits == [replace(h, view=None) for h in hits]
     near = found.similar(ids[0], 30, allowed=allowed).hits
     assert len(near) == min(30, images - bool(allowed[0]))
     assert all(allowed[ids.index(hit.image_id)] for hit in near)
     found.close()
-
-
-@pytest.mark.parametrize("kinds", [("flat", "flat"), ("hnsw", "flat"), ("hnsw", "hnsw")])
-def test_the_ensemble_is_the_mean_of_its_members(
-    index: Path, ids: list[str], kinds: tuple[VectorIndexKind, VectorIndexKind]
-) -> None:
-    one, two = LetterEncoder(), LetterEncoder("stuvwxyz")
-    first, second = random_vectors(IMAGES, 1), random_vectors(IMAGES, 3, seed=1)
-    members = [searcher(index, first, one, kinds[0]), searcher(index, second, two, kinds[1])]
-    ensemble: Searcher = EnsembleSearcher(members)
-    for query in ["abcz", "st ab", "111"]:
-        scores = (
-            (first @ one.encode(query)).max(axis=1) + (second @ two.encode(query)).max(axis=1)
-        ) / 2
-        for k in (1, 40, 300, 301):
-            hits = ensemble.search(query, k).hits
-            assert [(h.rank, h.image_id, h.score) for h in hits] == slow_answer(ids, scores, k)
-            assert {hit.view for hit in hits} == {None}
-    assert ensemble.search("abc stu 111 222").unknown == ["111", "222"]
-    assert members[0].search("abc stu 111").unknown == ["stu", "111"]
-    ensemble.close()
 
 
 @pytest.mark.parametrize("kind", ["flat", "hnsw"])
@@ -111,26 +87,17 @@ def test_like_an_image_are_the_nearest_vectors(
 ) -> None:
     """Exact in a graph too; of several views the most alike pair counts."""
     vectors = random_vectors(IMAGES, views)
-    one = searcher(index, vectors, LetterEncoder(), kind)
-    both: Searcher = EnsembleSearcher(
-        [one, searcher(index, random_vectors(IMAGES, 1, seed=1), LetterEncoder())]
-    )
+    found = searcher(index, vectors, LetterEncoder(), kind)
     for image in (0, 123, 299):
-        own = np.einsum("ivd,wd->ivw", vectors, vectors[image]).max(axis=(1, 2))
-        mean = (
-            own
-            + (random_vectors(IMAGES, 1, seed=1) @ random_vectors(IMAGES, 1, seed=1)[image, 0])[
-                :, 0
-            ]
-        ) / 2
-        for found, scores in ((one, own), (both, mean)):
-            others = [*ids[:image], *ids[image + 1 :]]
-            for k in (1, 10, 299, 300):
-                result = found.similar(ids[image], k)
-                hits = [(h.rank, h.image_id, h.score) for h in result.hits]
-                assert hits == slow_answer(others, np.delete(scores, image), k)
-            assert (result.terms, result.unknown, result.hits[0].view) == ({}, [], None)
-            assert result.hits[0].metadata == {"width": ids.index(result.hits[0].image_id)}
+        scores = np.einsum("ivd,wd->ivw", vectors, vectors[image]).max(axis=(1, 2))
+        others = [*ids[:image], *ids[image + 1 :]]
+        for k in (1, 10, 299, 300):
+            result = found.similar(ids[image], k)
+            hits = [(h.rank, h.image_id, h.score) for h in result.hits]
+            assert hits == slow_answer(others, np.delete(scores, image), k)
+        assert (result.terms, result.unknown, result.hits[0].view) == ({}, [], None)
+        assert result.hits[0].metadata == {"width": ids.index(result.hits[0].image_id)}
+    found.close()
 
 
 def test_encoding_is_timed_apart_from_searching(index: Path) -> None:
@@ -139,11 +106,10 @@ def test_encoding_is_timed_apart_from_searching(index: Path) -> None:
     assert timings.encode_ms >= 50 > timings.search_ms > 0
     parts = timings.tokenise_ms + timings.encode_ms + timings.search_ms
     assert timings.total_ms == pytest.approx(parts, abs=0.01)
-    twice = EnsembleSearcher([found, found]).search("abc").timings
-    assert twice.encode_ms >= 100 > twice.search_ms
     sparse = LuceneSearcher(index)
     assert sparse.search("dog").timings.encode_ms == 0
     sparse.close()
+    assert found.search("abc stu 111").unknown == ["stu", "111"]
     found.close()
 
 

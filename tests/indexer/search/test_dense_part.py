@@ -89,14 +89,11 @@ class Reference:
         }
 
     def answer(self, name: str, query: str, allowed: set[str]) -> list[tuple[str, float]]:
-        parts = self.vectors.values() if name == "ensemble" else [self.vectors[name]]
         asked = LetterEncoder().encode(query)
         scores = {}
         for image_id in self.origins.keys() & allowed:
-            found = [part.get(self.origins[image_id]) for part in parts]
-            best = [np.max(views @ asked) for views in found if views is not None]
-            if len(best) == len(found):
-                scores[image_id] = float(np.mean(best, dtype=np.float32))
+            if (views := self.vectors[name].get(self.origins[image_id])) is not None:
+                scores[image_id] = float(np.max(views @ asked))
         return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
@@ -170,7 +167,7 @@ class Run:
         copy_index(self.folder, copy)
         self.append("one", uuid4().hex, 1)  # which is none of the copy's
         assert verify_index(copy) == []
-        for name in (*VIEWS, "ensemble"):
+        for name in VIEWS:
             with closing(open_backend(copy, name)) as alone:
                 assert scored(alone.search("dad", 99)) == self.right.answer(
                     name, "dad", set(self.right.origins)

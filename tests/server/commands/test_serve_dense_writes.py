@@ -12,7 +12,7 @@ from tests.server.drawings import index_drawings, store_drawings
 from tests.server.fake import DRAWINGS
 from tests.server.served import written
 
-BACKENDS = ("one", "views", "ensemble")
+BACKENDS = ("one", "views")
 TRIES = 6  # connections of their own, so that both workers answer
 
 
@@ -25,16 +25,16 @@ def test_every_worker_shows_what_was_waited_for(tmp_path: Path, photos: Path) ->
     gone, replaced, *rest = sorted(DRAWINGS)
     with written(index, "--workers", "2") as (client, _):
         for _ in range(TRIES):
-            assert found(client) == [set(DRAWINGS)] * 3
+            assert found(client) == [set(DRAWINGS)] * 2
         assert client.delete(f"/v1/images/{gone}").json()["result"] == "deleted"
         for _ in range(TRIES):
-            assert found(client) == [{replaced, *rest}] * 3
+            assert found(client) == [{replaced, *rest}] * 2
         body = {"terms": {"red": 9}}
         assert client.put(f"/v1/images/{replaced}", json=body).json()["result"] == "replaced"
         assert client.put("/v1/images/new.jpg", json=body).json()["result"] == "created"
         for _ in range(TRIES):
-            assert found(client) == [set(rest)] * 3
-            answer = client.get("/v1/search", params={"q": "dog", "backend": "ensemble"}).json()
+            assert found(client) == [set(rest)] * 2
+            answer = client.get("/v1/search", params={"q": "dog", "backend": "views"}).json()
             assert answer["missing_images"] == 2
             listed = client.get("/v1/backends").json()["backends"]
             assert {(one["images"], one["missing_images"]) for one in listed[1:]} == {
@@ -45,7 +45,7 @@ def test_every_worker_shows_what_was_waited_for(tmp_path: Path, photos: Path) ->
         described = client.patch(f"/v1/images/{rest[0]}", json={"rating": 5})
         assert described.status_code == 200
         for _ in range(TRIES):
-            params = {"q": "dog", "backend": "ensemble", "filter": "rating:5"}
+            params = {"q": "dog", "backend": "views", "filter": "rating:5"}
             [hit] = client.get("/v1/search", params=params).json()["hits"]
             assert (hit["image_id"], hit["metadata"]["rating"]) == (rest[0], 5)
 

@@ -363,7 +363,7 @@ def test_dense_models_follow_photos_and_not_term_weights(
     with closing(open_index(index)) as sparse:
         missing = {n: one.missing for n, one in open_dense_lazily(index, sparse).items()}
     # Of the letters, all that were written are missing: its model cannot be used.
-    assert missing == {"vse++": 1, "letters": 4, "ensemble": 4}
+    assert missing == {"vse++": 1, "letters": 4}
 
 
 def copies(drawings: Path, folder: Path) -> tuple[Path, Path, Path]:

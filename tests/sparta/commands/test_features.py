@@ -1,11 +1,15 @@
 """`sparta extract`, `import` and `captions`."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+from transformers import ResNetConfig, ResNetModel
 from typer import Typer
 from typer.testing import CliRunner
 
@@ -16,6 +20,8 @@ from sparta.commands.extract import extract
 from sparta.commands.import_features import import_
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from tests.fake_hub import HubModel, fake_hub
+from tests.sparta.features.extract.tiny_networks import RESNET, save
 from tests.sparta.features.readers.samples import (
     lxmert_line,
     random_images,
@@ -46,6 +52,28 @@ def test_extract_says_what_it_did(tmp_path: Path, extracting: Typer) -> None:
     assert "is already complete: 1 images" in again.output
     other = CliRunner().invoke(extracting, [*asked, "--augmentation", "flip"])
     assert isinstance(other.exception, InputError)
+
+
+def test_a_store_records_the_commit_of_its_backbone(tmp_path: Path) -> None:
+    commits = {
+        commit * 40: save(ResNetModel(ResNetConfig(**RESNET)), tmp_path / commit) for commit in "ab"
+    }
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (20, 20)).save(tmp_path / "photos" / "a.png")
+    with fake_hub({"owner/net": HubModel(commits)}) as address:
+        environment = os.environ | {"HF_HOME": str(tmp_path / "hub"), "HF_ENDPOINT": address}
+        for revision, commit in ((f"@{'a' * 40}", "a"), ("", "b"), ("@main", "b")):
+            out = tmp_path / f"out{revision}"
+            arguments = [tmp_path / "photos", "--backbone", f"owner/net{revision}", "--out", out]
+            run = subprocess.run(
+                [sys.executable, "-m", "sparta", "extract", *map(str, arguments)],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert run.returncode == 0, run.stderr
+            assert FeatureStore.open(out).source.backbone == f"owner/net@{commit * 40}"
 
 
 def test_features_of_other_software_are_recognised(tmp_path: Path, extracting: Typer) -> None:

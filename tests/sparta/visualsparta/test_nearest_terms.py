@@ -121,7 +121,8 @@ def test_a_model_without_frequent_words_is_refused(model: VisualSparta, encoder:
 
 
 def test_an_encoder_needs_weights_and_a_tokenizer(encoder: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not a text encoder"):
+    (tmp_path / "tokenizer.json").write_bytes((encoder / "tokenizer.json").read_bytes())
+    with pytest.raises(InputError, match=r"is not a text encoder: it has no config\.json"):
         WordEncoder(tmp_path)
     BertModel.from_pretrained(encoder).save_pretrained(tmp_path / "bare")
     with pytest.raises(InputError, match=r"has no tokenizer\.json"):

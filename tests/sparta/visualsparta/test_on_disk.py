@@ -139,5 +139,5 @@ def test_damaged_weights_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a compact model"):
         VisualSparta.from_pretrained(tmp_path)
     weights.unlink()
-    with pytest.raises(OSError, match=r"has no model\.safetensors"):
+    with pytest.raises(InputError, match=r"has neither model\.safetensors nor"):
         VisualSparta.from_pretrained(tmp_path)

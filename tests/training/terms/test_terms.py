@@ -301,9 +301,35 @@ def test_a_run_is_not_resumed_with_other_sentences(
         train(config, tmp_path / "run", resume=True)
 
 
+def test_more_epochs_train_the_term_vectors_again(
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the teachers of before, to the weights of a run of so many epochs from the start."""
+    teachers = {"count": 2, "epochs": 5, "batch_size": 50}
+    short, longer = (settings(folder, epochs=n, teachers=teachers) for n in (2, 3))
+    whole = load_file(train(longer, tmp_path / "whole").model / "model.safetensors")
+    result = train(short, tmp_path / "run")
+    capsys.readouterr()
+    assert train(short, tmp_path / "run", resume=True) == result
+    assert capsys.readouterr().out == f"{tmp_path / 'run'} is finished: 2 of 2 epochs\n"
+    monkeypatch.setattr(DualEncoder, "loss", None)
+    found = train(longer, tmp_path / "run", resume=True)
+    said = capsys.readouterr().out
+    assert "epochs: 2 → 3" in said and "The teachers are kept, and the term vectors trained" in said
+    recall = " / ".join(f"{share:.1f}" for share in found.recall.values())
+    assert f"Epoch 3 of 3: {recall} (R@1 / R@5 / R@10 of the held-out captions)" in said
+    weights = load_file(found.model / "model.safetensors")
+    for name in whole:
+        assert torch.equal(weights[name], whole[name]), name
+
+
 def test_captions_alone_are_enough(folder: Path, tmp_path: Path) -> None:
     alone = settings(folder, sentences=None, epochs=2, data={
         "features": [folder / "view0"], "captions": folder / "captions.jsonl",
+        "validation_photos": 0,
     })  # fmt: skip
     result = train(alone, tmp_path / "run")
     assert result.recall == {}  # no photo is held out

@@ -52,7 +52,7 @@ class Drawn:
     networks: Path
 
     def config(self, network: str = "resnet", **changes: Any) -> VseTrainConfig:
-        data = {"photos": self.photos, "captions": self.captions}
+        data = {"photos": self.photos, "captions": self.captions, "validation_photos": 0}
         options = {"dimension": 16, "word_dim": 8, "vision": str(self.networks / network)}
         return VseTrainConfig.model_validate(
             {

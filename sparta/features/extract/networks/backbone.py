@@ -24,6 +24,7 @@ from sparta.features.extract.networks.pretrained import (
 )
 from sparta.features.extract.networks.weights import weights_hash
 from sparta.features.record import FeatureKind, FeatureSource
+from sparta.model_id import pinned_name
 
 REFUSED = {
     "vjepa2": "V-JEPA 2 reads videos",
@@ -124,13 +125,13 @@ class Backbone:
     Raises:
         InputError: if the checkpoint is no vision network, lacks weights or a trained
             classifier, or its output cannot be laid on a grid.
-        OSError: if the checkpoint or its preprocessing cannot be found.
     """
 
     def __init__(
         self, name: str, image_size: int | None = None, labels: int = 0, device: str = "auto"
     ) -> None:
         self.device = pick_device(device)
+        name = pinned_name(name)
         check_model_type(name, model_type(name))
         preprocessing = load_preprocessing(name, image_size)
         side, self.resample = preprocessing.side, preprocessing.resample

@@ -21,7 +21,7 @@ from sparta.features.record import FeatureSource
 from sparta.inference.cache import add_entry, find_entry
 from sparta.inference.device import on_cpu
 from sparta.inference.runtime import Network, installed
-from sparta.model_id import find_file
+from sparta.model_id import find_file, pinned_name
 from sparta.progress import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ def load_encoder(
     if backbone == "pixels":
         _check_device(device)
         return PixelPatches(image_size)
+    if not is_lite(backbone):
+        backbone = pinned_name(backbone)
     if not (installed() and on_cpu(device)):
         return _load_torch(backbone, image_size, labels, device)
     key = _key(backbone, image_size, labels)

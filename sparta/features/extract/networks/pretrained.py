@@ -19,7 +19,7 @@ from transformers import (
 
 from sparta.errors import InputError, first_line
 from sparta.features.extract.networks.timm_models import TimmVision, timm_processor
-from sparta.model_id import find_file
+from sparta.model_id import DAMAGED_WEIGHTS, find_file, model_folder, read_model_config
 
 Task = Literal["a vision model", "an image classifier", "an object detector"]
 TASKS: dict[Task, Any] = {
@@ -96,16 +96,14 @@ def load_processor(name: str, option: str) -> Any:
     Raises:
         InputError: if there is none, or it is of an unknown kind.
     """
+    kind = read_model_config(name, (), "vision model", option).get("model_type")
+    if found := timm_processor(name):
+        return found
+    if not any(find_file(name, file) for file in (FILE, "processor_config.json")):
+        raise InputError(f"{option} {name} is of a {kind} and has no {FILE}: it is no vision model")
     try:
-        if found := timm_processor(name):
-            return found
-        return AutoImageProcessor.from_pretrained(name, backend="pil")
-    except OSError as error:
-        raise InputError(
-            f"{option} {name}: neither a folder with a preprocessor_config.json nor a model "
-            "on the hub; check the name, and the network if it is a hub name"
-        ) from error
-    except (ImportError, ValueError) as error:
+        return AutoImageProcessor.from_pretrained(model_folder(name, weights=False), backend="pil")
+    except (OSError, ImportError, ValueError) as error:
         raise InputError(f"{name} is not a vision model: {first_line(error)}") from error
 
 
@@ -156,21 +154,21 @@ def load_model(name: str, task: Task = "a vision model") -> Any:
         InputError: if the checkpoint is of an unknown kind, needs a library that is not
             installed, or weights are missing; or if it is a classifier of timm.
     """
-    kind = TASKS[task]
+    kind, folder = TASKS[task], model_folder(name)
     options: dict[str, Any] = {}
     if task == "a vision model" and model_type(name) in BLIP:
         # The library's automatic class has no part of BLIP without text.
         kind, options = BlipVisionModel, {"key_mapping": {r"^vision_model\.": ""}}
     try:
         model, info = kind.from_pretrained(
-            name, output_loading_info=True, dtype=torch.float32, **options
+            folder, output_loading_info=True, dtype=torch.float32, **options
         )
     except ImportError as error:
         raise InputError(
             f"{name} cannot be loaded: {first_line(error)}; take a checkpoint whose backbone is "
             "of the transformers library"
         ) from error
-    except ValueError as error:
+    except (OSError, ValueError, *DAMAGED_WEIGHTS) as error:
         raise InputError(f"{name} is not {task}: {first_line(error)}") from error
     # A pooler is often left out of a checkpoint, and its output is not used here.
     missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from math import isqrt
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -16,8 +15,6 @@ from torch import Tensor, nn
 from sparta.errors import InputError, first_line
 from sparta.extras import require
 from sparta.model_id import find_file
-
-OWNER = "timm/"  # of such checkpoints on the hub
 
 
 class Square(NamedTuple):
@@ -55,8 +52,6 @@ def timm_processor(name: str) -> TimmProcessor | None:
     Raises:
         InputError: if timm cannot be imported, or the preprocessing is not stated.
     """
-    if not (name.startswith(OWNER) or Path(name).is_dir()):
-        return None
     path = find_file(name, "config.json")
     published = json.loads(path.read_text(encoding="utf-8")).get("pretrained_cfg") if path else None
     if published is None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from sparta.errors import InputError
-from sparta.model_id import find_file
-
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+from sparta.model_id import WEIGHTS, weight_files
 
 
 def weights_hash(name: str) -> str:
@@ -18,18 +16,12 @@ def weights_hash(name: str) -> str:
     Raises:
         InputError: if no weights file is found.
     """
-    for file in WEIGHTS:
-        if path := find_file(name, file):
-            return hash_files([path])
-        if index := find_file(name, f"{file}.index.json"):
-            parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-            return hash_files(
-                [path for part in sorted(set(parts)) if (path := find_file(name, part))]
-            )
-    raise InputError(f"{name}: found neither {' nor '.join(WEIGHTS)}")
+    if not (files := weight_files(name)):
+        raise InputError(f"{name}: found neither {' nor '.join(WEIGHTS)}")
+    return hash_files(files)
 
 
-def hash_files(paths: list[Path]) -> str:
+def hash_files(paths: Iterable[Path]) -> str:
     """First 16 hex digits of the sha256 of files, one after the other."""
     digest = hashlib.sha256()
     for path in paths:

@@ -77,7 +77,7 @@ def test_the_neighbours_of_a_photo_change_nothing(tmp_path: Path, family: str) -
 
 
 def test_refuses_what_is_no_detector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match=r"--detector .*nowhere: neither a folder"):
+    with pytest.raises(InputError, match=r"--detector .*nowhere does not exist: give a mod"):
         Detector(str(tmp_path / "nowhere"), "cpu")
     classifier = ResNetForImageClassification(ResNetConfig(**RESNET))
     save(classifier, tmp_path)

@@ -60,7 +60,6 @@ def test_preprocessing_that_is_not_stated_is_named(tmp_path: Path) -> None:
 
 
 def test_other_checkpoints_are_not_taken_for_timms(tmp_path: Path) -> None:
-    assert timm_processor("microsoft/resnet-50") is None
     assert timm_processor(str(tmp_path)) is None
     assert timm_processor(str(write_config(tmp_path, "resnet18"))) is None
 
@@ -116,8 +115,11 @@ def test_outputs_have_one_of_two_layouts() -> None:
 
 
 def test_a_wrapped_network_is_loaded_and_its_classifier_refused(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    folder = write_config(tmp_path, "resnet18")
+    (folder / "model.safetensors").touch()
+
     class Loader:
         @staticmethod
         def from_pretrained(name: str, **options: Any) -> tuple[Wrapped, dict[str, Any]]:
@@ -125,9 +127,9 @@ def test_a_wrapped_network_is_loaded_and_its_classifier_refused(
 
     for task in ("a vision model", "an image classifier"):
         monkeypatch.setitem(TASKS, task, Loader)
-    assert isinstance(load_model("timm/net"), TimmVision)
+    assert isinstance(load_model(str(folder)), TimmVision)
     with pytest.raises(InputError, match="networks of timm name no classes here; leave out --lab"):
-        load_model("timm/net", "an image classifier")
+        load_model(str(folder), "an image classifier")
 
 
 # ---- with timm itself ---------------------------------------------------------------------------

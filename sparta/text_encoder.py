@@ -1,0 +1,88 @@
+"""BERT-like checkpoints: text encoders that models start from, or compare words by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModel
+from transformers.models.auto.modeling_auto import MODEL_MAPPING
+
+from sparta.errors import InputError, first_line
+from sparta.model_id import DAMAGED_WEIGHTS, find_file, model_folder, read_model_config
+from sparta.tokenizer import WordPieceTokenizer
+
+
+def encoder_config(name: str | Path, layers: int | None = None) -> Any:
+    """The configuration of a checkpoint; its weights are not read.
+
+    Args:
+        name: as `model_folder` takes it.
+        layers: keep only the first layers of the checkpoint (None: all).
+
+    Raises:
+        InputError: if there is no such model, it is no BERT-like text encoder, or has fewer layers.
+    """
+    kind = read_model_config(name, (), "text encoder").get("model_type")
+    try:
+        config: Any = AutoConfig.from_pretrained(model_folder(name, weights=False))
+        network: Any = MODEL_MAPPING.get(type(config), None)
+    except (OSError, ValueError, LookupError) as error:
+        raise InputError(f"{name} is not a BERT-like text encoder: {first_line(error)}") from error
+    reads_text = getattr(network, "main_input_name", "") == "input_ids"
+    found = getattr(config, "num_hidden_layers", None)
+    if not reads_text or config.is_encoder_decoder or found is None:
+        raise InputError(f"{name} is of a {kind}, which is no BERT-like text encoder")
+    if layers is not None and layers > found:
+        raise InputError(f"{name} has {found} layers, {layers} were requested")
+    config.num_hidden_layers = layers or found
+    return config
+
+
+def load_text_encoder(name: str | Path, layers: int | None = None) -> Any:
+    """The network of a checkpoint, in float32.
+
+    Raises:
+        InputError: as `encoder_config`, or if its weights cannot be read.
+    """
+    config = encoder_config(name, layers)
+    folder = model_folder(name)
+    try:
+        return AutoModel.from_pretrained(folder, config=config, dtype=torch.float32)
+    except (OSError, ValueError, *DAMAGED_WEIGHTS) as error:
+        raise InputError(f"{name}: its weights cannot be read: {first_line(error)}") from error
+
+
+def load_word_pieces(name: str | Path) -> WordPieceTokenizer:
+    """The word pieces of a checkpoint.
+
+    Raises:
+        InputError: if it has no `tokenizer.json`.
+    """
+    if (path := find_file(name, "tokenizer.json")) is None:
+        raise InputError(f"{name} has no tokenizer.json: choose a checkpoint that has")
+    return WordPieceTokenizer.from_folder(path.parent)
+
+
+def cut_embeddings(encoder: Any, entries: int, name: str | Path) -> None:
+    """Drop the token embeddings that an encoder has beyond its tokenizer's entries.
+
+    Some checkpoints pad their number to a multiple of 64.
+
+    Args:
+        encoder: of transformers.
+        entries: of the tokenizer.
+        name: of the checkpoint, for messages.
+
+    Raises:
+        InputError: if there are fewer embeddings than entries.
+    """
+    known = encoder.get_input_embeddings().num_embeddings
+    if known < entries:
+        raise InputError(
+            f"{name} has {known} token embeddings, its tokenizer {entries} entries: they belong to "
+            "different models"
+        )
+    if known > entries:
+        encoder.resize_token_embeddings(entries)
