@@ -32,7 +32,7 @@ from sparta.errors import InputError
 from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.record import FeatureSource
 from sparta.features.store import HEADER, FeatureStore
-from sparta.model_id import read_model_config
+from sparta.model_id import pinned_name, read_model_config
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import Tokenizer
 from sparta.visualsparta.collate import ImageCollator
@@ -137,7 +137,8 @@ def open_model(name: str, device: torch.device) -> Model:
     Raises:
         InputError: if it is neither a VSE model nor a VisualSparta, or cannot be used.
     """
-    if _kind(name) == VseConfig.model_type:
+    kind, name = _kind(name), pinned_name(name)
+    if kind == VseConfig.model_type:
         dense = VseModel.from_pretrained(name)
         if dense.tokenizer is None:
             raise InputError(f"{name} has no tokenizer.json: a model folder needs one")
