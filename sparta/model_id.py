@@ -6,6 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Callable
+from errno import EACCES, ENOSPC, EROFS
 from functools import cache
 from pathlib import Path
 from pickle import UnpicklingError
@@ -273,6 +274,8 @@ def _explained(name: str, error: Exception) -> InputError:
         )
     if isinstance(cause, errors.HFValidationError):
         return InputError(f"{name} is no folder, and no name of the hub: give OWNER/NAME")
+    if isinstance(cause, OSError) and cause.errno in (ENOSPC, EACCES, EROFS):
+        return InputError(f"{name}: {constants.HF_HUB_CACHE}: {cause.strerror}")
     reason = str(cause or error).strip().partition("\n")[0] or type(cause).__name__
     return InputError(
         f"{name} is no folder, and {hub} cannot be reached: {reason}; check the network, or give "

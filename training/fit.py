@@ -296,7 +296,7 @@ class _PrintedRecall(Callback):
     def __init__(self, epochs: int) -> None:
         self.epochs = epochs
 
-    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+    def on_validation_end(self, trainer: L.Trainer, _: L.LightningModule) -> None:
         found = [float(trainer.callback_metrics[f"val_recall_{k}"]) for k in (1, 5, 10)]
         say_recall(trainer.current_epoch + 1, self.epochs, found)
 

@@ -127,6 +127,8 @@ def split_photos(
         if config.validation_split or config.validation_photos:
             raise InputError("data.captions: held-out photos need captions; give them")
         return _uncaptioned(config, stores, set()), []
+    if not config.captions.exists():
+        raise InputError(f"data.captions: {config.captions} does not exist")
     photos = read_captions(config.captions, config.split if needs_captions else None)
     photos = _stored(photos, stores)
     listed = {photo.image_id for photo in photos}

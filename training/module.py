@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import lightning as L
 import numpy as np
 import torch
+from torch.optim import Optimizer
 from torch.utils.data import DataLoader, Dataset, Sampler, Subset
 from transformers import PreTrainedModel
 
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from sparta.metrics import Recall
 from sparta.vse.photo_folder import PhotoFolder
 from training.run_config import RunConfig
 
@@ -48,6 +51,20 @@ class TrainingModule(L.LightningModule):
                     f"{name} is not finite after epoch {self.current_epoch}: lower learning_rate, "
                     "or check the features for values that are not finite"
                 )
+
+    def log_recall(self, found: Recall, mean: float) -> None:
+        """Log R@1, R@5 and R@10 of captions, and the mean that selects the best checkpoint."""
+        self.log("val_recall_1", found.at_1, prog_bar=True)
+        self.log("val_recall_5", found.at_5)
+        self.log("val_recall_10", found.at_10, prog_bar=True)
+        self.log("val_recall", mean)
+
+    def scheduled(self, optimiser: Optimizer, warmup: float, schedule: Schedule) -> Any:
+        """An optimiser whose rates rise and fall; see `learning_rate_factor`."""
+        total = int(self.trainer.estimated_stepping_batches)
+        factor = partial(learning_rate_factor, total=total, warmup=warmup, schedule=schedule)
+        steps = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
+        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": steps, "interval": "step"}}
 
     def finished_model(self) -> PreTrainedModel:
         """The model to save."""
@@ -167,11 +184,10 @@ def check_batch_size(size: int, examples: int, what: str, world: int = 1) -> Non
     Raises:
         InputError: if it is.
     """
-    if size % world or size > examples:
-        raise InputError(
-            f"batch_size: {size} must be a multiple of {world} devices and at most the {examples} "
-            f"training {what}"
-        )
+    if size % world:
+        raise InputError(f"batch_size: {size} must be a multiple of the {world} devices")
+    if size > examples:
+        raise InputError(f"batch_size: {size} is more than the {examples} training {what}")
 
 
 def batches(

@@ -35,7 +35,7 @@ from sparta.errors import InputError
 from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.record import FeatureSource
 from sparta.features.store import HEADER, FeatureStore
-from sparta.model_id import read_model_config
+from sparta.model_id import pinned_name, read_model_config
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import Tokenizer
 from sparta.visualsparta.collate import ImageCollator
@@ -180,7 +180,8 @@ def open_model(name: str, device: torch.device) -> Model:
     if is_index(Path(name)):
         raise InputError(f"{name} is an index: measure it with sparta eval index")
     known = (VseConfig.model_type, VisualSpartaConfig.model_type)
-    if read_model_config(name, known, "model")["model_type"] == VseConfig.model_type:
+    kind, name = read_model_config(name, known, "model")["model_type"], pinned_name(name)
+    if kind == VseConfig.model_type:
         dense = load_dense_model(name)
         dense.to(device)  # type: ignore[arg-type]
         return DenseModel(name, dense)

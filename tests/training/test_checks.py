@@ -166,6 +166,7 @@ def test_captions_and_splits_are_checked_first(
     names = r"no photo has split '{}'; the file has \['spare', 'train'\]"
     refused(family, names.format("dev"), {"split": "dev"})
     refused(family, names.format("test"), {"validation_split": "test"})
+    refused(family, r"data\.captions: nowhere does not exist", {"captions": "nowhere"})
     refused(family, r"empty\.jsonl", {"captions": tmp_path / "empty.jsonl"})
     said = r"other\.jsonl: no photo of split 'train' is in .*photos: .* 'x\.jpg', .* '0\.png'"
     refused(family, said, {"captions": tmp_path / "other.jsonl"})
@@ -174,8 +175,8 @@ def test_captions_and_splits_are_checked_first(
 
 
 def test_batches_are_compared_with_the_photos_first(refused: Callable[..., None]) -> None:
-    refused(sparse, "batch_size: 6 must be .* at most the 5 training photos", {}, batch_size=6)
-    refused(dense, "batch_size: 11 must be .* at most the 10 training pairs", {}, batch_size=11)
+    refused(sparse, "batch_size: 6 is more than the 5 training photos", {}, batch_size=6)
+    refused(dense, "batch_size: 11 is more than the 10 training pairs", {}, batch_size=11)
     refused(term_vectors, "^batch_size: 6 is more than the 5 training photos", {}, batch_size=6)
     said = r"teachers\.batch_size: 6 is more than the 5 training photos"
     refused(term_vectors, said, {}, teachers={"batch_size": 6})

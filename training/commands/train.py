@@ -82,6 +82,10 @@ def train(
 
     # Before torch is loaded: idle threads must not take the cores from the loader processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from training.config import load_config
+
+    # Before torch is loaded, which takes seconds.
+    config = load_config(preset, overrides(set_, init, teacher, sentences))
     from transformers.utils import logging as transformers_logging
 
     from sparta.console import Console
@@ -92,13 +96,11 @@ def train(
     transformers_logging.disable_progress_bar()
     for library in ("lightning", "tensorboard"):
         require(library)
-    from training.config import load_config
     from training.fit import train as fit
 
     # After the import, which sets the level.
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    settings = overrides(set_, init, teacher, sentences)
-    result = fit(load_config(preset, settings), out, resume)
+    result = fit(config, out, resume)
     console = Console()
     for name, value in result.recall.items():
         console.print(f"{name}: {value:.1f}")

@@ -17,7 +17,7 @@ from sparta.metrics import Recall, ranks, recall
 from sparta.visualsparta.collate import ImageBatch
 from sparta.visualsparta.model import TermCounts, VisualSparta, count_terms
 from training.distributed import gather_columns, gather_padded
-from training.module import TrainingModule, learning_rate_factor
+from training.module import TrainingModule
 from training.teacher.config import TeacherConfig
 from training.teacher.similarities import Teacher
 from training.visualsparta.config import VisualSpartaTrainConfig
@@ -200,10 +200,7 @@ class VisualSpartaTraining(TrainingModule):
         self._held_out.clear()
         queries, targets = self.validation
         result = self.recall(queries, targets, term_scores)
-        self.log("val_recall_1", result.at_1, prog_bar=True)
-        self.log("val_recall_5", result.at_5)
-        self.log("val_recall_10", result.at_10, prog_bar=True)
-        self.log("val_recall", sum(result[:3]) / 3)
+        self.log_recall(result, sum(result[:3]) / 3)
 
     def recall(self, queries: TermCounts, targets: Tensor, term_scores: Tensor) -> Recall:
         """Text-to-image recall, from the term scores [N, T] float of N images."""
@@ -219,15 +216,7 @@ class VisualSpartaTraining(TrainingModule):
         # cannot clip gradients for it.
         fused = self.trainer.precision == "32-true" or None
         optimiser = torch.optim.Adam(self._groups(), lr=config.learning_rate, fused=fused)
-        total = int(self.trainer.estimated_stepping_batches)
-        schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimiser,
-            lambda step: learning_rate_factor(step, total, config.warmup, config.schedule),
-        )
-        return {
-            "optimizer": optimiser,
-            "lr_scheduler": {"scheduler": schedule, "interval": "step"},
-        }
+        return self.scheduled(optimiser, config.warmup, config.schedule)
 
     def finished_model(self) -> VisualSparta:
         """The model, with each term's learnt importance multiplied into its query embedding."""

@@ -12,7 +12,7 @@ from sparta.metrics import captions_of_images, ranks, recall
 from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch
 from sparta.vse.model import VseModel, score, view_scores
 from training.distributed import gather_columns
-from training.module import TrainingModule, learning_rate_factor
+from training.module import TrainingModule
 from training.vse.adopt import adopt
 from training.vse.config import VseTrainConfig
 from training.vse.multi_view import multi_view_softmax, multi_view_triplet
@@ -136,11 +136,8 @@ class VseTraining(TrainingModule):
             recall(ranks(scores, targets[:, None].tolist(), ties="pessimistic")),
             recall(ranks(scores.T, captions_of, ties="pessimistic")),
         )
-        self.log("val_recall_1", found[0].at_1, prog_bar=True)
-        self.log("val_recall_5", found[0].at_5)
-        self.log("val_recall_10", found[0].at_10, prog_bar=True)
         self.log("val_caption_recall_1", found[1].at_1)
-        self.log("val_recall", sum(sum(way[:3]) for way in found) / 6)
+        self.log_recall(found[0], sum(sum(way[:3]) for way in found) / 6)
 
     def _embed(self, captions: TextBatch) -> Tensor:
         parts = (part.split(CAPTIONS_AT_ONCE) for part in captions)
@@ -156,15 +153,7 @@ class VseTraining(TrainingModule):
         if config.schedule == "step":
             steps = torch.optim.lr_scheduler.MultiStepLR(optimiser, config.milestones, 0.1)
             return {"optimizer": optimiser, "lr_scheduler": steps}
-        total, warmup, schedule = (
-            int(self.trainer.estimated_stepping_batches),
-            config.warmup,
-            config.schedule,
-        )
-        falling = torch.optim.lr_scheduler.LambdaLR(
-            optimiser, lambda step: learning_rate_factor(step, total, warmup, schedule)
-        )
-        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": falling, "interval": "step"}}
+        return self.scheduled(optimiser, config.warmup, config.schedule)
 
     def _groups(self) -> list[dict[str, Any]]:
         config, model = self.config, self.model

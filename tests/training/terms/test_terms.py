@@ -13,17 +13,20 @@ from PIL import Image
 from safetensors.torch import load_file
 from torch.testing import assert_close
 from transformers import BertModel
+from typer.testing import CliRunner
 
 from eval.recall.index import Gallery, measure_index_recall
 from indexer.build import build_index
 from indexer.search.open import open_index
 from sparta.captions.read import read_captions
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.extract.networks.lite.network import EfficientNetLite
 from sparta.features.extract.networks.lite.weights import LITE2, weights_file
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.progress import no_progress
+from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.image_head import ImageHead
 from tests import tiny
 from tests.sparta.vse.models import save_bert
@@ -139,6 +142,20 @@ def test_a_model_finds_the_photos_it_has_not_seen_through_an_index(
     searcher.close()
     assert found.at_1 > 40  # of 120 photos
     assert {term.region for term in explained.terms if term.score} <= {0, 1}  # parts, not the whole
+
+
+def test_a_run_is_measured_on_its_own_features_whatever_cells_its_model_reads(
+    folder: Path, tmp_path: Path
+) -> None:
+    model = {"init": str(folder / "bert"), "width": 32, "size": 16, "dropout": 0.1, "grid": 3}
+    result = train(settings(folder, model=model), tmp_path)
+    arguments = ["eval", "model", str(tmp_path), "--device", "cpu", "--json"]
+    found = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    recall = json.loads(found.stdout)["text_to_image"]
+    for at, expected in zip((1, 5, 10), result.recall.values(), strict=True):
+        assert recall[f"at_{at}"] == pytest.approx(expected, abs=3)  # ties are ranked otherwise
+    source = VisualSpartaConfig.from_pretrained(result.model).feature_source
+    assert source is not None and source["extra"] == {"grid": 3}
 
 
 def test_rare_terms_are_those_of_few_photos(folder: Path, tmp_path: Path) -> None:

@@ -180,14 +180,20 @@ def texts_of(photos: Sequence[CaptionedPhoto]) -> list[str]:
     return [text for photo in photos for text in photo.captions]
 
 
-@pytest.mark.parametrize(("size", "world"), [(91, 1), (30, 4)])
+@pytest.mark.parametrize(
+    ("size", "world", "said"),
+    [
+        (91, 1, "is more than the 90 training photos"),
+        (30, 4, "must be a multiple of the 4 devices"),
+    ],
+)
 def test_a_batch_that_does_not_fit_is_refused(
-    corpus: Corpus, store: FeatureStore, size: int, world: int
+    corpus: Corpus, store: FeatureStore, size: int, world: int, said: str
 ) -> None:
     config = corpus.config(batch_size=size)
     photos, _ = split_photos(config.data, [store], 0)
     model = prepare.build_model(config.model, store.source, texts_of(photos))
-    with pytest.raises(InputError, match=f"batch_size: {size} must be a multiple of {world}"):
+    with pytest.raises(InputError, match=f"batch_size: {size} {said}"):
         prepare.training_loader(config, [store], photos, model, ProcessPart(0, world, 0))
 
 
