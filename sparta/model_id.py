@@ -136,7 +136,8 @@ def _local_folder(name: str | Path) -> Path | None:
         InputError: if it can be neither.
     """
     text = str(name)
-    folder = {"photos": PHOTOS, "sample": SAMPLE}.get(text, Path(text).expanduser())
+    at_home = Path.home() / text[2:] if text.startswith("~/") else Path(text)
+    folder = {"photos": PHOTOS, "sample": SAMPLE}.get(text, at_home)
     if folder.is_dir():
         return folder
     repository = Path(text.partition("@")[0])

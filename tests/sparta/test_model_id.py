@@ -50,7 +50,15 @@ def test_a_path_is_not_looked_for_on_the_hub(
     (tmp_path / "models").mkdir()
     (tmp_path / "notes").write_text("")
     (tmp_path / "photos").mkdir()
-    for name in ("./absent", "models/absent", "a/b/c", "/absent", "~/absent", "../absent"):
+    for name in (
+        "./absent",
+        "models/absent",
+        "a/b/c",
+        "/absent",
+        "~/absent",
+        "~nobody/x",
+        "../absent",
+    ):
         with pytest.raises(InputError, match=f"--model {name} does not exist: give a model's fold"):
             read_model_config(name, (), "model", "--model")
     with pytest.raises(InputError, match="notes is not a folder"):

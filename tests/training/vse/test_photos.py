@@ -13,8 +13,10 @@ import pytest
 import torch
 from PIL import Image
 from transformers import ResNetConfig, ResNetModel, ViTConfig, ViTModel
+from typer.testing import CliRunner
 
 from sparta.captions.read import read_captions
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
 from sparta.vse.batch import RegionBatch
@@ -340,3 +342,14 @@ def test_several_processes_expect_a_network_without_gradient(drawn: Drawn) -> No
     assert _strategy(drawn.config(devices=2)) == "ddp_find_unused_parameters_true"
     assert _strategy(drawn.config(devices=1)) == "auto"
     assert _strategy(drawn.config(devices=2, model={})) == "auto"
+
+
+def test_a_run_on_photos_is_measured_on_those_it_held_out(drawn: Drawn, tmp_path: Path) -> None:
+    result = train(drawn.config(epochs=1, data={"validation_photos": 10}), tmp_path)
+    arguments = ["eval", "model", str(tmp_path), "--device", "cpu", "--json"]
+    found = json.loads(CliRunner().invoke(cli, arguments, catch_exceptions=False).stdout)
+    recall = [
+        found[way][f"at_{k}"] for way in ("text_to_image", "image_to_text") for k in (1, 5, 10)
+    ]
+    assert found["images"] == 10
+    assert sum(recall) / 6 == pytest.approx(sum(result.recall.values()), abs=2)
