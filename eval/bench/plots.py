@@ -15,6 +15,7 @@ from eval.plotting import DOTS_PER_INCH, legend, panels
 
 BY_SIZE, BY_TOP_N = "speed-by-size.png", "speed-by-top-n.png"
 COLOURS = dict(zip(ENGINES, ("C0", "C3", "C2", "C4", "C5", "C1"), strict=True))
+NEAR = 0.06  # of the range of recall
 STYLES = ("-", "--", ":", "-.")  # of an engine's several dense vectors
 KINDS = {
     "copies": "near-copies of photos",
@@ -80,17 +81,33 @@ def _by_top_n(results: Results, kinds: Sequence[str]) -> Figure | None:
 
 def _recall_by_time(axes: Axes, records: list[Record], recall: dict[int | str, Record]) -> None:
     """Figure 1 of the paper: a dot for each top-n."""
+    shares = [one["r1"] for one in recall.values()]
+    near = NEAR * (max(shares) - min(shares))
     for name, own, _ in _lines([one for one in records if one["top_n"] in recall]):
         times = [one["ms"] for one in own]
         shares = [recall[one["top_n"]]["r1"] for one in own]
         axes.plot(times, shares, "o-", ms=4, color=COLOURS[own[0]["engine"]], label=name)
-        for one, time, share in zip(own, times, shares, strict=True):
+        texts: list[tuple[list[str], float, float]] = []
+        for one, time, share in sorted(
+            zip(own, times, shares, strict=True), key=lambda one: one[2]
+        ):
+            if texts and share - texts[-1][2] <= near:  # dots too near for a text each
+                texts[-1][0].append(str(one["top_n"]))
+            else:
+                texts.append(([str(one["top_n"])], time, share))
+        for names, time, share in texts:
             axes.annotate(
-                str(one["top_n"]), (time, share), (0, -10), textcoords="offset points", fontsize=7
+                ", ".join(names),
+                (time, share),
+                (7, 0),
+                textcoords="offset points",
+                fontsize=7,
+                va="center",
             )
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.margins(x=0.15)
     axes.set_xlabel("time of a query, ms; numbers: terms an image keeps")
     axes.set_ylabel("recall at 1, %")
     legend(axes, columns=2)
