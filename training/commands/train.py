@@ -106,7 +106,10 @@ def train(
         console.print(f"{name}: {value:.1f}")
     if result.model.is_dir():
         console.print(f"Model after {result.epochs} epochs: {result.model}")
-        console.print(f"Next: sparta index FEATURES_OR_PHOTOS --model {result.model} --out index")
+        command = "index-dense" if config.family == "vse" else "index"
+        console.print(
+            f"Next: sparta {command} FEATURES_OR_PHOTOS --model {result.model} --out index"
+        )
         if result.recall:
             console.print(f"or:   sparta eval model {out}")
     else:
