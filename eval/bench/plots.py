@@ -80,35 +80,26 @@ def _by_top_n(results: Results, kinds: Sequence[str]) -> Figure | None:
 
 
 def _recall_by_time(axes: Axes, records: list[Record], recall: dict[int | str, Record]) -> None:
-    """Figure 1 of the paper: a dot for each top-n."""
-    shares = [one["r1"] for one in recall.values()]
-    near = NEAR * (max(shares) - min(shares))
+    """Figure 1 of the paper: a dot for each top-n, named at the right."""
     for name, own, _ in _lines([one for one in records if one["top_n"] in recall]):
         times = [one["ms"] for one in own]
         shares = [recall[one["top_n"]]["r1"] for one in own]
         axes.plot(times, shares, "o-", ms=4, color=COLOURS[own[0]["engine"]], label=name)
-        texts: list[tuple[list[str], float, float]] = []
-        for one, time, share in sorted(
-            zip(own, times, shares, strict=True), key=lambda one: one[2]
-        ):
-            if texts and share - texts[-1][2] <= near:  # dots too near for a text each
-                texts[-1][0].append(str(one["top_n"]))
-            else:
-                texts.append(([str(one["top_n"])], time, share))
-        for names, time, share in texts:
-            axes.annotate(
-                ", ".join(names),
-                (time, share),
-                (7, 0),
-                textcoords="offset points",
-                fontsize=7,
-                va="center",
-            )
+    found = sorted((one["r1"], order(top_n), str(top_n)) for top_n, one in recall.items())
+    near = NEAR * (found[-1][0] - found[0][0])
+    texts: list[tuple[float, list[str]]] = []
+    for share, _, top_n in found:
+        if texts and share - texts[-1][0] <= near:  # too near for a text of its own
+            texts[-1][1].append(top_n)
+        else:
+            texts.append((share, [top_n]))
+    right = axes.secondary_yaxis("right")
+    right.set_yticks([share for share, _ in texts], [", ".join(own) for _, own in texts])
+    right.set_ylabel("terms an image keeps")
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.margins(x=0.15)
-    axes.set_xlabel("time of a query, ms; numbers: terms an image keeps")
+    axes.set_xlabel("time of a query, ms")
     axes.set_ylabel("recall at 1, %")
     legend(axes, columns=2)
 

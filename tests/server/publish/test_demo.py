@@ -61,7 +61,7 @@ def test_the_demo(browser: Browser, tmp_path: Path) -> None:
     lines = [shlex.split(line) for line in recipe.splitlines() if "/bin/" in line]
     [scenes] = [words[1:] for words in lines if "tests.scenes" in words]
     commands = [words[1:] for words in lines if words[0].endswith("/sparta")]
-    assert [command[0] for command in commands] == ["extract", "index", "publish"]
+    assert [command[0] for command in commands] == ["index", "publish"]
     fewer = [str(COUNT) if word == "1000" else word for word in scenes]
     subprocess.run([sys.executable, *fewer], check=True)
     for command in commands:
