@@ -158,7 +158,7 @@ def encode_source(
     encoder = ImageEncoder.open(stores, models, terms=manifest.terms)  # type: ignore[arg-type]
     parameters = replace(parameters_of(folder, manifest, encoder, len(stores)), top_n=None)
     wanted = np.flatnonzero(parameters.allowed).astype(np.int32)
-    rows = _some(len(encoder.store))
+    rows = _some(len(encoder.store), encoder.store.folder)
     impacts = np.zeros((len(rows), len(wanted)), _width(manifest.bits))
     ids: list[str] = []
     for batch in encoder.batches(rows):
@@ -187,7 +187,7 @@ def read_source(index: Path) -> ImpactSource:
     """The impacts that an index has, of at most 10,000 of its images.
 
     Raises:
-        InputError: if the folder is no index.
+        InputError: if the folder is no index, or has fewer than two images.
     """
     folder = index_folders(index)[0]
     manifest = Manifest.open(folder)
@@ -195,7 +195,7 @@ def read_source(index: Path) -> ImpactSource:
     manifest.check_vocabulary(folder, tokenizer.vocabulary_hash)
     lucene = LuceneIndex(folder / LUCENE)
     live = np.arange(lucene.documents) if lucene.live is None else np.flatnonzero(lucene.live)
-    chosen = live[_some(len(live))]
+    chosen = live[_some(len(live), index)]
     ids = [lucene.stored(int(document)).image_id for document in chosen]
     order = np.argsort(ids)
     places = np.full(lucene.documents, -1)
@@ -225,8 +225,14 @@ def read_source(index: Path) -> ImpactSource:
     )
 
 
-def _some(images: int) -> NDArray[np.int64]:
-    """At most 10,000 of the images, at random, rising."""
+def _some(images: int, where: Path) -> NDArray[np.int64]:
+    """At most 10,000 of the images, at random, rising.
+
+    Raises:
+        InputError: if there are fewer than two.
+    """
+    if images < 2:
+        raise InputError(f"{where} has {images} images: collections are made of two at least")
     chosen = np.random.default_rng(0).choice(images, min(images, LARGEST), replace=False)
     return np.sort(chosen)
 

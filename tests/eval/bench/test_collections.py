@@ -211,6 +211,14 @@ def test_deleted_images_are_no_source(
             }
 
 
+def test_an_index_without_images_is_refused(index: Path) -> None:
+    ids = read_source(index).ids
+    with open_writer(index) as writer:
+        writer.write([Delete(image_id) for image_id in ids[1:]])
+    with pytest.raises(InputError, match=r"index has 1 images: collections are made of two"):
+        read_source(index)
+
+
 def test_weights_decide_which_terms_an_image_keeps() -> None:
     weighed = replace(source(), weights=np.linspace(0.5, 4, 30).astype(np.float32))
     kept = keep_top(weighed, weighed.impacts, 6)
