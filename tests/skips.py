@@ -15,6 +15,7 @@ ALLOWED = (
     "this file system takes UTF-8 alone",
     "timm is installed",
     "timm is not installed",
+    "this machine has a GPU",
 )
 
 # What a reason contains → how to run the tests that it skips.

@@ -331,7 +331,7 @@ def find(names: Sequence[str]) -> tuple[dict[str, type[Engine[Any]]], dict[str, 
             if engine.library:
                 import_module(engine.library)
         except ImportError as error:
-            missing[name] = f"{error.name} is not installed"
+            missing[name] = f"{error.name} is not installed: pip install 'visualsparta[bench]'"
         else:
             found[name] = engine
     return found, missing

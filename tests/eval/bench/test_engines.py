@@ -123,4 +123,5 @@ def test_dense_engines(tmp_path: Path, name: str, k: int) -> None:
 def test_engines_whose_library_is_missing_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Bm25sEngine, "library", "no_such_library")
     found, missing = find(["columns", "bm25s"])
-    assert [*found] == ["columns"] and missing == {"bm25s": "no_such_library is not installed"}
+    how = "no_such_library is not installed: pip install 'visualsparta[bench]'"
+    assert [*found] == ["columns"] and missing == {"bm25s": how}
