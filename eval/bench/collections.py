@@ -13,7 +13,14 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from eval.bench.corpus import CorpusRows, TermQuery
+from eval.bench.corpus import (
+    MOST_QUERIES,
+    CorpusRows,
+    TermQuery,
+    choose_queries,
+    read_queries,
+    tokenise,
+)
 from eval.bench.draw import Distribution
 from indexer.encoding.asked import trained_frequencies
 from indexer.encoding.models import load_models, model_fingerprint
@@ -28,6 +35,8 @@ from indexer.pruning import largest
 from indexer.settings import ASKED_KINDS, IndexSettings
 from indexer.shards import index_folders
 from indexer.update.parameters import parameters_of
+from sparta.captions.matching import as_stored, some_of
+from sparta.captions.read import read_captions
 from sparta.errors import InputError
 from sparta.features.store import HEADER, FeatureStore
 from sparta.metrics import Recall, ranks, recall
@@ -250,6 +259,60 @@ def _about(manifest: Manifest, images: int, top_n: int | str) -> dict[str, objec
 
 # Word pieces of a caption: 7 and a Poisson variable, 11.8 on average over 25,014 captions of COCO.
 LEAST_PIECES, MORE_PIECES = 7, 4.8
+
+
+@dataclass(frozen=True)
+class QuerySet:
+    """What engines are asked.
+
+    Attributes:
+        queries: at least two, to time.
+        judged: captions and their photos' places in the source, to measure recall; empty where no
+            captions are given.
+        origin: in words.
+    """
+
+    queries: Sequence[TermQuery]
+    judged: Sequence[tuple[TermQuery, int]]
+    origin: str
+
+
+def ask(
+    index: Path, source: ImpactSource, file: Path | None, captions: Path | None, split: str
+) -> QuerySet:
+    """Queries of a file, captions of photos in the source, or drawn ones where neither is given.
+
+    Args:
+        index: the index folder, for its tokenizer.
+        source: images of the index.
+        file: text, one query a line.
+        captions: as `sparta.captions.read.read_captions` takes them.
+        split: of the captions.
+
+    Raises:
+        InputError: if both are given, fewer than two queries have a word of the index, or no
+            captioned photo is in the source.
+    """
+    if file is not None and captions is not None:
+        raise InputError("--queries and --captions: give one of them; captions are queries")
+    tokenizer = WordPieceTokenizer.from_folder(index_folders(index)[0])
+    if file is not None:
+        return QuerySet(choose_queries(tokenise(read_queries(file), tokenizer)), [], file.name)
+    if captions is None:
+        drawn = draw_queries(source, MOST_QUERIES)
+        return QuerySet(drawn, [], "words drawn as often as captions have them")
+    places = {image_id: place for place, image_id in enumerate(source.ids)}
+    every = as_stored(read_captions(captions, split), places, str(index))
+    photos = [one for one in every if one.image_id in places]
+    if not photos:
+        raise InputError(
+            f"--captions {captions}: none of its photos is in the index, which has "
+            f"{some_of(source.ids)}, the captions {some_of(one.image_id for one in every)}"
+        )
+    texts = tokenise([text for photo in photos for text in photo.captions], tokenizer)
+    own = [places[photo.image_id] for photo in photos for _ in photo.captions]
+    origin = f"{captions.name}, {len(photos):,} of {len(every):,} photos of split {split}"
+    return QuerySet(choose_queries(texts), list(zip(texts, own, strict=True)), origin)
 
 
 def draw_queries(source: ImpactSource, count: int, seed: int = 0) -> list[TermQuery]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sparta.errors import InputError
 from sparta.tokenizer import Tokenizer
 
+MOST_QUERIES = 5_000  # as many as the paper asks
 READ = 10_000  # images in memory at once
 HEADER = "corpus.json"
 STARTS, TERMS, IMPACTS = "starts.npy", "terms.bin", "impacts.bin"
@@ -155,7 +156,7 @@ def tokenise(texts: Sequence[str], tokenizer: Tokenizer) -> list[TermQuery]:
     return found
 
 
-def choose_queries(queries: Sequence[TermQuery], limit: int = 5_000) -> list[TermQuery]:
+def choose_queries(queries: Sequence[TermQuery], limit: int = MOST_QUERIES) -> list[TermQuery]:
     """Some queries that have a word piece of the index, in random order (seed 0).
 
     A file has the captions of one photo together; in that order, each would find the postings of

@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from eval.bench.collections import CollectionKind, ImpactSource, enlarge, measure_recall
+from eval.bench.collections import CollectionKind, ImpactSource, QuerySet, enlarge, measure_recall
 from eval.bench.corpus import Corpus, TermQuery
 from eval.bench.engines import DENSE, ENGINES, SPARSE, Engine, find
 from eval.bench.tables import Cell, Results
@@ -80,16 +80,14 @@ class SpeedPlan:
         choices: the user's; a top-n that keeps all terms of all images is None.
         source: images that collections are made of.
         vectors: that collections are made of.
-        queries: at least two.
-        judged: captions and their photos' places in the source, to measure recall; may be empty.
+        asked: queries to time, and captions to measure recall by.
         engines: to time, by name.
     """
 
     choices: Choices
     source: ImpactSource
     vectors: Sequence[DenseSource]
-    queries: Sequence[TermQuery]
-    judged: Sequence[tuple[TermQuery, int]]
+    asked: QuerySet
     engines: dict[str, type[Engine[Any]]]
 
     @property
@@ -146,8 +144,7 @@ class SpeedPlan:
 def make_plan(
     index: Path,
     source: ImpactSource,
-    queries: Sequence[TermQuery],
-    judged: Sequence[tuple[TermQuery, int]],
+    asked: QuerySet,
     choices: Choices,
     results: Results,
     notice: Notice = no_notice,
@@ -157,19 +154,18 @@ def make_plan(
     Args:
         index: with the dense parts that are asked for.
         source: images of the index.
-        queries: at least two.
-        judged: captions and their photos' places in the source; empty where none are given.
+        asked: queries and captions.
         choices: what to measure.
         results: of earlier runs.
         notice: gets a line for each dense part.
 
     Raises:
-        InputError: if an engine or a dense part is unknown, or the disk has too little room.
+        InputError: if an engine or a dense part is unknown, or the results are of other images.
     """
     engines, left_out = find(choices.engines)
     top_n = [n if n is None or n < source.most_terms else None for n in choices.top_n]
     choices = replace(choices, top_n=list(dict.fromkeys(top_n)))
-    vectors = _vectors(index, choices.dense, queries, set(engines), notice)
+    vectors = _vectors(index, choices.dense, asked.queries, set(engines), notice)
     results.engines |= {
         name: {"settings": engine.settings, "promise": engine.promise.value}
         for name, engine in engines.items()
@@ -185,14 +181,15 @@ def make_plan(
     if kept != "all":
         what = f"more than the {kept} terms an image that the index keeps"
         results.missing[what] = "--features DIR, its feature store, and --model"
-    if not judged:
+    if not asked.judged:
         results.missing["recall by top-n"] = "--captions FILE, of photos in the index"
     results.note("images", source.about)
+    results.note("queries", {"count": len(asked.queries), "from": asked.origin})
     for one in vectors:
         results.note(one.name, one.about)
         if one.encode_milliseconds:
             results.encoders[one.name] = {"text": one.about["text"], **one.encode_milliseconds}
-    return SpeedPlan(choices, source, vectors, queries, judged, engines)
+    return SpeedPlan(choices, source, vectors, asked, engines)
 
 
 def named(top_n: int | None) -> str:
@@ -289,14 +286,14 @@ def measure_speed(
 
 
 def _add_recall(plan: SpeedPlan, results: Results, notice: Notice) -> None:
-    if not plan.judged:
+    if not plan.asked.judged:
         return
-    photos = len({place for _, place in plan.judged})
-    about = {"queries": len(plan.judged), "photos": photos, "images": len(plan.source.ids)}
+    photos = len({place for _, place in plan.asked.judged})
+    about = {"queries": len(plan.asked.judged), "photos": photos, "images": len(plan.source.ids)}
     have = {one["top_n"] for one in results.recall}
     for top_n in plan.choices.top_n:
         if (top_n or "all") not in have:
-            found = measure_recall(plan.source, top_n, plan.judged)
+            found = measure_recall(plan.source, top_n, plan.asked.judged)
             shares = {"r1": found.at_1, "r5": found.at_5, "r10": found.at_10}
             results.recall.append({"top_n": top_n or "all", **shares, **about})
             notice(f"recall at 1, top-n {named(top_n)}: {found.at_1:.1f} %")
@@ -332,7 +329,7 @@ def _members(
     wanted: dict[DenseSource | None, list[Cell]],
 ) -> Iterator[Member]:
     """Make the collections that are wanted, and the engines over them."""
-    asked = plan.queries[:CHECKED]
+    asked = plan.asked.queries[:CHECKED]
     for vectors, cells in wanted.items():
         images = cells[0].images
         data: Corpus | Vectors
@@ -399,7 +396,7 @@ def _time(
         if not results.has(member.at(k, threads))
     }
     cells = {cell: asked for cell, (_, asked) in due.items()}
-    timed = time_in_turns(cells, plan.queries, plan.choices.pace, progress)
+    timed = time_in_turns(cells, plan.asked.queries, plan.choices.pace, progress)
     for cell, (member, asked) in due.items():
         answers, figures = timed[cell].answers, timed[cell].figures()
         overlap = member.truth.check(cell.engine, member.engine.promise, answers, asked.k)

@@ -360,6 +360,7 @@ def method(results: Results) -> list[str]:
         f"{queries['count']:,} queries ({queries['from']}), shuffled again and again (seed 0).",
         "Milliseconds are the median of the rounds (±: half their interquartile range); queries/s "
         "= 1,000 * threads / ms. A query has one core.",
+        "Dense vectors are perturbed copies of given ones, also among drawn images.",
         "The first answers of every cell were compared with a full scan: exact engines gave the "
         "exact answers.",
     ]

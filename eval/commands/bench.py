@@ -8,7 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from eval.commands.options import AsJson, Device, Hits, IndexFolder, Out, check_out, parse_numbers
+from eval.commands.options import (
+    AsJson,
+    Device,
+    Hits,
+    IndexFolder,
+    Out,
+    Split,
+    check_out,
+    parse_numbers,
+)
 from sparta.errors import InputError
 
 # ---- speed -------------------------------------------------------------------------------------
@@ -39,7 +48,6 @@ SpeedCaptions = Annotated[
     Path | None,
     typer.Option(help="Captions of photos in the index: the queries, and recall for each --top-n."),
 ]
-SpeedSplit = Annotated[str | None, typer.Option(help="Split of the captions (default: all).")]
 SpeedFeatures = Annotated[
     list[Path] | None,
     typer.Option(help="Feature stores of the index (default: in INDEX.features)."),
@@ -84,7 +92,7 @@ def speed(
     top_n: TopNs = None,
     queries: SpeedQueries = None,
     captions: SpeedCaptions = None,
-    split: SpeedSplit = None,
+    split: Split = "val",
     features: SpeedFeatures = None,
     model: SpeedModels = None,
     kind: Kind = "drawn",
@@ -104,20 +112,20 @@ def speed(
     how long that takes, then the tables; OUT gets speed.md, speed.json and two figures.
 
     Engines for term scores: columns, lucene, bm25s. For dense vectors: numpy, faiss-flat,
-    faiss-hnsw. A million images take 2 to 8 GB of memory an
-    engine. Cells that OUT holds are not measured again, so an interrupted run continues.
+    faiss-hnsw. A million images take 2 to 8 GB of memory an engine. Cells that OUT holds are not
+    measured again, so an interrupted run continues.
 
     For example:
 
     sparta bench speed index --quick
 
-    sparta bench speed index --captions captions.jsonl --split val
+    sparta bench speed index --captions captions.jsonl
 
     sparta bench speed index --dense vse-inf --engines columns,numpy,faiss-hnsw --threads 1,2
     """
     from transformers.utils import logging
 
-    from eval.bench.collections import check_kind, open_source
+    from eval.bench.collections import ask, check_kind, open_source
     from eval.bench.plots import save_plots
     from eval.bench.speed import Choices, make_plan, measure_speed
     from eval.bench.tables import Results
@@ -138,8 +146,6 @@ def speed(
         pace=pace,
         work=work or out / "work",
     )
-    if queries and captions:
-        raise InputError("--queries and --captions: give one of them; captions are queries")
     logging.disable_progress_bar()
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     results = Results.open(out)
@@ -148,54 +154,14 @@ def speed(
     print_head(head)
     with progress_bars(SPEED_STAGES, console) as progress:
         source = open_source(index, features or [], model or [], progress)
-        asked, judged = _queries(index, source, queries, captions, split, results)
-        plan = make_plan(index, source, asked, judged, choices, results, console.print)
+        asked = ask(index, source, queries, captions, split)
+        plan = make_plan(index, source, asked, choices, results, console.print)
         for line in plan.lines():
             console.print(line)
         measure_speed(plan, results, progress, console.print)
     _print_tables(results, out)
     for path in [out / "speed.md", *save_plots(results, out)]:
         typer.echo(path)
-
-
-def _queries(
-    index: Path,
-    source: Any,
-    file: Path | None,
-    captions: Path | None,
-    split: str | None,
-    results: Any,
-) -> tuple[list[Any], list[Any]]:
-    """Queries to time, and captions with the places of their photos in the source."""
-    from eval.bench.collections import draw_queries
-    from eval.bench.corpus import choose_queries, read_queries, tokenise
-    from indexer.shards import index_folders
-    from sparta.captions.matching import as_stored, some_of
-    from sparta.captions.read import read_captions
-    from sparta.tokenizer import WordPieceTokenizer
-
-    tokenizer = WordPieceTokenizer.from_folder(index_folders(index)[0])
-    judged: list[Any] = []
-    if captions is not None:
-        places = {image_id: place for place, image_id in enumerate(source.ids)}
-        every = as_stored(read_captions(captions, split), places, str(index))
-        photos = [one for one in every if one.image_id in places]
-        if not photos:
-            raise InputError(
-                f"--captions {captions}: none of its photos is in the index, which has "
-                f"{some_of(source.ids)}, the captions {some_of(one.image_id for one in every)}"
-            )
-        texts = [text for photo in photos for text in photo.captions]
-        own = [places[photo.image_id] for photo in photos for _ in photo.captions]
-        judged = list(zip(tokenise(texts, tokenizer), own, strict=True))
-        origin = captions.name + (f", split {split}" if split else "")
-        chosen = choose_queries([query for query, _ in judged])
-    elif file is not None:
-        origin, chosen = file.name, choose_queries(tokenise(read_queries(file), tokenizer))
-    else:
-        origin, chosen = "words drawn as often as captions have them", draw_queries(source, 5_000)
-    results.note("queries", {"count": len(chosen), "from": origin})
-    return chosen, judged
 
 
 def _top_ns(text: str) -> list[int | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +16,7 @@ import eval.bench.corpus
 from eval.bench.collections import (
     CHUNK,
     CollectionKind,
+    ask,
     draw_queries,
     encode_source,
     enlarge,
@@ -38,7 +40,9 @@ from indexer.settings import PruningSettings
 from indexer.update.writer import open_writer
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
+from sparta.features.extract.job import extract_photos
 from sparta.features.store import FeatureStore
+from sparta.model_id import SAMPLE
 from sparta.tokenizer import WordPieceTokenizer
 from tests.eval.bench.tiny import dense, rows, source
 from tests.indexer.random_postings import random_postings, write_postings
@@ -320,8 +324,37 @@ def test_features_beside_the_index_or_given_are_found_by_their_fingerprints(
     assert whole.about["top_n"] == "all" and whole.most_terms > 4
 
 
-def test_the_model_of_the_package_is_recognised(drawings: Path, pruned: Path) -> None:
-    assert find_model(drawings) is None and find_model(pruned) is None
+def test_the_model_of_the_package_and_features_beside_the_index_are_found(
+    pruned: Path, tmp_path: Path
+) -> None:
+    """What the benchmark needs without any option: all terms, also those the index left out."""
+    folder = tmp_path / "index.features" / "plain"
+    extract_photos(SAMPLE / "photos", folder, "pixels", workers=0)
+    plain = FeatureStore.open(folder)
+    settings = PruningSettings(top_n=5)
+    build_index([plain], ["sample"], tmp_path / "index", settings, device="cpu")
+    assert (find_model(tmp_path / "index"), find_model(pruned)) == ("sample", None)
+    source = open_source(tmp_path / "index")
+    assert source.about["top_n"] == "all" and source.most_terms > 5
+    shutil.rmtree(tmp_path / "index.features")
+    assert open_source(tmp_path / "index").most_terms == 5
+
+
+@pytest.mark.parametrize("found", [{"a.jpg"}, {"a.jpg", "b.jpg"}])
+def test_captions_of_photos_that_the_index_lacks_are_counted(
+    found: set[str], tokenizer: WordPieceTokenizer, index: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "captions.jsonl"
+    lines = [
+        {"image": f"{name}.jpg", "split": split, "captions": ["dog", "the red ball"]}
+        for name, split in (("a", "val"), ("b", "val"), ("c", "train"))
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    source = replace(read_source(index), ids=sorted(found))
+    asked = ask(index, source, None, file, "val")
+    assert asked.origin == f"captions.jsonl, {len(found)} of 2 photos of split val"
+    assert [place for _, place in asked.judged] == sorted([*range(len(found))] * 2)
+    assert len(asked.queries) == 2 * len(found)
 
 
 @pytest.mark.parametrize("top_n", [2, None])

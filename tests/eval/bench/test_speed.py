@@ -184,8 +184,8 @@ def test_two_top_n_that_keep_all_terms_are_one_collection(tmp_path: Path) -> Non
     """Else the figure has a vertical stroke: two measurements of one index at one place."""
     source = made(np.ones((50, 12), np.uint8), 8)
     choices = replace(plan(tmp_path, ["bm25s"]).choices, top_n=[5, 12, 2000, None], dense=[])
-    asked = plan(tmp_path, ["bm25s"]).queries
-    found = make_plan(tmp_path, source, asked, [], choices, Results(tmp_path / "x"))
+    asked = plan(tmp_path, ["bm25s"]).asked
+    found = make_plan(tmp_path, source, asked, choices, Results(tmp_path / "x"))
     assert found.choices.top_n == [5, None]
     assert found.collections == [(1000, 5), (5000, 5), (5000, None)]
 
@@ -267,11 +267,12 @@ def test_features_give_every_top_n_and_captions_recall(
     captions_file: Path,
     tmp_path: Path,
 ) -> None:
-    options: list[str | Path] = ["--captions", captions_file, "--split", "val", *SHORT]
+    options: list[str | Path] = ["--captions", captions_file, *SHORT]
     options += ["--features", views[0].folder, "--model", models[0], "--kind", "copies"]
     code, shown, problem = run(index, "--out", tmp_path, *options, "--top-n", "4,2,900,all")
     assert code == 0, problem
     assert "30, 40 images of 4 terms; 40 images of 2, all terms" in shown, shown
+    assert "captions.jsonl, 21 of 21 photos of split val" in shown
     assert "R@1" in shown and "42 captions of 21 photos, ranked among 21 photos" in shown
     assert {path.name for path in tmp_path.iterdir()} == {
         "speed.json",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eval.bench.collections import ImpactSource, draw_queries
+from eval.bench.collections import ImpactSource, QuerySet, draw_queries
 from eval.bench.corpus import Corpus, CorpusRows, TermQuery
 from eval.bench.engines import find
 from eval.bench.speed import Choices, SpeedPlan
@@ -90,4 +90,4 @@ def plan(
         vectors = [dense("flat", 40)]
     names = [one.name for one in vectors]
     choices = Choices("copies", sizes, top_n, (10, 100), (1, 2), engines, names, pace, work)
-    return SpeedPlan(choices, images, vectors, asked, [], found)
+    return SpeedPlan(choices, images, vectors, QuerySet(asked, [], "drawn"), found)
