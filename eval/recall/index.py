@@ -227,6 +227,9 @@ def strictly_falling(scores: Sequence[float]) -> list[float]:
 # ---- judged queries ------------------------------------------------------------------------------
 
 
+EMPTY = ("too_short", "string_too_short")  # pydantic's names of these errors
+
+
 class JudgedQuery(BaseModel):
     """A line of a file of queries."""
 
@@ -283,10 +286,11 @@ def read_judged_queries(path: Path) -> list[JudgedQuery]:
             queries.append(JudgedQuery.model_validate_json(line))
         except ValidationError as error:
             first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the line"
+            problem = "it is empty" if first["type"] in EMPTY else first["msg"]
             raise InputError(
-                f"{path}, line {number}: {'.'.join(map(str, first['loc'])) or 'the line'}: "
-                f"{first['msg']}; expected an object with query (text) and images (a list of ids, "
-                "at least one)"
+                f"{path}, line {number}: {where}: {problem}; expected an object with query (text) "
+                "and images (a list of ids, at least one)"
             ) from error
     return queries
 

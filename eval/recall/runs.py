@@ -62,7 +62,10 @@ class Measured:
         folders = [*features]
         for name in models if not folders else ():
             if name not in runs:
-                raise InputError(f"--features: give the features that {name} was trained on")
+                raise InputError(
+                    f"--features: {name} is no run of sparta train: give the features that the "
+                    "model was trained on"
+                )
             folders.append(_features(runs[name]))
         names = [str(runs[name] / MODEL) if name in runs else name for name in models]
         if captions is not None:
