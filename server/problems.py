@@ -13,7 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from indexer.query.query import QueryError
+from indexer.query import QueryError
 from indexer.search.api import UnanswerableError, UnavailableError
 from server.monitoring.record import HEADER, record_of
 from server.schemas import Problem

@@ -20,7 +20,7 @@ from eval.recall.photos import missing_of
 from eval.recall.scores import recall_table
 from indexer.lucene.reader import LuceneIndex
 from indexer.parts import LUCENE
-from indexer.query.query import Query
+from indexer.query import Query
 from indexer.search.api import Hit, Searcher, UnknownImageError
 from indexer.shards import index_folders
 from sparta.captions.matching import stored_ids

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from indexer.search.api import Explanation, Searcher, SearchResult
-from indexer.search.terms.words import Suggester
+from indexer.search.words import Suggester
 
 Corrections = Mapping[str, Sequence[str]]  # unknown word → words of the index, the nearest first
 

@@ -10,10 +10,10 @@ from typing import Any
 from indexer.filters.field_index import FieldIndex
 from indexer.milvus.finder import MilvusFinder, Remote
 from indexer.milvus.rows import GROUNDING, IMPACTS
-from indexer.query.query import Query
+from indexer.query import Query
 from indexer.search.api import Allowed, Explanation, SearchResult, SimilarResult
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.terms.words import Completion, HeldWord
+from indexer.search.words import Completion, HeldWord
 
 
 def open_milvus(folder: Path, sparse: LuceneSearcher, uri: str, name: str) -> MilvusSearcher:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from indexer.filters.expression import Filter
     from indexer.grounding import Box, WinningLabel
     from indexer.live.commit import Commit
-    from indexer.query.query import Query, Sign
+    from indexer.query import Query, Sign
 
 Allowed = NDArray[np.bool_]  # [N], the documents that may be found
 # What the fields of a searcher let through, for the same searcher: flags of documents, or of a
@@ -254,7 +254,7 @@ class Searcher(Protocol):
         """The k best images for a text.
 
         Args:
-            query: any text, of which `indexer.query.parse` has the grammar, or a read one.
+            query: any text, of which `indexer.query` has the grammar, or a read one.
             k: hits at most.
             substitute: whether words that the index lacks are replaced by the nearest trained
                 terms, where the index has a table of substitutes; dense models have none.

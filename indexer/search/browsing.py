@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from indexer.filters.facets import Bucket, Value, count_values, most_frequent
 from indexer.filters.field_index import FieldIndex
 from indexer.filters.sorting import Order
-from indexer.query.query import Query
+from indexer.query import Query
 from indexer.search.api import Allowed, Hit, Matching, SearchResult, Selection, Timings
 from indexer.search.paging import Position
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from indexer.dense.rows import OriginParts
 from indexer.dense.vectors import ImageVectors, Nearest, best
 from indexer.lucene.stored import Stored
-from indexer.query.parse import parsed, plain_text
-from indexer.query.query import Query, QueryError
+from indexer.query import parsed, plain_text
+from indexer.query import Query, QueryError
 from indexer.search.api import (
     Allowed,
     Hit,

@@ -7,7 +7,7 @@ from functools import cached_property
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
-from indexer.query.query import Query
+from indexer.query import Query
 from indexer.search.api import (
     Fields,
     Filterable,

@@ -21,8 +21,8 @@ from indexer.lucene.integrity import check_small_index
 from indexer.lucene.stored import Stored
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, check_small_parts
-from indexer.query.parse import parsed, searchable
-from indexer.query.query import Query
+from indexer.query import parsed, searchable
+from indexer.query import Query
 from indexer.search.api import (
     Allowed,
     Condition,
@@ -47,7 +47,7 @@ from indexer.search.terms.query_by_image import (
     without_documents,
 )
 from indexer.search.terms.query_reader import QueryReader, Reader, ReadWord
-from indexer.search.terms.words import Completion, HeldWord, HeldWords, WordList
+from indexer.search.words import Completion, HeldWord, HeldWords, WordList
 from sparta.errors import InputError, first_line
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import WordTables

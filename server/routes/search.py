@@ -19,7 +19,7 @@ from indexer.search.api import (
     UnknownImageError,
 )
 from indexer.search.paging import Position, page_after
-from indexer.search.terms.words import Suggester
+from indexer.search.words import Suggester
 from server import schemas
 from server.backends import Backend, backends_of
 from server.json_bodies import JsonRoute

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from indexer.search.terms.words import Suggester
+from indexer.search.words import Suggester
 from server import schemas
 from server.backends import backends_of
 from server.problems import responses

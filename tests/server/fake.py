@@ -13,8 +13,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from indexer.grounding import Box, WinningLabel
-from indexer.query.parse import parsed, plain_text
-from indexer.query.query import Clause, Query
+from indexer.query import parsed, plain_text
+from indexer.query import Clause, Query
 from indexer.search.api import (
     Allowed,
     Condition,
@@ -29,7 +29,7 @@ from indexer.search.api import (
     ids_of,
 )
 from indexer.search.terms.query_by_image import image_query, images_and_words, repeated_terms
-from indexer.search.terms.words import Completion, HeldWord, HeldWords, WordList
+from indexer.search.words import Completion, HeldWord, HeldWords, WordList
 
 WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 LEFT: Box = (0.1, 0.2, 0.5, 0.7)

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.query.query import Query
+from indexer.query import Query
 from indexer.search.api import Explanation, SearchResult
 from server.backends import Backend
 from server.routes import hits as hits_module

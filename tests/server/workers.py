@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from indexer.query.query import Query
+from indexer.query import Query
 from indexer.search.api import SearchResult
 from server import processes
 from server.backends import Backend, Backends

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from indexer.fields.kinds import Kind
 from indexer.filters.expression import FilterError
 from indexer.live.commit import Commit
-from indexer.query.query import Query
+from indexer.query import Query
 from indexer.search.api import UnavailableError
 from indexer.search.sharded.facts import Facts, KnownFacts, merged
 from indexer.search.sharded.shards import Answer, Shards, ShardsMissingError

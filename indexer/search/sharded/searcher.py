@@ -17,8 +17,8 @@ from indexer.fields.kinds import Kind
 from indexer.filters.expression import Filter
 from indexer.filters.facets import Value
 from indexer.live.commit import Commit
-from indexer.query.parse import parsed, searchable
-from indexer.query.query import Query
+from indexer.query import parsed, searchable
+from indexer.query import Query
 from indexer.search.api import (
     Condition,
     Explanation,
@@ -46,7 +46,7 @@ from indexer.search.sharded.tasks import (
 )
 from indexer.search.terms.query_by_image import image_query, images_and_words, repeated_terms
 from indexer.search.terms.query_reader import ReadQuery
-from indexer.search.terms.words import Completion, HeldWord, HeldWords, WordList
+from indexer.search.words import Completion, HeldWord, HeldWords, WordList
 from indexer.shards import shard_name
 
 

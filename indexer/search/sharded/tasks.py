@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from indexer.filters.expression import Filter
 from indexer.filters.field_index import FieldIndex
 from indexer.live.commit import Commit
-from indexer.query.query import Query
+from indexer.query import Query
 from indexer.search.api import Explanation, SearchResult
 from indexer.search.browsing import Page, Survey, survey
 from indexer.search.lucene import LuceneSearcher

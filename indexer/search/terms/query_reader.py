@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from typing import NamedTuple, Protocol
 
-from indexer.query.query import Clause, Query, QueryError, Sign
+from indexer.query import Clause, Query, QueryError, Sign
 from indexer.search.api import Substitution
 from sparta.tokenizer import Tokenizer, Word
 from sparta.word_tables import WordTables

@@ -36,8 +36,8 @@ from eval.recall.index import (
 )
 from indexer.build import build_index
 from indexer.dense.build import add_dense
-from indexer.query.parse import plain_text
-from indexer.query.query import Query
+from indexer.query import plain_text
+from indexer.query import Query
 from indexer.search.api import Allowed, Hit, SearchResult, SimilarResult, Timings, UnknownImageError
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_backend, open_index

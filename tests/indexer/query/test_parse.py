@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.query.parse import parse, plain_text, searchable
-from indexer.query.query import Clause, Query, QueryError
+from indexer.query import parse, plain_text, searchable
+from indexer.query import Clause, Query, QueryError
 
 PLAIN = [
     "two dogs on a beach",

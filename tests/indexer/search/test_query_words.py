@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from indexer.live.changes import Delete
 from indexer.postings import Postings
-from indexer.query.query import Query, QueryError
+from indexer.query import Query, QueryError
 from indexer.search.api import Allowed, Condition
 from indexer.search.browsing import Page
 from indexer.search.columns import ColumnSearcher

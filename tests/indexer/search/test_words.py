@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.terms.words import Completion, HeldWord, HeldWords, Suggester, WordList
+from indexer.search.words import Completion, HeldWord, HeldWords, Suggester, WordList
 from tests.indexer.vocabulary import COMMON, RARE
 
 IMAGES = {"beach": 8, "bench": 9, "bear": 9, "beard": 0, "be": 3, "##ach": 7, "b2": 5, "été": 2}

@@ -17,8 +17,8 @@ from playwright.sync_api import Page
 from indexer.filters.expression import FilterError
 from indexer.filters.text import parse_filter
 from indexer.postings import Postings
-from indexer.query.parse import parse
-from indexer.query.query import QueryError
+from indexer.query import parse
+from indexer.query import QueryError
 from indexer.search.api import Explanation, SearchResult
 from indexer.search.browsing import Page as Wanted
 from indexer.search.lucene import LuceneSearcher

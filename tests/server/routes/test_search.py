@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.query.query import Query
+from indexer.query import Query
 from indexer.search.api import Allowed, SearchResult
 from server.backends import Backend
 from tests.server.apps import app_of, client_of

@@ -1,0 +1,72 @@
+"""The one way to open an index folder for searching: by any engine, or any of its dense models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, get_args
+
+from indexer.engines._today import Snapshot
+from indexer.engines.columns import ColumnsEngine
+from indexer.engines.shards import LocalShards, ShardsEngine
+from indexer.manifest import Manifest, is_sharded
+from indexer.search.reader import Language
+from indexer.search.searcher import Searcher
+from indexer.shards import index_folders
+from sparta.errors import InputError
+from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import WordTables
+
+EngineName = Literal["columns", "lucene"]
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+
+
+def read_language(folder: Path) -> Language:
+    """What the index of a folder, or all its shards, read queries with.
+
+    Raises:
+        InputError: if the folder is not an index, is damaged, or a shard is of another index.
+    """
+    folders = index_folders(folder)
+    manifests = [Manifest.open(one) for one in folders]
+    first = manifests[0]
+    for one, manifest in zip(folders, manifests, strict=True):
+        shared = (manifest.vocabulary, manifest.scale, manifest.bits)
+        if shared != (first.vocabulary, first.scale, first.bits):
+            raise InputError(
+                f"{one} is no shard of the index of {folders[0]}: its vocabulary, scale or bits "
+                "are others; put the right folder back"
+            )
+    tokenizer = WordPieceTokenizer.from_folder(folders[0])
+    first.check_vocabulary(folders[0], tokenizer.vocabulary_hash)
+    return Language(tokenizer, WordTables.reading(folders[0]), first.bits)
+
+
+def open_searcher(folder: str | Path, engine: str = "columns") -> Searcher:
+    """Open the inverted index of an index folder.
+
+    Args:
+        folder: the index folder.
+        engine: one of `ENGINES`.
+
+    Raises:
+        InputError: if the folder is not an index or is damaged, or the engine is unknown.
+    """
+    folder = Path(folder)
+    if engine not in ENGINES:
+        raise InputError(f"--engine must be one of {', '.join(ENGINES)}, got {engine!r}")
+    language = read_language(folder)
+    if engine == "lucene":
+        from indexer.engines.lucene import LuceneEngine  # which loads what needs Java
+
+        if is_sharded(folder):
+            raise InputError(f"--engine lucene: {folder} is divided into shards: search columns")
+        return Searcher(LuceneEngine.open(folder, language.tokenizer.vocabulary), language)
+    snapshots = [Snapshot.open(one) for one in index_folders(folder)]
+
+    def prepare() -> None:
+        for snapshot in snapshots:
+            snapshot.read_ahead()
+
+    engines = [ColumnsEngine(snapshot) for snapshot in snapshots]
+    opened = ShardsEngine(LocalShards(engines)) if is_sharded(folder) else engines[0]
+    return Searcher(opened, language, prepare=prepare)
