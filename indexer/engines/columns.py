@@ -190,7 +190,11 @@ class ColumnsEngine:
     def refreshed(self) -> ColumnsEngine | None:
         """The engine at the newest commit; see `Engine.refreshed`."""
         newer = self.snapshot.refreshed()
-        return None if newer is None else ColumnsEngine(newer)
+        return None if newer is None else self.over(newer)
+
+    def over(self, snapshot: Snapshot) -> ColumnsEngine:
+        """The same engine over another commit."""
+        return ColumnsEngine(snapshot)
 
     def close(self) -> None:
         """Nothing: files are mapped as long as something refers to them."""

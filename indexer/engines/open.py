@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, get_args
 
+from indexer.dense.manifest import SPARSE, dense_names
 from indexer.engines._today import Snapshot
 from indexer.engines.columns import ColumnsEngine
 from indexer.engines.shards import LocalShards, ShardsEngine
@@ -70,3 +71,58 @@ def open_searcher(folder: str | Path, engine: str = "columns") -> Searcher:
     engines = [ColumnsEngine(snapshot) for snapshot in snapshots]
     opened = ShardsEngine(LocalShards(engines)) if is_sharded(folder) else engines[0]
     return Searcher(opened, language, prepare=prepare)
+
+
+def open_backend(folder: Path, name: str = SPARSE, engine: str = "columns") -> Searcher:
+    """Open one backend of an index folder.
+
+    Args:
+        folder: the index folder.
+        name: "sparta" (the inverted index) or a dense part's name.
+        engine: of the inverted index; see `open_searcher`.
+
+    Raises:
+        InputError: if the folder is not an index or is damaged, or it has no such backend.
+    """
+    if name == SPARSE:
+        return open_searcher(folder, engine)
+    from indexer.engines.dense import DenseEngine, DensePart
+
+    part = DensePart(folder, name, Manifest.open(folder))
+    return Searcher(DenseEngine(part, Snapshot.open(folder)), read_language(folder))
+
+
+def open_dense(folder: Path, sparse: Searcher) -> dict[str, Searcher]:
+    """All dense backends of an index folder by name; each loads its model by its first query.
+
+    Args:
+        folder: the index folder.
+        sparse: its inverted index, open.
+
+    Raises:
+        InputError: if a dense part is damaged or belongs to another index.
+    """
+    names = dense_names(folder)
+    if not names:
+        return {}
+    from indexer.engines.dense import DenseEngine, DensePart
+
+    manifest, snapshot = Manifest.open(folder), snapshot_of(sparse)
+    found = {}
+    for name in names:
+        part = DensePart(folder, name, manifest)
+        engine = DenseEngine(part, snapshot)
+        found[name] = Searcher(engine, sparse.language, prepare=part.loaded)
+    return found
+
+
+def snapshot_of(searcher: Searcher) -> Snapshot:
+    """The commit of an index without shards that a searcher is at."""
+    assert isinstance(searcher.engine, ColumnsEngine)
+    return searcher.engine.snapshot
+
+
+def beside(companion: Searcher, sparse: Searcher) -> Searcher:
+    """The searcher of a dense model, or of Milvus, over the commit of another searcher."""
+    assert isinstance(companion.engine, ColumnsEngine)
+    return companion.over(companion.engine.over(snapshot_of(sparse)))

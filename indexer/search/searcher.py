@@ -78,13 +78,20 @@ class Searcher:
         engine: Engine,
         language: Language,
         *,
-        prepare: Callable[[], None] | None = None,
+        prepare: Callable[[], object] | None = None,
         lenient: Callable[[], Engine] | None = None,
     ) -> None:
         self.engine, self.can, self.language = engine, engine.can, language
         self.used = False
         self._prepare, self._lenient = prepare, lenient
-        self._reader = Reader(language, engine, engine.statistics())
+        self._newest: Reader | None = None
+
+    @property
+    def _reader(self) -> Reader:
+        """Of the version that the engine had when it was last asked."""
+        if self._newest is None:
+            self._newest = Reader(self.language, self.engine, self.engine.statistics())
+        return self._newest
 
     @property
     def version(self) -> Version:
@@ -369,7 +376,13 @@ class Searcher:
             ReplacedError: if that version does not continue this one.
         """
         newer = self.engine.refreshed()
-        return None if newer is None else Searcher(newer, self.language)
+        return None if newer is None else self.over(newer)
+
+    def over(self, engine: Engine) -> Searcher:
+        """The same searcher over the same kind of engine at another version."""
+        other = Searcher(engine, self.language, prepare=self._prepare)
+        other.used = self.used
+        return other
 
     def close(self) -> None:
         """Close the files."""
@@ -382,8 +395,8 @@ class Searcher:
     def _now(self) -> None:
         """Learn of the version that the engine has now."""
         found = self.engine.statistics()
-        if found.version != self._reader.version:
-            self._reader = Reader(self.language, self.engine, found)
+        if self._newest is None or found.version != self._newest.version:
+            self._newest = Reader(self.language, self.engine, found)
 
     def _consistent(self, attempt: Callable[[Reader], Result]) -> Result:
         """What an attempt returns during which the index stayed at one version."""
@@ -402,7 +415,7 @@ class Searcher:
         raise UnavailableError("the index changes faster than it can be searched: try again")
 
     def _every(self, filter: Filter | None, k: int) -> Survey:
-        self._require(Capability.BROWSE, "filter", "has no fields")
+        self._require(Capability.FILTER, "filter", "has no fields")
 
         def attempt(reader: Reader) -> Survey:
             plan = Plan({}, filter=filter, kinds=reader.kinds, everything=True)

@@ -1,24 +1,26 @@
-"""Finds the documents of an index in Milvus."""
+"""Searches the images of an index in Milvus, beside the index."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.engines._today import Snapshot
+from indexer.engines.columns import OF_SEGMENTS, ColumnsEngine, Mask
+from indexer.engines.open import snapshot_of
 from indexer.milvus.collection import MOST_ROWS, Collection, collection_name
 from indexer.milvus.connection import Milvus
 from indexer.milvus.push import build_version
-from indexer.milvus.rows import IMPACTS, KEY, key_of
-from indexer.search.api import Allowed, UnanswerableError, UnavailableError, UnknownImageError
-from indexer.search.lucene import Finder
+from indexer.milvus.rows import KEY, key_of
+from indexer.search.answer import RefusedError, UnavailableError
+from indexer.search.engine import Plan, hit_order
+from indexer.search.searcher import Searcher
 from sparta.errors import InputError
 
 SPARE = 50  # rows beyond the k-th, so that ties with it seldom need another call
@@ -26,6 +28,19 @@ SECONDS = 5.0  # that one call may take
 PAUSE = 1.0  # seconds after a failure in which nobody else tries to connect
 GROWTH = 4  # of the number of rows from one call to the next
 Row = tuple[float, str]  # score, key
+
+
+def open_milvus(folder: Path, sparse: Searcher, uri: str, name: str) -> Searcher:
+    """The searcher of an index in a Milvus, to which the first query connects.
+
+    Args:
+        folder: the index.
+        sparse: searcher of it.
+        uri: of the server.
+        name: that the index was pushed with.
+    """
+    remote = Remote(folder, uri, name, len(sparse.language.tokenizer.vocabulary))
+    return Searcher(MilvusEngine(remote, snapshot_of(sparse)), sparse.language)
 
 
 class Remote:
@@ -56,7 +71,7 @@ class Remote:
         """
         try:
             yield self._collection or self._connected()
-        except UnanswerableError:
+        except RefusedError:
             raise
         except InputError as error:
             self._collection = None
@@ -90,62 +105,57 @@ class Remote:
         return collection
 
 
-class MilvusFinder:
-    """Scores of images are Milvus's; all that is about terms is answered by the index's engine.
+class MilvusEngine(ColumnsEngine):
+    """Milvus finds and scores images; all else is answered by the segments.
+
+    Images that either of the two lacks are not found. Safe from any thread.
 
     Args:
-        remote: the collection.
-        engine: of the index, whose document numbers are used.
-        term_ids: the vocabulary.
+        remote: the collection that the index was pushed to.
+        snapshot: of the index.
     """
 
-    def __init__(self, remote: Remote, engine: Finder, term_ids: Mapping[str, int]) -> None:
-        self._remote, self._term_ids = remote, term_ids
-        self.stored = engine.stored
-        self.document = engine.document
-        self.term_impacts = engine.term_impacts
-        self.largest_impact = engine.largest_impact
-        self.document_frequencies = engine.document_frequencies
+    can = OF_SEGMENTS
+    name = "milvus"
 
-    def top(self, terms: str, k: int, allowed: Allowed | None = None) -> list[tuple[int, float]]:
-        """The k best documents and their scores; see `LuceneIndex.top`.
+    def __init__(self, remote: Remote, snapshot: Snapshot) -> None:
+        super().__init__(snapshot)
+        self._remote = remote
+
+    def _best(self, plan: Plan, k: int, allowed: Mask | None) -> tuple[list[int], list[float]]:
+        """The k best documents and their scores, in the order of hits.
 
         Of documents that are not all allowed, either as many rows are asked for as k allowed ones
         are likely to be among, or the server gets the keys of those allowed, whichever are fewer.
 
         Raises:
             UnavailableError: if the server does not answer.
-            UnanswerableError: if it cannot return as many rows as would be needed.
+            RefusedError: if it cannot return as many rows as would be needed.
         """
-        query = {self._term_ids[term]: float(n) for term, n in Counter(terms.split()).items()}
-        if not query:
-            return []
+        if not plan.terms:
+            return [], []
         if allowed is None:
-            return self._best(query, k, k + SPARE)
+            return self._nearest(plan, k, k + SPARE)
         count = int(np.count_nonzero(allowed))
         if not count:
-            return []
+            return [], []
         likely = (k + SPARE) * len(allowed) // count
         if likely < count or count > MOST_ROWS:
             try:
-                return self._best(query, k, likely, allowed)
-            except UnanswerableError:
+                return self._nearest(plan, k, likely, allowed)
+            except RefusedError:
                 if count > MOST_ROWS:
                     raise
-        return self._best(query, k, k + SPARE, allowed, self._among(np.flatnonzero(allowed)))
+        return self._nearest(plan, k, k + SPARE, allowed, self._among(np.flatnonzero(allowed)))
 
-    def _best(
-        self,
-        query: dict[int, float],
-        k: int,
-        limit: int,
-        allowed: Allowed | None = None,
-        among: str = "",
-    ) -> list[tuple[int, float]]:
+    def _nearest(
+        self, plan: Plan, k: int, limit: int, allowed: Mask | None = None, among: str = ""
+    ) -> tuple[list[int], list[float]]:
+        query = {term: float(count) for term, count in plan.terms.items()}
         documents: dict[str, int] = {}
 
         def wanted(key: str) -> bool:
-            document = self.document(bytes.fromhex(key).decode())
+            document = self.snapshot.document(bytes.fromhex(key).decode())
             if document is None or (allowed is not None and not allowed[document]):
                 return False
             documents[key] = document
@@ -153,52 +163,22 @@ class MilvusFinder:
 
         with self._remote.opened() as collection:
 
-            def nearest(limit: int, below: str) -> list[tuple[float, str]]:
+            def nearest(limit: int, below: str) -> list[Row]:
                 parts = [among, f'{KEY} < "{below}"' if below else ""]
                 return collection.nearest(query, limit, " and ".join(filter(None, parts)))
 
             found = best_rows(nearest, k, limit, wanted)
-        return [(documents[key], score) for score, key in found]
+        return [documents[key] for _, key in found], [score for score, _ in found]
 
     def _among(self, documents: NDArray[np.int64]) -> str:
         """An expression that some documents alone fulfil."""
-        keys = ", ".join(f'"{key_of(self.stored(one).image_id)}"' for one in documents.tolist())
+        stored = self.snapshot.stored
+        keys = ", ".join(f'"{key_of(stored(one).image_id)}"' for one in documents.tolist())
         return f"{KEY} in [{keys}]"
 
-    def impacts(self, documents: Sequence[int], terms: Sequence[str]) -> NDArray[np.int64]:
-        """The impacts of some documents; see `LuceneIndex.impacts`.
-
-        Raises:
-            UnavailableError: if the server does not answer, or lacks one of the images.
-        """
-        rows = self.rows([self.stored(one).image_id for one in documents], IMPACTS)
-        return self.impacts_of(rows, terms)
-
-    def impacts_of(
-        self, rows: Sequence[Mapping[str, Any]], terms: Sequence[str]
-    ) -> NDArray[np.int64]:
-        """The impacts that some rows have for terms, [rows, terms]."""
-        numbers = [self._term_ids[term] for term in terms]
-        impacts = [[row[IMPACTS].get(number, 0) for number in numbers] for row in rows]
-        return np.array(impacts, np.int64).reshape(len(rows), len(numbers))
-
-    def rows(self, image_ids: Sequence[str], *names: str) -> list[dict[str, Any]]:
-        """Some fields of images.
-
-        Raises:
-            UnavailableError: if the server does not answer, or lacks one of the images.
-            UnknownImageError: if the index lacks one of the images.
-        """
-        for image_id in image_ids:
-            if self.document(image_id) is None:
-                raise UnknownImageError(image_id)
-        keys = [key_of(image_id) for image_id in image_ids]
-        with self._remote.opened() as collection:
-            rows = collection.rows(list(dict.fromkeys(keys)), names)
-            if lacking := next((key for key in keys if key not in rows), None):
-                image_id = bytes.fromhex(lacking).decode()
-                raise InputError(f"{collection.name} lacks {image_id}: push the index again")
-        return [rows[key] for key in keys]
+    def over(self, snapshot: Snapshot) -> MilvusEngine:
+        """The same collection beside another commit."""
+        return MilvusEngine(self._remote, snapshot)
 
 
 def best_rows(
@@ -208,7 +188,7 @@ def best_rows(
     wanted: Callable[[str], bool],
     most: int = MOST_ROWS,
 ) -> list[Row]:
-    """The k best rows that are wanted, by score and then by key.
+    """The k best rows that are wanted, in the order of hits: keys rise as the image ids do.
 
     Where the last row of an answer has the score of the k-th best, others with this score may be
     missing, of which those with smaller keys than the k-th matter: these are asked for, until no
@@ -223,27 +203,25 @@ def best_rows(
         most: rows that an answer can have.
 
     Raises:
-        UnanswerableError: if the rows that the server returns are not enough.
+        RefusedError: if the rows that the server returns are not enough.
     """
     below, best = "", list[Row]()
     limit = min(limit, most)
     while True:
         found = nearest(limit, below)
-        best = sorted({*best, *(row for row in found if wanted(row[1]))}, key=_order)[:k]
+        rows = {*best, *(row for row in found if wanted(row[1]))}
+        best = sorted(rows, key=lambda row: hit_order(row[1], row[0]))[:k]
         if len(found) < limit or (len(best) == k and best[-1][0] > found[-1][0]):
             return best
         # All rows with a larger score than the k-th are known, and of those with its score all
         # that the next answer does not have are behind it.
         nearer = len(best) == k and best[-1][0] == found[-1][0] and best[-1][1] != below
         if not nearer and limit == most:
-            raise UnanswerableError(
+            raise RefusedError(
+                "backend",
                 f"Milvus returns at most {most:,} images, of which the filter and the signs of the "
                 f"words leave {len(best):,}: let them leave at most {most:,} of all images, or "
-                "search sparta"
+                "search sparta",
             )
         below = best[-1][1] if nearer else below
         limit = min(limit * GROWTH, most)
-
-
-def _order(row: Row) -> tuple[float, str]:
-    return -row[0], row[1]
