@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from indexer.drift import MEANS
+from indexer.engines._today import Snapshot
 from indexer.fields.kinds import Kind
 from indexer.fields.store import read_kinds
 from indexer.index_writer import write_index
@@ -19,7 +20,6 @@ from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import FORMAT_VERSION, OFFSETS, Manifest
 from indexer.parts import LUCENE
 from indexer.postings import Postings, PostingShard
-from indexer.search.fields import open_fields
 from indexer.settings import IndexSettings
 from indexer.shards import ShardsManifest, owner, shard_name
 from sparta.errors import InputError
@@ -53,7 +53,7 @@ def split_index(whole: Path, out: Path, shards: int, progress: Progress = no_pro
                 "fewer shards"
             )
         out.mkdir(parents=True)
-        kinds = {**read_kinds(whole), **open_fields(whole, lucene).kinds}
+        kinds = {**read_kinds(whole), **Snapshot.open(whole).field_index().kinds}
         done = 0
         for number in range(shards):
             documents = [n for n, own in enumerate(owners) if own == number]

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from indexer.columns.manifest import has_columns
 from indexer.manifest import Manifest, is_sharded
-from indexer.search.columns import ColumnSearcher
 from server.backends import Backends
 from server.changeover.watch import stamp_of
 from server.settings import ServerSettings
@@ -40,9 +39,7 @@ class Inherited:
             InputError: if the index is damaged.
         """
         assert self.backends is not None
-        searcher = self.backends.default.searcher
-        assert isinstance(searcher, ColumnSearcher)
-        searcher.prepare()
+        self.backends.warm_up()
         import_module("server.preloaded")
 
     def look(self) -> None:

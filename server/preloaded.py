@@ -5,8 +5,7 @@ import gc
 import pyarrow.compute  # noqa: F401
 import uvicorn  # noqa: F401
 
-import indexer.search.columns
-import indexer.search.live_columns
+import indexer.engines.open
 import indexer.winners  # noqa: F401
 import server.app  # noqa: F401
 

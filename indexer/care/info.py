@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -18,13 +17,13 @@ from indexer.columns.manifest import has_columns
 from indexer.columns.postings import rows_of
 from indexer.dense.manifest import dense_folder, dense_names
 from indexer.drift import MEANS, REBUILD, drift
+from indexer.engines.open import open_dense, open_index, snapshot_of
 from indexer.fields.kinds import Kind
 from indexer.live.commit import FOLDER as LIVE
 from indexer.live.commit import Commit, log_path
 from indexer.live.history import read_changes
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, UPLOADS
-from indexer.search.open import open_dense_lazily, open_index
 from indexer.state import bytes_below
 
 
@@ -92,16 +91,12 @@ def index_info(index: Path) -> IndexInfo:
     Raises:
         InputError: if the folder is not an index, or is damaged.
     """
-    with closing(open_index(index)) as searcher:
-        manifest, images = searcher.manifest, len(searcher)
-        postings = manifest.postings
-        live = None
-        if manifest.live:
-            terms = len(searcher.tokenizer.vocabulary)
-            live, postings = _live(index, manifest, searcher.commit, terms)
-        fields = searcher.field_index().kinds
-        dense = open_dense_lazily(index, searcher)
-        vectors = {name: len(backend) for name, backend in dense.items()}
+    searcher, manifest = open_index(index), Manifest.open(index)
+    snapshot = snapshot_of(searcher)
+    images, postings, live = len(snapshot), manifest.postings, None
+    if manifest.live:
+        live, postings = _live(index, manifest, snapshot.commit, snapshot.vocabulary)
+    vectors = {name: len(backend) for name, backend in open_dense(index, searcher).items()}
     return IndexInfo(
         images=images,
         terms_per_image=postings / max(1, images),
@@ -118,7 +113,7 @@ def index_info(index: Path) -> IndexInfo:
         ],
         vectors=vectors,
         bytes=_bytes(index),
-        fields=fields,
+        fields=snapshot.field_index().kinds,
         live=live,
     )
 

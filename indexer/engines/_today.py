@@ -48,7 +48,7 @@ class Snapshot:
             columns.term_impacts,
         )
         self.document, self.stored = columns.document, columns.stored
-        self.origin_parts: Callable[[], object] = columns.origin_parts
+        self.origin_parts = columns.origin_parts
         self._fields: FieldIndex | None = None
 
     @classmethod

@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.engines._today import Snapshot
-from indexer.filters.expression import FilterError
-from indexer.filters.field_index import FieldIndex
 from indexer.search.answer import RefusedError, UnknownImageError, Version
 from indexer.search.engine import (
     Capability,
@@ -27,6 +25,7 @@ from indexer.search.engine import (
 )
 
 if TYPE_CHECKING:
+    from indexer.filters.field_index import FieldIndex
     from indexer.filters.sorting import Order
 
 CACHED_BYTES = 2**26  # of bitmaps, one a term; of a million images 64 terms
@@ -133,6 +132,7 @@ class ColumnsEngine:
     def survey(self, plan: Plan, page: Page) -> Survey:
         """Count and order all images that match; see `Engine.survey`."""
         # A search by score does not need them.
+        from indexer.filters.expression import FilterError
         from indexer.filters.facets import count_values
         from indexer.filters.sorting import Order
 

@@ -142,17 +142,18 @@ class DenseEngine(ColumnsEngine):
     """
 
     can = frozenset({Capability.FILTER, Capability.SIMILAR})
+    name = "dense"
 
     def __init__(self, part: DensePart, snapshot: Snapshot) -> None:
         super().__init__(snapshot)
-        self._part, self.name = part, part.name
+        self._part = part
 
     @cached_property
     def _rows(self) -> NDArray[np.int64] | None:
         rows = self._part.rows(self.snapshot)
         missing = 0 if rows is None else len(self.snapshot) - int(np.count_nonzero(rows >= 0))
         if missing:
-            log.warning("%s has no vectors of %d images", self.name, missing)
+            log.warning("%s has no vectors of %d images", self._part.name, missing)
         return rows
 
     @cached_property

@@ -42,7 +42,7 @@ def read_language(folder: Path) -> Language:
     return Language(tokenizer, WordTables.reading(folders[0]), first.bits)
 
 
-def open_searcher(folder: str | Path, engine: str = "columns") -> Searcher:
+def open_index(folder: str | Path, engine: str = "columns") -> Searcher:
     """Open the inverted index of an index folder.
 
     Args:
@@ -79,13 +79,13 @@ def open_backend(folder: Path, name: str = SPARSE, engine: str = "columns") -> S
     Args:
         folder: the index folder.
         name: "sparta" (the inverted index) or a dense part's name.
-        engine: of the inverted index; see `open_searcher`.
+        engine: of the inverted index; see `open_index`.
 
     Raises:
         InputError: if the folder is not an index or is damaged, or it has no such backend.
     """
     if name == SPARSE:
-        return open_searcher(folder, engine)
+        return open_index(folder, engine)
     from indexer.engines.dense import DenseEngine, DensePart
 
     part = DensePart(folder, name, Manifest.open(folder))

@@ -157,12 +157,14 @@ class Searcher:
             )  # fmt: skip
         start = _started(k)
         if min_coverage is not None and Capability.COVERAGE not in self.can:
-            raise RefusedError("min_coverage", f"{self.engine.name} has no coverage; leave it out")
+            raise RefusedError(
+                "min_coverage", f"the {self.engine.name} engine has no coverage; leave it out"
+            )
         words = bool((query if isinstance(query, str) else query.text).strip())
         browsed = bool(sort or facets) or not words
         if browsed and Capability.BROWSE not in self.can:
             name = "sort" if sort else "facets" if facets else "q"
-            problem = f"{self.engine.name} lists the best images alone; search sparta"
+            problem = f"the {self.engine.name} engine lists the best images alone; search sparta"
             raise RefusedError(name, problem)
         plain = Capability.REQUIRE not in self.can
         wanted = Query.plain(plain_text(query)) if plain else parsed(query)
@@ -187,7 +189,7 @@ class Searcher:
                 answer = self._surveyed(reader, plan, page, reading)
             else:
                 answer = self._ranked(reader, plan, k, offset, after, reading)
-            self._time(answer, start, tokenised)
+            self._finish(answer, reader, start, tokenised)
             how = explain if words and Capability.EXPLAIN in self.can else None
             if how is not None or (min_coverage is not None and not browsed):
                 self._explain(answer, reader, self._explaining(reader, wanted, substitute), how)
@@ -266,7 +268,7 @@ class Searcher:
         """
         start = _started(k)
         if Capability.PHOTO not in self.can:
-            raise RefusedError("backend", f"{self.engine.name} cannot search by a photo")
+            raise RefusedError("backend", f"the {self.engine.name} engine cannot search by a photo")
         ids = self.language.tokenizer.ids
         known = {ids[term]: impact for term, impact in impacts.items() if term in ids}
 
@@ -361,7 +363,7 @@ class Searcher:
             self.complete("a")
             words = self.language.words.words
             some = " ".join(words[:: 1 + len(words) // WARM_UP])
-            self.search(some, explain=Explain())
+            self.search(some, explain=Explain(grounded=False))
         if Capability.FILTER in self.can:
             from indexer.fields.derived import PATH
             from indexer.filters.expression import Match
@@ -390,7 +392,7 @@ class Searcher:
 
     def _require(self, needed: Capability, field: str, problem: str) -> None:
         if needed not in self.can:
-            raise RefusedError(field, f"{self.engine.name} {problem}")
+            raise RefusedError(field, f"the {self.engine.name} engine {problem}; search sparta")
 
     def _now(self) -> None:
         """Learn of the version that the engine has now."""
@@ -489,7 +491,7 @@ class Searcher:
         answer = self._ranked(reader, plan, k, 0, None, reading)
         vocabulary = self.language.tokenizer.vocabulary
         answer.terms = [QueryTerm(vocabulary[term], n) for term, n in plan.terms.items()]
-        self._time(answer, start, tokenised)
+        self._finish(answer, reader, start, tokenised)
         if explain is not None and Capability.EXPLAIN in self.can:
             self._explain(answer, reader, Explaining(vocabulary, [], [], plan.terms), explain)
         return answer
@@ -507,27 +509,26 @@ class Searcher:
             answer.last = Position(last.score, last.image_id, last.rank)
         if reading.notable:
             answer.rare, answer.substitutions = reading.rare, reading.substitutions
-        if unknown := found.unknown or (reading.notable and reading.unknown):
-            answer.unknown = unknown
-            answer.corrections = self._corrections(reader, unknown)
+            answer.unknown = reading.unknown
+        elif found.unknown:
+            answer.unknown = found.unknown
         if reading.signed:
             pairs = zip(reading.signed, found.having, strict=True)
             answer.conditions = [Condition(word.text, word.sign, n) for word, n in pairs]
         answer.missing_images, answer.missing_shards = reader.missing_images, found.missing_shards
         return answer
 
-    def _corrections(self, reader: Reader, unknown: Sequence[str]) -> list[Correction]:
-        if Capability.SUGGEST not in self.can:
-            return []
-        words = reader.held_words
-        near = ((word, words.correct(word, CORRECTIONS)) for word in unknown[:MAX_CORRECTED])
-        return [Correction(word, [one.word for one in found]) for word, found in near if found]
-
-    def _time(self, answer: Answer, start: float, tokenised: float) -> None:
-        """Record the times of a search that ends now."""
+    def _finish(self, answer: Answer, reader: Reader, start: float, tokenised: float) -> None:
+        """Record the times of a search that ends now, and correct what is unknown."""
         end, times = perf_counter(), answer.timings
         times.tokenise_ms, times.total_ms = (tokenised - start) * MS, (end - start) * MS
         times.search_ms = (end - tokenised) * MS - times.encode_ms
+        if answer.unknown and Capability.SUGGEST in self.can:
+            nearest = reader.held_words.correct
+            near = ((word, nearest(word, CORRECTIONS)) for word in answer.unknown[:MAX_CORRECTED])
+            answer.corrections = [
+                Correction(word, [one.word for one in found]) for word, found in near if found
+            ]
 
     def _explaining(self, reader: Reader, query: Query, substitute: bool) -> Explaining:
         words = reader.words(query, substitute)

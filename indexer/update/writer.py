@@ -24,7 +24,7 @@ from indexer.lucene.updater import LuceneUpdater
 from indexer.manifest import Manifest, is_sharded
 from indexer.parts import LUCENE
 from indexer.postings import ImagePostings
-from indexer.search.api import UnknownImageError
+from indexer.search.answer import UnknownImageError
 from indexer.shards import index_folders
 from indexer.update.checks import ChangeCheck
 from indexer.update.conversion import make_live

@@ -14,7 +14,7 @@ from typing import Generic, TypeAlias
 from indexer.dense.manifest import FOLDER as DENSE
 from indexer.lucene.commits import newest_id
 from indexer.parts import LUCENE, MANIFEST
-from indexer.search.api import ReplacedError
+from indexer.search.answer import ReplacedError
 from indexer.shards import index_folders
 from indexer.state import index_version, place_of
 from server.changeover.leases import Current, Kind

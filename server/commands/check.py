@@ -45,12 +45,6 @@ def _settings(loaded: LoadedSettings) -> list[tuple[str, ...]]:
 
 def _facts(state: IndexState, settings: ServerSettings) -> list[tuple[str, ...]]:
     manifest = state.manifest
-    engine: str = settings.engine
-    has_columns = state.columns or manifest.live
-    if engine == "auto":
-        engine = "columns" if has_columns else "lucene"
-    elif engine == "columns" and not has_columns:
-        engine = "columns, which will be built first"
     folder = settings.photos or manifest.photos
     return [
         ("version", state.version),
@@ -58,7 +52,7 @@ def _facts(state: IndexState, settings: ServerSettings) -> list[tuple[str, ...]]
         ("images", f"{_images(manifest, settings.index):,}"),
         ("postings", f"{manifest.postings:,} of {manifest.distinct_terms:,} terms"),
         ("size", _size(state.bytes)),
-        ("engine", engine),
+        ("engine", settings.engine),
         ("dense models", ", ".join(state.dense) or "none"),
         ("photos", str(folder or "none: photos cannot be shown")),
     ]

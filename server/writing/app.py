@@ -17,7 +17,7 @@ from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from indexer.search.api import UnknownImageError
+from indexer.search.answer import UnknownImageError
 from indexer.shards import index_folders
 from indexer.state import index_version, place_of
 from server import problems

@@ -28,7 +28,7 @@ from indexer.index_writer import write_index
 from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.postings import Postings, PostingShard
 from indexer.search.browsing import Page
-from indexer.search.open import open_searcher
+from indexer.search.open import open_index
 from indexer.search.paging import Position, page_after
 from indexer.settings import IndexSettings
 from indexer.shards import index_folders
@@ -132,7 +132,7 @@ def postings(folder: Path, engine: str) -> Iterator[tuple[list[str], Iterator[ND
     """Of each part of an index its image ids, and the impacts of all of them term by term."""
     terms = vocabulary(folder)
     for part in index_folders(folder):
-        searcher: Any = open_searcher(part, engine)
+        searcher: Any = open_index(part, engine)
         with closing(searcher):
             there = searcher.field_index().live()
             ids = [searcher.image_id(document) for document in np.flatnonzero(there).tolist()]
@@ -145,7 +145,7 @@ def postings(folder: Path, engine: str) -> Iterator[tuple[list[str], Iterator[ND
 @contextmanager
 def asked_in_python(folder: Path, engine: str) -> Iterator[Ask]:
     """Asks a searcher of an index."""
-    with closing(open_searcher(folder, engine)) as searcher:
+    with closing(open_index(folder, engine)) as searcher:
         yield partial(_ask, searcher)
 
 

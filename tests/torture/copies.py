@@ -23,7 +23,7 @@ from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.columns.live import state as tiers
 from indexer.filters.text import parse_filter
-from indexer.search.open import open_searcher
+from indexer.search.open import open_index
 from indexer.shards import index_folders, owner
 from indexer.split import split_index
 from indexer.update import writer
@@ -91,7 +91,7 @@ class Steps:
         ]
         for watch in self._watches:
             watch._show(0)
-        self._searchers = [open_searcher(self._name, engine) for engine in ENGINES]
+        self._searchers = [open_index(self._name, engine) for engine in ENGINES]
         self._writer = ExitStack()
         self._client: TestClient | None = None
         self._waited: tuple[int, int] | None = None  # commit and place of a write in this step

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.engines.open import open_searcher
+from indexer.engines.open import open_index
 from indexer.filters.expression import FilterError
 from indexer.filters.text import parse_filter
 from indexer.live.changes import Add, Change, Delete, MetadataChange
@@ -117,7 +117,7 @@ def pair(
             pytest.importorskip("pymilvus", reason="extra [milvus] is not installed")
             searcher = _in_milvus(folder, request.getfixturevalue("uri"))
         else:
-            searcher = open_searcher(folder, "lucene" if engine == "lucene" else "columns")
+            searcher = open_index(folder, "lucene" if engine == "lucene" else "columns")
         yield stack.enter_context(closing(searcher)), right
 
 
@@ -134,7 +134,7 @@ def _in_milvus(folder: Path, uri: str) -> Searcher:
     from indexer.milvus.push import push
 
     push(folder, Milvus(uri), "conformance")
-    return open_milvus(folder, open_searcher(folder), uri, "conformance")
+    return open_milvus(folder, open_index(folder), uri, "conformance")
 
 
 def assert_same(found: Answer, right: Answer) -> None:
@@ -321,7 +321,7 @@ def test_ties_are_in_the_order_of_image_ids_among_thousands(tmp_path: Path) -> N
     right = ReferenceSearcher(images, TOKENIZER)
     some = parse_filter("width:<3000")
     for engine in ("columns", "lucene"):
-        with closing(open_searcher(tmp_path / "index", engine)) as found:
+        with closing(open_index(tmp_path / "index", engine)) as found:
             for query in (COMMON, "dog dog beach", "dog cat beach ball red sky run the the"):
                 for filter in (None, some):
                     asked = (query, 30)

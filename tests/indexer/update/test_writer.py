@@ -27,7 +27,7 @@ from indexer.postings import ImagePostings, Postings
 from indexer.search.api import UnknownImageError
 from indexer.search.live_columns import LiveColumnSearcher
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index, open_searcher
+from indexer.search.open import open_index, open_index
 from indexer.shards import index_folders
 from indexer.split import split_index
 from indexer.update import writer as writer_module
@@ -470,7 +470,7 @@ def test_any_changes_give_the_answers_of_a_whole_index(
 
 
 def check_answers(whole: Path, divided: Path) -> None:
-    with closing(open_searcher(whole)) as right, closing(open_searcher(divided)) as found:
+    with closing(open_index(whole)) as right, closing(open_index(divided)) as found:
         assert len(found) == len(right)
         for query in QUERIES:
             assert ranking(found.search(query, 99)) == ranking(right.search(query, 99))
@@ -505,5 +505,5 @@ def test_no_shard_logs_deletions_of_what_it_lacks(
         writer.sync(writer.write(list(map(Delete, gone))))
         logs = [log_path(one, 1) for one in index_folders(divided)]
         assert sum(len(list(read_log(log))) for log in logs) == 1
-    with closing(open_searcher(divided)) as found:
+    with closing(open_index(divided)) as found:
         assert len(found) == IMAGES - 1

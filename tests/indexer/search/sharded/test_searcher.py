@@ -19,7 +19,7 @@ from indexer.postings import Postings
 from indexer.search.api import SearchResult, SimilarResult
 from indexer.search.browsing import Browsed, Page
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index, open_searcher
+from indexer.search.open import open_index, open_index
 from indexer.search.paging import Position, page_after
 from indexer.search.sharded.open import LocalSearcher
 from indexer.shards import index_folders, owner
@@ -99,7 +99,7 @@ def divided(
 
 @pytest.fixture(scope="module")
 def pair(whole: Path, divided: Path) -> Iterator[Pair]:
-    with closing(open_index(whole)) as one, closing(open_searcher(divided)) as several:
+    with closing(open_index(whole)) as one, closing(open_index(divided)) as several:
         yield one, several
 
 
@@ -116,7 +116,7 @@ def deleted_pair(
     write(folder / "divided", gone)
     with (
         closing(open_index(folder / "whole")) as one,
-        closing(open_searcher(folder / "divided")) as several,
+        closing(open_index(folder / "divided")) as several,
     ):
         yield one, several
 
