@@ -115,7 +115,7 @@ def ask_all(golden: Golden, index: str, whole: Path, parts: Path | None, questio
         say(f"{index}, {engine}")
 
     for prefix, folder in ({"": whole} | ({"shards-": parts} if parts else {})).items():
-        for engine in product.ENGINES:
+        for engine in product.engines(folder):
             for first, found in hash_postings(folder, engine):
                 golden.add(index, prefix + engine, "postings", first, {"postings": found})
             with product.asked_in_python(folder, engine) as ask:

@@ -22,14 +22,17 @@ import tokenizers
 from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 
+from indexer.engines._today import Snapshot
+from indexer.engines.open import open_index
 from indexer.filters.json_form import read_filter
 from indexer.filters.text import parse_filter
 from indexer.index_writer import write_index
 from indexer.live.changes import Add, Change, Delete, MetadataChange
+from indexer.lucene.reader import LuceneIndex
+from indexer.manifest import is_sharded
+from indexer.parts import LUCENE
 from indexer.postings import Postings, PostingShard
-from indexer.search.browsing import Page
-from indexer.search.open import open_index
-from indexer.search.paging import Position, page_after
+from indexer.search.searcher import Explain, Searcher
 from indexer.settings import IndexSettings
 from indexer.shards import index_folders
 from indexer.split import split_index
@@ -48,7 +51,6 @@ from tests.scenes.corpus import write_scenes
 Question = Mapping[str, Any]
 Answer = dict[str, Any]
 Ask = Callable[[Question], Answer]
-ENGINES = ("columns", "lucene")
 FEW = 50  # images that are added last, and stay in memory
 
 # ---- build ----
@@ -128,15 +130,25 @@ def vocabulary(folder: Path) -> list[str]:
     return WordPieceTokenizer.from_folder(index_folders(folder)[0]).vocabulary
 
 
+def engines(folder: Path) -> tuple[str, ...]:
+    """The engines that an index can be searched with."""
+    return ("columns",) if is_sharded(folder) else ("columns", "lucene")
+
+
 def postings(folder: Path, engine: str) -> Iterator[tuple[list[str], Iterator[NDArray[Any]]]]:
     """Of each part of an index its image ids, and the impacts of all of them term by term."""
     terms = vocabulary(folder)
     for part in index_folders(folder):
-        searcher: Any = open_index(part, engine)
-        with closing(searcher):
-            there = searcher.field_index().live()
-            ids = [searcher.image_id(document) for document in np.flatnonzero(there).tolist()]
-            yield ids, (searcher.finder.term_impacts(term)[there] for term in terms)
+        if engine == "lucene":
+            with closing(LuceneIndex(part / LUCENE)) as lucene:
+                there = np.ones(lucene.documents, bool) if lucene.live is None else lucene.live
+                ids = [lucene.stored(one).image_id for one in np.flatnonzero(there).tolist()]
+                yield ids, (lucene.term_impacts(term)[there] for term in terms)
+            continue
+        found = Snapshot.open(part)
+        there = np.ones(found.documents, bool) if found.live is None else found.live
+        ids = [found.stored(one).image_id for one in np.flatnonzero(there).tolist()]
+        yield ids, (found.term_impacts(term)[there] for term in range(len(terms)))
 
 
 # ---- ask in Python ----
@@ -149,7 +161,7 @@ def asked_in_python(folder: Path, engine: str) -> Iterator[Ask]:
         yield partial(_ask, searcher)
 
 
-def _ask(searcher: Any, asked: Question) -> Answer:
+def _ask(searcher: Searcher, asked: Question) -> Answer:
     calls = {"fields": _fields, "suggest": _suggestions, "explain": _explanation}
     try:
         return calls.get(asked["call"], _found)(searcher, asked)
@@ -157,71 +169,63 @@ def _ask(searcher: Any, asked: Question) -> Answer:
         return {"refused": True}
 
 
-def _fields(searcher: Any, asked: Question) -> Answer:
-    return {"fields": dict(searcher.field_index().kinds), "images": len(searcher)}
+def _fields(searcher: Searcher, asked: Question) -> Answer:
+    return {"fields": dict(searcher.kinds()), "images": len(searcher)}
 
 
-def _suggestions(searcher: Any, asked: Question) -> Answer:
+def _suggestions(searcher: Searcher, asked: Question) -> Answer:
     query, k = asked["query"], asked["k"]
     corrections = [one.word for one in searcher.correct(query)]
     return {"suggestions": [*map(list, searcher.complete(query, k))], "corrections": corrections}
 
 
-def _explanation(searcher: Any, asked: Question) -> Answer:
-    return asdict(searcher.explain(asked["query"], asked["image"]))
+def _explanation(searcher: Searcher, asked: Question) -> Answer:
+    found = asdict(searcher.explain(asked["query"], asked["image"]))
+    del found["metadata"]
+    return found
 
 
-def _found(searcher: Any, asked: Question) -> Answer:
-    query, k, allowed = asked["query"], asked["k"], None
+def _found(searcher: Searcher, asked: Question) -> Answer:
+    query, k, whole = asked["query"], asked["k"], None
     if (text := asked.get("filter")) is not None:
-        read = parse_filter(text) if isinstance(text, str) else read_filter(text)
-        allowed = searcher.field_index().allowed(read)
+        whole = parse_filter(text) if isinstance(text, str) else read_filter(text)
     if asked["call"] == "similar":
-        return _plain(asdict(searcher.similar(asked["images"], k, words=query, allowed=allowed)))
-    substitute, covered = asked.get("substitute", True), asked.get("min_coverage")
-    options = {"substitute": substitute, "min_coverage": covered, "allowed": allowed}
-    order, facets = asked.get("sort"), asked.get("facets", ())
+        found = searcher.similar(asked["images"], k, words=query, filter=whole)
+        return _plain(found.as_json(), similar=True)
+    options = {
+        name: asked[name] for name in ("substitute", "min_coverage", "sort") if name in asked
+    }
+    options |= {"filter": whole, "facets": asked.get("facets", ())}
+    explain = Explain() if asked.get("explain") else None
+    offset, after = asked.get("offset", 0), None
     pages: list[Answer] = []
-    after = None
     while len(pages) < asked.get("pages", 1):
         if pages and after is None:  # the page before was empty
             pages.append({"hits": []})
-        elif order or facets or not query.strip():
-            page = Page(k, asked.get("offset", 0), order, facets, after)
-            browsed = searcher.browse(query, page, **options)
-            after = browsed.last
-            counts = {name: [*map(list, own)] for name, own in browsed.facets.items()}
-            pages.append(
-                _plain(asdict(browsed.result) | {"total": browsed.total, "facets": counts})
-            )
-        else:
-            search = partial(searcher.search, query, **options)
-            result = page_after(search, k, after) if after else search(k)
-            last = result.hits[-1] if result.hits else None
-            after = last and Position(last.score, last.image_id, last.rank)
-            pages.append(_plain(asdict(result)))
-    if asked.get("explain"):
-        why = searcher.explain_all(query, [image_id for image_id, _ in pages[0]["hits"]])
-        pages[0]["coverage"] = [one.coverage for one in why]
-        pages[0]["explained"] = [[asdict(term) for term in one.terms] for one in why]
+            continue
+        answer = searcher.search(query, k, offset=offset, after=after, explain=explain, **options)
+        offset, after = 0, answer.last
+        pages.append(_plain(answer.as_json()))
     return pages[0] if len(pages) == 1 else {"pages": [one["hits"] for one in pages]}
 
 
-def _plain(answer: Answer) -> Answer:
+def _plain(answer: Answer, similar: bool = False) -> Answer:
     """What answers of Python, REST and the command line have in common."""
-    hits, terms = answer["hits"], answer.get("terms")
+    hits = answer["hits"]
     names = ("unknown", "substitutions", "conditions", "total", "facets")
     plain = {name: answer[name] for name in names if answer.get(name) is not None}
+    if "total" in plain:
+        plain.setdefault("facets", {})
+    for name, buckets in plain.get("facets", {}).items():
+        plain["facets"][name] = [[one["value"], one["count"]] for one in buckets]
     plain["hits"] = [[hit["image_id"], hit["score"]] for hit in hits]
     plain["coverage"] = [hit["coverage"] for hit in hits]
     plain["metadata"] = [hit["metadata"] for hit in hits[:10]]
-    explained = [hit.get("explanation") or hit.get("terms") for hit in hits]
+    explained = [hit["explanation"] for hit in hits]
     if any(explained):
         plain["explained"] = explained
-    if isinstance(terms, list):
-        plain["terms"] = {one["term"]: one["count"] for one in terms}
-    elif terms is not None:
-        plain["terms"] = terms
+    if similar:
+        plain["terms"] = {one["term"]: one["count"] for one in answer["terms"]}
     return plain
 
 
@@ -252,7 +256,9 @@ def _ask_rest(client: TestClient, asked: Question) -> Answer:
     if call == "suggest":
         return {"suggestions": [[*one.values()] for one in found["suggestions"]]}
     names = {"fields": ("fields",), "explain": ("score", "terms", "coverage", "against")}
-    return {name: found[name] for name in names[call]} if call in names else _plain(found)
+    if call in names:
+        return {name: found[name] for name in names[call]}
+    return _plain(found, similar=True)
 
 
 def _search_rest(client: TestClient, asked: Question) -> Answer:
@@ -271,8 +277,6 @@ def _search_rest(client: TestClient, asked: Question) -> Answer:
         if answer.is_error:
             return {"refused": True}
         found = answer.json()
-        for name, buckets in (found["facets"] or {}).items():
-            found["facets"][name] = [[one["value"], one["count"]] for one in buckets]
         pages.append(_plain(found))
         sent["cursor"] = found["cursor"]
     return pages[0] if len(pages) == 1 else {"pages": [one["hits"] for one in pages]}
@@ -302,6 +306,6 @@ def ask_command(folder: Path, asked: Question) -> Answer:
         except SystemExit as ended:
             if ended.code:
                 return {"refused": True}
-    answer = _plain(json.loads(out.getvalue()))
+    answer = _plain(json.loads(out.getvalue()), asked["call"] == "similar")
     del answer["coverage"]  # which an explanation there lacks
     return answer
