@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 from indexer.filters.json_form import read_filter
 from indexer.filters.text import parse_filter
 from indexer.index_writer import write_index
-from indexer.live.changes import Add, Change, Delete, MetadataChange
+from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.postings import Postings, PostingShard
 from indexer.search.browsing import Page
 from indexer.search.open import open_searcher
 from indexer.search.paging import Position, page_after
 from indexer.settings import IndexSettings
 from indexer.shards import index_folders
-from indexer.split import split_index
+from indexer.care.combine import split_index
 from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends

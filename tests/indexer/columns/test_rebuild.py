@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from indexer.columns import image_table
-from indexer.columns.image_table import ImageTable
+from indexer.store.images import ImageTable
 from indexer.columns.layout import Columns
 from indexer.columns.manifest import FOLDER, FORMAT_VERSION, ColumnManifest, columns_fit
 from indexer.columns.rebuild import rebuild_columns

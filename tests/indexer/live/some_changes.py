@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from indexer.grounding import Inputs
-from indexer.live.changes import Add, Change, Delete, MetadataChange
+from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.postings import ImagePostings
 
 IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)

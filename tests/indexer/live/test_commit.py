@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from indexer.live.commit import Commit, log_path
-from indexer.live.given import FILE, Given, read_given, with_given, write_given
-from indexer.live.log import ChangeLog
-from indexer.live.origin import DIGITS, built_origin, new_origin, origin_of
+from indexer.store.commit import Commit, log_path
+from indexer.store.given import FILE, Given, read_given, with_given, write_given
+from indexer.store.log import ChangeLog
+from indexer.store.origin import DIGITS, built_origin, new_origin, origin_of
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 

@@ -15,7 +15,7 @@ from indexer.columns.manifest import FOLDER
 from indexer.columns.row_files import PostingRows
 from indexer.columns.writer import image_rows, write_segment
 from indexer.grounding import Inputs
-from indexer.live.changes import Add, Change
+from indexer.store.changes import Add, Change
 from indexer.postings import ImagePostings, Postings
 from tests.indexer.vocabulary import TOKENIZER
 from tests.reference.searcher import ReferenceSearcher

@@ -27,7 +27,7 @@ from indexer.columns.live.compaction import Merge
 from indexer.columns.live.newest import Newest, NewImage
 from indexer.columns.live.snapshot import LiveColumns
 from indexer.columns.live.state import next_number, remove_unlisted
-from indexer.live.changes import Change, Delete, MetadataChange
+from indexer.store.changes import Change, Delete, MetadataChange
 from sparta.errors import InputError
 from tests.indexer.columns.corpus import VOCABULARY as TERMS
 from tests.indexer.columns.corpus import new_images

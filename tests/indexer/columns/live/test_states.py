@@ -24,9 +24,9 @@ from indexer.columns.live.state import (
 )
 from indexer.columns.live.upkeep import Upkeep
 from indexer.columns.manifest import FOLDER
-from indexer.live.changes import Change, Delete
-from indexer.live.commit import log_path
-from indexer.live.log import ChangeLog
+from indexer.store.changes import Change, Delete
+from indexer.store.commit import log_path
+from indexer.store.log import ChangeLog
 from indexer.parts import MANIFEST, describe_parts
 from sparta.atomic import MARKER, make_work
 from sparta.errors import InputError
