@@ -200,7 +200,7 @@ def parse_commit(content: bytes, index: Path) -> Commit:
         values: dict[str, Any] = json.loads(content)
         seal = values.pop(SEAL)
         damaged = seal != _seal(values)
-    except (ValueError, KeyError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         damaged = True
     if damaged:
         raise InputError(f"{path} is damaged: restore a snapshot, or build the index again")

@@ -225,6 +225,11 @@ def image_rows(
     origins: Iterable[str] | None = None,
 ) -> pa.Table:
     """Images as rows of an `ImageTable`, by default as they were built."""
-    named = [None] * len(ids) if origins is None else [one or None for one in origins]
+    named = [None] * len(ids) if origins is None else map(_named, ids, origins)
     texts = [json.dumps(values) for values in metadata]
-    return pa.table([list(ids), texts, named, list(groundings)], schema=SCHEMA)
+    return pa.table([list(ids), texts, list(named), list(groundings)], schema=SCHEMA)
+
+
+def _named(image_id: str, origin: str) -> str | None:
+    """An origin as the table has it."""
+    return None if origin in ("", built_origin(image_id)) else origin
