@@ -14,6 +14,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from indexer.care.combine import split_index
 from indexer.encoding.asked import NONE_ASKED, AskedTerms, asked_terms
 from indexer.encoding.model_files import read_word_tables
 from indexer.encoding.term_scores import ImageEncoder
@@ -28,7 +29,6 @@ from indexer.postings import Postings, PostingShard
 from indexer.quantisation import QuantisationReport, Quantiser
 from indexer.rebuild import Kept, kept_of
 from indexer.settings import OFFSET_OF_MODEL, IndexSettings, PruningSettings
-from indexer.split import split_index
 from sparta.atomic import (
     MARKER,
     check_name,

@@ -9,8 +9,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from indexer.columns.manifest import has_columns
-from indexer.manifest import Manifest, is_sharded
+from indexer.manifest import is_sharded
 from server.backends import Backends
 from server.changeover.watch import stamp_of
 from server.settings import ServerSettings
@@ -50,21 +49,13 @@ class Inherited:
 
 
 def can_be_inherited(settings: ServerSettings) -> bool:
-    """Whether forks can search an index that was opened before, which Java does not survive.
-
-    The index is one that has columns and was not written to.
-
-    Raises:
-        InputError: if the index is damaged.
-    """
+    """Whether forks can search an index that was opened before, which Java does not survive."""
     index = settings.index
     return (
         sys.platform == "linux"
         and settings.milvus is None
         and settings.engine != "lucene"
         and not is_sharded(index)
-        and not Manifest.open(index).live
-        and has_columns(index)
     )
 
 

@@ -15,7 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from indexer.filters.expression import FilterError
 from indexer.query import QueryError
-from indexer.search.answer import RefusedError, UnavailableError, UnknownImageError
+from indexer.search.answer import RefusedError, UnavailableError
+from indexer.store.images import UnknownImageError
 from server.monitoring.record import HEADER, record_of
 from server.schemas import Problem
 from server.security_headers import SECURITY_HEADERS

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from indexer.commands.answer_tables import won_by
-from indexer.search.answer import Explanation, TermExplanation, UnknownImageError
+from indexer.search.answer import Explanation, TermExplanation
 from indexer.search.searcher import Searcher
+from indexer.store.images import UnknownImageError
 from sparta.errors import InputError
 from sparta.features.extract.image_files import PhotoError, load_photo
 

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eval.recall.scores import check_memory
-from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.encoding.asked import AskedTerms
 from indexer.encoding.scorer import TermScores
 from indexer.encoding.term_scores import EncodedBatch, ImageEncoder
 from indexer.grounding import Inputs
 from indexer.impacts import ImpactParameters, encode_rows
 from indexer.index_writer import write_index
-from indexer.parts import LUCENE, part_sizes
+from indexer.parts import LUCENE
 from indexer.pruning import largest_kept, prune
 from indexer.quantisation import Quantiser
 from indexer.settings import (
@@ -34,6 +33,8 @@ from indexer.settings import (
     check_bits,
     check_power,
 )
+from indexer.state import bytes_below
+from indexer.store.commit import SEGMENTS
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 
@@ -183,7 +184,7 @@ class IndexBytes(NamedTuple):
     """Size of an index on disk, bytes an image."""
 
     lucene: float
-    columns: float
+    segments: float
 
 
 @dataclass(frozen=True)
@@ -251,7 +252,7 @@ class PrunedIndex:
             if place.exists():
                 raise InputError(f"--indexes: {place} exists: remove it or choose another folder")
             self._write(bits, place)
-            sizes = (sum(part_sizes(place / part).values()) for part in (LUCENE, COLUMNS))
+            sizes = (bytes_below(place / part) for part in (LUCENE, SEGMENTS))
             return IndexBytes(*(size / len(self.images.rows) for size in sizes))
 
     def _write(self, bits: int, folder: Path) -> None:

@@ -18,8 +18,9 @@ from rich.table import Table
 from eval.recall.photos import missing_of
 from eval.recall.scores import recall_table
 from indexer.query import Query
-from indexer.search.answer import Hit, UnknownImageError
+from indexer.search.answer import Hit
 from indexer.search.searcher import Searcher
+from indexer.store.images import UnknownImageError
 from sparta.captions.matching import stored_ids
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError

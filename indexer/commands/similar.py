@@ -51,8 +51,8 @@ def similar(
     sparta similar index/ "beach/two dogs.jpg" --backend vse++
     """
     from indexer.engines.open import open_backend
-    from indexer.search.answer import UnknownImageError
     from indexer.search.searcher import Explain
+    from indexer.store.images import UnknownImageError
 
     searcher = open_backend(index, backend, engine)
     how = None if as_json else Explain(grounded=False)

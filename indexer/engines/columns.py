@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.engines._today import Snapshot
-from indexer.search.answer import RefusedError, UnknownImageError, Version
+from indexer.search.answer import RefusedError, Version
 from indexer.search.engine import (
     Capability,
     Documents,
@@ -23,6 +22,8 @@ from indexer.search.engine import (
     Survey,
     is_before,
 )
+from indexer.store.images import UnknownImageError
+from indexer.store.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from indexer.filters.field_index import FieldIndex
@@ -52,7 +53,7 @@ class ColumnsEngine:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self._version = Version(((0, snapshot.commit),))
+        self._version = Version(((0, snapshot.commit.lineage, snapshot.commit.version),))
         most = max(8, CACHED_BYTES // max(1, snapshot.documents))
         self._bitmap = lru_cache(most)(partial(_bitmap, snapshot))
 

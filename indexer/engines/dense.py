@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.dense.added import AddedRows
-from indexer.dense.manifest import MODEL, ORIGINS, VECTORS, DenseManifest, dense_folder
+from indexer.dense.manifest import MODEL, VECTORS, DenseManifest, dense_folder
 from indexer.dense.row_origins import read_origins
 from indexer.dense.rows import RowFinder
 from indexer.dense.vectors import ImageVectors, Nearest, best, import_faiss
-from indexer.engines._today import Snapshot
 from indexer.engines.columns import ColumnsEngine, Mask
 from indexer.manifest import Manifest
 from indexer.parts import check_hash, check_small_parts
 from indexer.search.answer import RefusedError, UnavailableError
 from indexer.search.engine import Capability, Found, Plan, Statistics
+from indexer.store.snapshot import Snapshot
 from sparta.checksum import sha256
 from sparta.errors import InputError
 
@@ -75,8 +75,6 @@ class DensePart:
         Raises:
             UnavailableError: if the part is damaged.
         """
-        if ORIGINS not in self.manifest.parts:
-            return None
         try:
             self._finder = self._finder or RowFinder(read_origins(self._folder))
             rows = self._finder.find(snapshot.origin_parts(), self._added.origins())
@@ -84,7 +82,8 @@ class DensePart:
             raise UnavailableError(str(error)) from error
         if snapshot.live is not None:
             rows[~snapshot.live] = -1
-        return rows
+        as_built = np.array_equal(rows, np.arange(self.manifest.images))
+        return None if as_built else rows
 
     def vectors(self, rows: NDArray[np.int64] | None) -> ImageVectors:
         """The vectors of some rows, with those that were appended."""

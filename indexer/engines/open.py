@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from indexer.dense.manifest import SPARSE, dense_names
-from indexer.engines._today import Snapshot
 from indexer.engines.columns import ColumnsEngine
 from indexer.engines.shards import LocalShards, ShardsEngine
 from indexer.manifest import Manifest, is_sharded
 from indexer.search.reader import Language
 from indexer.search.searcher import Searcher
 from indexer.shards import index_folders
+from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import WordTables
@@ -55,20 +55,19 @@ def open_index(folder: str | Path, engine: str = "columns") -> Searcher:
     folder = Path(folder)
     if engine not in ENGINES:
         raise InputError(f"--engine must be one of {', '.join(ENGINES)}, got {engine!r}")
-    language = read_language(folder)
+    language, folders = read_language(folder), index_folders(folder)
     if engine == "lucene":
         from indexer.engines.lucene import LuceneEngine  # which loads what needs Java
 
-        if is_sharded(folder):
-            raise InputError(f"--engine lucene: {folder} is divided into shards: search columns")
-        return Searcher(LuceneEngine.open(folder, language.tokenizer.vocabulary), language)
-    snapshots = [Snapshot.open(one) for one in index_folders(folder)]
+        vocabulary = language.tokenizer.vocabulary
+        engines: list[ColumnsEngine] = [LuceneEngine(one, vocabulary) for one in folders]
+    else:
+        engines = [ColumnsEngine(Snapshot.open(one)) for one in folders]
 
     def prepare() -> None:
-        for snapshot in snapshots:
-            snapshot.read_ahead()
+        for one in engines:
+            one.snapshot.read_ahead()
 
-    engines = [ColumnsEngine(snapshot) for snapshot in snapshots]
     opened = ShardsEngine(LocalShards(engines)) if is_sharded(folder) else engines[0]
     return Searcher(opened, language, prepare=prepare)
 

@@ -90,7 +90,9 @@ class LocalShards:
         return LocalShards([found or former for found, former in pairs])
 
     def close(self) -> None:
-        """Nothing: files are mapped as long as something refers to them."""
+        """Close the files; Lucene's alone, which never follow commits, have to be closed."""
+        for engine in self._engines:
+            engine.close()
 
 
 class ShardsEngine:
@@ -231,8 +233,8 @@ class ShardsEngine:
 
 def _version(answers: Mapping[int, Statistics | Found | Documents]) -> Version:
     """The commits of the shards that answered, under their numbers."""
-    pairs = ((number, one.version.commits) for number, one in answers.items())
-    return Version(tuple((number, commit) for number, own in pairs for _, commit in own))
+    commits = ((number, own) for number, one in answers.items() for own in one.version.commits)
+    return Version(tuple((number, lineage, version) for number, (_, lineage, version) in commits))
 
 
 # Questions: functions of this module, so that they can be sent to other processes.

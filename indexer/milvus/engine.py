@@ -11,7 +11,6 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.engines._today import Snapshot
 from indexer.engines.columns import OF_SEGMENTS, ColumnsEngine, Mask
 from indexer.engines.open import snapshot_of
 from indexer.milvus.collection import MOST_ROWS, Collection, collection_name
@@ -21,6 +20,7 @@ from indexer.milvus.rows import KEY, key_of
 from indexer.search.answer import RefusedError, UnavailableError
 from indexer.search.engine import Plan, hit_order
 from indexer.search.searcher import Searcher
+from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 
 SPARE = 50  # rows beyond the k-th, so that ties with it seldom need another call

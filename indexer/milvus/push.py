@@ -10,15 +10,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-
-from indexer.engines._today import Snapshot
-from indexer.live.history import read_changes
 from indexer.manifest import Manifest
 from indexer.milvus.collection import Collection, Marker, check_exact, collection_name, switch_alias
 from indexer.milvus.connection import Milvus
 from indexer.milvus.rows import key_of, row_of
 from indexer.state import VERSION_DIGITS
+from indexer.store.commit import ReplacedError
+from indexer.store.log import read_changes
+from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 from sparta.progress import Notice, Progress, no_progress
 
@@ -56,7 +55,7 @@ def build_version(folder: Path) -> str:
     Raises:
         InputError: if the folder is not an index.
     """
-    values = asdict(Manifest.read(folder).as_live())
+    values = asdict(Manifest.read(folder))
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
     return digest.hexdigest()[:VERSION_DIGITS]
 
@@ -83,7 +82,7 @@ def push(
     folder = folder.resolve()
     version = build_version(folder)
     snapshot = Snapshot.open(folder)
-    collection = Collection(milvus, collection_name(name, version), snapshot.vocabulary)
+    collection = collection_of(milvus, name, version, snapshot)
     if not collection.exists():
         check_exact(milvus, name)
         collection.create()
@@ -95,6 +94,11 @@ def push(
     for other in former if drop else ():
         milvus.call("drop_collection", other)
     return Pushed(collection.name, len(snapshot), *done, switched, [] if drop else former)
+
+
+def collection_of(milvus: Milvus, name: str, version: str, snapshot: Snapshot) -> Collection:
+    """The collection of a version of an index, which the server need not have."""
+    return Collection(milvus, collection_name(name, version), snapshot.vocabulary)
 
 
 def _former(milvus: Milvus, name: str, current: str) -> list[str]:
@@ -116,7 +120,7 @@ class Update:
 
     Args:
         folder: the index.
-        snapshot: the commit.
+        snapshot: of it, at the commit.
         collection: of its version.
     """
 
@@ -133,13 +137,14 @@ class Update:
         Raises:
             InputError: if the collection has another number of images afterwards.
         """
-        collection, commit, stored = self._collection, self._snapshot.commit, self._snapshot.stored
-        wanted = {key_of(stored(one).image_id): one for one in self._documents()}
+        collection, commit, images = self._collection, self._snapshot.commit, self._snapshot
+        documents = images.live_documents().tolist()
+        wanted = {key_of(images.stored(one).image_id): one for one in documents}
         changed = self._changed(marker := collection.marker())
         present = set(collection.keys())
         right = set[str]() if changed is None else present - changed
         since = commit if marker is None or changed is None else marker.commit
-        collection.mark(Marker(since, complete=False))
+        collection.mark(Marker.of(since, complete=False))
         documents = [document for key, document in wanted.items() if key not in right]
         done = len(wanted) - len(documents)
         progress("push", done, len(wanted))
@@ -154,7 +159,7 @@ class Update:
                 f"{collection.milvus.uri}: the collection {collection.name} has {found:,} images "
                 f"instead of {len(wanted):,}: push it again, with nobody else writing to it"
             )
-        collection.mark(Marker(commit, complete=True))
+        collection.mark(Marker.of(commit, complete=True))
         return len(documents), len(left)
 
     def _settled(self, wanted: int) -> int:
@@ -186,7 +191,7 @@ class Update:
         for some in _parts(documents, AT_ONCE):
             self._write(some)
         self._delete(deleted)
-        self._collection.mark(Marker(self._snapshot.commit, complete=True))
+        self._collection.mark(Marker.of(self._snapshot.commit, complete=True))
         return len(documents), len(deleted)
 
     def _changed(self, marker: Marker | None) -> set[str] | None:
@@ -201,16 +206,9 @@ class Update:
             return None  # that log was removed
         return {key_of(change.image_id) for change in changes}
 
-    def _documents(self) -> list[int]:
-        live = self._snapshot.live
-        numbers = np.arange(self._snapshot.documents) if live is None else np.flatnonzero(live)
-        documents: list[int] = numbers.tolist()
-        return documents
-
     def _write(self, documents: Sequence[int]) -> None:
-        rows = self._snapshot.images(documents)
-        terms = self._snapshot.vocabulary
-        self._collection.upsert([row_of(one, self._kinds, terms) for one in rows])
+        images, terms = self._snapshot.images(documents), self._snapshot.vocabulary
+        self._collection.upsert([row_of(one, self._kinds, terms) for one in images])
 
     def _delete(self, keys: Sequence[str]) -> None:
         for some in _parts(keys, AT_ONCE):
@@ -265,14 +263,17 @@ def _follow_version(
     index = folder.resolve()
     version = build_version(index)
     snapshot = Snapshot.open(index)
-    collection = Collection(milvus, collection_name(name, version), snapshot.vocabulary)
+    collection = collection_of(milvus, name, version, snapshot)
     while folder.resolve() == index and build_version(index) == version:
         marker = collection.marker()
         if marker is None or not marker.complete:
             return  # somebody dropped it, or pushes it too
-        if marker.commit != snapshot.commit:
+        if marker != Marker.of(snapshot.commit, complete=True):
             written, deleted = Update(index, snapshot, collection).changes()
             state = f"commit {snapshot.commit.version:,}"
             notice(f"{state}: {written:,} images written, {deleted:,} deleted")
         pause(EVERY)
-        snapshot = snapshot.refreshed() or snapshot
+        try:
+            snapshot = snapshot.refreshed() or snapshot
+        except ReplacedError:
+            return

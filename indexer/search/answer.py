@@ -15,7 +15,6 @@ from sparta.errors import InputError
 if TYPE_CHECKING:
     from indexer.filters.facets import Bucket
     from indexer.grounding import Box, WinningLabel
-    from indexer.live.commit import Commit
     from indexer.query import Sign
 
 WHOLE_PHOTO = 0.999  # share of the photo's area from which a box locates nothing
@@ -26,15 +25,16 @@ class Version(NamedTuple):
     """The state of an index that gave an answer.
 
     Attributes:
-        commits: of each shard that answered, under its number; an index without shards is 0.
+        commits: number, lineage and version of the commit of each shard that answered; an index
+            without shards is shard 0.
     """
 
-    commits: tuple[tuple[int, Commit], ...]
+    commits: tuple[tuple[int, str, int], ...]
 
     @property
     def number(self) -> int:
         """Rises with every commit; 0 for an index as it was built."""
-        return sum(commit.version for _, commit in self.commits)
+        return sum(version for *_, version in self.commits)
 
 
 class Position(NamedTuple):
@@ -245,16 +245,8 @@ class Answer:
         return {name: value for name, value in asdict(self).items() if name not in INTERNAL}
 
 
-class UnknownImageError(KeyError):
-    """Raised when an image id is not in the index."""
-
-
 class UnavailableError(InputError):
     """Raised if an index, a model or a shard cannot be opened or asked; the text says why."""
-
-
-class ReplacedError(InputError):
-    """Raised if the newest commit of an index does not continue the one that is open."""
 
 
 class RefusedError(InputError):

@@ -139,7 +139,7 @@ class Explaining:
         """What won the impacts that are not 0, image by image."""
         if found.groundings is None:
             return [UNKNOWN] * int(np.count_nonzero(found.impacts))
-        from indexer.winners import winners  # which a search without explanations does not need
+        from indexer.grounding import winners  # which a search without explanations does not need
 
         ids: NDArray[np.int64] = np.array(self.term_ids, np.int64)
         try:

@@ -19,13 +19,13 @@ from indexer.search.answer import (
     RefusedError,
     Timings,
     UnavailableError,
-    UnknownImageError,
     Version,
 )
 from indexer.search.engine import Capability, Engine, Found, Page, Plan, Survey, is_before
 from indexer.search.explanations import Explaining
 from indexer.search.reader import Language, MovedError, Reader, Reading, image_query
 from indexer.search.words import Completion, HeldWord
+from indexer.store.images import UnknownImageError
 from sparta.errors import InputError
 
 if TYPE_CHECKING:

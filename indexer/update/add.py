@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from indexer.encoding.term_scores import WINDOW, ImageEncoder
 from indexer.impacts import encode_rows
-from indexer.live.changes import Add
-from indexer.live.given import with_given
-from indexer.live.origin import origin_of
 from indexer.manifest import Manifest
 from indexer.metadata import Metadata, described
 from indexer.postings import ImagePostings
 from indexer.settings import TermSet
 from indexer.shards import index_folders
+from indexer.store.changes import Add
+from indexer.store.given import with_given
+from indexer.store.origin import origin_of
 from indexer.update.dense import DenseFollower, WrittenImages
 from indexer.update.former import FormerImages
 from indexer.update.parameters import parameters_of
@@ -87,8 +86,8 @@ def add_images(
     with (
         full_disk_reported(index),
         open_writer(index) as writer,
-        closing(FormerImages(index)) as former,
     ):
+        former = FormerImages(index)
         progress("encode", 0, len(rows))
         for start in range(0, len(rows), WINDOW * batch_size):
             part = rows[start : start + WINDOW * batch_size]

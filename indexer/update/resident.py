@@ -13,10 +13,10 @@ from indexer.encoding.load import load_scorers
 from indexer.encoding.stores import feature_source
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.impacts import ImpactParameters, encode_batch
-from indexer.live.origin import origin_of
 from indexer.manifest import Manifest
 from indexer.postings import ImagePostings
 from indexer.settings import TermSet
+from indexer.store.origin import origin_of
 from indexer.update.dense import DenseFollower, WrittenImages
 from indexer.update.parameters import parameters_of
 from sparta.errors import InputError

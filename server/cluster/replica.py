@@ -9,10 +9,11 @@ from typing import NamedTuple, TypeVar
 
 from indexer.engines.open import open_index
 from indexer.engines.shards import Question
-from indexer.search.answer import ReplacedError, UnknownImageError
 from indexer.search.engine import Engine
 from indexer.shards import index_folders
 from indexer.state import index_version
+from indexer.store.commit import ReplacedError
+from indexer.store.images import UnknownImageError
 from server.cluster.names import Served
 from sparta.errors import InputError
 

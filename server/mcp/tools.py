@@ -114,7 +114,8 @@ class Tools:
 
         With `filter` only photos whose metadata fulfil it; without `query` all of these.
 
-        Every hit lists the terms of the query with their shares of its score. Words in `unknown` match no photo at all; search again with other words.
+        Every hit lists the terms of the query with their shares of its score. Words in
+        `unknown` match no photo at all; search again with other words.
         Photos for words in `rare` may be wrong: the model rarely saw these words in training.
         """
         with actionable():

@@ -15,9 +15,9 @@ from scipy.sparse import csc_array, csr_array
 
 from indexer.columns.builder import topical_order
 from indexer.columns.row_files import PostingRows, RowFiles
-from indexer.engines._today import Snapshot
 from indexer.engines.open import read_language
 from indexer.manifest import is_sharded
+from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
@@ -69,8 +69,8 @@ def open_collection(index: Path, progress: Progress = no_progress) -> Collection
     if is_sharded(index):
         raise InputError(f"{index} is divided into shards: publish what `sparta merge` makes of it")
     language, snapshot = read_language(index), Snapshot.open(index)
-    live = range(snapshot.documents) if snapshot.live is None else np.flatnonzero(snapshot.live)
-    numbered = sorted((snapshot.stored(int(one)).image_id, int(one)) for one in live)
+    live = snapshot.live_documents().tolist()
+    numbered = sorted((snapshot.stored(one).image_id, one) for one in live)
     numbers = np.array([number for _, number in numbered], np.int64)
     impacts = _impacts(snapshot, numbers, progress)
     return Collection(

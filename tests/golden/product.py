@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from functools import partial
 from hashlib import sha256
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 from urllib.parse import quote
@@ -22,20 +24,20 @@ import tokenizers
 from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 
-from indexer.engines._today import Snapshot
+from indexer.care.combine import merge_segments, split_index
 from indexer.engines.open import open_index
 from indexer.filters.json_form import read_filter
 from indexer.filters.text import parse_filter
 from indexer.index_writer import write_index
-from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.lucene.reader import LuceneIndex
-from indexer.manifest import is_sharded
 from indexer.parts import LUCENE
 from indexer.postings import Postings, PostingShard
 from indexer.search.searcher import Explain, Searcher
 from indexer.settings import IndexSettings
 from indexer.shards import index_folders
-from indexer.split import split_index
+from indexer.store.changes import Add, Change, Delete, MetadataChange
+from indexer.store.commit import read_commit
+from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends
@@ -51,6 +53,7 @@ from tests.scenes.corpus import write_scenes
 Question = Mapping[str, Any]
 Answer = dict[str, Any]
 Ask = Callable[[Question], Answer]
+ENGINES = ("columns", "lucene")
 FEW = 50  # images that are added last, and stay in memory
 
 # ---- build ----
@@ -117,6 +120,21 @@ def change(
             writer.settle()
 
 
+@contextmanager
+def brought_up_to_date(folder: Path, engine: str) -> Iterator[Path]:
+    """The index for an engine: for Lucene a copy of one that was written to, which is merged."""
+    folders = index_folders(folder)
+    if engine != "lucene" or not any(read_commit(one).version for one in folders):
+        yield folder
+        return
+    with TemporaryDirectory(dir=folder.parent) as work:
+        copy = Path(work) / folder.name
+        shutil.copytree(folder, copy)
+        for one in index_folders(copy):
+            merge_segments(one)
+        yield copy
+
+
 def _run(*arguments: str | Path) -> None:
     command = [sys.executable, "-m", "sparta", *map(str, arguments)]
     subprocess.run(command, check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -130,24 +148,18 @@ def vocabulary(folder: Path) -> list[str]:
     return WordPieceTokenizer.from_folder(index_folders(folder)[0]).vocabulary
 
 
-def engines(folder: Path) -> tuple[str, ...]:
-    """The engines that an index can be searched with."""
-    return ("columns",) if is_sharded(folder) else ("columns", "lucene")
-
-
 def postings(folder: Path, engine: str) -> Iterator[tuple[list[str], Iterator[NDArray[Any]]]]:
     """Of each part of an index its image ids, and the impacts of all of them term by term."""
     terms = vocabulary(folder)
     for part in index_folders(folder):
         if engine == "lucene":
             with closing(LuceneIndex(part / LUCENE)) as lucene:
-                there = np.ones(lucene.documents, bool) if lucene.live is None else lucene.live
-                ids = [lucene.stored(one).image_id for one in np.flatnonzero(there).tolist()]
-                yield ids, (lucene.term_impacts(term)[there] for term in terms)
+                ids = [lucene.stored(one).image_id for one in range(lucene.documents)]
+                yield ids, map(lucene.term_impacts, terms)
             continue
         found = Snapshot.open(part)
-        there = np.ones(found.documents, bool) if found.live is None else found.live
-        ids = [found.stored(one).image_id for one in np.flatnonzero(there).tolist()]
+        there = found.live_documents()
+        ids = [found.stored(one).image_id for one in there.tolist()]
         yield ids, (found.term_impacts(term)[there] for term in range(len(terms)))
 
 

@@ -11,7 +11,6 @@ from typing import Any
 from indexer.filters.expression import Filter
 from indexer.filters.facets import Bucket
 from indexer.grounding import Grounding
-from indexer.live.commit import Commit
 from indexer.postings import ImagePostings
 from indexer.query import Query, QueryError, parsed
 from indexer.search.answer import (
@@ -24,9 +23,9 @@ from indexer.search.answer import (
     Substitution,
     TermExplanation,
     Timings,
-    UnknownImageError,
     Version,
 )
+from indexer.store.images import UnknownImageError
 from sparta.tokenizer import Tokenizer
 from tests.reference.filters import lets_through
 from tests.reference.winner import winner
@@ -327,7 +326,7 @@ class ReferenceSearcher:
         return Answer(
             hits,
             Timings(0, 0, 0),
-            Version(((0, Commit()),)),
+            Version(()),
             unknown=list(dict.fromkeys(unknown)),
             rare=list(dict.fromkeys(rare)),
             substitutions=list(dict.fromkeys(word.near for word in words if word.near)),

@@ -16,10 +16,10 @@ from indexer.commands.update import update
 from indexer.commands.verify import verify
 from indexer.dense.build import add_dense
 from indexer.drift import MEANS
-from indexer.live.changes import Add
+from indexer.store.changes import Add
 from indexer.manifest import Manifest
 from indexer.search.open import open_backend, open_index
-from indexer.split import split_index
+from indexer.care.combine import split_index
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError

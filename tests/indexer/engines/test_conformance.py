@@ -12,17 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.care.combine import merge_segments, split_index
 from indexer.engines.open import open_index
 from indexer.filters.expression import FilterError
 from indexer.filters.text import parse_filter
-from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.postings import ImagePostings
 from indexer.query import QueryError
-from indexer.search.answer import Answer, RefusedError, UnknownImageError
+from indexer.search.answer import Answer, RefusedError
 from indexer.search.engine import Capability
 from indexer.search.searcher import Explain, Searcher
 from indexer.shards import index_folders, owner
-from indexer.split import split_index
+from indexer.store.changes import Add, Change, Delete, MetadataChange
+from indexer.store.images import UnknownImageError
 from indexer.update import writer as writer_module
 from indexer.update.writer import open_writer
 from sparta.word_tables import Substitute
@@ -47,8 +48,8 @@ FILTERS = (
 )
 FACETS = ("colour", "stars", "taken:month", "path", "tags")
 SORTS = (None, "stars", "-stars", "colour", "-colour", "-taken", "path", "-tags")
-KINDS = ("built columns", "built lucene", "built shards", "written columns", "written lucene")
-KINDS += ("written shards", "written milvus")
+KINDS = ("built columns", "built lucene", "built shards", "written columns", "written shards")
+KINDS += ("written milvus", "merged lucene", "merged shards")
 
 Pair = tuple[Searcher, ReferenceSearcher]
 
@@ -107,10 +108,13 @@ def pair(
     if engine == "shards":
         split_index(folder, folder.with_name("shards"), 3)
         folder = folder.with_name("shards")
-    if state == "written":
+    if state != "built":
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(writer_module, "COMPACT_AT", 8)
             images = changed(folder, images)
+    if state == "merged":
+        for one in index_folders(folder):
+            merge_segments(one)
     right = ReferenceSearcher(images, TOKENIZER, SUBSTITUTES, SELDOM)
     with ExitStack() as stack:
         if engine == "milvus":
@@ -128,9 +132,8 @@ def _postings(images: Sequence[ImagePostings]) -> Any:
 
 
 def _in_milvus(folder: Path, uri: str) -> Searcher:
-    from indexer.milvus.engine import open_milvus
-
     from indexer.milvus.connection import Milvus
+    from indexer.milvus.engine import open_milvus
     from indexer.milvus.push import push
 
     push(folder, Milvus(uri), "conformance")
