@@ -9,7 +9,6 @@ from pathlib import Path
 from indexer.store.changes import Add, Change, MetadataChange
 from indexer.store.commit import Commit
 from indexer.postings import ImagePostings, Postings
-from indexer.search.lucene import LuceneSearcher
 from indexer.update.sharded import Writer
 from indexer.update.writer import open_writer
 from sparta.tokenizer import WordPieceTokenizer

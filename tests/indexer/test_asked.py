@@ -17,7 +17,6 @@ from indexer.impacts import encode_rows
 from indexer.postings import Postings, PostingShard
 from indexer.search.api import Explanation
 from indexer.search.columns import ColumnSearcher
-from indexer.search.lucene import LuceneSearcher
 from indexer.settings import PruningSettings
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore

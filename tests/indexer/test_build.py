@@ -19,7 +19,6 @@ from indexer.encoding.term_scores import ImageEncoder
 from indexer.impacts import encode_rows
 from indexer.manifest import Manifest
 from indexer.metadata import read_metadata
-from indexer.search.lucene import LuceneSearcher
 from indexer.settings import OffsetKind, PruningSettings
 from sparta.atomic import MARKER, REPLACED, find_work, make_work
 from sparta.errors import InputError

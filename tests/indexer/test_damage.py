@@ -10,8 +10,7 @@ import pytest
 
 from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.lucene.reader import LuceneIndex
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from tests.damage import KINDS, damage

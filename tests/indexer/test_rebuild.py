@@ -22,7 +22,7 @@ from indexer.store.changes import Add, Delete, MetadataChange
 from indexer.store.given import FILE
 from indexer.postings import ImagePostings
 from indexer.search.browsing import Browsable, Page
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from indexer.settings import PruningSettings
 from indexer.shards import index_folders
 from indexer.update.add import add_images

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from indexer.engines.open import open_backend
 from transformers import PreTrainedModel
 
 import indexer.dense.text_encoder
 from indexer.dense.added import AddedRows
 from indexer.dense.build import add_dense
+from indexer.search.answer import UnavailableError
 from indexer.store.changes import Add, Delete
-from indexer.search.api import UnavailableError
-from indexer.search.open import open_backend
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from server.app import create_app

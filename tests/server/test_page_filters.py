@@ -7,10 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from indexer.engines.open import open_index
 from playwright.sync_api import Browser, Page, expect
 
 from indexer.store.changes import MetadataChange
-from indexer.search.open import open_index
 from indexer.update.writer import open_writer
 from server.backends import Backend
 from tests.server.drawings import index_drawings

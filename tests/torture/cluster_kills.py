@@ -20,7 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from indexer.shards import index_folders
 from indexer.care.combine import split_index
 from indexer.state import index_version

@@ -23,7 +23,7 @@ from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.columns.live import state as tiers
 from indexer.filters.text import parse_filter
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from indexer.shards import index_folders, owner
 from indexer.care.combine import split_index
 from indexer.update import writer

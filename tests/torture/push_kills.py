@@ -20,7 +20,6 @@ from indexer.milvus import push as push_module
 from indexer.milvus.connection import Milvus
 from indexer.milvus.push import follow, push
 from indexer.milvus.rows import row_of
-from indexer.search.lucene import LuceneSearcher
 from indexer.update.writer import open_writer
 from tests.indexer.random_postings import random_postings, shards_of, write_postings
 from tests.indexer.vocabulary import small_tokenizer

@@ -35,7 +35,7 @@ from indexer.build import build_index
 from indexer.store.changes import Delete
 from indexer.manifest import Manifest
 from indexer.postings import Postings
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from indexer.settings import PruningSettings
 from indexer.update.writer import open_writer
 from sparta.captions.read import CaptionedPhoto

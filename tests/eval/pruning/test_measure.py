@@ -18,7 +18,7 @@ from eval.pruning.measure import PruningStudy, measure_pruning
 from eval.pruning.queries import short_queries
 from eval.recall.index import Gallery, measure_index_recall
 from eval.recall.scores import check_memory
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from sparta.captions.read import CaptionedPhoto
 from sparta.command_line import cli
 from sparta.errors import InputError
@@ -246,7 +246,7 @@ def test_indexes_are_kept_and_refused_where_one_is(
     assert (tmp_path / "results.png").stat().st_size > 10_000
     rows = [row for row in json.loads(out.read_text())["rows"] if row["bits"] == 4]
     for row, name in zip(rows, names[::-1], strict=True):
-        searcher = open_index(folder / name, engine="columns")
+        searcher = open_index(folder / name)
         found = measure_index_recall(Gallery(searcher, data.captioned)).recall
         searcher.close()
         assert [row["r1"], row["r5"], row["r10"]] == list(found[:3])

@@ -39,8 +39,7 @@ from indexer.dense.build import add_dense
 from indexer.query import plain_text
 from indexer.query import Query
 from indexer.search.api import Allowed, Hit, SearchResult, SimilarResult, Timings, UnknownImageError
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_backend, open_index
+from indexer.engines.open import open_backend, open_index
 from indexer.settings import PruningSettings
 from indexer.care.combine import split_index
 from indexer.update.delete import delete_images

@@ -21,8 +21,7 @@ from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.parts import UPLOADS
 from indexer.postings import Postings
 from indexer.search.api import UnknownImageError
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_backend, open_index
+from indexer.engines.open import open_backend, open_index
 from indexer.state import bytes_below
 from indexer.update.sync.seen import SeenPhotos
 from indexer.update.writer import open_writer

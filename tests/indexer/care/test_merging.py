@@ -21,7 +21,7 @@ from indexer.store.changes import Add, Delete
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import OFFSETS, Manifest
 from indexer.parts import LUCENE, UPLOADS
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from indexer.shards import index_folders, owner
 from indexer.care.combine import split_index
 from indexer.state import IndexState

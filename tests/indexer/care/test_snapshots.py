@@ -16,8 +16,7 @@ from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.commands.alias import alias as alias_command
 from indexer.filters.text import parse_filter
 from indexer.store.commit import Commit
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index, open_searcher
+from indexer.engines.open import open_index
 from indexer.care.combine import split_index
 from indexer.update.delete import delete_images
 from indexer.update.writer import open_writer
@@ -277,7 +276,7 @@ def test_the_command_says_what_a_name_stood_for(index: Path, tmp_path: Path) -> 
 def test_a_divided_index_has_names_too(index: Path, tmp_path: Path) -> None:
     split_index(index, tmp_path / "divided", 2)
     set_alias(tmp_path / "prod", tmp_path / "divided")
-    assert len(open_searcher(tmp_path / "prod")) == 300
+    assert len(open_index(tmp_path / "prod")) == 300
     shutil.rmtree(tmp_path / "divided" / "shard-001")
     with pytest.raises(InputError, match="shard-001 is not an index"):
         set_alias(tmp_path / "other", tmp_path / "divided")

@@ -18,7 +18,7 @@ from indexer.dense.build import add_dense
 from indexer.drift import MEANS
 from indexer.store.changes import Add
 from indexer.manifest import Manifest
-from indexer.search.open import open_backend, open_index
+from indexer.engines.open import open_backend, open_index
 from indexer.care.combine import split_index
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index

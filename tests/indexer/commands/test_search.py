@@ -16,7 +16,7 @@ import pytest
 from indexer.commands.search import search
 from indexer.dense.build import add_dense
 from indexer.postings import Postings
-from indexer.search.open import open_backend
+from indexer.engines.open import open_backend
 from sparta.features.store import FeatureStore
 from sparta.word_tables import Substitute
 from tests.indexer.command_line import sparta, sparta_here
@@ -53,7 +53,7 @@ def test_searching_and_explaining_need_no_torch(index: Path, exact: ReferenceSea
     ],
 )
 def test_a_search_in_columns_loads_little(index: Path, options: list[str], unneeded: str) -> None:
-    open_backend(index, engine="columns").close()  # builds them
+    open_backend(index).close()  # builds them
     program = f"""
 import sys
 sys.argv = ["sparta", "search", {str(index)!r}, "two dogs", *{options!r}]

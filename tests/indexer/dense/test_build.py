@@ -22,7 +22,7 @@ from indexer.store.changes import Add, Delete
 from indexer.store.origin import origin_of
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
-from indexer.search.open import open_backend
+from indexer.engines.open import open_backend
 from indexer.update.add import add_images
 from indexer.update.dense import DenseFollower, WrittenImages
 from indexer.update.writer import open_writer

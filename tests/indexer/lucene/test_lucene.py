@@ -26,7 +26,6 @@ from indexer.lucene.reader import LuceneIndex
 from indexer.lucene.updater import LuceneUpdater
 from indexer.parts import LUCENE
 from indexer.postings import ImagePostings, Postings
-from indexer.search.lucene import LuceneSearcher
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from tests.indexer.lucene.written import edit_lucene, write_lucene

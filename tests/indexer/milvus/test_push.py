@@ -29,7 +29,6 @@ from indexer.milvus.connection import Milvus, MilvusError
 from indexer.milvus.push import Pushed, Update, follow, push
 from indexer.milvus.rows import MARKER, key_of
 from indexer.postings import Postings
-from indexer.search.lucene import LuceneSearcher
 from indexer.update.writer import open_writer
 from sparta.command_line import cli
 from sparta.errors import InputError

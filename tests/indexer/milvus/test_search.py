@@ -37,8 +37,7 @@ from indexer.search.api import (
     UnknownImageError,
 )
 from indexer.search.live_columns import LiveColumnSearcher
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from indexer.search.words import Suggester
 from indexer.update.writer import open_writer
 from tests.indexer.live_index import QUERIES, assert_same, commit_and_wait

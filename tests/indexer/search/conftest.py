@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from indexer.search.columns import ColumnSearcher
-from indexer.search.lucene import LuceneSearcher
 
 
 @pytest.fixture(scope="module", params=[LuceneSearcher, ColumnSearcher])

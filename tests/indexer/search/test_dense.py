@@ -13,7 +13,6 @@ from indexer.dense.vectors import ImageVectors, VectorIndexKind
 from indexer.lucene.reader import LuceneIndex
 from indexer.search.api import Explainer, Searcher, UnknownImageError
 from indexer.search.dense import DenseSearcher
-from indexer.search.lucene import LuceneSearcher
 from sparta.errors import InputError
 from tests.indexer.dense_parts import LetterEncoder, Vectors, random_vectors
 

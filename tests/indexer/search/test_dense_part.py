@@ -23,8 +23,7 @@ from indexer.dense.manifest import dense_folder
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.postings import ImagePostings, Postings
 from indexer.search.api import NoVectorError, SearchResult
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_backend, open_dense_lazily, open_index
+from indexer.engines.open import open_backend, open_dense_lazily, open_index
 from indexer.update import writer as writer_module
 from indexer.verify import verify_index
 from tests.indexer.dense_parts import (
@@ -40,7 +39,7 @@ from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.vocabulary import TOKENIZER
 
 if TYPE_CHECKING:
-    from indexer.search.open import LazyDense
+    from indexer.engines.open import LazyDense
 
 IMAGES = 12
 VIEWS = {"one": 1, "three": 3}

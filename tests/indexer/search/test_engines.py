@@ -24,8 +24,7 @@ from indexer.parts import LUCENE
 from indexer.postings import Postings
 from indexer.search.api import UnknownImageError
 from indexer.search.columns import ColumnSearcher
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from indexer.update.conversion import make_live
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
@@ -196,7 +195,7 @@ def test_java_is_started_by_the_first_explanation_alone(copy: Path, live: bool) 
     script = f"""
 import sys
 from pathlib import Path
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 searcher = open_index(Path({str(copy)!r}))
 hits = searcher.search("dog {COMMON}", 3).hits
 ids = [hit.image_id for hit in hits]
@@ -220,8 +219,7 @@ def test_a_process_ends_only_when_java_has_answered(copy: Path, live: bool) -> N
     script = f"""
 import time
 from pathlib import Path
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 def slow(searcher, *_):
     time.sleep(1)
     searcher.explain("dog", searcher.search("{COMMON}", 1).hits[0].image_id)

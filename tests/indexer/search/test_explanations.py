@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from indexer.commands.answer_tables import won_by
 from indexer.grounding import WinningLabel
 from indexer.search.api import Explanation, TermExplanation, UnknownImageError
-from indexer.search.lucene import LuceneSearcher
 from sparta.errors import InputError
 from tests.indexer.labelled import LEFT, RIGHT, WHOLE, labelled_index
 from tests.indexer.search.queries import VOCABULARY

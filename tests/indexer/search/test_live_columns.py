@@ -20,8 +20,7 @@ from indexer.postings import ImagePostings, Postings
 from indexer.search.api import Hit
 from indexer.search.browsing import Page
 from indexer.search.live_columns import LiveColumnSearcher
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from indexer.search.paging import Position, page_after
 from indexer.update import writer as writer_module
 from indexer.update.conversion import make_live

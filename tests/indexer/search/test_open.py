@@ -29,8 +29,7 @@ from indexer.search.api import UnavailableError
 from indexer.search.columns import ColumnSearcher
 from indexer.search.fields import open_fields
 from indexer.search.lazy import LazySearcher
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from sparta.errors import InputError
 from tests.indexer.random_postings import MakeIndex, random_postings, write_postings
 from tests.indexer.search.queries import answer

@@ -21,8 +21,7 @@ from indexer.query import Query, QueryError
 from indexer.search.api import Allowed, Condition
 from indexer.search.browsing import Page
 from indexer.search.columns import ColumnSearcher
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from indexer.search.terms import query_reader
 from indexer.search.terms.query_reader import QueryReader
 from indexer.update.writer import open_writer

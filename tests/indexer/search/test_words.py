@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.search.lucene import LuceneSearcher
 from indexer.search.words import Completion, HeldWord, HeldWords, Suggester, WordList
 from tests.indexer.vocabulary import COMMON, RARE
 

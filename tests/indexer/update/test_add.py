@@ -16,8 +16,7 @@ from indexer.encoding.stores import open_stores
 from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Postings
 from indexer.quantisation import Quantiser
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from indexer.settings import PruningSettings
 from indexer.update.add import AddReport, add_images
 from indexer.update.delete import delete_images

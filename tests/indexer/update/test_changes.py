@@ -16,7 +16,7 @@ from indexer.store.commit import log_path
 from indexer.store.given import FILE
 from indexer.store.log import ChangeLog, read_log
 from indexer.postings import ImagePostings, Postings
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from indexer.update import delete, metadata
 from indexer.update.checks import ChangeCheck
 from indexer.update.delete import delete_images

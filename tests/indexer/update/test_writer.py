@@ -26,8 +26,7 @@ from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Postings
 from indexer.search.api import UnknownImageError
 from indexer.search.live_columns import LiveColumnSearcher
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index, open_index
+from indexer.engines.open import open_index
 from indexer.shards import index_folders
 from indexer.care.combine import split_index
 from indexer.update import writer as writer_module

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from indexer.milvus.finder import best_rows
 
 from indexer.milvus import finder
 from indexer.milvus.connection import Milvus
-from indexer.milvus.finder import best_rows
 from indexer.milvus.push import push
 from server.app import create_app
 from server.backends import open_backends

@@ -12,17 +12,15 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from indexer.search.browsing import Page as Wanted
+from indexer.engines.open import open_index
 from playwright.sync_api import Page
 
 from indexer.filters.expression import FilterError
 from indexer.filters.text import parse_filter
 from indexer.postings import Postings
-from indexer.query import parse
-from indexer.query import QueryError
-from indexer.search.api import Explanation, SearchResult
-from indexer.search.browsing import Page as Wanted
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index
+from indexer.query import QueryError, parse
+from indexer.search.answer import Explanation, SearchResult
 from server.publish.collection import open_collection
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import Substitute

@@ -17,7 +17,6 @@ from eval.recall.index import (
     read_judged_queries,
 )
 from indexer.build import build_index
-from indexer.search.lucene import LuceneSearcher
 from sparta.captions.read import read_captions
 from sparta.features.extract.job import extract_photos
 from sparta.features.store import FeatureStore

@@ -18,8 +18,7 @@ from indexer.store.changes import Change, Delete
 from indexer.postings import Postings
 from indexer.search.api import SearchResult, SimilarResult
 from indexer.search.browsing import Browsed, Page
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index, open_index
+from indexer.engines.open import open_index
 from indexer.search.paging import Position, page_after
 from indexer.search.sharded.open import LocalSearcher
 from indexer.shards import index_folders, owner

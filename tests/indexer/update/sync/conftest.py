@@ -12,7 +12,6 @@ from PIL import Image
 
 from indexer.build import build_index
 from indexer.encoding.stores import open_stores
-from indexer.search.lucene import LuceneSearcher
 from indexer.update.sync.job import Encoding, PhotoSync
 
 Images = dict[str, dict[str, Any]]
