@@ -11,8 +11,8 @@ from threading import Event, Thread
 from typing import Any
 
 import httpx
-
 from indexer.search.api import SearchResult
+
 from tests.indexer.vocabulary import RARE
 from tests.served_cluster import patiently
 

@@ -63,7 +63,7 @@ class DensePart:
         self.name = name
         self._folder = dense_folder(index, name)
         self._added = AddedRows(self._folder, self.manifest.views, self.manifest.dimension)
-        self._finder: RowFinder | None = None
+        self._finder = RowFinder(read_origins(self._folder))
         self._loaded: Loaded | None = None
         self._checked = 0
 
@@ -76,7 +76,6 @@ class DensePart:
             UnavailableError: if the part is damaged.
         """
         try:
-            self._finder = self._finder or RowFinder(read_origins(self._folder))
             rows = self._finder.find(snapshot.origin_parts(), self._added.origins())
         except InputError as error:
             raise UnavailableError(str(error)) from error

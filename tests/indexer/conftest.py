@@ -13,8 +13,8 @@ from indexer.build import build_index
 from indexer.columns import engine
 from indexer.columns import index as column_index
 from indexer.columns import postings as in_numpy
-from indexer.postings import Postings
 from indexer.engines.open import open_index
+from indexer.postings import Postings
 from indexer.search.searcher import Searcher
 from indexer.store import snapshot
 from sparta.features.store import FeatureStore

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from indexer.search.api import Explanation
+from indexer.search.columns import ColumnSearcher
 
 import indexer.build
 from indexer.build import build_index
@@ -15,8 +17,6 @@ from indexer.encoding.asked import asked_terms, check_asked
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.impacts import encode_rows
 from indexer.postings import Postings, PostingShard
-from indexer.search.api import Explanation
-from indexer.search.columns import ColumnSearcher
 from indexer.settings import PruningSettings
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore

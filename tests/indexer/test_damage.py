@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-
 from indexer.columns.manifest import FOLDER as COLUMNS
-from indexer.lucene.reader import LuceneIndex
+
 from indexer.engines.open import open_index
+from indexer.lucene.reader import LuceneIndex
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from tests.damage import KINDS, damage

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from indexer.engines.open import ENGINES
 from pydantic import SecretStr
 
 import server.settings
+from indexer.engines.open import ENGINES
 from server.settings import ServerSettings, load_settings
 from sparta.errors import InputError
 

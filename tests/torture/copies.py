@@ -18,14 +18,14 @@ from unittest.mock import patch
 from urllib.parse import quote
 
 from fastapi.testclient import TestClient
+from indexer.columns.live import state as tiers
 
 from indexer.care.aliases import set_alias
-from indexer.care.snapshots import restore_snapshot, take_snapshot
-from indexer.columns.live import state as tiers
-from indexer.filters.text import parse_filter
-from indexer.engines.open import open_index
-from indexer.shards import index_folders, owner
 from indexer.care.combine import split_index
+from indexer.care.snapshots import restore_snapshot, take_snapshot
+from indexer.engines.open import open_index
+from indexer.filters.text import parse_filter
+from indexer.shards import index_folders, owner
 from indexer.update import writer
 from server.backends import Backends, open_backends
 from server.changeover.leases import Current

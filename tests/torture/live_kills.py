@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from indexer.columns.live import state as tiers
-from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.search.api import Searcher
+
 from indexer.engines.open import open_index
+from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.update import writer
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index

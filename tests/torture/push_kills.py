@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from indexer.store.changes import Add, Delete
 from indexer.milvus import push as push_module
 from indexer.milvus.connection import Milvus
 from indexer.milvus.push import follow, push
 from indexer.milvus.rows import row_of
+from indexer.store.changes import Add, Delete
 from indexer.update.writer import open_writer
 from tests.indexer.random_postings import random_postings, shards_of, write_postings
 from tests.indexer.vocabulary import small_tokenizer

@@ -19,6 +19,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from indexer.search.api import Allowed, Hit, SearchResult, SimilarResult, Timings, UnknownImageError
 from ir_measures import Success
 from typer.testing import CliRunner
 
@@ -35,13 +36,11 @@ from eval.recall.index import (
     write_run,
 )
 from indexer.build import build_index
-from indexer.dense.build import add_dense
-from indexer.query import plain_text
-from indexer.query import Query
-from indexer.search.api import Allowed, Hit, SearchResult, SimilarResult, Timings, UnknownImageError
-from indexer.engines.open import open_backend, open_index
-from indexer.settings import PruningSettings
 from indexer.care.combine import split_index
+from indexer.dense.build import add_dense
+from indexer.engines.open import open_backend, open_index
+from indexer.query import Query, plain_text
+from indexer.settings import PruningSettings
 from indexer.update.delete import delete_images
 from sparta.captions.read import CaptionedPhoto
 from sparta.command_line import cli

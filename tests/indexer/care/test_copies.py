@@ -11,18 +11,18 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+from indexer.search.api import UnknownImageError
 
 import indexer.care.copies as module
 import indexer.update.writer
 from indexer.care.aliases import set_alias
 from indexer.care.copies import copy_index, link_uploads
 from indexer.dense.build import add_dense
-from indexer.store.changes import Add, Change, Delete, MetadataChange
+from indexer.engines.open import open_backend, open_index
 from indexer.parts import UPLOADS
 from indexer.postings import Postings
-from indexer.search.api import UnknownImageError
-from indexer.engines.open import open_backend, open_index
 from indexer.state import bytes_below
+from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.update.sync.seen import SeenPhotos
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index

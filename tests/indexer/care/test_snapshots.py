@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 import indexer.care.snapshots as module
 from indexer.care.aliases import set_alias
+from indexer.care.combine import split_index
 from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.commands.alias import alias as alias_command
+from indexer.engines.open import open_index
 from indexer.filters.text import parse_filter
 from indexer.store.commit import Commit
-from indexer.engines.open import open_index
-from indexer.care.combine import split_index
 from indexer.update.delete import delete_images
 from indexer.update.writer import open_writer
 from sparta.errors import InputError

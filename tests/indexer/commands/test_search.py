@@ -15,8 +15,8 @@ import pytest
 
 from indexer.commands.search import search
 from indexer.dense.build import add_dense
-from indexer.postings import Postings
 from indexer.engines.open import open_backend
+from indexer.postings import Postings
 from sparta.features.store import FeatureStore
 from sparta.word_tables import Substitute
 from tests.indexer.command_line import sparta, sparta_here

@@ -18,11 +18,11 @@ from indexer.dense.build import add_dense
 from indexer.dense.manifest import DenseManifest, dense_names
 from indexer.dense.models import name_models
 from indexer.dense.vectors import VectorIndexKind
-from indexer.store.changes import Add, Delete
-from indexer.store.origin import origin_of
+from indexer.engines.open import open_backend
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
-from indexer.engines.open import open_backend
+from indexer.store.changes import Add, Delete
+from indexer.store.origin import origin_of
 from indexer.update.add import add_images
 from indexer.update.dense import DenseFollower, WrittenImages
 from indexer.update.writer import open_writer

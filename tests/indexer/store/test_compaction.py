@@ -289,7 +289,7 @@ def test_segments_of_equal_images_are_equal_to_the_byte(tmp_path: Path) -> None:
 def test_lucene_follows_a_merge(tmp_path: Path) -> None:
     pytest.importorskip("jnius")
     from indexer.care.combine import merge_segments
-    
+
     rows = random_postings(TOKENIZER, 30)
     write_postings(tmp_path / "index", [rows], TOKENIZER)
     with open_writer(tmp_path / "index") as writer:

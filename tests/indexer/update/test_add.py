@@ -13,10 +13,10 @@ import pytest
 
 from indexer.build import build_index
 from indexer.encoding.stores import open_stores
+from indexer.engines.open import open_index
 from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Postings
 from indexer.quantisation import Quantiser
-from indexer.engines.open import open_index
 from indexer.settings import PruningSettings
 from indexer.update.add import AddReport, add_images
 from indexer.update.delete import delete_images

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from indexer.update.checks import ChangeCheck
 
+from indexer.engines.open import open_index
 from indexer.grounding import Inputs
+from indexer.postings import ImagePostings, Postings
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import log_path
 from indexer.store.given import FILE
 from indexer.store.log import ChangeLog, read_log
-from indexer.postings import ImagePostings, Postings
-from indexer.engines.open import open_index
 from indexer.update import delete, metadata
-from indexer.update.checks import ChangeCheck
 from indexer.update.delete import delete_images
 from indexer.update.metadata import UpdateReport, update_metadata
 from indexer.update.sync import plan as moves

@@ -15,20 +15,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from indexer.columns.live import state as tiers
 from indexer.columns.live.upkeep import Upkeep
+from indexer.lucene.updater import LuceneUpdater
+from indexer.search.api import UnknownImageError
+from indexer.search.live_columns import LiveColumnSearcher
+
+from indexer.care.combine import split_index
+from indexer.engines.open import open_index
+from indexer.manifest import Manifest
+from indexer.postings import ImagePostings, Postings
+from indexer.shards import index_folders
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import Commit, log_path
 from indexer.store.log import read_log
-from indexer.lucene.updater import LuceneUpdater
-from indexer.manifest import Manifest
-from indexer.postings import ImagePostings, Postings
-from indexer.search.api import UnknownImageError
-from indexer.search.live_columns import LiveColumnSearcher
-from indexer.engines.open import open_index
-from indexer.shards import index_folders
-from indexer.care.combine import split_index
 from indexer.update import writer as writer_module
 from indexer.update.delete import delete_images
 from indexer.update.writer import open_writer

@@ -20,8 +20,8 @@ from typing import Any
 import httpx
 import pytest
 from fastapi.testclient import TestClient
-from indexer.engines.open import open_index
 
+from indexer.engines.open import open_index
 from indexer.shards import owner
 from indexer.store.changes import Add, Change, Delete
 from indexer.update.writer import open_writer

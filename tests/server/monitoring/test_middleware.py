@@ -19,7 +19,7 @@ def logged(tmp_path: Path, *paths: str, **values: Any) -> list[dict[str, Any]]:
     """The lines of the log after some requests."""
     log = tmp_path / "log"
     sparta = Backend("sparta", FakeSearcher())
-    key, dense = make_key(tmp_path / "keys.json"), Backend("vse++", FakeDense(), engine="dense")
+    key, dense = make_key(tmp_path / "keys.json"), Backend("vse++", FakeDense())
     app = app_of(sparta, dense, keys=tmp_path / "keys.json", **values)
     with client_of(app, raise_server_exceptions=False) as client:
         for path in paths:

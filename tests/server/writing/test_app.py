@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from indexer.engines.open import open_backend, open_dense_lazily, open_index
 
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.dense.build import add_dense
+from indexer.engines.open import open_backend, open_dense_lazily, open_index
 from indexer.postings import ImagePostings
 from indexer.state import index_version, place_of
 from indexer.store.changes import Add, Delete
