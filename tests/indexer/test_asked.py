@@ -15,6 +15,7 @@ import indexer.build
 from indexer.build import build_index
 from indexer.encoding.asked import asked_terms, check_asked
 from indexer.encoding.term_scores import ImageEncoder
+from indexer.engines.open import open_index
 from indexer.impacts import encode_rows
 from indexer.postings import Postings, PostingShard
 from indexer.settings import PruningSettings
@@ -84,7 +85,7 @@ def test_the_terms_asked_for_are_kept_and_rankings_are_exact(
     for key, impact in found.items():
         assert abs(impact - right[key][0]) <= 1  # sums of float32 differ in the last bit
     exact = ReferenceSearcher(postings, TOKENIZER)
-    for searcher in (LuceneSearcher(tmp_path / "index"), ColumnSearcher(tmp_path / "index")):
+    for searcher in (open_index(tmp_path / "index"), ColumnSearcher(tmp_path / "index")):
         for query in (*VOCABULARY, *CAPTIONS, *QUERIES, " ".join(VOCABULARY)):
             assert answer(searcher.search(query, 30)) == answer(exact.search(query, 30))
         for image_id in store.ids:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from indexer.engines.open import open_index
 from indexer.milvus import push as push_module
 from indexer.milvus.connection import Milvus
 from indexer.milvus.push import follow, push
@@ -61,7 +62,7 @@ def _kill(processes: Processes, index: Path, uri: str, rng: random.Random, numbe
 
 
 def _compared(index: Path, milvus: Milvus, collection: str) -> str:
-    with closing(LuceneSearcher(index)) as searcher:
+    with closing(open_index(index)) as searcher:
         live, vocabulary = searcher.index.live, searcher.tokenizer.vocabulary
         documents = range(searcher.index.documents) if live is None else np.flatnonzero(live)
         images = searcher.index.images(list(map(int, documents)), vocabulary)

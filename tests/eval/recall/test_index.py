@@ -148,7 +148,7 @@ def index(
 
 
 def test_command(index: Path, captions_file: Path, captioned: list[CaptionedPhoto]) -> None:
-    searcher = LuceneSearcher(index)
+    searcher = open_index(index)
     ranks = []
     for photo in captioned:
         for text in photo.captions:

@@ -123,7 +123,7 @@ def test_a_copy_while_a_writer_commits_is_of_one_commit(
             found = open_index(tmp_path / f"{number}")
             assert found.commit == commit
             assert verify_index(tmp_path / f"{number}") == []
-            lucene = LuceneSearcher(tmp_path / f"{number}")
+            lucene = open_index(tmp_path / f"{number}")
             hits = [hit.image_id for hit in found.search("dog", 100).hits]
             assert hits == [hit.image_id for hit in lucene.search("dog", 100).hits]
     finally:

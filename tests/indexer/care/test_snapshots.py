@@ -17,6 +17,7 @@ from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.commands.alias import alias as alias_command
 from indexer.engines.open import open_index
 from indexer.filters.text import parse_filter
+from indexer.search.searcher import Searcher
 from indexer.store.commit import Commit
 from indexer.update.delete import delete_images
 from indexer.update.writer import open_writer
@@ -124,7 +125,7 @@ def deleted(index: Path, *numbers: int) -> None:
         delete_images(index, [f"a/{number:05d} é.jpg"])
 
 
-def found(searcher: LuceneSearcher) -> set[int]:
+def found(searcher: Searcher) -> set[int]:
     """The images that a searcher finds and explains, by their numbers."""
     hits = searcher.search(COMMON, 1000).hits
     assert len(searcher.explain_all(COMMON, [hit.image_id for hit in hits])) == len(hits)

@@ -20,6 +20,7 @@ from indexer.lucene.updater import LuceneUpdater
 from numpy.typing import NDArray
 
 import indexer.lucene.parallel_writer
+from indexer.engines.open import open_index
 from indexer.lucene.jvm import java, start
 from indexer.lucene.parallel_writer import LuceneWriter
 from indexer.lucene.reader import LuceneIndex
@@ -137,7 +138,7 @@ def test_an_index_of_many_parts_answers_like_the_reference(tmp_path: Path) -> No
     assert len(written) > 4 and written == sorted(set(written)) and written[-1] == 400
     for stage in ("merge", "columns"):  # at the same time
         assert [step for step in steps if step[0] == stage][-1] == (stage, 400, 400)
-    lucene, exact = LuceneSearcher(tmp_path / "index"), ReferenceSearcher(postings, TOKENIZER)
+    lucene, exact = open_index(tmp_path / "index"), ReferenceSearcher(postings, TOKENIZER)
     for query in (COMMON, "dog beach", "dog cat beach ball red sky run the the", "dogs . 犬"):
         assert lucene.search(query, 500).hits == exact.search(query, 500).hits
     for document, image_id in enumerate(postings.ids):

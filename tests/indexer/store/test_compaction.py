@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from indexer.care.combine import merge_indexes, split_index
+from indexer.engines.open import open_index
 from indexer.parts import MANIFEST
 from indexer.shards import index_folders, owner
 from indexer.store import compaction
@@ -294,8 +295,8 @@ def test_lucene_follows_a_merge(tmp_path: Path) -> None:
     write_postings(tmp_path / "index", [rows], TOKENIZER)
     with open_writer(tmp_path / "index") as writer:
         writer.write([Delete(rows.ids[0]), add("new", {3: 7})])
-    former = LuceneSearcher(tmp_path / "index")
+    former = open_index(tmp_path / "index")
     assert len(former) == 30 and former.index.document("new") is None
     former.close()
     assert merge_segments(tmp_path / "index") == 30
-    assert LuceneSearcher(tmp_path / "index").index.document("new") is not None
+    assert open_index(tmp_path / "index").index.document("new") is not None

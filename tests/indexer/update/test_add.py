@@ -17,6 +17,7 @@ from indexer.engines.open import open_index
 from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Postings
 from indexer.quantisation import Quantiser
+from indexer.search.searcher import Searcher
 from indexer.settings import PruningSettings
 from indexer.update.add import AddReport, add_images
 from indexer.update.delete import delete_images
@@ -33,7 +34,7 @@ from tests.indexer.vocabulary import TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
 
-def postings_of(searcher: LuceneSearcher, tokenizer: WordPieceTokenizer) -> Postings:
+def postings_of(searcher: Searcher, tokenizer: WordPieceTokenizer) -> Postings:
     index = searcher.index
     images = list(index.images(range(index.documents), tokenizer.vocabulary))
     return Postings.of(sorted(images, key=lambda image: image.image_id))
@@ -109,7 +110,7 @@ def test_other_models_stores_and_queries_are_refused(
     assert not Manifest.open(index).live
 
 
-def image_of(searcher: LuceneSearcher, image_id: str) -> ImagePostings:
+def image_of(searcher: Searcher, image_id: str) -> ImagePostings:
     document = searcher.index.document(image_id)
     assert document is not None
     [image] = searcher.index.images([document], searcher.tokenizer.vocabulary)

@@ -148,7 +148,7 @@ def _run(
 
 def test_the_first_write_converts_the_index(built: Path, small: Postings) -> None:
     before = Manifest.open(built)
-    older = LuceneSearcher(built)
+    older = open_index(built)
     with open_writer(built) as writer:
         assert len(writer) == IMAGES
         commit = writer.commit()

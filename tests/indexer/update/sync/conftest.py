@@ -12,6 +12,7 @@ from PIL import Image
 
 from indexer.build import build_index
 from indexer.encoding.stores import open_stores
+from indexer.engines.open import open_index
 from indexer.update.sync.job import Encoding, PhotoSync
 
 Images = dict[str, dict[str, Any]]
@@ -44,7 +45,7 @@ def draw(path: Path, seed: int) -> None:
 
 def images_of(index: Path) -> Images:
     """Metadata by id."""
-    searcher = LuceneSearcher(index)
+    searcher = open_index(index)
     live = searcher.index.live
     found = {}
     for number in range(searcher.index.documents):
@@ -57,7 +58,7 @@ def images_of(index: Path) -> Images:
 
 def terms_of(index: Path, image_id: str) -> dict[int, int]:
     """The impact of each of an image's terms."""
-    searcher = LuceneSearcher(index)
+    searcher = open_index(index)
     document = searcher.index.document(image_id)
     assert document is not None
     [image] = searcher.index.images([document], searcher.tokenizer.vocabulary)
