@@ -6,7 +6,6 @@ answer in JSON, but for `INTERNAL`. REST adds addresses, the backend's name and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -228,17 +227,17 @@ class Answer:
     hits: list[Hit]
     timings: Timings
     version: Version
-    unknown: Sequence[str] = ()
-    rare: Sequence[str] = ()
-    corrections: Sequence[Correction] = ()
-    substitutions: Sequence[Substitution] = ()
-    conditions: Sequence[Condition] = ()
-    terms: Sequence[QueryTerm] = ()
+    unknown: list[str] = field(default_factory=list)
+    rare: list[str] = field(default_factory=list)
+    corrections: list[Correction] = field(default_factory=list)
+    substitutions: list[Substitution] = field(default_factory=list)
+    conditions: list[Condition] = field(default_factory=list)
+    terms: list[QueryTerm] = field(default_factory=list)
     total: int | None = None
     facets: dict[str, list[Bucket]] | None = None
     missing_images: int = 0
-    missing_shards: Sequence[str] = ()
-    last: Position | None = field(default=None)
+    missing_shards: list[str] = field(default_factory=list)
+    last: Position | None = None
 
     def as_json(self) -> dict[str, Any]:
         """All fields but the internal ones as values of JSON."""

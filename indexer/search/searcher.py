@@ -511,11 +511,12 @@ class Searcher:
             answer.rare, answer.substitutions = reading.rare, reading.substitutions
             answer.unknown = reading.unknown
         elif found.unknown:
-            answer.unknown = found.unknown
+            answer.unknown = [*found.unknown]
         if reading.signed:
             pairs = zip(reading.signed, found.having, strict=True)
             answer.conditions = [Condition(word.text, word.sign, n) for word, n in pairs]
-        answer.missing_images, answer.missing_shards = reader.missing_images, found.missing_shards
+        answer.missing_images = reader.missing_images
+        answer.missing_shards = [*found.missing_shards]
         return answer
 
     def _finish(self, answer: Answer, reader: Reader, start: float, tokenised: float) -> None:

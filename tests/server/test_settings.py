@@ -68,7 +68,7 @@ def test_what_names_no_setting_is_listed(monkeypatch: pytest.MonkeyPatch) -> Non
     [
         ("PORT", "abc", r"^SPARTA_PORT: input should be a valid integer.* \(found 'abc'\)$"),
         ("PORT", "9" * 99, r"^SPARTA_PORT: .*\(found '9{60}'…\)$"),
-        ("ENGINE", "fast", "^SPARTA_ENGINE: input should be 'auto', 'lucene' or 'columns'"),
+        ("ENGINE", "fast", "^SPARTA_ENGINE: input should be 'columns' or 'lucene'"),
         ("EXAMPLES", "[red", "^SPARTA_EXAMPLES: expecting value"),
         ("PHOTOS", "/no/such", "^SPARTA_PHOTOS: path does not point to a directory"),
     ],

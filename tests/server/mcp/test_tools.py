@@ -96,7 +96,7 @@ def test_search(server: Make, searcher: FakeSearcher) -> None:
                 "image_id": "garden/two.jpg",
                 "score": 450,
                 "metadata": {"width": 240, "height": 320},
-                "coverage": 1.0,
+                "coverage": 0.75,  # the unknown word weighs as much as the mean of the others
                 "explanation": [
                     {"term": "red", "word": "red", "score": 240},
                     {"term": "blue", "word": "azure", "score": 210},
