@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from indexer.search.columns import ColumnSearcher
 
 import indexer.build
 from indexer.build import build_index
@@ -16,7 +17,6 @@ from indexer.encoding.term_scores import ImageEncoder
 from indexer.impacts import encode_rows
 from indexer.postings import Postings, PostingShard
 from indexer.search.api import Explanation
-from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
 from indexer.settings import PruningSettings
 from sparta.errors import InputError

@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-
 from indexer.columns.manifest import FOLDER as COLUMNS
+
 from indexer.lucene.reader import LuceneIndex
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index

@@ -24,9 +24,9 @@ from indexer.grounding import (
     Winner,
     WinningLabel,
     pack,
+    pack_all,
     unpack,
 )
-from indexer.grounding import pack_all
 from indexer.postings import ImagePostings, Postings
 from sparta.errors import InputError
 from tests.reference.winner import winner

@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from indexer.dense.manifest import DenseManifest, dense_names
-from indexer.store.changes import Add, Delete
 from indexer.manifest import Manifest
 from indexer.settings import PREFERENCES, USUAL
+from indexer.store.changes import Add, Delete
 from indexer.update.delete import delete_images
 from indexer.update.writer import open_writer
 from sparta.command_line import cli

@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from indexer.lucene.commits import newest_commit, newest_id, read_commit
+from indexer.lucene.latest import LatestLucene
+from indexer.lucene.updater import LuceneUpdater
 from numpy.typing import NDArray
 
 import indexer.lucene.parallel_writer
-from indexer.store.changes import Delete, MetadataChange
-from indexer.lucene.commits import newest_commit, newest_id, read_commit
 from indexer.lucene.jvm import java, start
-from indexer.lucene.latest import LatestLucene
 from indexer.lucene.parallel_writer import LuceneWriter
 from indexer.lucene.reader import LuceneIndex
-from indexer.lucene.updater import LuceneUpdater
 from indexer.parts import LUCENE
 from indexer.postings import ImagePostings, Postings
 from indexer.search.lucene import LuceneSearcher
+from indexer.store.changes import Delete, MetadataChange
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from tests.indexer.lucene.written import edit_lucene, write_lucene
