@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from indexer.columns.row_files import SpooledRows
 from indexer.columns.writer import ColumnWriter
-from indexer.drift import MEANS
+from indexer.encoding.impacts import MEANS
 from indexer.fields.kinds import Kind
 from indexer.fields.store import save_kinds
 from indexer.lucene.parallel_writer import LuceneWriter
 from indexer.manifest import FORMAT_VERSION, OFFSETS, Manifest
 from indexer.parts import LUCENE, describe_parts
-from indexer.postings import PostingShard
-from indexer.quantisation import QuantisationReport
+from indexer.postings import PostingShard, QuantisationReport
 from indexer.settings import IndexSettings
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import Tokenizer

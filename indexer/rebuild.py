@@ -14,6 +14,7 @@ import numpy as np
 from indexer.care.copies import link_file, uploads_of
 from indexer.columns.image_table import ImageTable
 from indexer.columns.live.state import ColumnState, live_images
+from indexer.encoding.impacts import Quantiser
 from indexer.fields.kinds import Kind
 from indexer.fields.store import read_kinds
 from indexer.live.changes import Add, Delete
@@ -27,10 +28,9 @@ from indexer.manifest import Manifest, is_index
 from indexer.metadata import Metadata
 from indexer.parts import LUCENE, UPLOAD, UPLOADS
 from indexer.postings import ImagePostings, Postings, PostingShard
-from indexer.quantisation import Quantiser
 from indexer.shards import index_folders, owner
 from indexer.update.former import FormerImages
-from indexer.update.resident import ResidentEncoder
+from indexer.update.images import ResidentEncoder
 from indexer.update.sync.seen import SeenPhotos, synced_folders
 from indexer.update.writer import apply_log, open_writer
 from sparta.errors import InputError

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from indexer.drift import MEANS
+from indexer.encoding.impacts import MEANS
 from indexer.fields.kinds import Kind
 from indexer.fields.store import read_kinds
 from indexer.index_writer import write_index

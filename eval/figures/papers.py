@@ -25,7 +25,7 @@ from eval.recall.index import IndexIds
 from eval.recall.model import DenseModel, Images, open_members
 from eval.recall.scores import DenseScores, measure_recall
 from indexer.dense.text_encoder import load_dense_model
-from indexer.encoding.stores import check_features, check_stores
+from indexer.encoding.features import check_features, check_stores
 from indexer.search.lucene import LuceneSearcher
 from sparta.captions.matching import as_stored
 from sparta.captions.read import CaptionedPhoto, read_captions

@@ -17,7 +17,7 @@ from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.columns.manifest import has_columns
 from indexer.columns.postings import rows_of
 from indexer.dense.manifest import dense_folder, dense_names
-from indexer.drift import MEANS, REBUILD, drift
+from indexer.encoding.impacts import MEANS, REBUILD, drift
 from indexer.fields.kinds import Kind
 from indexer.live.commit import FOLDER as LIVE
 from indexer.live.commit import Commit, log_path

@@ -14,7 +14,7 @@ import numpy as np
 
 from indexer.care.copies import link_uploads
 from indexer.dense.manifest import dense_names
-from indexer.drift import MEANS
+from indexer.encoding.impacts import MEANS
 from indexer.fields.kinds import Kind
 from indexer.fields.store import read_kinds
 from indexer.index_writer import write_index
@@ -22,8 +22,7 @@ from indexer.live.given import read_given, write_given
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import OFFSETS, Manifest
 from indexer.parts import LUCENE
-from indexer.postings import ImagePostings, Postings, PostingShard
-from indexer.quantisation import QuantisationReport
+from indexer.postings import ImagePostings, Postings, PostingShard, QuantisationReport
 from indexer.settings import IndexSettings
 from indexer.state import bytes_below
 from sparta.atomic import check_name, replace_folder, work_folder

@@ -67,9 +67,9 @@ def add(
     from sparta.libraries import set_up_libraries
 
     set_up_libraries()
+    from indexer.encoding.features import opened_stores
     from indexer.metadata import read_metadata
-    from indexer.update.add import add_images
-    from indexer.update.sources import opened_stores
+    from indexer.update.images import add_images
     from sparta.console import Console
     from sparta.progress import progress_bars
 

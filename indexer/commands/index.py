@@ -167,11 +167,11 @@ def index(
 
     set_up_libraries()
     from indexer.build import build_index
-    from indexer.encoding.asked import check_asked
-    from indexer.encoding.stores import open_stores
+    from indexer.encoding.features import open_stores
+    from indexer.encoding.impacts import read_queries
     from indexer.fields.kinds import declared_kinds
     from indexer.metadata import read_metadata
-    from indexer.settings import PruningSettings
+    from indexer.settings import ASKED_KINDS, PruningSettings
     from sparta.console import Console
     from sparta.features.skipped import skipped_summary
     from sparta.progress import progress_bars
@@ -183,7 +183,8 @@ def index(
         asked=asked,
     )
     kinds = declared_kinds(field)
-    check_asked(asked)  # before photos are extracted
+    if asked not in ASKED_KINDS:
+        read_queries(asked)  # what is wrong with it is said before photos are extracted
     about = read_metadata(metadata) if metadata else {}
     console, lines = Console(), list[str]()
     with connected(ray, device) as cluster, progress_bars(STAGES, console) as show:

@@ -13,7 +13,7 @@ import numpy as np
 from indexer.dense.added import AddedRows
 from indexer.dense.manifest import MODEL, DenseManifest, dense_folder, dense_names
 from indexer.dense.row_origins import read_origins
-from indexer.encoding.stores import check_features
+from indexer.encoding.features import check_features
 from indexer.manifest import Manifest
 from sparta.errors import InputError
 from sparta.extras import require
