@@ -17,8 +17,8 @@ from indexer.dense.models import check_models
 from indexer.dense.row_origins import read_origins, write_origins
 from indexer.dense.text_encoder import load_dense_model
 from indexer.dense.vectors import ImageVectors, VectorIndexKind
-from indexer.encoding.models import model_fingerprint
 from indexer.encoding.features import check_same_images
+from indexer.encoding.models import model_fingerprint
 from indexer.live.origin import built_origin, origin_of
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest, is_index

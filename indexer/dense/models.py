@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from indexer.dense.manifest import is_name
 from indexer.dense.vectors import import_faiss
-from indexer.encoding.models import read_config
 from indexer.encoding.features import check_features, check_stores
+from indexer.encoding.models import read_config
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.vse.config import VseConfig

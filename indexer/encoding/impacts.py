@@ -47,6 +47,16 @@ class ScoredImages(NamedTuple):
     positions: NDArray[np.int16]
     inputs: list[Inputs]
 
+    def part(self, own: slice) -> ScoredImages:
+        """Some consecutive images; arrays are views of these."""
+        return ScoredImages(
+            self.ids[own],
+            self.metadata[own],
+            self.scores[own],
+            self.positions[own],
+            self.inputs[own],
+        )
+
 
 # ---- pruning -------------------------------------------------------------------------------------
 
@@ -195,17 +205,17 @@ class ImpactParameters(NamedTuple):
         """
         done, report, terms = [], QuantisationReport(), self.pruning.terms.astype(np.int32)
         for number, kept in enumerate(self.pruning(images.scores)):
-            own = slice(number * AT_ONCE, number * AT_ONCE + len(kept))
+            part = images.part(slice(number * AT_ONCE, (number + 1) * AT_ONCE))
             places = np.flatnonzero(kept)
             row, column = np.divmod(places, max(1, len(terms)))
             scores = kept.ravel()[places]
             impacts = self.quantiser.impacts(scores)
             report += self.quantiser.report(scores, impacts)
             starts = np.searchsorted(row, np.arange(len(kept) + 1))
-            part = Postings.without_grounding(
-                images.ids[own], images.metadata[own], starts, terms[column], impacts
+            plain = Postings.without_grounding(
+                part.ids, part.metadata, starts, terms[column], impacts
             )
-            done.append(part.with_grounding(images.positions[own][row, column], images.inputs[own]))
+            done.append(plain.with_grounding(part.positions[row, column], part.inputs))
         return PostingShard(Postings.joined(done), report)
 
 

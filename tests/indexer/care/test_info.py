@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from indexer.care.info import index_info
 from indexer.care.snapshots import take_snapshot
 from indexer.dense.build import add_dense
-from indexer.drift import MEANS
+from indexer.encoding.impacts import MEANS
 from indexer.live.changes import Add, Change, Delete
 from indexer.postings import ImagePostings, Postings
 from indexer.split import split_index

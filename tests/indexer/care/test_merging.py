@@ -15,7 +15,7 @@ import pytest
 
 import indexer.care.merging as module
 from indexer.care.merging import merge_indexes
-from indexer.drift import MEANS
+from indexer.encoding.impacts import MEANS
 from indexer.fields.store import save_kinds
 from indexer.live.changes import Add, Delete
 from indexer.lucene.reader import LuceneIndex

@@ -15,7 +15,7 @@ from indexer.commands.similar import similar
 from indexer.commands.update import update
 from indexer.commands.verify import verify
 from indexer.dense.build import add_dense
-from indexer.drift import MEANS
+from indexer.encoding.impacts import MEANS
 from indexer.live.changes import Add
 from indexer.manifest import Manifest
 from indexer.search.open import open_backend, open_index

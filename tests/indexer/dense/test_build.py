@@ -23,8 +23,8 @@ from indexer.live.origin import origin_of
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
 from indexer.search.open import open_backend
-from indexer.update.add import add_images
 from indexer.update.dense import DenseFollower, WrittenImages
+from indexer.update.images import add_images
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from indexer.build import build_index
-from indexer.encoding.stores import open_stores
-from indexer.update.sources import choose_photos, opened_stores
+from indexer.encoding.features import choose_photos, open_stores, opened_stores
 from indexer.update.sync.plan import place_of
 from indexer.update.sync.scan import Scan, scan_photos
 from indexer.update.sync.seen import SeenPhotos
