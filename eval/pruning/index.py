@@ -32,9 +32,8 @@ from indexer.settings import (
     OFFSET_KINDS,
     IndexSettings,
     OffsetKind,
+    PruningSettings,
     TermSet,
-    check_bits,
-    check_power,
 )
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
@@ -95,7 +94,7 @@ def parse_bits(text: str) -> list[int | None]:
     widths = _numbers(text, "--bits", "float")
     for width in widths:
         if width is not None:
-            check_bits(width)
+            PruningSettings(bits=width)  # checks it
     return widths
 
 
@@ -104,8 +103,7 @@ def _power(text: str) -> float:
         power = float(text)
     except ValueError as error:
         raise InputError(f"--asked-power: {text!r} is not a number from 0 to 1") from error
-    check_power(power)
-    return power
+    return PruningSettings(asked_power=power).asked_power  # checked
 
 
 def _numbers(text: str, option: str, none: str) -> list[int | None]:

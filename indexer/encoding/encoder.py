@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.encoding.features import check_stores
+from indexer.encoding.features import check_features, check_stores
 from indexer.encoding.impacts import (
     AskedTerms,
     ImpactParameters,
@@ -22,6 +22,7 @@ from indexer.encoding.impacts import (
     Terms,
     estimate_offsets,
 )
+from indexer.encoding.models import ReadConfig
 from indexer.encoding.scorers import Scorer, TermScores, load_scorers, wanted_terms
 from indexer.grounding import Inputs
 from indexer.manifest import OFFSETS, Manifest
@@ -89,8 +90,12 @@ class ImageEncoder:
                 stores do not go together.
         """
         check_stores(stores)
-        scorers, tokenizer = load_scorers(models, stores[0], device, term_set, progress)
-        return cls(scorers, tokenizer, stores, batch_size, term_set)
+        plain = stores[0]
+        for name in models:
+            check_features(name, ReadConfig.open(name), plain.source, plain.folder)
+        regions = len(plain[0].features)
+        loaded = load_scorers(models, plain.source.kind, regions, device, term_set, progress)
+        return cls(*loaded, stores, batch_size, term_set)
 
     @property
     def store(self) -> FeatureStore:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
 
 from indexer.manifest import Manifest, is_index
 from indexer.shards import index_folders
@@ -17,7 +17,7 @@ from sparta.errors import InputError
 from sparta.features.extract.augmented_stores import extract_augmented
 from sparta.features.extract.detector_settings import DetectorSettings, extract_command
 from sparta.features.extract.photos import find_photos
-from sparta.features.record import FeatureImages, FeatureSource
+from sparta.features.record import FeatureSource
 from sparta.features.skipped import Skipped, read_skipped
 from sparta.features.store import HEADER, FeatureStore
 from sparta.lock import writing
@@ -59,8 +59,7 @@ def open_stores(
         notice: is called with one line if photos have changed since.
 
     Raises:
-        InputError: if the folders are something else, or the models do not record what made their
-            features, or disagree on it.
+        InputError: if the folders are something else, or `extract_stores` raises it.
     """
     check_name(out)
     for folder in folders:
@@ -142,30 +141,6 @@ def extract_stores(
 # ---- to add to an index --------------------------------------------------------------------------
 
 
-class FoundStores(NamedTuple):
-    """Images to add.
-
-    Attributes:
-        stores: of the same photos, the plain one first.
-        skipped: photos that cannot be used.
-    """
-
-    stores: list[FeatureStore]
-    skipped: list[Skipped]
-
-
-class ChosenPhotos(NamedTuple):
-    """Photos of one folder.
-
-    Attributes:
-        folder: that the ids are relative to.
-        ids: sorted, each once.
-    """
-
-    folder: Path
-    ids: list[str]
-
-
 @contextmanager
 def opened_stores(
     index: Path,
@@ -174,7 +149,7 @@ def opened_stores(
     models: Sequence[str | Path],
     device: str = "auto",
     progress: Progress = no_progress,
-) -> Iterator[FoundStores]:
+) -> Iterator[tuple[list[FeatureStore], list[Skipped]]]:
     """Open feature stores, or extract photos as the index's were.
 
     Args:
@@ -186,14 +161,15 @@ def opened_stores(
         progress: stage "extract", in photos, over all augmentations.
 
     Yields:
-        the stores; those of photos are removed at the end.
+        the stores, the plain one first, and the photos that cannot be used; stores of photos are
+        removed at the end.
 
     Raises:
         InputError: if a store or a photo does not exist, or no photo can be used.
     """
     manifest = Manifest.open(index_folders(index)[0])  # shards are encoded alike
     if features:
-        yield FoundStores([FeatureStore.open(folder) for folder in features], [])
+        yield [FeatureStore.open(folder) for folder in features], []
         return
     folder, ids = choose_photos(photos, manifest.photos)
     added, copies = index.with_name(f"{index.name}.added"), len(manifest.features)
@@ -210,10 +186,10 @@ def opened_stores(
             more = f" (and {len(skipped) - 1} more)" if len(skipped) > 1 else ""
             first = f"{folder / skipped[0].image_id}: {skipped[0].reason}"
             raise InputError(f"no photo could be used: {first}{more}") from error
-        yield FoundStores(stores, read_skipped(stores[0].folder))
+        yield stores, read_skipped(stores[0].folder)
 
 
-def choose_photos(paths: Sequence[Path], photos: str | None) -> ChosenPhotos:
+def choose_photos(paths: Sequence[Path], photos: str | None) -> tuple[Path, list[str]]:
     """Find photos and give them ids as `sparta index` would.
 
     Photos in the folder that the index was built from have ids relative to it. Others must be in
@@ -222,6 +198,9 @@ def choose_photos(paths: Sequence[Path], photos: str | None) -> ChosenPhotos:
     Args:
         paths: photos, and folders that are searched at any depth.
         photos: the folder that the index was built from, None if it records none.
+
+    Returns:
+        the folder that the ids are relative to, and the ids, sorted, each once.
 
     Raises:
         InputError: if a path does not exist, a folder has no photo, or photos are in several
@@ -243,7 +222,7 @@ def choose_photos(paths: Sequence[Path], photos: str | None) -> ChosenPhotos:
         inside = place.relative_to(folder)
         names = find_photos(place) if is_folder else [path.name]
         ids |= {(inside / name).as_posix() for name in names}
-    return ChosenPhotos(folder, sorted(ids))
+    return folder, sorted(ids)
 
 
 def _real(path: Path) -> Path:
@@ -319,28 +298,31 @@ def check_same_images(store: FeatureStore, ids: Sequence[str], folder: Path) -> 
             )
 
 
-def check_features(name: str | Path, config: FeatureConfig, store: FeatureImages) -> None:
+def check_features(
+    name: str | Path, config: FeatureConfig, source: FeatureSource, where: Path
+) -> None:
     """Refuse features a model was not trained on.
 
     Args:
         name: the model's folder or hub name, for messages.
-        config: the model's, with `feature_source` and `feature_dim`.
-        store: the features.
+        config: the model's.
+        source: of the features.
+        where: the features are, for messages.
 
     Raises:
         InputError: naming what differs (the model's against the store's).
     """
     if config.feature_source is None:
-        if store.source.dimension != config.feature_dim:
+        if source.dimension != config.feature_dim:
             raise InputError(
-                f"{store.folder} has features of {store.source.dimension} numbers, --model {name} "
-                f"takes {config.feature_dim}"
+                f"{where} has features of {source.dimension} numbers, --model {name} takes "
+                f"{config.feature_dim}"
             )
         return
     wanted = FeatureSource(**config.feature_source)
-    if differences := wanted.differences(store.source):
+    if differences := wanted.differences(source):
         raise InputError(
-            f"{store.folder} holds other features than --model {name} was trained on (the model's "
+            f"{where} holds other features than --model {name} was trained on (the model's "
             f"against the store's): {'; '.join(differences)}. Make them with "
             f"{extract_command(wanted)}"
         )

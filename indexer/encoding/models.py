@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,11 @@ from sparta.word_tables import RARE_TERMS, SUBSTITUTES, WordTables
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
     from sparta.visualsparta.model import VisualSparta
 
-    Config = TypeVar("Config", bound=PreTrainedConfig)
-
+TITLE = "VisualSparta model", "--model"  # for messages
 BUFFERS = ("trained_terms", "term_frequencies", "indexable")
 
 
@@ -35,7 +34,7 @@ BUFFERS = ("trained_terms", "term_frequencies", "indexable")
 
 @dataclass(frozen=True)
 class ReadConfig:
-    """The part of `VisualSpartaConfig` that decides what a model reads, with the same defaults."""
+    """The part of `VisualSpartaConfig` that indexing needs, with the same defaults."""
 
     feature_source: dict[str, Any] | None = None
     feature_dim: int = 2048
@@ -50,6 +49,15 @@ class ReadConfig:
     def of(cls, values: dict[str, Any]) -> Self:
         """From the content of a `config.json`."""
         return cls(**{name: values[name] for name in cls.__dataclass_fields__ if name in values})
+
+    @classmethod
+    def open(cls, name: str | Path) -> Self:
+        """From a model's folder or hub name.
+
+        Raises:
+            InputError: if there is no such model, or it is of another kind.
+        """
+        return cls.of(read_model_config(name, ("visual_sparta",), *TITLE))
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,6 @@ class ModelFiles:
         Raises:
             Exception: if a file is missing or damaged; loading the model says what is wrong.
         """
-        values = read_model_config(name, ("visual_sparta",), "VisualSparta model")
         config, weights, tokenizer = (
             _file(name, file) for file in ("config.json", "model.safetensors", "tokenizer.json")
         )
@@ -89,7 +96,7 @@ class ModelFiles:
         trained = arrays["trained_terms"]
         frequencies = arrays.get("term_frequencies", np.zeros(len(trained)))
         return cls(
-            ReadConfig.of(values),
+            ReadConfig.open(name),
             WordPieceTokenizer.from_folder(tokenizer.parent),
             (_hash(config), _hash(weights)),
             trained,
@@ -107,21 +114,6 @@ def read_word_tables(name: str | Path) -> WordTables:
     paths = [find_file(name, file) for file in (SUBSTITUTES, RARE_TERMS)]
     folder = next((path.parent for path in paths if path is not None), None)
     return WordTables() if folder is None else WordTables.open(folder)
-
-
-def read_config(name: str | Path, kind: type[Config]) -> Config:
-    """A model's configuration, without its weights.
-
-    Args:
-        name: folder or hub name.
-        kind: of configuration, `VisualSpartaConfig` or `VseConfig`.
-
-    Raises:
-        InputError: if there is no such model, or it is of another kind.
-    """
-    title = "VisualSparta model" if kind.model_type == "visual_sparta" else "dense model"
-    values = read_model_config(name, (kind.model_type,), title, "--model")
-    return kind.from_dict(values)
 
 
 def _file(name: str | Path, file: str) -> Path:
@@ -162,10 +154,9 @@ def load_models(
 
 
 def _load_model(name: str | Path, device: torch.device) -> tuple[VisualSparta, Tokenizer]:
-    from sparta.visualsparta.config import VisualSpartaConfig
     from sparta.visualsparta.model import VisualSparta
 
-    read_config(name, VisualSpartaConfig)
+    ReadConfig.open(name)
     try:
         model = VisualSparta.from_pretrained(name)
     except (OSError, ValueError) as error:

@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.encoding.features import FeatureConfig, check_features
 from indexer.encoding.impacts import Terms
-from indexer.encoding.models import ModelFiles, load_models, model_fingerprint
+from indexer.encoding.models import ModelFiles, ReadConfig, load_models, model_fingerprint
 from indexer.settings import TermSet
 from sparta.errors import first_line
-from sparta.features.record import FeatureImages
+from sparta.features.record import FeatureKind
 from sparta.inference.cache import add_entry, find_entry
 from sparta.inference.device import on_cpu
 from sparta.inference.runtime import Network, installed
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import Tokenizer
-from sparta.visualsparta.padding import InputLimits, PaddedImages
+from sparta.visualsparta.padding import PaddedImages
 
 if TYPE_CHECKING:
     from sparta.visualsparta.model import VisualSparta
@@ -51,16 +50,6 @@ class TermScores(NamedTuple):
     positions: NDArray[np.int16]
 
 
-class ReaderConfig(InputLimits, FeatureConfig, Protocol):
-    """What a model's configuration says of the images it reads, and of its scores."""
-
-    @property
-    def use_labels(self) -> bool: ...  # noqa: D102
-
-    @property
-    def offset(self) -> str: ...  # noqa: D102
-
-
 class Scorer(Protocol):
     """Gives images term scores.
 
@@ -72,12 +61,10 @@ class Scorer(Protocol):
             that is unknown.
     """
 
+    config: ReadConfig
     fingerprint: str
     trained_terms: NDArray[np.bool_]
     term_frequencies: NDArray[np.int64]
-
-    @property
-    def config(self) -> ReaderConfig: ...  # noqa: D102
 
     def term_scores(self, images: PaddedImages, terms: Terms) -> TermScores:
         """Scores of B images for terms [T], rising; a term that the model lacks scores 0."""
@@ -86,12 +73,13 @@ class Scorer(Protocol):
 
 def load_scorers(
     names: Sequence[str | Path],
-    store: FeatureImages,
+    kind: FeatureKind,
+    regions: int,
     device: str,
-    terms: TermSet,
+    term_set: TermSet,
     progress: Progress = no_progress,
 ) -> tuple[Sequence[Scorer], Tokenizer]:
-    """Load models, and check them against each other and a feature store.
+    """Load models, and check them against each other.
 
     On a CPU, OpenVINO runs models without labels whose images have equally many regions; labels,
     and a detector's regions, differ in number from image to image. If one model needs torch, or
@@ -99,28 +87,28 @@ def load_scorers(
 
     Args:
         names: folders or hub names.
-        store: whose images they will read.
+        kind: of the features that they will read.
+        regions: of an image.
         device: "auto" takes a GPU if there is one.
-        terms: terms to compute, "trained" (by at least one model) or "all".
+        term_set: terms to compute, "trained" (by at least one model) or "all".
         progress: stage "convert", in models.
 
     Raises:
-        InputError: if there is none, one cannot be used, their vocabularies differ, or they take
-            other features.
+        InputError: if there is none, one cannot be used, or their vocabularies differ.
     """
-    files = _convertible(names, store) if installed() and on_cpu(device) else []
+    files = []
+    if installed() and on_cpu(device) and kind != "region":
+        files = _convertible(names)
     if not files:
-        return _load_torch(names, store, device)
-    for name, own in zip(names, files, strict=True):
-        check_features(name, own.config, store)
+        return _load_torch(names, device)
     tokenizer = files[0].tokenizer
-    wanted = wanted_terms(files, tokenizer, terms)
-    regions = min(files[0].config.max_regions, len(store[0].features))
+    wanted = wanted_terms(files, tokenizer, term_set)
+    regions = min(files[0].config.max_regions, regions)
     found = [ConvertedScorer.find(own, wanted, regions) for own in files]
     converted: list[Scorer] = [scorer for scorer in found if scorer]
     if len(converted) == len(files):
         return converted, tokenizer
-    loaded, _ = _load_torch(names, store, "cpu")
+    loaded, _ = _load_torch(names, "cpu")
     converted = []
     try:
         for done, (scorer, own) in enumerate(zip(loaded, files, strict=True)):
@@ -134,35 +122,31 @@ def load_scorers(
 
 
 def wanted_terms(
-    models: Sequence[ModelFiles | Scorer], tokenizer: Tokenizer, terms: TermSet
+    models: Sequence[ModelFiles | Scorer], tokenizer: Tokenizer, term_set: TermSet
 ) -> Terms:
     """[T] rising ids of terms "trained" by at least one model, or "all" that may enter an index."""
-    if terms == "all":
+    if term_set == "all":
         return np.flatnonzero(tokenizer.indexable)
     trained = np.any([model.trained_terms for model in models], axis=0)
     return np.flatnonzero(tokenizer.indexable & trained)
 
 
-def _convertible(names: Sequence[str | Path], store: FeatureImages) -> list[ModelFiles]:
+def _convertible(names: Sequence[str | Path]) -> list[ModelFiles]:
     """The files of models that can all be converted, for the same regions; none otherwise."""
     try:
         files = [ModelFiles.open(name) for name in names]
     except Exception:  # whatever is wrong, loading the model says so
         return []
     same = {(own.tokenizer.vocabulary_hash, own.config.max_regions) for own in files}
-    able = len(same) == 1 and store.source.kind != "region"
+    able = len(same) == 1
     able &= all(own.config.use_visual and not own.config.use_labels for own in files)
     return files if able else []
 
 
-def _load_torch(
-    names: Sequence[str | Path], store: FeatureImages, device: str
-) -> tuple[list[TorchScorer], Tokenizer]:
+def _load_torch(names: Sequence[str | Path], device: str) -> tuple[list[TorchScorer], Tokenizer]:
     from sparta.features.extract.networks.backbone import pick_device
 
     loaded, tokenizer = load_models(names, pick_device(device))
-    for name, model in zip(names, loaded, strict=True):
-        check_features(name, model.config, store)
     return [TorchScorer(model) for model in loaded], tokenizer
 
 
@@ -171,7 +155,7 @@ class TorchScorer:
 
     def __init__(self, model: VisualSparta) -> None:
         self.model = model
-        self.config = model.config
+        self.config = ReadConfig.of(model.config.to_dict())
         self.fingerprint = model_fingerprint(model)
         self.trained_terms: NDArray[np.bool_] = model.trained_terms.cpu().numpy()
         self.term_frequencies: NDArray[np.int64] = model.term_frequencies.cpu().numpy()
@@ -199,23 +183,17 @@ class ConvertedScorer:
         terms: [T] those that the network scores.
         folder: with the network.
         description: "fingerprint" of the model.
-        precision: of `Network`.
     """
 
     def __init__(
-        self,
-        files: ModelFiles,
-        terms: Terms,
-        folder: Path,
-        description: dict[str, Any],
-        precision: str = "f32",
+        self, files: ModelFiles, terms: Terms, folder: Path, description: dict[str, Any]
     ) -> None:
         self.config = files.config
         self.trained_terms = files.trained_terms
         self.term_frequencies = files.term_frequencies
         self.fingerprint: str = description["fingerprint"]
         self._terms = terms
-        self._network = Network(folder / NETWORK, precision)
+        self._network = Network(folder / NETWORK)
 
     @classmethod
     def find(cls, files: ModelFiles, wanted: Terms, regions: int) -> Self | None:

@@ -92,8 +92,8 @@ def add_images(
     manifest, follower = Manifest.open(first), DenseFollower(first, device)
     encoder = ImageEncoder.open(stores, models, batch_size, device, _terms(manifest), progress)
     parameters = parameters_of(first, manifest, encoder, len(stores), asked)
-    photos = encoder.store.photos if read_photos else None
-    rows, added = range(len(encoder.store)), 0
+    plain, rows, added = stores[0], range(len(stores[0])), 0
+    photos = plain.photos if read_photos else None
     with (
         full_disk_reported(index),
         open_writer(index) as writer,
@@ -106,9 +106,8 @@ def add_images(
             shard = described(parameters.postings(encoder.score(copies)), photos)
             ids, origins = shard.postings.ids, [origin_of(image) for image in copies[0]]
             added += sum(image_id not in writer for image_id in ids)
-            follower.add(
-                WrittenImages(copies[0], origins, encoder.store, encoder.store.photos, ids)
-            )
+            where = plain.source, plain.folder, plain.photos
+            follower.add(WrittenImages(copies[0], origins, *where, ids))
             named = zip(shard.postings, origins, strict=True)
             about = metadata or {}
             writer.write([_addition(image, origin, former, about) for image, origin in named])
@@ -128,18 +127,6 @@ def _addition(image: ImagePostings, origin: str, former: FormerImages, metadata:
 
 def _terms(manifest: Manifest) -> TermSet:
     return "trained" if manifest.terms == "trained" else "all"
-
-
-@dataclass(frozen=True)
-class _Sample:
-    """The first image, against whose features the models are checked."""
-
-    folder: Path
-    source: FeatureSource
-    image: ImageFeatures
-
-    def __getitem__(self, _: int, /) -> ImageFeatures:
-        return self.image
 
 
 class ResidentEncoder:
@@ -204,22 +191,17 @@ class ResidentEncoder:
 
     def _encode(self, copies: Sequence[ImageFeatures], path: Path | None = None) -> ImagePostings:
         plain, origin = copies[0], origin_of(copies[0])
-        sample = _Sample(Path(plain.image_id), self._source, plain)
-        encoder, parameters = self._opened(sample, len(copies))
-        [image] = parameters.postings(encoder.score([[one] for one in copies])).postings
-        photos, names = (path.parent, [path.name]) if path else (None, [])
-        self._follower.add(WrittenImages([plain], [origin], sample, photos, names))
-        return replace(image, origin=origin)
-
-    def _opened(self, sample: _Sample, copies: int) -> tuple[ImageEncoder, ImpactParameters]:
-        """The models, loaded with the first image."""
         if self._encoding is None:
-            terms = _terms(self._manifest)
-            scorers, tokenizer = load_scorers(self._models, sample, self._device, terms)
-            encoder = ImageEncoder(scorers, tokenizer, [], 1, terms)
-            found = parameters_of(self._index, self._manifest, encoder, copies)
+            kind, regions, terms = self._source.kind, len(plain.features), _terms(self._manifest)
+            loaded = load_scorers(self._models, kind, regions, self._device, terms)
+            encoder = ImageEncoder(*loaded, [], 1, terms)
+            found = parameters_of(self._index, self._manifest, encoder, len(copies))
             self._encoding = encoder, found
-        return self._encoding
+        encoder, parameters = self._encoding
+        [image] = parameters.postings(encoder.score([[one] for one in copies])).postings
+        where = self._source, Path(plain.image_id), path and path.parent
+        self._follower.add(WrittenImages([plain], [origin], *where, [path.name] if path else []))
+        return replace(image, origin=origin)
 
     @cached_property
     def _source(self) -> FeatureSource:

@@ -134,8 +134,8 @@ def test_after_kill_9_of_the_command_the_rest_is_encoded(
 
 def test_a_model_that_is_another_elsewhere_is_refused(store: FeatureStore, tmp_path: Path) -> None:
     model = save_model(tmp_path / "model", TOKENIZER)
-    encoder, worker = ImageEncoder.open([store], [model], device="cpu"), SimpleNamespace()
-    worker.map = lambda open_tool, *_: open_tool()
+    encoder = ImageEncoder.open([store], [model], device="cpu")
+    worker: Any = SimpleNamespace(map=lambda open_tool, *_: open_tool())
     encode = encode_on(worker, encoder, [model], "cpu")
     save_model(tmp_path / "model", TOKENIZER, seed=1)
     with pytest.raises(InputError, match=f"{model} is another than on the machine that asked"):

@@ -294,7 +294,9 @@ def test_without_torch_images_are_written_all_the_same(
 ) -> None:
     add_dense(index, store, "one", dense_model, device="cpu")
     image = store[0]
-    written = WrittenImages([image], [origin_of(image)], store, None, [image.image_id])
+    written = WrittenImages(
+        [image], [origin_of(image)], store.source, store.folder, None, [image.image_id]
+    )
     with open_writer(index), monkeypatch.context() as patch:
         follower = DenseFollower(index)
         patch.setitem(sys.modules, "torch", None)
