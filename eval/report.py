@@ -20,10 +20,10 @@ from rich.console import Group
 from rich.table import Table
 
 from indexer.dense.manifest import SPARSE, DenseManifest, dense_folder, dense_names
-from indexer.lucene.commits import newest_commit
 from indexer.manifest import Manifest, is_index
-from indexer.parts import LUCENE, MANIFEST
+from indexer.parts import MANIFEST
 from indexer.shards import index_folders
+from indexer.store.commit import COMMIT
 from sparta.console import Console
 from sparta.features.store import HEADER, FeatureStore
 
@@ -151,8 +151,7 @@ def fingerprint(path: Path) -> str:
         for folder in index_folders(path):
             parts = [dense_folder(folder, name) for name in dense_names(folder)]
             files += [part / MANIFEST for part in (folder, *parts)]
-            if commit := newest_commit(folder / LUCENE):
-                files.append(commit)
+            files.append(folder / COMMIT)
     else:
         # Arrays are the features beside captions in precomp folders: many gigabytes, not read.
         files = sorted(one for one in path.rglob("*") if one.is_file() and one.suffix != ".npy")

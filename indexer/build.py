@@ -14,6 +14,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from indexer.care.combine import split_index
 from indexer.encoding.encoder import (
     OFFSET_SAMPLE,
     EncoderMap,
@@ -39,7 +40,6 @@ from indexer.metadata import Metadata, described
 from indexer.postings import Postings, PostingShard, QuantisationReport
 from indexer.rebuild import Kept, kept_of
 from indexer.settings import OFFSET_OF_MODEL, IndexSettings, PruningSettings
-from indexer.split import split_index
 from sparta.atomic import (
     MARKER,
     check_name,

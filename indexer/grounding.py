@@ -1,18 +1,33 @@
-"""Grounding: which region or label token won each term an image keeps, packed for the index."""
+"""Grounding: which region or label token won each term an image keeps, packed for the index.
+
+What won the terms of many images is read from all of them at once, in C; where the package was
+built without a compiler, each is unpacked.
+"""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+try:
+    from indexer.columns.native import find_winners
+except ImportError:
+    find_winners = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from indexer.postings import Postings
 
 # Bytes per position and per label term, postings, bytes of term gaps, boxes, label tokens.
 HEADER = struct.Struct("<BBIIHH")
 ESCAPE = 255  # a gap of at least so much goes on in the next byte
 BOX_STEPS = 65535
+_CORNERS = 8  # bytes of a box
 _UNSIGNED = {size: np.dtype(f"<u{size}") for size in (1, 2, 4)}
 
 Box = tuple[float, float, float, float]  # x1, y1, x2, y2 relative to the photo
@@ -70,36 +85,61 @@ class Grounding:
     inputs: Inputs
 
 
-def pack(grounding: Grounding) -> bytes:
-    """Pack one image: about two bytes per term, eight per box and three per label token.
+def pack_all(images: Postings) -> list[bytes]:
+    """Pack the grounding of each image: some 2 bytes a term, 8 a box and 3 a label token.
 
-    Terms are stored as gaps, mostly one byte each, and boxes in steps of 1/65535.
-    Positions take one byte up to 255 regions and label tokens, else two.
+    Terms are stored as gaps, mostly one byte each, and boxes in steps of 1/65535. Positions take
+    one byte up to 255 regions and label tokens, else two.
     """
-    ids, read = grounding.terms.astype(np.int64), grounding.inputs
-    gaps = ids - np.concatenate([[0], ids[:-1]])
-    escapes = gaps // ESCAPE
-    packed_gaps = np.full(len(gaps) + int(escapes.sum()), ESCAPE, np.uint8)
-    packed_gaps[np.cumsum(escapes + 1) - 1] = gaps % ESCAPE
-    # -1 wraps around to the largest value of the type, which no position has.
-    position = narrowest(len(read.boxes) + len(read.label_terms) - 1)
-    label = narrowest(int(read.label_terms.max(initial=0)))
-    header = HEADER.pack(
-        position.itemsize,
-        label.itemsize,
-        len(gaps),
-        len(packed_gaps),
-        len(read.boxes),
-        len(read.label_terms),
-    )
-    parts = (
-        packed_gaps,
-        grounding.positions.astype(position),
-        np.rint(read.boxes * BOX_STEPS).astype("<u2"),
-        read.label_terms.astype(label),
-        read.label_regions.astype(position),
-    )
-    return header + b"".join(part.tobytes() for part in parts)
+    gaps, gap_starts = _gaps(images.terms, images.starts)
+    corners = np.rint(images.boxes * BOX_STEPS).astype("<u2").tobytes()
+    inputs = np.diff(images.box_starts) + np.diff(images.label_starts)
+    position = [_narrowest(one).itemsize for one in (inputs - 1).tolist()]
+    label = [_narrowest(one).itemsize for one in _largest(images.label_terms, images.label_starts)]
+    positions = {size: images.positions.astype(f"<u{size}").tobytes() for size in {*position}}
+    regions = {size: images.label_regions.astype(f"<u{size}").tobytes() for size in {*position}}
+    labels = {size: images.label_terms.astype(f"<u{size}").tobytes() for size in {*label}}
+    packed = []
+    for p, w, (g, g2), (s, s2), (b, b2), (r, r2) in zip(
+        position,
+        label,
+        pairwise(gap_starts),
+        pairwise(images.starts.tolist()),
+        pairwise(images.box_starts.tolist()),
+        pairwise(images.label_starts.tolist()),
+        strict=True,
+    ):
+        header = HEADER.pack(p, w, s2 - s, g2 - g, b2 - b, r2 - r)
+        parts = (
+            header,
+            gaps[g:g2],
+            positions[p][p * s : p * s2],
+            corners[_CORNERS * b : _CORNERS * b2],
+            labels[w][w * r : w * r2],
+            regions[p][p * r : p * r2],
+        )
+        packed.append(b"".join(parts))
+    return packed
+
+
+def _gaps(terms: NDArray[np.int32], starts: NDArray[np.int64]) -> tuple[bytes, list[int]]:
+    """The bytes of all images' gaps between terms, and where each image's begin."""
+    gaps = np.diff(terms, prepend=0)
+    first = starts[:-1][starts[:-1] < starts[1:]]
+    gaps[first] = terms[first]
+    large = np.flatnonzero(gaps >= ESCAPE)  # few
+    escapes = gaps[large] // ESCAPE
+    gaps[large] %= ESCAPE
+    packed = np.insert(gaps.astype(np.uint8), np.repeat(large, escapes), ESCAPE)
+    before = np.concatenate([[0], np.cumsum(escapes)])[np.searchsorted(large, starts)]
+    return packed.tobytes(), (starts + before).tolist()
+
+
+def _largest(values: NDArray[np.int32], starts: NDArray[np.int64]) -> list[int]:
+    """The largest value of each image, 0 for one without any."""
+    found = np.maximum.reduceat(np.append(values, 0), starts[:-1]) if len(starts) > 1 else starts
+    largest: list[int] = np.where(np.diff(starts) > 0, found[: len(starts) - 1], 0).tolist()
+    return largest
 
 
 def unpack(data: bytes) -> Grounding:
@@ -187,6 +227,112 @@ def _none(position: np.dtype[Any]) -> int:
     return (1 << 8 * position.itemsize) - 1
 
 
-def narrowest(largest: int) -> np.dtype:
+def _narrowest(largest: int) -> np.dtype:
     """The narrowest unsigned type with one value to spare above the largest."""
     return next(kind for kind in _UNSIGNED.values() if largest < _none(kind))
+
+
+class _Found(NamedTuple):
+    """The P different winners of some images.
+
+    Attributes:
+        won: for each wanted term the number of its winner, -1 for none.
+        regions: [P], the region that each won with.
+        corners: [P, 4], its box as it is packed.
+        tokens: [P], vocabulary id of the label token that won, -1 if the region itself did.
+        labels: [P, 2], where the label of the region begins and ends in `words`.
+        words: vocabulary ids of labels.
+    """
+
+    won: NDArray[np.int64]
+    regions: NDArray[np.int64]
+    corners: NDArray[np.uint16]
+    tokens: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    words: NDArray[np.int64]
+
+
+def winners(
+    packed: Sequence[bytes],
+    terms: NDArray[np.int64],
+    wanted: NDArray[np.bool_],
+    vocabulary: Sequence[str],
+) -> list[Winner]:
+    """What won some terms of some packed images.
+
+    Args:
+        packed: [d] images, as `pack_all` returns them.
+        terms: [m] vocabulary ids.
+        wanted: [d, m], which terms of which images.
+        vocabulary: [V] terms in id order.
+
+    Returns:
+        those of the wanted terms, row by row.
+
+    Raises:
+        ValueError, IndexError, struct.error: if an image is damaged.
+    """
+    if find_winners is None:
+        return [
+            winner
+            for one, own in zip(packed, wanted, strict=True)
+            for winner in _unpacked(one, terms[own].tolist(), vocabulary)
+        ]
+    data = b"".join(packed)
+    places = pairwise(accumulate(map(len, packed), initial=0))
+    layouts = [Layout.of(data, start, end) for start, end in places]
+    if not wanted.any():
+        return []
+    found = _find(np.frombuffer(data, np.uint8), np.array(layouts, np.int64), terms, wanted)
+    winner_of = [*_winners(found, vocabulary), UNKNOWN]  # of which -1 is the number
+    return [winner_of[number] for number in found.won.tolist()]
+
+
+def _unpacked(packed: bytes, terms: Sequence[int], vocabulary: Sequence[str]) -> Iterator[Winner]:
+    """What won some terms of one image."""
+    found = unpack(packed)
+    inputs, boxes = found.inputs, found.inputs.boxes.tolist()
+    # Backwards: the first position of a term that damage names twice, as the kernel takes it.
+    places = zip(found.terms.tolist()[::-1], found.positions.tolist()[::-1], strict=True)
+    position_of = dict(places)
+    for term in terms:
+        place = position_of.get(term, -1)
+        token, label = place - len(boxes), None
+        region = place if token < 0 else int(inputs.label_regions[token])
+        if token >= 0:
+            spoken = inputs.label_terms[inputs.label_regions == region].tolist()
+            words = [vocabulary[word] for word in spoken]
+            label = WinningLabel(vocabulary[inputs.label_terms[token]], _label(words))
+        yield (region, tuple(boxes[region]), label) if place >= 0 else UNKNOWN
+
+
+def _find(
+    data: NDArray[np.uint8],
+    layouts: NDArray[np.int64],
+    terms: NDArray[np.int64],
+    wanted: NDArray[np.bool_],
+) -> _Found:
+    count, order = np.count_nonzero(wanted), terms.argsort()
+    won, tokens = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+    regions, corners = np.empty(count, np.int64), np.empty((count, 4), np.uint16)
+    labels, words = np.zeros((count, 2), np.int64), np.empty(len(data), np.int64)
+    winner, word = find_winners(
+        data, layouts, terms[order], order, wanted, won, regions, corners, tokens, labels, words
+    )
+    return _Found(
+        won, regions[:winner], corners[:winner], tokens[:winner], labels[:winner], words[:word]
+    )
+
+
+def _winners(found: _Found, vocabulary: Sequence[str]) -> Iterator[Winner]:
+    words = [vocabulary[term] for term in found.words.tolist()]
+    labels = (
+        WinningLabel(vocabulary[token], _label(words[first:last])) if token >= 0 else None
+        for token, (first, last) in zip(found.tokens.tolist(), found.labels.tolist(), strict=True)
+    )
+    boxes = zip(*relative(found.corners).T.tolist(), strict=True)
+    return zip(found.regions.tolist(), boxes, labels, strict=True)
+
+
+def _label(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else " ".join(words).replace(" ##", "")

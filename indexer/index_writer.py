@@ -1,8 +1,10 @@
-"""Shards of postings → an index folder: Lucene, columns, tokenizer, offsets, manifest."""
+"""Postings → an index folder: its first segment, tokenizer, offsets, manifest, and Lucene."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -10,19 +12,25 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.columns.row_files import SpooledRows
-from indexer.columns.writer import ColumnWriter
 from indexer.encoding.impacts import MEANS
 from indexer.fields.kinds import Kind
 from indexer.fields.store import save_kinds
-from indexer.lucene.parallel_writer import LuceneWriter
+from indexer.lucene.jvm import lucene_installed
 from indexer.manifest import FORMAT_VERSION, OFFSETS, Manifest
 from indexer.parts import LUCENE, describe_parts
-from indexer.postings import PostingShard, QuantisationReport
+from indexer.postings import Postings, PostingShard, QuantisationReport
 from indexer.settings import IndexSettings
+from indexer.store.commit import Commit, segment_folder, segment_name, write_segment_list
+from indexer.store.segment import SegmentWriter
+from indexer.store.snapshot import Snapshot
+from sparta.atomic import replace_folder, work_folder
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import Tokenizer
+from sparta.tokenizer import Tokenizer, WordPieceTokenizer
 from sparta.word_tables import WordTables
+
+MOST_THREADS = 4  # that lay out columns; each has the postings of 8,160 images in memory
+AT_ONCE = 1024  # images in memory
+FIRST = segment_name(1)
 
 
 def write_index(
@@ -37,6 +45,7 @@ def write_index(
     means: NDArray[np.float32] | None = None,
     tables: WordTables | None = None,
     kinds: Mapping[str, Kind] | None = None,
+    lucene: bool = True,
     progress: Progress = no_progress,
 ) -> Manifest:
     """Write a whole index folder.
@@ -54,54 +63,122 @@ def write_index(
             these images.
         tables: of words, copied; None for none.
         kinds: declared kinds of fields; those of others are inferred.
+        lucene: whether to write a Lucene index of the same postings beside.
         progress: stages "write", "merge" and "columns", in images; the last two at once.
     """
     folder.mkdir(parents=True)
+    vocabulary, report = tokenizer.vocabulary, QuantisationReport()
+    with ExitStack() as opened:
+        segment = opened.enter_context(
+            SegmentWriter(segment_folder(folder, FIRST), len(vocabulary), settings.bits, kinds)
+        )
+        output = None
+        if lucene and lucene_installed():
+            from indexer.lucene.parallel_writer import LuceneWriter
+
+            output = opened.enter_context(
+                LuceneWriter(folder / LUCENE, vocabulary, images, progress)
+            )
+        last = ""
+        for shard in shards:
+            last = _rising(shard.postings.ids, last)
+            if output is not None:
+                output.add(shard.postings)
+            segment.add(shard.postings)
+            report += shard.report
+        if output is not None:
+            output.begin_merge()
+        segment.finish(None, progress, min(MOST_THREADS, os.cpu_count() or 1))  # on another core
+        count, frequencies, totals = len(segment), segment.frequencies, segment.totals
+    tokenizer.save(folder)
+    if tables:
+        tables.save(folder)
+    np.save(folder / OFFSETS, offset)
+    if means is None:
+        means = (totals / max(1, count)).astype(np.float32)
+    np.save(folder / MEANS, means)
     save_kinds(folder, kinds or {})
-    report = QuantisationReport()
-    with ColumnWriter(folder, len(tokenizer.vocabulary), settings.bits) as columns:
-        with LuceneWriter(folder / LUCENE, tokenizer.vocabulary, images, progress) as lucene:
-            for shard in shards:
-                lucene.add(shard.postings)
-                columns.add(shard.postings)
-                report += shard.report
-            lucene.begin_merge()
-            columns.lay_out(progress)  # on another core
-        tokenizer.save(folder)
-        if tables:
-            tables.save(folder)
-        np.save(folder / OFFSETS, offset)
-        rows = columns.rows()
-        if means is None:
-            means = (columns.totals / max(1, len(rows))).astype(np.float32)
-        np.save(folder / MEANS, means)
-        manifest = _manifest(folder, rows, report, tokenizer.vocabulary_hash, settings, scale)
-        manifest.save(folder)
-        columns.publish()
-    return manifest
+    return finish_index(
+        folder, count, frequencies, report, tokenizer.vocabulary_hash, settings, scale
+    )
 
 
-def _manifest(
+def _rising(ids: list[str], last: str) -> str:
+    """The last of some ids.
+
+    Raises:
+        ValueError: if an id does not come after the one before.
+    """
+    for image_id in ids:
+        if image_id <= last:
+            raise ValueError(f"image {image_id!r} comes after {last!r}: not rising")
+        last = image_id
+    return last
+
+
+def finish_index(
     folder: Path,
-    rows: SpooledRows,
+    images: int,
+    frequencies: NDArray[np.int64],
     report: QuantisationReport,
     vocabulary: str,
     settings: IndexSettings,
     scale: float,
 ) -> Manifest:
-    postings = int(rows.frequencies.sum())
-    return Manifest(
+    """Write the manifest and the first commit of an index folder with one segment.
+
+    Args:
+        folder: with all that its first commit has.
+        images: of the segment.
+        frequencies: [V] how many of them have each term.
+        report: what quantising cost.
+        vocabulary: hash of the terms.
+        settings: recorded.
+        scale: likewise.
+    """
+    postings = int(frequencies.sum())
+    manifest = Manifest(
         format_version=FORMAT_VERSION,
         package_version=version("visualsparta"),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         vocabulary=vocabulary,
         scale=scale,
-        images=len(rows),
+        images=images,
         postings=postings,
-        distinct_terms=int((rows.frequencies > 0).sum()),
+        distinct_terms=int((frequencies > 0).sum()),
         clipped=report.clipped,
         mean_error=report.total_error / max(1, postings),
         largest_error=report.largest_error,
-        parts=describe_parts(folder),
+        parts=describe_parts(folder, "*"),
         **vars(settings),
     )
+    manifest.save(folder)
+    segments = {FIRST: np.ones(images, np.bool_)}
+    Commit(images=images, segments=write_segment_list(folder, 2, 1, segments)).save(folder)
+    return manifest
+
+
+def write_lucene(index: Path, progress: Progress = no_progress) -> None:
+    """Write the Lucene index of an index's newest commit, where its package is installed.
+
+    Args:
+        index: the index folder, which nobody else writes; a former Lucene index stays in use.
+        progress: stages "write" and "merge", in images.
+
+    Raises:
+        OSError: if Lucene cannot write.
+    """
+    if not lucene_installed():
+        return
+    from indexer.lucene.parallel_writer import LuceneWriter
+
+    snapshot = Snapshot.open(index)
+    ids = {snapshot.stored(one).image_id: one for one in snapshot.live_documents().tolist()}
+    documents = [ids[image_id] for image_id in sorted(ids)]
+    vocabulary = WordPieceTokenizer.from_folder(index).vocabulary
+    with work_folder(index / LUCENE) as work:
+        with LuceneWriter(work / LUCENE, vocabulary, len(ids), progress) as output:
+            for first in range(0, len(documents), AT_ONCE):
+                images = snapshot.images(documents[first : first + AT_ONCE])
+                output.add(Postings.of(list(images)))
+        replace_folder(work / LUCENE, index / LUCENE, work)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from indexer.parts import LUCENE, MANIFEST, Part, Parts, check_size
+from indexer.parts import MANIFEST, Part, Parts, check_size
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 SEAL = "sha256"  # of the other fields, so that a damaged manifest is noticed
 OFFSETS = "term_offsets.npy"
 BUILD_AGAIN = "build the index again with `sparta index`"
@@ -44,13 +44,13 @@ class Manifest:
         asked: source of the term frequencies by which an image's terms were chosen: "model" (its
             training captions), the SHA-256 of a file of queries, or "none" (scores alone).
         asked_power: the frequencies' power, 0 for "none".
-        images: count.
+        images: count, as all counts here, as the index was built.
         postings: count of (image, impact) pairs.
         distinct_terms: terms with at least one posting.
         clipped: scores above the top level.
         mean_error: mean of |impact × scale - score|.
         largest_error: its maximum.
-        parts: path in the folder → size and hash.
+        parts: file that never changes → size and hash; segments have manifests of their own.
     """
 
     format_version: int
@@ -75,19 +75,6 @@ class Manifest:
     mean_error: float
     largest_error: float
     parts: Parts
-
-    @property
-    def live(self) -> bool:
-        """Whether the index may have been written to since it was built.
-
-        Lucene's files are then those of its commit, and counts are those of the build.
-        """
-        return not any(map(_is_lucene, self.parts))
-
-    def as_live(self) -> Manifest:
-        """The manifest without Lucene's files, so that they may change."""
-        parts = {name: part for name, part in self.parts.items() if not _is_lucene(name)}
-        return replace(self, parts=parts)
 
     def save(self, folder: Path) -> None:
         """Write `folder/manifest.json`."""
@@ -191,10 +178,6 @@ def is_sharded(folder: Path) -> bool:
         return SHARDS in _read(folder)
     except InputError:
         return False
-
-
-def _is_lucene(name: str) -> bool:
-    return name.startswith(f"{LUCENE}/")
 
 
 def _seal(values: dict[str, Any]) -> str:

@@ -17,15 +17,7 @@ UPLOADS = "uploads"  # photos that were sent to a server
 UPLOAD = "upload"
 # Larger files are hashed by `sparta verify` alone: a search must not read gigabytes to open.
 HASHED_AT_OPENING = 2**24
-
-
-def columns_remedy(folder: Path) -> str:
-    """What to do about damaged columns: those of an index as it was built are made again."""
-    if (folder.parent / "live").exists() or folder.parent.name == "live":
-        return (
-            "--engine lucene searches without columns; restore a snapshot, or build the index again"
-        )
-    return f"delete {folder}, and the next search with --engine columns builds it again from Lucene"
+REMEDY = "restore a snapshot, or build the index again"
 
 
 @dataclass(frozen=True)
@@ -34,30 +26,25 @@ class Part:
 
     Attributes:
         bytes: its size.
-        sha256: of its content; None for Lucene's files, which carry checksums of their own.
+        sha256: of its content.
     """
 
     bytes: int
-    sha256: str | None
+    sha256: str
 
 
 Parts = Mapping[str, Part]
 
 
-def describe_parts(folder: Path) -> dict[str, Part]:
-    """Every file below a folder (but its manifest), by its path in it."""
+def describe_parts(folder: Path, pattern: str = "**/*") -> dict[str, Part]:
+    """The files of a folder that fit a pattern (but its manifest), by their paths in it."""
+    files = sorted(path for path in folder.glob(pattern) if path.is_file())
+    names = [path.relative_to(folder).as_posix() for path in files]
     return {
-        name: Part(size, None if name.startswith(f"{LUCENE}/") else sha256(folder / name))
-        for name, size in part_sizes(folder).items()
+        name: Part((folder / name).stat().st_size, sha256(folder / name))
+        for name in names
+        if name != MANIFEST
     }
-
-
-def part_sizes(folder: Path) -> dict[str, int]:
-    """Every file below a folder (but its manifest), with its size."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in files}
-    sizes.pop(MANIFEST, None)
-    return sizes
 
 
 def check_size(path: Path, part: Part) -> None:
@@ -82,7 +69,7 @@ def check_hash(path: Path, part: Part, found: str) -> None:
     Raises:
         InputError: if it has.
     """
-    if part.sha256 not in (None, found):
+    if part.sha256 != found:
         raise InputError(
             f"{path} is damaged: its content has another hash than the manifest records; build "
             "the index again"
@@ -96,5 +83,5 @@ def check_small_parts(folder: Path, parts: Parts) -> None:
         InputError: if a file is damaged.
     """
     for name, part in parts.items():
-        if part.sha256 is not None and part.bytes <= HASHED_AT_OPENING:
+        if part.bytes <= HASHED_AT_OPENING:
             check_hash(folder / name, part, sha256(folder / name))

@@ -12,23 +12,19 @@ from typing import Any
 import numpy as np
 
 from indexer.care.copies import link_file, uploads_of
-from indexer.columns.image_table import ImageTable
-from indexer.columns.live.state import ColumnState, live_images
 from indexer.encoding.impacts import Quantiser
 from indexer.fields.kinds import Kind
 from indexer.fields.store import read_kinds
-from indexer.live.changes import Add, Delete
-from indexer.live.commit import FOLDER as LIVE
-from indexer.live.commit import Commit
-from indexer.live.given import FILE, Given, add_given, size_of, with_given, write_given
-from indexer.live.history import read_changes
-from indexer.live.origin import BUILT
-from indexer.lucene.commits import read_newest
 from indexer.manifest import Manifest, is_index
 from indexer.metadata import Metadata
-from indexer.parts import LUCENE, UPLOAD, UPLOADS
+from indexer.parts import UPLOAD, UPLOADS
 from indexer.postings import ImagePostings, Postings, PostingShard
 from indexer.shards import index_folders, owner
+from indexer.store.changes import Add
+from indexer.store.commit import LOGS, read_commit
+from indexer.store.given import FILE, Given, add_given, size_of, with_given, write_given
+from indexer.store.origin import BUILT
+from indexer.store.snapshot import Snapshot
 from indexer.update.former import FormerImages
 from indexer.update.images import ResidentEncoder
 from indexer.update.sync.seen import SeenPhotos, synced_folders
@@ -206,13 +202,12 @@ def _open(out: Path, models: Sequence[str], opened: ExitStack) -> Kept:
     for folder in folders:
         if folder != out:
             opened.enter_context(writing(folder))
-        if Manifest.open(folder).live:
+        if (folder / LOGS).exists():  # it was written to
             if not (folder / FILE).is_file():
                 raise InputError(f"{folder / FILE} is missing")
             apply_log(folder)
     manifest = Manifest.open(folders[0])
     former = FormerImages(out, comparable=manifest.models == list(models))
-    opened.callback(former.close)
     record = {image_id: list(given) for image_id, given in former.record.items()}
     kept = Kept(former, read_kinds(folders[0]), out, manifest.scale, _record=record)
     return kept
@@ -220,7 +215,7 @@ def _open(out: Path, models: Sequence[str], opened: ExitStack) -> Kept:
 
 def _was_written(out: Path) -> bool:
     """Whether an index that cannot be opened may have something that the user gave."""
-    return any(path.exists() for name in (FILE, LIVE, UPLOADS) for path in out.rglob(name))
+    return any(path.exists() for name in (FILE, LOGS, UPLOADS) for path in out.rglob(name))
 
 
 def _plan(kept: Kept, out: Path, ids: set[str], vocabulary: str) -> None:
@@ -241,9 +236,7 @@ def _plan(kept: Kept, out: Path, ids: set[str], vocabulary: str) -> None:
     record, lost = kept.former.record, list[str]()
     folders = index_folders(out)
     alike = Manifest.read(folders[0]).vocabulary == vocabulary
-    added = {
-        key: one for folder in folders if Manifest.read(folder).live for key, one in _added(folder)
-    }
+    added = {key: one for folder in folders for key, one in _added(folder)}
     for image_id in set(record) - set(added):  # a merged index has them as built
         if record[image_id][-1].sent and (image := kept.former.image(image_id)):
             added[image_id] = image.metadata
@@ -274,31 +267,14 @@ def _plan(kept: Kept, out: Path, ids: set[str], vocabulary: str) -> None:
 
 
 def _added(folder: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Ids and metadata of a live index's images that are not as they were built."""
-    newest = read_newest(folder / LUCENE)
-    commit = Commit.of(newest.data if newest else {}, folder)
-    opened = ColumnState.open(folder, commit.columns)
-    final: dict[str, tuple[str, Mapping[str, Any]] | None] = {}
-    described: dict[str, Mapping[str, Any]] = {}
-    for change in read_changes(folder, opened.log, 0, commit):
-        if isinstance(change, Add):
-            final[change.image_id] = change.image.origin, change.image.metadata
-        elif isinstance(change, Delete):
-            final[change.image_id] = None
-        elif former := final.get(change.image_id):
-            final[change.image_id] = former[0], change.metadata
-        else:
-            described[change.image_id] = change.metadata
-    for name, live in live_images(folder, commit.columns).items():
-        table = ImageTable(folder / name)
-        named = table.rows.column("origin").is_valid().to_numpy(zero_copy_only=False)
-        for document in np.flatnonzero(live & named).tolist():
-            image_id, metadata = table.stored(document)
-            if image_id not in final:
-                final[image_id] = table.origin(document), described.get(image_id, metadata)
-    for image_id, found in final.items():
-        if found is not None and not found[0].startswith(BUILT):
-            yield image_id, found[1]
+    """Ids and metadata of an index's images that are not as they were built."""
+    if not read_commit(folder).version:
+        return
+    snapshot = Snapshot.open(folder)
+    origins = [one for _, origins in snapshot.origin_parts() for one in origins().to_pylist()]
+    for document in snapshot.live_documents().tolist():
+        if not origins[document].startswith(BUILT):
+            yield snapshot.stored(document)
 
 
 def _photos_of(index: Path) -> Path | None:

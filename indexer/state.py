@@ -7,13 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from indexer.columns.manifest import FOLDER as COLUMNS
-from indexer.columns.manifest import ColumnManifest, has_columns
 from indexer.dense.manifest import DenseManifest, dense_folder, dense_names
-from indexer.live.commit import FOLDER as LIVE
 from indexer.manifest import Manifest, is_index, is_sharded
 from indexer.parts import LUCENE, MANIFEST
 from indexer.shards import index_folders
+from indexer.store.commit import LOGS, SEGMENTS, read_commit
 from sparta.errors import InputError
 
 VERSION_DIGITS = 12
@@ -25,18 +23,18 @@ class IndexState:
 
     Attributes:
         version: names the content of the folder; another build, another dense part and the same
-            built twice have other versions. Commits of a live index have numbers besides.
+            built twice have other versions. Commits have numbers besides.
         place: of the folder; see `place_of`.
-        manifest: of the index; counts of a live index are those of its build.
-        columns: whether it has columns, up to date or not.
+        manifest: of the index, with counts of its build.
+        images: of the newest commit.
         dense: names of its dense parts.
-        bytes: of all files that the manifests list, and those of a live index besides.
+        bytes: of all files that the manifests list, and of segments, logs and Lucene.
     """
 
     version: str
     place: int
     manifest: Manifest
-    columns: bool
+    images: int
     dense: tuple[str, ...]
     bytes: int
 
@@ -50,18 +48,14 @@ class IndexState:
         place = place_of(folder)  # before what it has, which may be replaced meanwhile
         if is_sharded(folder):
             return cls._of_shards(folder, place)
-        manifest = Manifest.open(folder)
+        manifest, images = Manifest.open(folder), read_commit(folder).images
         parts = list(manifest.parts.values())
-        columns = has_columns(folder)
-        if columns:
-            parts += ColumnManifest.open(folder / COLUMNS).parts.values()
         names = tuple(dense_names(folder))
         for name in names:
             parts += DenseManifest.open(folder, name, manifest).parts.values()
         size = sum(part.bytes for part in parts)
-        if manifest.live:
-            size += bytes_below(folder / LUCENE) + bytes_below(folder / LIVE)
-        return cls(index_version(folder), place, manifest, columns, names, size)
+        size += sum(bytes_below(folder / name) for name in (SEGMENTS, LOGS, LUCENE))
+        return cls(index_version(folder), place, manifest, images, names, size)
 
     @classmethod
     def _of_shards(cls, folder: Path, place: int) -> IndexState:
@@ -75,14 +69,14 @@ class IndexState:
             distinct_terms=max(one.distinct_terms for one in manifests),
         )
         size = sum(state.bytes for state in states)
-        columns = all(state.columns for state in states)
-        return cls(index_version(folder), place, manifest, columns, (), size)
+        images = sum(state.images for state in states)
+        return cls(index_version(folder), place, manifest, images, (), size)
 
 
 def index_version(folder: Path) -> str:
     """The first digits of the SHA-256 of an index folder's manifests.
 
-    Columns do not count: they hold what Lucene holds. Nor do commits of a live index.
+    Commits do not count: they have numbers of their own.
 
     Raises:
         OSError: if there is no manifest.

@@ -1,31 +1,22 @@
-"""Checks every file of an index folder: sizes, hashes, Lucene's own check, cross-references."""
+"""Checks every file of an index folder: sizes, hashes, and whether they are of one another."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
-from indexer.columns.image_table import ImageTable
-from indexer.columns.index import ColumnIndex
-from indexer.columns.live.snapshot import LiveColumns
-from indexer.columns.live.state import ColumnState, state_folder
-from indexer.columns.manifest import FOLDER as COLUMNS
-from indexer.columns.manifest import ColumnManifest, has_columns
 from indexer.dense.added import AddedRows
 from indexer.dense.manifest import DenseManifest, dense_folder, dense_names
 from indexer.dense.row_origins import read_origins
-from indexer.live.commit import FOLDER as LIVE
-from indexer.live.commit import Commit
-from indexer.live.given import check_given
-from indexer.live.history import read_changes
-from indexer.lucene.integrity import check_index
-from indexer.lucene.reader import LuceneIndex
+from indexer.lucene.jvm import lucene_installed
 from indexer.manifest import Manifest, is_sharded
-from indexer.parts import LUCENE, Part, check_hash, check_size
+from indexer.parts import LUCENE, REMEDY, Part, check_hash, check_size
 from indexer.shards import index_folders, owner
+from indexer.store.commit import Commit, read_commit, segment_folder
+from indexer.store.given import check_given
+from indexer.store.segment import SegmentManifest, check_seal
+from indexer.store.snapshot import Snapshot
 from sparta.checksum import sha256
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
@@ -33,9 +24,7 @@ from sparta.tokenizer import WordPieceTokenizer
 
 
 def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
-    """Check an index folder, its columns, its dense parts and its change logs, each file whole.
-
-    Of an index that is written to, what its last commit consists of is checked.
+    """Check all that the newest commit of an index consists of, each file whole.
 
     Args:
         index: the folder.
@@ -52,28 +41,32 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
     problems: list[str] = []
     manifest = Manifest.read(index)
     files = _paths(index, manifest.parts)
-    segments = [COLUMNS] if has_columns(index) else []
-    commit = _commit(index) if manifest.live else None
-    if commit is not None:
+    commit = None
+    with _noting(problems):
+        commit = read_commit(index)
+    for name, entry in commit.segments.entries.items() if commit else ():
         with _noting(problems):
-            state = ColumnState.open(index, commit.columns)
-            segments = list(state.segments)
-            files |= _paths(state_folder(index, commit.columns), state.parts)
-    for name in segments:
+            folder = segment_folder(index, name)
+            check_seal(folder, entry)
+            files |= _paths(folder, SegmentManifest.read(folder).parts)
         with _noting(problems):
-            files |= _paths(index / name, ColumnManifest.read(index / name).parts)
+            entry.live(index)
     for name in dense_names(index):
         with _noting(problems):
             folder = dense_folder(index, name)
             files |= _paths(folder, DenseManifest.read(index, name, manifest).parts)
     _check_files(files, problems, progress)
-    with _noting(problems):
-        check_given(index, commit.given if commit else None)
-    progress("lucene", 0, 1)
-    with _noting(problems):
-        check_index(index / LUCENE)
-    progress("lucene", 1, 1)
-    if not problems:
+    if commit is not None:
+        with _noting(problems):
+            check_given(index, commit.given if commit.version else None)
+    if (index / LUCENE).is_dir() and lucene_installed():
+        from indexer.lucene.integrity import check_index
+
+        progress("lucene", 0, 1)
+        with _noting(problems):
+            check_index(index / LUCENE)
+        progress("lucene", 1, 1)
+    if commit is not None and not problems:
         with _noting(problems):
             _check_references(index, manifest, commit)
     return problems
@@ -91,10 +84,9 @@ def _verify_shards(index: Path, progress: Progress) -> list[str]:
 
 
 def _misplaced(folder: Path, number: int, shards: int) -> list[str]:
-    with closing(LuceneIndex(folder / LUCENE)) as lucene:
-        live = range(lucene.documents) if lucene.live is None else np.flatnonzero(lucene.live)
-        ids = (lucene.stored(int(document)).image_id for document in live)
-        wrong = [image_id for image_id in ids if owner(image_id, shards) != number]
+    images = Snapshot.open(folder)
+    ids = (images.stored(document).image_id for document in images.live_documents().tolist())
+    wrong = [image_id for image_id in ids if owner(image_id, shards) != number]
     if not wrong:
         return []
     return [f"{folder} has {len(wrong)} images of other shards, such as {wrong[0]}: divide again"]
@@ -119,42 +111,19 @@ def _check_files(files: Mapping[Path, Part], problems: list[str], progress: Prog
 
 def _check_file(path: Path, part: Part, advance: Callable[[int], None]) -> None:
     check_size(path, part)
-    if part.sha256 is None:
-        advance(part.bytes)
-    else:
-        check_hash(path, part, sha256(path, advance))
+    check_hash(path, part, sha256(path, advance))
 
 
-def _commit(index: Path) -> Commit | None:
-    """The last commit; None if Lucene's files are so damaged that it cannot be read."""
-    try:
-        with closing(LuceneIndex(index / LUCENE)) as lucene:
-            return Commit.of(lucene.commit_data, index)
-    except InputError:
-        return None  # which the check of these files reports
-
-
-def _check_references(index: Path, manifest: Manifest, commit: Commit | None) -> None:
+def _check_references(index: Path, manifest: Manifest, commit: Commit) -> None:
     """Whether the parts of an index are of one another."""
     manifest.check_vocabulary(index, WordPieceTokenizer.from_folder(index).vocabulary_hash)
-    if commit is not None:
-        _check_live(index, manifest, commit)
-        for name in dense_names(index):
-            _check_rows(dense_folder(index, name), DenseManifest.read(index, name, manifest))
-    elif has_columns(index):
-        for count in (len(ColumnIndex.open(index / COLUMNS)), len(ImageTable(index / COLUMNS))):
-            _check_count(index / COLUMNS, count, manifest.images)
-
-
-def _check_live(index: Path, manifest: Manifest, commit: Commit) -> None:
-    """Whether columns and change logs up to a commit have as many images as Lucene."""
-    with closing(LuceneIndex(index / LUCENE)) as lucene:
-        images = len(lucene)
-    terms = len(WordPieceTokenizer.from_folder(index).vocabulary)
-    columns = LiveColumns.open(index, commit.columns, terms, manifest.bits)
-    first = ColumnState.open(index, commit.columns).log
-    columns = columns.after(read_changes(index, first, 0, commit))
-    _check_count(index / LIVE, len(columns), images)
+    images = Snapshot.open(index)  # which reads the change log
+    if images.commit == commit and len(images) != commit.images:
+        raise InputError(
+            f"{index} has {len(images)} images, its commit names {commit.images}: {REMEDY}"
+        )
+    for name in dense_names(index):
+        _check_rows(dense_folder(index, name), DenseManifest.read(index, name, manifest))
 
 
 def _check_rows(folder: Path, part: DenseManifest) -> None:
@@ -167,11 +136,6 @@ def _check_rows(folder: Path, part: DenseManifest) -> None:
         )
     added = AddedRows(folder, part.views, part.dimension)
     added.vectors(len(added.origins()))
-
-
-def _check_count(folder: Path, count: int, images: int) -> None:
-    if count != images:
-        raise InputError(f"{folder} has {count} images, the index {images}: build the index again")
 
 
 @contextmanager

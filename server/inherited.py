@@ -9,9 +9,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from indexer.columns.manifest import has_columns
-from indexer.manifest import Manifest, is_sharded
-from indexer.search.columns import ColumnSearcher
+from indexer.manifest import is_sharded
+from indexer.search.live_columns import LiveColumnSearcher
 from server.backends import Backends
 from server.changeover.watch import stamp_of
 from server.settings import ServerSettings
@@ -41,7 +40,7 @@ class Inherited:
         """
         assert self.backends is not None
         searcher = self.backends.default.searcher
-        assert isinstance(searcher, ColumnSearcher)
+        assert isinstance(searcher, LiveColumnSearcher)
         searcher.prepare()
         import_module("server.preloaded")
 
@@ -53,21 +52,13 @@ class Inherited:
 
 
 def can_be_inherited(settings: ServerSettings) -> bool:
-    """Whether forks can search an index that was opened before, which Java does not survive.
-
-    The index is one that has columns and was not written to.
-
-    Raises:
-        InputError: if the index is damaged.
-    """
+    """Whether forks can search an index that was opened before, which Java does not survive."""
     index = settings.index
     return (
         sys.platform == "linux"
         and settings.milvus is None
         and settings.engine != "lucene"
         and not is_sharded(index)
-        and not Manifest.open(index).live
-        and has_columns(index)
     )
 
 

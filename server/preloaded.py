@@ -5,9 +5,6 @@ import gc
 import pyarrow.compute  # noqa: F401
 import uvicorn  # noqa: F401
 
-import indexer.search.columns
-import indexer.search.live_columns
-import indexer.winners  # noqa: F401
 import server.app  # noqa: F401
 
 # The collector would write to every object that it looks at, and end the sharing of its page.

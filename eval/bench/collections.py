@@ -26,12 +26,11 @@ from indexer.encoding.encoder import ImageEncoder, parameters_of
 from indexer.encoding.impacts import ImpactParameters, largest
 from indexer.encoding.models import load_models, model_fingerprint
 from indexer.index_writer import write_index
-from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import OFFSETS, Manifest
-from indexer.parts import LUCENE
 from indexer.postings import Postings, PostingShard
 from indexer.settings import ASKED_KINDS, IndexSettings
 from indexer.shards import index_folders
+from indexer.store.snapshot import Snapshot
 from sparta.captions.matching import as_stored, some_of
 from sparta.captions.read import read_captions
 from sparta.errors import InputError
@@ -200,25 +199,17 @@ def read_source(index: Path) -> ImpactSource:
     manifest = Manifest.open(folder)
     tokenizer = WordPieceTokenizer.from_folder(folder)
     manifest.check_vocabulary(folder, tokenizer.vocabulary_hash)
-    lucene = LuceneIndex(folder / LUCENE)
-    live = np.arange(lucene.documents) if lucene.live is None else np.flatnonzero(lucene.live)
+    snapshot = Snapshot.open(folder)
+    live = snapshot.live_documents()
     chosen = live[_some(len(live), index)]
-    ids = [lucene.stored(int(document)).image_id for document in chosen]
+    ids = [snapshot.stored(document).image_id for document in chosen.tolist()]
     order = np.argsort(ids)
-    places = np.full(lucene.documents, -1)
-    places[chosen[order]] = np.arange(len(chosen))
     terms, columns = [], []
-    for number, term in enumerate(tokenizer.vocabulary):
-        # All images with a term are the answer to that term as a query.
-        found = lucene.top(term, lucene.documents) if lucene.document_frequency(term) else []
-        if found:
-            documents, impacts = np.array(found, np.int64).T
-            column = np.zeros(len(chosen), _width(manifest.bits))
-            kept = places[documents] >= 0
-            column[places[documents[kept]]] = impacts[kept]
+    for number in np.flatnonzero(snapshot.document_frequencies).tolist():
+        found = snapshot.term_impacts(number)
+        if found.any():
             terms.append(number)
-            columns.append(column)
-    lucene.close()
+            columns.append(found[chosen[order]].astype(_width(manifest.bits)))
     impacts = np.ascontiguousarray(np.array(columns).T)
     return ImpactSource(
         tokenizer.vocabulary,

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eval.recall.scores import check_memory
-from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.encoding.encoder import ImageEncoder
 from indexer.encoding.impacts import (
     AskedTerms,
@@ -27,7 +26,7 @@ from indexer.encoding.impacts import (
 )
 from indexer.encoding.scorers import wanted_terms
 from indexer.index_writer import write_index
-from indexer.parts import LUCENE, part_sizes
+from indexer.parts import LUCENE
 from indexer.settings import (
     OFFSET_KINDS,
     IndexSettings,
@@ -35,6 +34,8 @@ from indexer.settings import (
     PruningSettings,
     TermSet,
 )
+from indexer.state import bytes_below
+from indexer.store.commit import SEGMENTS
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 
@@ -161,7 +162,7 @@ class IndexBytes(NamedTuple):
     """Size of an index on disk, bytes an image."""
 
     lucene: float
-    columns: float
+    segments: float
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,7 @@ class PrunedIndex:
             if place.exists():
                 raise InputError(f"--indexes: {place} exists: remove it or choose another folder")
             self._write(bits, place)
-            sizes = (sum(part_sizes(place / part).values()) for part in (LUCENE, COLUMNS))
+            sizes = (bytes_below(place / part) for part in (LUCENE, SEGMENTS))
             return IndexBytes(*(size / len(self.images.ids) for size in sizes))
 
     def _write(self, bits: int, folder: Path) -> None:

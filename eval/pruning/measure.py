@@ -32,7 +32,7 @@ from sparta.progress import Progress, no_progress
 NAMES = ("top-n", "offset", "terms", "asked", "bits")
 FIGURES = (
     *("R@1", "R@5", "R@10", "median rank", "overlap with float", "overlap with float top-n"),
-    *("terms per image", "Lucene bytes", "columns bytes"),
+    *("terms per image", "Lucene bytes", "segment bytes"),
 )
 
 
@@ -64,7 +64,7 @@ class PruningRow:
             "overlap_same_top_n": self.overlap_same_top_n,
             "postings_per_image": self.postings_per_image,
             "lucene_bytes_per_image": self.size and self.size.lucene,
-            "columns_bytes_per_image": self.size and self.size.columns,
+            "segment_bytes_per_image": self.size and self.size.segments,
             "others": {name: list(found[:3]) for name, found in self.others.items()},
         }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,11 +17,10 @@ from rich.table import Table
 
 from eval.recall.photos import missing_of
 from eval.recall.scores import recall_table
-from indexer.lucene.reader import LuceneIndex
-from indexer.parts import LUCENE
 from indexer.query.query import Query
 from indexer.search.api import Hit, Searcher, UnknownImageError
 from indexer.shards import index_folders
+from indexer.store.snapshot import Snapshot
 from sparta.captions.matching import stored_ids
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
@@ -47,10 +45,9 @@ class IndexIds(Collection[str]):
 
     def __iter__(self) -> Iterator[str]:
         for folder in index_folders(self.folder):
-            with closing(LuceneIndex(folder / LUCENE)) as images:
-                for document in range(images.documents):
-                    if images.live is None or images.live[document]:
-                        yield images.read_stored(range(document, document + 1))[0].image_id
+            images = Snapshot.open(folder)
+            for document in images.live_documents().tolist():
+                yield images.stored(document).image_id
 
     def __len__(self) -> int:
         return len(self.searcher)

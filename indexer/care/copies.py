@@ -6,21 +6,25 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
-from indexer.columns.live.state import ColumnState, state_folder
-from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.dense.added import PREFIX
 from indexer.dense.manifest import dense_folder, dense_names
-from indexer.live.commit import FOLDER as LIVE
-from indexer.live.commit import Commit, log_numbers, log_path
-from indexer.live.given import FILE as GIVEN
-from indexer.lucene.commits import newest_id
-from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, MANIFEST, UPLOADS
 from indexer.state import index_version, place_of
+from indexer.store.commit import (
+    LOGS,
+    SEGMENTS,
+    Commit,
+    commit_content,
+    log_numbers,
+    log_path,
+    parse_commit,
+    segment_folder,
+)
+from indexer.store.given import FILE as GIVEN
+from indexer.update.sync.seen import SYNC
 from sparta.errors import InputError
 
 ATTEMPTS = 20  # a writer commits once a second, and replaces few files each time
@@ -62,34 +66,29 @@ def copy_index(index: Path, copy: Path) -> Commit:
     raise InputError(f"{index} changes faster than it can be copied: try again")
 
 
-def _state(index: Path) -> tuple[int, str, str]:
+def _state(index: Path) -> tuple[int, str, bytes]:
     Manifest.read(index)
-    return place_of(index), index_version(index), newest_id(index / LUCENE)
+    return place_of(index), index_version(index), commit_content(index)
 
 
 def _copy(index: Path, copy: Path) -> Commit:
     manifest = Manifest.read(index)
-    with closing(LuceneIndex(index / LUCENE)) as lucene:
-        commit, files = Commit.of(lucene.commit_data, index), lucene.files
-    names = [MANIFEST, *manifest.parts, *_below(index, index / COLUMNS)]
+    commit = parse_commit(commit_content(index), index)
+    names = [MANIFEST, *manifest.parts, *_below(index, index / LUCENE)]
     grown: list[str] = []  # files that a writer appends to
     for name in dense_names(index):
         for path in _below(index, dense_folder(index, name)):
             (grown if Path(path).name.startswith(PREFIX) else names).append(path)
-    if manifest.live:
-        names += [f"{LUCENE}/{name}" for name in files]
-    names += [f"{LIVE}/{path.name}" for path in (index / LIVE).glob("sync-*.arrow")]
-    if commit.columns:
-        names += _below(index, state_folder(index, commit.columns))
-        for segment in ColumnState.open(index, commit.columns).segments:
-            names += _below(index, index / segment)
+    names += _below(index, index / SYNC)
+    for name, entry in commit.segments.entries.items():
+        names += _below(index, segment_folder(index, name))
+        names += [f"{SEGMENTS}/{entry.deleted}"] if entry.deleted else []
     for name in dict.fromkeys(names):
         link_file(index / name, copy / name)
-    if manifest.live:
-        (copy / LIVE).mkdir(exist_ok=True)
-        first = ColumnState.open(index, commit.columns).log
-        for number in sorted(log_numbers(index)):  # the last one grows meanwhile
-            if number >= first:
+    if numbers := sorted(log_numbers(index)):
+        (copy / LOGS).mkdir()
+        for number in numbers:  # the last one grows meanwhile
+            if number >= commit.segments.log:
                 shutil.copyfile(log_path(index, number), log_path(copy, number))
     for name in sorted(grown):  # origins before their vectors, which are written first
         shutil.copyfile(index / name, copy / name)
@@ -97,6 +96,7 @@ def _copy(index: Path, copy: Path) -> Commit:
         shutil.copyfile(index / GIVEN, copy / GIVEN)
     link_uploads(index, copy)  # as well
     Manifest.open(copy)
+    commit.save(copy)
     return commit
 
 

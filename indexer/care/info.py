@@ -11,21 +11,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.columns.live.snapshot import LiveColumns
-from indexer.columns.live.state import ColumnState
-from indexer.columns.manifest import FOLDER as COLUMNS
-from indexer.columns.manifest import has_columns
 from indexer.columns.postings import rows_of
 from indexer.dense.manifest import dense_folder, dense_names
 from indexer.encoding.impacts import MEANS, REBUILD, drift
 from indexer.fields.kinds import Kind
-from indexer.live.commit import FOLDER as LIVE
-from indexer.live.commit import Commit, log_path
-from indexer.live.history import read_changes
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, UPLOADS
 from indexer.search.open import open_dense_lazily, open_index
 from indexer.state import bytes_below
+from indexer.store.commit import LOGS, SEGMENTS, log_numbers, log_path
+from indexer.store.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -34,16 +29,16 @@ class LiveInfo:
 
     Attributes:
         commit: its number.
-        log_changes: changes in the log that are in no segment, whose images are in memory.
+        log_images: images changed in the log that are in no segment, and are held in memory.
         log_bytes: of the logs with them.
-        segments: of the columns.
-        deleted_share: of the documents of the columns, which cost space until a merge.
+        segments: how many.
+        deleted_share: of all documents, which cost space until a merge.
         drift: of the images from those of the build; None if the index is of an earlier version.
         rebuild: whether that is so much that a rebuild is worth it.
     """
 
     commit: int
-    log_changes: int
+    log_images: int
     log_bytes: int
     segments: int
     deleted_share: float
@@ -94,11 +89,9 @@ def index_info(index: Path) -> IndexInfo:
     """
     with closing(open_index(index)) as searcher:
         manifest, images = searcher.manifest, len(searcher)
-        postings = manifest.postings
-        live = None
-        if manifest.live:
-            terms = len(searcher.tokenizer.vocabulary)
-            live, postings = _live(index, manifest, searcher.commit, terms)
+        snapshot, postings, live = Snapshot.open(index), manifest.postings, None
+        if snapshot.commit.version:
+            live, postings = _live(index, snapshot)
         fields = searcher.field_index().kinds
         dense = open_dense_lazily(index, searcher)
         vectors = {name: len(backend) for name, backend in dense.items()}
@@ -111,11 +104,7 @@ def index_info(index: Path) -> IndexInfo:
         augmentations=len(manifest.features),
         pruning=_pruning(manifest),
         photos=manifest.photos,
-        engines=[
-            "lucene",
-            *["columns"] * (manifest.live or has_columns(index)),
-            *dense_names(index),
-        ],
+        engines=["columns", *["lucene"] * (index / LUCENE).is_dir(), *dense_names(index)],
         vectors=vectors,
         bytes=_bytes(index),
         fields=fields,
@@ -123,22 +112,19 @@ def index_info(index: Path) -> IndexInfo:
     )
 
 
-def _live(index: Path, manifest: Manifest, commit: Commit, vocabulary: int) -> tuple[LiveInfo, int]:
+def _live(index: Path, snapshot: Snapshot) -> tuple[LiveInfo, int]:
     """What writing has done, and how many postings there are."""
-    first = ColumnState.open(index, commit.columns).log
-    changes = list(read_changes(index, first, 0, commit))
-    columns = LiveColumns.open(index, commit.columns, vocabulary, manifest.bits).after(changes)
-    sums = term_sums(columns)
-    found = None
+    commit, sums, found = snapshot.commit, term_sums(snapshot), None
     if (index / MEANS).is_file():
         built = np.load(index / MEANS, allow_pickle=False)
-        found = drift(built, sums.impacts / max(1, len(columns)))
+        found = drift(built, sums.impacts / max(1, len(snapshot)))
+    logs = [log_path(index, one) for one in log_numbers(index) if one >= commit.segments.log]
     info = LiveInfo(
         commit=commit.version,
-        log_changes=len(changes),
-        log_bytes=sum(log_path(index, n).stat().st_size for n in range(first, commit.log + 1)),
-        segments=len(columns.segments.all),
-        deleted_share=1 - len(columns) / max(1, columns.documents),
+        log_images=sum(map(len, snapshot.newest)),
+        log_bytes=sum(path.stat().st_size for path in logs),
+        segments=len(snapshot.segments.all),
+        deleted_share=1 - len(snapshot) / max(1, snapshot.documents),
         drift=found,
         rebuild=found is not None and found >= REBUILD,
     )
@@ -152,8 +138,7 @@ def _pruning(manifest: Manifest) -> str:
 
 def _bytes(index: Path) -> dict[str, int]:
     """Size of each part that there is, and of all else."""
-    folders = {LUCENE: index / LUCENE, COLUMNS: index / COLUMNS, LIVE: index / LIVE}
-    folders[UPLOADS] = index / UPLOADS
+    folders = {name: index / name for name in (SEGMENTS, LOGS, LUCENE, UPLOADS)}
     folders |= {name: dense_folder(index, name) for name in dense_names(index)}
     sizes = {name: bytes_below(folder) for name, folder in folders.items() if folder.is_dir()}
     return sizes | {"other": bytes_below(index) - sum(sizes.values())}
@@ -171,7 +156,7 @@ class TermSums(NamedTuple):
     images: NDArray[np.int64]
 
 
-def term_sums(columns: LiveColumns) -> TermSums:
+def term_sums(columns: Snapshot) -> TermSums:
     """Sum all impacts; some nanoseconds for each."""
     live = np.ones(columns.documents, np.bool_) if columns.live is None else columns.live
     sums = TermSums(*np.zeros((2, columns.vocabulary), np.int64))

@@ -8,8 +8,8 @@ from itertools import chain, count
 from pathlib import Path
 
 from indexer.care.copies import copy_index
-from indexer.live.commit import Commit
 from indexer.manifest import Manifest, is_index
+from indexer.store.commit import Commit
 from indexer.verify import verify_index
 from sparta.atomic import check_name, replace_folder, sync, work_folder
 from sparta.disk import full_disk_reported

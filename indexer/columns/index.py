@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from indexer.columns.engine import best_documents, impacts_at, impacts_of_row, occupied
 from indexer.columns.layout import BITMAP, GROUP, HALF, LEVELS, NARROW, PLACES, SUPERBLOCK, Columns
-from indexer.parts import columns_remedy
+from indexer.parts import REMEDY
 from sparta.errors import InputError
 
 PAGE = 4096  # bytes
@@ -101,15 +101,17 @@ class ColumnIndex:
     def _occupied(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
         return occupied(self.columns.order, allowed)
 
-    def impacts(self, documents: Sequence[int], terms: Sequence[int]) -> NDArray[np.int64]:
+    def impacts(
+        self, documents: Sequence[int] | NDArray[np.int64], terms: Sequence[int] | NDArray[np.int64]
+    ) -> NDArray[np.int64]:
         """The impacts [documents, terms] of some documents, 0 where one lacks a term.
 
         Args:
             documents: numbers.
             terms: vocabulary ids.
         """
-        rows = self.columns.row_of[np.array(terms, np.int64)].astype(np.int64)
-        return impacts_at(self.columns, self._positions[np.array(documents, np.int64)], rows)
+        rows = self.columns.row_of[np.asarray(terms, np.int64)].astype(np.int64)
+        return impacts_at(self.columns, self._positions[np.asarray(documents, np.int64)], rows)
 
     def largest_impact(self, term: int) -> int:
         """The largest impact of any document for a term of the vocabulary, 0 if none has it."""
@@ -153,8 +155,7 @@ def check_columns(columns: Columns, folder: Path) -> None:
     """
     for name in _problems(columns):
         raise InputError(
-            f"{folder / name}.npy is damaged: it does not fit the other columns; "
-            f"{columns_remedy(folder)}"
+            f"{folder / name}.npy is damaged: it does not fit the other columns: {REMEDY}"
         )
 
 

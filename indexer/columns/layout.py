@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.parts import columns_remedy
+from indexer.parts import REMEDY
 from sparta.errors import InputError, first_line
 
 # Images of a superblock: how many of them have a term fits a byte.
@@ -117,9 +117,7 @@ def _map(path: Path) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # a header is parsed as Python, which fails in many ways
-        raise InputError(
-            f"{path} is damaged ({first_line(error)}); {columns_remedy(path.parent)}"
-        ) from error
+        raise InputError(f"{path} is damaged ({first_line(error)}): {REMEDY}") from error
     return array
 
 

@@ -79,7 +79,7 @@ def _runs(begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int
 
 
 def rows_of(columns: Columns, live: NDArray[np.bool_]) -> Iterator[PostingRows]:
-    """The postings of all images in the order of the columns, none for deleted images.
+    """The postings of all images in the order of the columns, by term; none for deleted images.
 
     Args:
         columns: of N images.
@@ -95,11 +95,13 @@ def rows_of(columns: Columns, live: NDArray[np.bool_]) -> Iterator[PostingRows]:
         rows, positions, impacts = postings_in(columns, 0, len(term_of), first, last)
         images = (positions - first * SUPERBLOCK).astype(np.uint16)  # sorted by their digits
         own = wanted[first * SUPERBLOCK : last * SUPERBLOCK]
-        order = np.argsort(images, kind="stable")
+        terms = term_of[rows]
+        order = np.argsort(terms, kind="stable")
+        order = order[np.argsort(images[order], kind="stable")]
         order = order[own[images[order]]]
         lengths = np.bincount(images[order], minlength=len(own))
         starts = np.concatenate([[0], np.cumsum(lengths)])
-        yield PostingRows(starts, term_of[rows[order]], impacts[order])
+        yield PostingRows(starts, terms[order], impacts[order])
 
 
 def best_documents(
@@ -146,7 +148,8 @@ def impacts_at(columns: Columns, positions: Longs, rows: Longs) -> Longs:
     """Impacts [d, m] of the images at some positions."""
     none, documents = np.zeros(len(columns.order), np.uint16), columns.order[positions]
     own = [impacts_of_row(columns, row) if row >= 0 else none for row in rows.tolist()]
-    return np.array([one[documents] for one in own], np.int64).reshape(len(rows), -1).T
+    found = np.array([one[documents] for one in own], np.int64)
+    return found.reshape(len(rows), len(positions)).T
 
 
 def impacts_of_row(columns: Columns, row: int) -> NDArray[np.uint16]:

@@ -84,7 +84,7 @@ def _live_lines(live: LiveInfo) -> dict[str, str]:
     if live.drift is not None:
         advice = "a rebuild is worth it" if live.rebuild else "a rebuild is worth it from 0.5 on"
         drift = f"{live.drift:.2f}; {advice}"
-    log = f"{live.log_changes:,} changes, {_size(live.log_bytes)}"
+    log = f"{live.log_images:,} images, {_size(live.log_bytes)}"
     return {
         "commit": f"{live.commit:,}",
         "change log": log,

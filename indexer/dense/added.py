@@ -16,8 +16,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.live.origin import DIGITS
 from indexer.parts import MANIFEST
+from indexer.store.origin import DIGITS
 from sparta.atomic import sync
 from sparta.errors import InputError
 

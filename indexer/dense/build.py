@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from contextlib import closing
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-
-import numpy as np
 
 from indexer.dense.added import AddedRows
 from indexer.dense.embed import embed_store
@@ -19,10 +16,10 @@ from indexer.dense.text_encoder import load_dense_model
 from indexer.dense.vectors import ImageVectors, VectorIndexKind
 from indexer.encoding.features import check_same_images
 from indexer.encoding.models import model_fingerprint
-from indexer.live.origin import built_origin, origin_of
-from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest, is_index
-from indexer.parts import LUCENE, check_hash, describe_parts
+from indexer.parts import check_hash, describe_parts
+from indexer.store.origin import built_origin, origin_of
+from indexer.store.snapshot import Snapshot
 from sparta.atomic import check_name, recover, replace_folder, work_folder
 from sparta.checksum import sha256
 from sparta.disk import full_disk_reported
@@ -83,9 +80,9 @@ def add_dense(
     with writing(index):
         manifest = Manifest.open(index)
         check_models({name: str(model)}, store)
-        with closing(LuceneIndex(index / LUCENE)) as images:
-            present = present_origins(images)
-        if not manifest.live:
+        images = Snapshot.open(index)
+        present = present_origins(images)
+        if not images.commit.version:
             check_same_images(store, list(present), index)
         rows = usable_rows(store, present)
         loaded = load_dense_model(model)
@@ -94,8 +91,7 @@ def add_dense(
             vectors.add(batch)
             progress(f"embed {name}", len(vectors), len(rows))
         origins = [present[store.ids[row]] for row in rows]
-        if manifest.live:
-            wanted = set(present.values()) - set(origins)
+        if wanted := set(present.values()) - set(origins):
             origins += keep_rows(index, name, manifest, model_fingerprint(loaded), wanted, vectors)
         if not origins:
             raise InputError(
@@ -110,7 +106,7 @@ def add_dense(
                 kind,
                 store.fingerprint,
                 manifest,
-                origins if manifest.live else None,
+                origins,
             )
             replace_folder(work / name, dense_folder(index, name), work)
     return made
@@ -123,13 +119,12 @@ def _write(
     kind: VectorIndexKind,
     features: str,
     of: Manifest,
-    origins: Sequence[str] | None,
+    origins: Sequence[str],
 ) -> DenseManifest:
     """Write a whole dense part into a new folder; `features` is the store's fingerprint."""
     folder.mkdir()
     vectors.save(folder / VECTORS)
-    if origins is not None:
-        write_origins(folder, origins)
+    write_origins(folder, origins)
     model.save_pretrained(folder / MODEL)
     made = DenseManifest(
         format_version=FORMAT_VERSION,
@@ -148,10 +143,10 @@ def _write(
     return made
 
 
-def present_origins(images: LuceneIndex) -> dict[str, str]:
+def present_origins(images: Snapshot) -> dict[str, str]:
     """Id → origin of the images that are not deleted."""
-    live, origins = images.live, images.origins().to_pylist()
-    documents = range(images.documents) if live is None else np.flatnonzero(live).tolist()
+    origins = [one for _, origins in images.origin_parts() for one in origins().to_pylist()]
+    documents = images.live_documents().tolist()
     return {images.stored(document).image_id: origins[document] for document in documents}
 
 

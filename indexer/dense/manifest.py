@@ -14,11 +14,11 @@ from sparta.errors import InputError
 if TYPE_CHECKING:
     from indexer.dense.vectors import VectorIndexKind
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 FOLDER = "dense"
 MODEL = "model"
 VECTORS = "vectors.faiss"
-ORIGINS = "origins.arrow"  # of the rows, once the index is written to
+ORIGINS = "origins.arrow"  # of the rows
 SPARSE = "sparta"  # the inverted index
 MILVUS = "milvus"  # the inverted index, found in Milvus
 # Free of dots, so that a hidden work folder has no part's name.
@@ -92,17 +92,11 @@ class DenseManifest:
             )
         folder = dense_folder(index, name)
         manifest = read_manifest(cls, folder, FORMAT_VERSION)
-        if of.live and ORIGINS not in manifest.parts:
+        if manifest.indexed_features != of.features[0]:
             raise InputError(
-                f"{folder} is of {index} as it was built, before it was written to: add it again "
+                f"{folder} is of other images than {index} (of features "
+                f"{manifest.indexed_features[:12]} instead of {of.features[0][:12]}): add it again "
                 "with `sparta index-dense`"
-            )
-        images = manifest.images if of.live else of.images
-        if (manifest.images, manifest.indexed_features) != (images, of.features[0]):
-            raise InputError(
-                f"{folder} is of other images than {index} ({manifest.images:,} of features "
-                f"{manifest.indexed_features[:12]} instead of {of.images:,} of features "
-                f"{of.features[0][:12]}): add it again with `sparta index-dense`"
             )
         return manifest
 

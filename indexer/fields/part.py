@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from indexer.fields.kinds import Kind
-from indexer.parts import columns_remedy
+from indexer.parts import REMEDY
 from sparta.errors import InputError, first_line
 
 FIELDS = "fields.arrow"
@@ -120,9 +120,7 @@ class FieldPart:
             table.validate(full=True)
             return cls.of(table, len(table))
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-            raise InputError(
-                f"{path} is damaged ({first_line(error)}); {columns_remedy(folder)}"
-            ) from error
+            raise InputError(f"{path} is damaged ({first_line(error)}): {REMEDY}") from error
 
     @classmethod
     def of(cls, table: pa.Table, images: int, ranks: NDArray[np.int64] | None = None) -> FieldPart:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from indexer.grounding import pack_all
 from indexer.lucene.jvm import declare, java
 from indexer.lucene.schema import CONTENTS, DELIMITER, GROUNDING, ID, ORIGIN, RAW
-from indexer.packing import pack_all
 from indexer.postings import Postings
 from sparta.errors import InputError
 

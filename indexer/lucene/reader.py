@@ -15,18 +15,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from indexer.grounding import Grounding, unpack
-from indexer.live.commit import Commit
-from indexer.live.origin import built_origin
 from indexer.lucene.allowed import leaves_of, live_documents, search_allowed
-from indexer.lucene.commits import read_newest
 from indexer.lucene.jvm import declare, in_turn, java, java_path
 from indexer.lucene.loops import list_fields, read_pairs
 from indexer.lucene.schema import CONTENTS, GROUNDING, ID, ORIGIN, RAW
-from indexer.lucene.stored import STORED_CACHE, Stored
 from indexer.postings import ImagePostings
+from indexer.store.images import Stored
+from indexer.store.origin import built_origin
 from sparta.errors import InputError, first_line
 
 IGNORED = "com.fasterxml.jackson.annotation.JsonIgnoreProperties$Value"
+STORED_CACHE = 100_000  # images whose id and metadata are kept, some 300 bytes each
 FEW = 200  # documents allowed, the impacts of which are looked up one by one
 
 
@@ -124,23 +123,6 @@ class LuceneIndex:
     @_reading
     def __len__(self) -> int:
         return int(self._reader.numDocs())
-
-    @_reading
-    def refreshed(self) -> LuceneIndex | None:
-        """The index at its newest commit, None if that is this one; to be closed by itself.
-
-        What was read of this commit is used again only if the newest one continues it: Lucene
-        tells the files of two copies of an index apart by their names alone.
-        """
-        newest = read_newest(self.folder)
-        if newest is None or newest.id == self.id:
-            return None
-        commit, newer = Commit.of(self.commit_data, self.folder), None
-        continued = commit.version and Commit.of(newest.data, self.folder).continues(commit)
-        if continued and self.folder.resolve() == self._real:
-            readers = java("org.apache.lucene.index.DirectoryReader")
-            newer = readers.openIfChanged(self._reader)
-        return LuceneIndex(self.folder, newer, self._origins if newer is not None else None)
 
     @property
     @_reading

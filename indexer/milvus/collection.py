@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from indexer.live.commit import Commit
 from indexer.milvus.connection import Milvus, MilvusError
 from indexer.milvus.rows import (
     IMPACTS,
@@ -19,6 +18,7 @@ from indexer.milvus.rows import (
     marker_row,
     schema,
 )
+from indexer.store.commit import Commit, SegmentList
 from sparta.errors import InputError
 
 MOST_ROWS = 16_384  # of one answer, a limit of the server
@@ -49,6 +49,11 @@ class Marker:
 
     commit: Commit
     complete: bool
+
+    @classmethod
+    def of(cls, commit: Commit, complete: bool) -> Marker:
+        """The marker of a commit, whose segments are of no use elsewhere."""
+        return cls(replace(commit, segments=SegmentList()), complete)
 
 
 class Collection:
@@ -93,7 +98,7 @@ class Collection:
             return None
         try:
             values = json.loads(rows[0][METADATA])
-            return Marker(Commit(**values["commit"]), values["complete"])
+            return Marker.of(Commit(**values["commit"]), values["complete"])
         except (ValueError, TypeError, KeyError) as error:
             raise InputError(
                 f"{self.milvus.uri}: the collection {self.name} was not written by this version: "

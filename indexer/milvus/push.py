@@ -6,20 +6,18 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-
-from indexer.live.history import read_changes
 from indexer.manifest import Manifest
 from indexer.milvus.collection import Collection, Marker, check_exact, collection_name, switch_alias
 from indexer.milvus.connection import Milvus
 from indexer.milvus.rows import key_of, row_of
-from indexer.search.lucene import LuceneSearcher
+from indexer.search.api import ReplacedError
 from indexer.state import VERSION_DIGITS
+from indexer.store.log import read_changes
+from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 from sparta.progress import Notice, Progress, no_progress
 
@@ -57,7 +55,7 @@ def build_version(folder: Path) -> str:
     Raises:
         InputError: if the folder is not an index.
     """
-    values = asdict(Manifest.read(folder).as_live())
+    values = asdict(Manifest.read(folder))
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
     return digest.hexdigest()[:VERSION_DIGITS]
 
@@ -83,26 +81,24 @@ def push(
     """
     folder = folder.resolve()
     version = build_version(folder)
-    with closing(LuceneSearcher(folder)) as searcher:
-        collection = collection_of(milvus, name, version, searcher)
-        if not collection.exists():
-            check_exact(milvus, name)
-            collection.create()
-        if build_version(folder) != version:
-            raise InputError(f"{folder} was replaced while it was opened: start again")
-        done = Update(folder, searcher, collection).all(progress)
-        images = len(searcher)
+    snapshot = Snapshot.open(folder)
+    collection = collection_of(milvus, name, version, snapshot)
+    if not collection.exists():
+        check_exact(milvus, name)
+        collection.create()
+    if build_version(folder) != version:
+        raise InputError(f"{folder} was replaced while it was opened: start again")
+    done = Update(folder, snapshot, collection).all(progress)
     switched = switch_alias(milvus, name, collection.name)
     former = _former(milvus, name, collection.name)
     for other in former if drop else ():
         milvus.call("drop_collection", other)
-    return Pushed(collection.name, images, *done, switched, [] if drop else former)
+    return Pushed(collection.name, len(snapshot), *done, switched, [] if drop else former)
 
 
-def collection_of(milvus: Milvus, name: str, version: str, searcher: LuceneSearcher) -> Collection:
+def collection_of(milvus: Milvus, name: str, version: str, snapshot: Snapshot) -> Collection:
     """The collection of a version of an index, which the server need not have."""
-    terms = len(searcher.tokenizer.vocabulary)
-    return Collection(milvus, collection_name(name, version), terms)
+    return Collection(milvus, collection_name(name, version), snapshot.vocabulary)
 
 
 def _former(milvus: Milvus, name: str, current: str) -> list[str]:
@@ -124,13 +120,13 @@ class Update:
 
     Args:
         folder: the index.
-        searcher: of it, at the commit.
+        snapshot: of it, at the commit.
         collection: of its version.
     """
 
-    def __init__(self, folder: Path, searcher: LuceneSearcher, collection: Collection) -> None:
-        self._folder, self._searcher, self._collection = folder, searcher, collection
-        self._kinds = searcher.field_index().kinds
+    def __init__(self, folder: Path, snapshot: Snapshot, collection: Collection) -> None:
+        self._folder, self._snapshot, self._collection = folder, snapshot, collection
+        self._kinds = snapshot.field_index().kinds
 
     def all(self, progress: Progress = no_progress) -> tuple[int, int]:
         """Compare all ids, write what is missing or has changed, and delete what is left over.
@@ -141,13 +137,14 @@ class Update:
         Raises:
             InputError: if the collection has another number of images afterwards.
         """
-        collection, commit = self._collection, self._searcher.commit
-        wanted = {key_of(self._searcher.image_id(one)): one for one in self._documents()}
+        collection, commit, images = self._collection, self._snapshot.commit, self._snapshot
+        documents = images.live_documents().tolist()
+        wanted = {key_of(images.stored(one).image_id): one for one in documents}
         changed = self._changed(marker := collection.marker())
         present = set(collection.keys())
         right = set[str]() if changed is None else present - changed
         since = commit if marker is None or changed is None else marker.commit
-        collection.mark(Marker(since, complete=False))
+        collection.mark(Marker.of(since, complete=False))
         documents = [document for key, document in wanted.items() if key not in right]
         done = len(wanted) - len(documents)
         progress("push", done, len(wanted))
@@ -162,7 +159,7 @@ class Update:
                 f"{collection.milvus.uri}: the collection {collection.name} has {found:,} images "
                 f"instead of {len(wanted):,}: push it again, with nobody else writing to it"
             )
-        collection.mark(Marker(commit, complete=True))
+        collection.mark(Marker.of(commit, complete=True))
         return len(documents), len(left)
 
     def _settled(self, wanted: int) -> int:
@@ -186,7 +183,7 @@ class Update:
             return self.all()
         documents, deleted = [], []
         for key in sorted(changed):
-            document = self._searcher.index.document(bytes.fromhex(key).decode())
+            document = self._snapshot.document(bytes.fromhex(key).decode())
             if document is None:
                 deleted.append(key)
             else:
@@ -194,12 +191,12 @@ class Update:
         for some in _parts(documents, AT_ONCE):
             self._write(some)
         self._delete(deleted)
-        self._collection.mark(Marker(self._searcher.commit, complete=True))
+        self._collection.mark(Marker.of(self._snapshot.commit, complete=True))
         return len(documents), len(deleted)
 
     def _changed(self, marker: Marker | None) -> set[str] | None:
         """Keys of the images that may have changed since a marker; None if these are not known."""
-        commit = self._searcher.commit
+        commit = self._snapshot.commit
         if marker is None or not commit.continues(marker.commit):
             return None
         since = marker.commit
@@ -209,16 +206,9 @@ class Update:
             return None  # that log was removed
         return {key_of(change.image_id) for change in changes}
 
-    def _documents(self) -> list[int]:
-        index = self._searcher.index
-        live = np.ones(index.documents, np.bool_) if index.live is None else index.live
-        documents: list[int] = np.flatnonzero(live).tolist()
-        return documents
-
     def _write(self, documents: Sequence[int]) -> None:
-        vocabulary = self._searcher.tokenizer.vocabulary
-        images = self._searcher.index.images(documents, vocabulary)
-        self._collection.upsert([row_of(one, self._kinds, len(vocabulary)) for one in images])
+        images, terms = self._snapshot.images(documents), self._snapshot.vocabulary
+        self._collection.upsert([row_of(one, self._kinds, terms) for one in images])
 
     def _delete(self, keys: Sequence[str]) -> None:
         for some in _parts(keys, AT_ONCE):
@@ -272,20 +262,18 @@ def _follow_version(
     """Push what is written to an index until it is built again."""
     index = folder.resolve()
     version = build_version(index)
-    searcher = LuceneSearcher(index)
-    try:
-        collection = collection_of(milvus, name, version, searcher)
-        while folder.resolve() == index and build_version(index) == version:
-            marker = collection.marker()
-            if marker is None or not marker.complete:
-                return  # somebody dropped it, or pushes it too
-            if marker.commit != searcher.commit:
-                written, deleted = Update(index, searcher, collection).changes()
-                state = f"commit {searcher.commit.version:,}"
-                notice(f"{state}: {written:,} images written, {deleted:,} deleted")
-            pause(EVERY)
-            if newer := searcher.refreshed():
-                searcher.close()
-                searcher = newer
-    finally:
-        searcher.close()
+    snapshot = Snapshot.open(index)
+    collection = collection_of(milvus, name, version, snapshot)
+    while folder.resolve() == index and build_version(index) == version:
+        marker = collection.marker()
+        if marker is None or not marker.complete:
+            return  # somebody dropped it, or pushes it too
+        if marker != Marker.of(snapshot.commit, complete=True):
+            written, deleted = Update(index, snapshot, collection).changes()
+            state = f"commit {snapshot.commit.version:,}"
+            notice(f"{state}: {written:,} images written, {deleted:,} deleted")
+        pause(EVERY)
+        try:
+            snapshot = snapshot.refreshed() or snapshot
+        except ReplacedError:
+            return

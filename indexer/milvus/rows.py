@@ -9,8 +9,8 @@ from typing import Any
 
 from indexer.fields.derived import with_derived
 from indexer.fields.kinds import CONVERSIONS, Kind
-from indexer.grounding import Grounding, pack
-from indexer.postings import ImagePostings
+from indexer.grounding import pack_all
+from indexer.postings import ImagePostings, Postings
 from sparta.errors import InputError
 from sparta.extras import require
 
@@ -59,7 +59,7 @@ def row_of(image: ImagePostings, kinds: Mapping[str, Kind], terms: int) -> dict[
         InputError: if it has more than Milvus can store.
     """
     impacts = dict(zip(image.terms.tolist(), image.impacts.astype(float).tolist(), strict=True))
-    packed = pack(Grounding(image.terms, image.positions, image.inputs))
+    [packed] = pack_all(Postings.of([image]))
     row = {
         KEY: key_of(image.image_id),
         IMAGE_ID: image.image_id,

@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checka
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.store.commit import ReplacedError
+from indexer.store.images import UnknownImageError
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
     from indexer.fields.kinds import Kind
     from indexer.filters.expression import Filter
     from indexer.grounding import Box, WinningLabel
-    from indexer.live.commit import Commit
     from indexer.query.query import Query, Sign
+    from indexer.store.commit import Commit
 
+__all__ = ["ReplacedError", "UnknownImageError"]
 Allowed = NDArray[np.bool_]  # [N], the documents that may be found
 # What the fields of a searcher let through, for the same searcher: flags of documents, or of a
 # divided index the filter itself, as its shards number their documents by themselves.
@@ -219,16 +222,8 @@ class Matching:
     conditions: list[Condition]
 
 
-class UnknownImageError(KeyError):
-    """Raised when an image id is not in the index."""
-
-
 class UnavailableError(InputError):
     """Raised by a searcher opened on demand that cannot be opened; the text says why."""
-
-
-class ReplacedError(InputError):
-    """Raised if the newest commit of an index does not continue the one that is open."""
 
 
 class UnanswerableError(InputError):

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from indexer.dense.rows import OriginParts
 from indexer.dense.vectors import ImageVectors, Nearest, best
-from indexer.lucene.stored import Stored
 from indexer.query.parse import parsed, plain_text
 from indexer.query.query import Query, QueryError
 from indexer.search.api import (
@@ -25,6 +24,7 @@ from indexer.search.api import (
     UnknownImageError,
     ids_of,
 )
+from indexer.store.images import Stored
 from sparta.errors import InputError
 
 
@@ -49,7 +49,6 @@ class StoredImages(Protocol):
     def stored(self, document: int) -> Stored: ...  # noqa: D102
     def document(self, image_id: str) -> int | None: ...  # noqa: D102
     def __len__(self) -> int: ...
-    def close(self) -> None: ...  # noqa: D102
 
 
 class DenseSearcher:
@@ -205,5 +204,4 @@ class DenseSearcher:
         return len(self.images) if self.found is None else int(np.count_nonzero(self.found))
 
     def close(self) -> None:
-        """Close the index's files."""
-        self.images.close()
+        """Nothing: files are mapped as long as something refers to them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import closing
 from pathlib import Path
 from weakref import ReferenceType, ref
 
@@ -15,10 +14,10 @@ from indexer.dense.manifest import MODEL, VECTORS, DenseManifest, dense_folder
 from indexer.dense.row_origins import read_origins
 from indexer.dense.rows import RowFinder
 from indexer.dense.vectors import ImageVectors, import_faiss
-from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
-from indexer.parts import LUCENE, check_hash, check_small_parts
+from indexer.parts import check_hash, check_small_parts
 from indexer.search.dense import DenseSearcher, StoredImages, TextEncoder
+from indexer.store.snapshot import Snapshot
 from sparta.checksum import sha256
 from sparta.errors import InputError
 
@@ -45,7 +44,7 @@ class DensePart:
         self.manifest = DenseManifest.open(index, name, of)
         self._folder = dense_folder(index, name)
         self._added = AddedRows(self._folder, self.manifest.views, self.manifest.dimension)
-        self._finder = RowFinder(read_origins(self._folder)) if of.live else None
+        self._finder = RowFinder(read_origins(self._folder))
         self._loaded: tuple[ImageVectors, TextEncoder] | None = None
         self._checked = 0
         # Of the images of a commit, which are to go when nothing else refers to them.
@@ -62,14 +61,14 @@ class DensePart:
         """
         first = self._loaded is None
         vectors, encoder = self._loaded = self._loaded or self._load()
-        if self._finder is None:
-            return DenseSearcher(images, vectors, encoder)
         rows = self._rows(images, self._finder)
         added = max(0, int(rows.max(initial=-1)) + 1 - self.manifest.images)
         following = self._added.vectors(added, self._checked)
         self._checked = max(self._checked, added)
         if first and (missing := len(images) - int(np.count_nonzero(rows >= 0))):
             log.warning("%s has no vectors of %d of %d images", self._folder, missing, len(images))
+        if not added and np.array_equal(rows, np.arange(len(vectors))):
+            return DenseSearcher(images, vectors, encoder)  # as built: a graph may be walked
         return DenseSearcher(images, vectors.followed_by(following), encoder, rows)
 
     def count(self, images: StoredImages) -> int:
@@ -78,8 +77,6 @@ class DensePart:
         Raises:
             InputError: if the part is damaged.
         """
-        if self._finder is None:
-            return len(images)
         return int(np.count_nonzero(self._rows(images, self._finder) >= 0))
 
     def _rows(self, images: StoredImages, finder: RowFinder) -> Rows:
@@ -117,6 +114,5 @@ def missing_vectors(index: Path, name: str) -> int:
     Raises:
         InputError: if there is no such part, or it is damaged or of another index.
     """
-    part = DensePart(index, name, Manifest.open(index))
-    with closing(LuceneIndex(index / LUCENE)) as images:
-        return len(images) - part.count(images)
+    part, images = DensePart(index, name, Manifest.open(index)), Snapshot.open(index)
+    return len(images) - part.count(images)

@@ -5,19 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from indexer.columns.manifest import FOLDER, columns_fit, has_columns
 from indexer.fields.derived import PATH
-from indexer.fields.part import FIELDS, FieldPart
+from indexer.fields.part import FieldPart
 from indexer.fields.store import read_kinds
 from indexer.fields.writer import part_of
 from indexer.filters.expression import Match
 from indexer.filters.field_index import FieldIndex
 from indexer.lucene.reader import LuceneIndex
-
-if TYPE_CHECKING:
-    from indexer.columns.live.snapshot import LiveColumns
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +30,6 @@ def open_fields(folder: Path, index: LuceneIndex, parts: Parts | None = None) ->
     Raises:
         InputError: if the columns are damaged.
     """
-    columns = folder / FOLDER
-    if has_columns(folder) and columns_fit(folder) and (columns / FIELDS).is_file():
-        return FieldIndex([FieldPart.open(columns)], index.live)
     known, kinds, found = parts or {}, read_kinds(folder), {}
     for name, documents in index.segments.items():
         part = known.get(name)
@@ -55,26 +47,3 @@ def open_fields(folder: Path, index: LuceneIndex, parts: Parts | None = None) ->
 def warm_up_filters(fields: FieldIndex) -> None:
     """Filter once by a piece of the path, which every image has."""
     fields.allowed(Match(field=PATH, values=("a",), mode="text"))
-
-
-def fields_of_columns(folder: Path, columns: LiveColumns) -> FieldIndex:
-    """The fields of an index that is written to, from its columns.
-
-    A field has the kind that the oldest images with it have.
-
-    Args:
-        folder: the index folder.
-        columns: of one commit.
-
-    Raises:
-        InputError: if they are damaged.
-    """
-    kinds, parts = read_kinds(folder), []
-    for segment in columns.segments.all:
-        parts.append(segment.fields(kinds))
-        kinds = parts[-1].kinds | kinds
-    for newest in columns.newest:
-        for part in newest.fields(kinds):
-            parts.append(part)
-            kinds = part.kinds | kinds
-    return FieldIndex(parts, columns.live)

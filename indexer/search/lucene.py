@@ -16,9 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.grounding import UNKNOWN, Winner
-from indexer.live.commit import Commit
 from indexer.lucene.integrity import check_small_index
-from indexer.lucene.stored import Stored
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, check_small_parts
 from indexer.query.parse import parsed, searchable
@@ -48,6 +46,8 @@ from indexer.search.terms.query_by_image import (
 )
 from indexer.search.terms.query_reader import QueryReader, Reader, ReadWord
 from indexer.search.terms.words import Completion, HeldWord, HeldWords, WordList
+from indexer.store.commit import Commit
+from indexer.store.images import Stored
 from sparta.errors import InputError, first_line
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import WordTables
@@ -133,7 +133,7 @@ class LuceneSearcher:
     def _use(self, index: LuceneIndex) -> None:
         """Answer from the commit at which a Lucene index is open."""
         self._index = index
-        self.commit = Commit.of(index.commit_data, self._folder)
+        self.commit = Commit()
         self._finder: Finder = index
         self._images = len(index)
         self._forget()
@@ -153,18 +153,7 @@ class LuceneSearcher:
 
     def continued(self) -> LuceneSearcher | None:
         """A searcher of a commit that continues this one; see `Follower.continued`."""
-        index = self.index.refreshed()
-        if index is None:
-            return None
-        newer = copy(self)
-        try:
-            newer._use(index)
-            self._check_continued(newer.commit)
-        except BaseException:
-            index.close()  # Java would keep its files
-            raise
-        newer._keep_held_terms(self)
-        return newer
+        return None
 
     def _check_continued(self, commit: Commit) -> None:
         """Check that what was read of this index is true of another commit.
@@ -189,7 +178,7 @@ class LuceneSearcher:
 
     def _keep_held_terms(self, former: LuceneSearcher) -> None:
         """Look up again only those terms of a former commit that may have come or gone."""
-        from indexer.live.history import read_changes
+        from indexer.store.log import read_changes
 
         since = read_changes(self._folder, former.commit.log, former.commit.bytes, self.commit)
         try:
@@ -549,9 +538,9 @@ class LuceneSearcher:
     def _winners(
         self, packed: Sequence[bytes], terms: NDArray[np.int64], wanted: NDArray[np.bool_]
     ) -> list[Winner]:
-        """What won some terms of packed groundings; see `indexer.winners.winners`."""
+        """What won some terms of packed groundings; see `indexer.grounding.winners`."""
         # A search without explanations does not need it.
-        from indexer.winners import winners
+        from indexer.grounding import winners
 
         try:
             return winners(packed, terms, wanted, self.tokenizer.vocabulary)
@@ -611,20 +600,8 @@ def open_lucene(folder: Path, manifest: Manifest, mapped: bool = True) -> Lucene
     Raises:
         InputError: if it is damaged, or its images are not those of the manifest.
     """
-    if not manifest.live:
-        check_small_index(folder / LUCENE)
+    check_small_index(folder / LUCENE)
     from indexer.lucene.reader import LuceneIndex
 
     index = LuceneIndex(folder / LUCENE, mapped=mapped)
-    try:
-        if manifest.live:
-            check_small_index(folder / LUCENE, index.files)
-        elif len(index) != manifest.images:
-            raise InputError(
-                f"{folder}: the manifest counts {manifest.images} images, Lucene {len(index)}; "
-                "build the index again"
-            )
-    except InputError:
-        index.close()  # Java would keep its files
-        raise
     return index

@@ -7,11 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from indexer.columns.manifest import columns_fit, has_columns
 from indexer.dense.manifest import SPARSE, dense_names
 from indexer.manifest import Manifest, is_sharded
 from indexer.search.api import Searcher
-from indexer.search.lucene import LuceneSearcher, open_lucene
+from indexer.search.lucene import LuceneSearcher
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 
@@ -35,9 +34,8 @@ def open_index(
 
     Args:
         folder: the index folder.
-        engine: "columns", which are built from Lucene if missing; "lucene"; or "auto": columns
-            where the folder has them. Columns of another state of the Lucene index are rebuilt.
-        progress: stage "columns", in images, while columns are built.
+        engine: "columns"; "lucene", the index beside them as of its build; or "auto": columns.
+        progress: of nothing.
 
     Raises:
         InputError: if the folder is not an index or is damaged, or the engine is unknown.
@@ -51,21 +49,11 @@ def open_index(
 
 
 def _opened(folder: Path, engine: str, progress: Progress) -> LuceneSearcher:
-    live = Manifest.open(folder).live
-    if engine == "lucene" or (engine == "auto" and not live and not has_columns(folder)):
+    if engine == "lucene":
         return LuceneSearcher(folder)
-    if live:
-        from indexer.search.live_columns import LiveColumnSearcher
+    from indexer.search.live_columns import LiveColumnSearcher
 
-        return LiveColumnSearcher(folder)
-    from indexer.search.columns import ColumnSearcher
-
-    if not has_columns(folder) or not columns_fit(folder):
-        from indexer.columns.rebuild import rebuild_columns
-
-        log.warning("%s: building its columns from Lucene", folder)
-        rebuild_columns(folder, progress)
-    return ColumnSearcher(folder)
+    return LiveColumnSearcher(folder)
 
 
 def open_searcher(folder: Path, engine: str = "auto") -> LuceneSearcher | LocalSearcher:
@@ -98,7 +86,8 @@ def open_backend(folder: Path, name: str = SPARSE, engine: str = "auto") -> Sear
     from indexer.search.dense_part import DensePart
 
     manifest = Manifest.open(folder)
-    return DensePart(folder, name, manifest).searcher(open_lucene(folder, manifest))
+    sparse = open_index(folder)
+    return DensePart(folder, name, manifest).searcher(sparse.images)
 
 
 def open_dense_lazily(folder: Path, sparse: LuceneSearcher) -> dict[str, LazyDense]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from indexer.live.changes import Delete
+from indexer.store.changes import Delete
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 

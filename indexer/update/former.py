@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
 from pathlib import Path
 
 import numpy as np
 
-from indexer.live.given import Given, read_given, size_of
-from indexer.lucene.reader import LuceneIndex
-from indexer.parts import LUCENE
 from indexer.postings import ImagePostings
 from indexer.shards import index_folders, owner
-from sparta.tokenizer import WordPieceTokenizer
+from indexer.store.given import Given, read_given, size_of
+from indexer.store.snapshot import Snapshot
 
 # Cosine of two images' impacts from which they show the same. A photo without its metadata has 1,
 # the middle of crops, brighter and smaller copies 0.8 to 0.9; 99.9 % of pairs of photos are below
@@ -21,7 +18,7 @@ ALIKE = 0.75
 
 
 class FormerImages:
-    """The images of an index and what the user gave to them; to be closed.
+    """The images of an index and what the user gave to them.
 
     Args:
         index: the index folder, divided or not.
@@ -40,9 +37,7 @@ class FormerImages:
         self.record = read_given(index)
         self.aside: set[str] = set()
         self._folders, self._comparable = index_folders(index), comparable
-        self._opened = ExitStack()
-        self._lucene: dict[Path, LuceneIndex] = {}
-        self._vocabulary: list[str] = []
+        self._opened: dict[Path, Snapshot] = {}
 
     def given_to(self, image: ImagePostings) -> Given | None:
         """What the user gave to the content that an image has now, None for nothing.
@@ -71,25 +66,19 @@ class FormerImages:
         """An image of the index, None if there is none of that id."""
         index = self._index_of(image_id)
         document = index.document(image_id)
-        return None if document is None else next(index.images([document], self._vocabulary))
+        return None if document is None else next(index.images([document]))
 
-    def _index_of(self, image_id: str) -> LuceneIndex:
+    def _index_of(self, image_id: str) -> Snapshot:
         folder = self._folders[owner(image_id, len(self._folders))]
-        if folder not in self._lucene:
-            opened = self._opened.enter_context(closing(LuceneIndex(folder / LUCENE)))
-            self._lucene[folder] = opened
-            self._vocabulary = WordPieceTokenizer.from_folder(folder).vocabulary
-        return self._lucene[folder]
+        if folder not in self._opened:
+            self._opened[folder] = Snapshot.open(folder)
+        return self._opened[folder]
 
     def _same(self, one: ImagePostings, other: ImagePostings) -> bool:
         if not self._comparable:
             sides = ("width", "height")
             return all(one.metadata.get(name) == other.metadata.get(name) for name in sides)
         return similarity(one, other) >= ALIKE
-
-    def close(self) -> None:
-        """Close the files of the index."""
-        self._opened.close()
 
 
 def similarity(one: ImagePostings, other: ImagePostings) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,14 +13,14 @@ from indexer.encoding.encoder import WINDOW, ImageEncoder, parameters_of
 from indexer.encoding.features import feature_source
 from indexer.encoding.impacts import ImpactParameters
 from indexer.encoding.scorers import load_scorers
-from indexer.live.changes import Add
-from indexer.live.given import with_given
-from indexer.live.origin import origin_of
 from indexer.manifest import Manifest
 from indexer.metadata import Metadata, described
 from indexer.postings import ImagePostings
 from indexer.settings import TermSet
 from indexer.shards import index_folders
+from indexer.store.changes import Add
+from indexer.store.given import with_given
+from indexer.store.origin import origin_of
 from indexer.update.dense import DenseFollower, WrittenImages
 from indexer.update.former import FormerImages
 from indexer.update.writer import open_writer
@@ -94,11 +93,8 @@ def add_images(
     parameters = parameters_of(first, manifest, encoder, len(stores), asked)
     plain, rows, added = stores[0], range(len(stores[0])), 0
     photos = plain.photos if read_photos else None
-    with (
-        full_disk_reported(index),
-        open_writer(index) as writer,
-        closing(FormerImages(index)) as former,
-    ):
+    with full_disk_reported(index), open_writer(index) as writer:
+        former = FormerImages(index)
         progress("encode", 0, len(rows))
         for start in range(0, len(rows), WINDOW * batch_size):
             part = rows[start : start + WINDOW * batch_size]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from indexer.live.changes import MetadataChange
-from indexer.live.given import with_given
 from indexer.metadata import Metadata
+from indexer.store.changes import MetadataChange
+from indexer.store.given import with_given
 from indexer.update.sharded import Writer
 from indexer.update.writer import open_writer
 from sparta.disk import full_disk_reported

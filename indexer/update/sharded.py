@@ -7,10 +7,10 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any, Protocol
 
-from indexer.live.changes import Change
-from indexer.live.commit import Commit
-from indexer.live.given import Record
 from indexer.shards import owner
+from indexer.store.changes import Change
+from indexer.store.commit import Commit
+from indexer.store.given import Record
 
 
 class Writer(Protocol):

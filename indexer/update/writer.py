@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,30 +12,33 @@ from threading import Lock, RLock
 from typing import Any
 from uuid import uuid4
 
-from indexer.columns.live.state import ColumnState, KnownImages
-from indexer.columns.live.upkeep import Upkeep
-from indexer.live.changes import Add, Change, Delete, MetadataChange
-from indexer.live.commit import Commit, log_numbers, log_path
-from indexer.live.given import Record, given_of, open_given, records_of
-from indexer.live.history import read_changes
-from indexer.live.log import ChangeLog, read_log
-from indexer.live.origin import new_origin
-from indexer.lucene.reader import LuceneIndex
-from indexer.lucene.updater import LuceneUpdater
 from indexer.manifest import Manifest, is_sharded
-from indexer.parts import LUCENE
 from indexer.postings import ImagePostings
-from indexer.search.api import UnknownImageError
 from indexer.shards import index_folders
-from indexer.update.checks import ChangeCheck
-from indexer.update.conversion import make_live
+from indexer.store.changes import Add, Change, Delete, MetadataChange
+from indexer.store.commit import (
+    LOGS,
+    Commit,
+    SegmentList,
+    log_numbers,
+    log_path,
+    read_commit,
+    segment_folder,
+)
+from indexer.store.compaction import Compactor
+from indexer.store.given import Record, given_of, open_given, records_of
+from indexer.store.images import ImageTable, UnknownImageError
+from indexer.store.log import ChangeLog, read_log
+from indexer.store.origin import new_origin
+from indexer.store.snapshot import Place
 from indexer.update.sharded import ShardsWriter, Writer
+from sparta.errors import InputError
+from sparta.image_ids import check_id
 from sparta.lock import writing
+from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 
-COMMIT_AT = 10_000  # changes that wait in memory
-AT_ONCE = 512  # images whose postings are read from Lucene
-ADDED_AT_ONCE = 128  # images that Lucene is given
+COMMIT_AT = 10_000  # changes that no commit has
 COMPACT_AT = 4096  # changes in the log; until then searchers hold those images in memory
 
 
@@ -46,27 +50,17 @@ class IndexWriter:
     written to the log, the next one applies. Threads write while another one commits.
 
     Args:
-        folder: of an index, made live.
-        vocabulary: [V] terms in id order.
-        bits: of an impact.
+        place: of the index.
     """
 
-    def __init__(self, folder: Path, vocabulary: Sequence[str], bits: int) -> None:
-        self._folder, self._vocabulary, self._bits = folder, vocabulary, bits
-        self._check = ChangeCheck(folder, len(vocabulary), 2**bits - 1)
-        # For a commit, and for the log and what is in it alone. Java lets one thread in at a time,
-        # and Lucene takes a while to commit: who writes needs neither.
+    def __init__(self, place: Place) -> None:
+        self._folder = folder = place.folder
+        self._shape = place.vocabulary, 2**place.manifest.bits - 1
+        # For a commit, and for the log and what is in it alone: who writes needs no commit.
         self._committing, self._logging = RLock(), Lock()
-        # Images that were changed since the last commit: before the one that is being made, and
-        # after that began.
-        self._applying: dict[str, Change] = {}
-        self._changed: dict[str, Change] = {}
+        (folder / LOGS).mkdir(exist_ok=True)
         with ExitStack() as opened:
-            self._lucene = LuceneUpdater(folder / LUCENE, vocabulary)
-            opened.callback(self._lucene.abandon)
-            with self._read() as index:
-                found = Commit.of(index.commit_data, folder)
-            self._commit = _begun(found)
+            found = self._commit = read_commit(folder)
             # Of all commits that follow: a copy of this index has others of the same numbers.
             self._lineage = partial(
                 replace, lineage=uuid4().hex, parent=found.lineage, began=found.version
@@ -75,37 +69,50 @@ class IndexWriter:
             opened.callback(self._log.close)
             self._given = open_given(folder, found.given)
             opened.callback(self._given.close)
-            self._upkeep = Upkeep(
-                folder, len(vocabulary), bits, self._commit.columns, lambda: self._log.check_place()
-            )
-            opened.callback(self._upkeep.close, 0)
+            self._compactor = Compactor(place, found.segments, lambda: self._log.check_place())
+            opened.callback(self._compactor.close, 0)
             self.commit()
             opened.pop_all()
 
     def _open_log(self) -> None:
-        """Open the newest log, and note what no commit has."""
+        """Open the newest log, and note what no segment has."""
         commit, folder = self._commit, self._folder
         newest = max([commit.log, *log_numbers(folder)])
         self._log = ChangeLog(log_path(folder, newest), commit.bytes if newest == commit.log else 0)
-        self._log_number, self._logged = newest, 0
-        self._known = KnownImages(folder, commit.columns)
-        for number in range(ColumnState.open(folder, commit.columns).log, newest + 1):
+        self._log_number, self._logged, self._waiting = newest, 0, 0
+        self._known = KnownImages(folder, commit.segments)
+        for number in range(commit.segments.log, newest + 1):
             end = self._log.end if number == newest else None
             for change in read_log(log_path(folder, number), 0, end):
                 self._known.note(number, change)
                 self._logged += 1
-        whole = Commit(log=newest, bytes=self._log.end)
-        for change in read_changes(folder, commit.log, commit.bytes, whole):
-            self._note(change)
 
     def check(self, changes: Sequence[Change]) -> None:
         """Check that changes can be written now.
 
         Raises:
-            InputError: if one cannot be applied.
+            InputError: naming the image that cannot be written, and why.
         """
         with self._logging:
-            self._check(changes, self.__contains__)
+            self._check(changes)
+
+    def _check(self, changes: Sequence[Change]) -> None:
+        there: dict[str, bool] = {}
+        for change in changes:
+            image_id = change.image_id
+            # An index may have an image whose id no new one may have, which can be deleted.
+            if not (isinstance(change, Delete) and image_id in self):
+                check_id(image_id)
+            if isinstance(change, MetadataChange):
+                if not there.get(image_id, image_id in self):
+                    raise InputError(f"{self._folder} has no image {image_id!r}")
+                _check_metadata(image_id, change.metadata)
+                continue
+            there[image_id] = isinstance(change, Add)
+            if isinstance(change, Add):
+                _check_metadata(image_id, change.image.metadata)
+                if problem := problem_of(change.image, *self._shape):
+                    raise InputError(f"image {image_id!r} cannot be written: {problem}")
 
     def write(self, changes: Sequence[Change]) -> int:
         """Write changes to the log, all or none; deletions of images that are not there are none.
@@ -119,16 +126,16 @@ class IndexWriter:
         """
         changes = [_with_origin(change) for change in changes]
         with self._logging:
-            self._check(changes, self.__contains__)
+            self._check(changes)
             changes = self._effective(changes)
             if not changes:
                 return self._log.end
             position = self._append(changes)
             self._logged += len(changes)
+            self._waiting += len(changes)
             for change in changes:
                 self._known.note(self._log_number, change)
-                self._note(change)
-            full = len(self._changed) >= COMMIT_AT
+            full = self._waiting >= COMMIT_AT
         if full:
             self.commit()
         return position
@@ -168,14 +175,6 @@ class IndexWriter:
             kept.append(change)
         return kept
 
-    def _note(self, change: Change) -> None:
-        """Remember what an image is after a change of the log."""
-        image_id = change.image_id
-        former = self._changed.get(image_id) or self._applying.get(image_id)
-        if isinstance(change, MetadataChange) and isinstance(former, Add):
-            change = Add(replace(former.image, metadata=change.metadata))
-        self._changed[image_id] = change
-
     def sync(self, position: int | None = None) -> None:
         """Wait until all changes up to a position, or all, survive a power cut.
 
@@ -193,34 +192,39 @@ class IndexWriter:
         """
         with self._committing:
             self._log.check_place()
-            finished = self._logged >= COMPACT_AT and self._upkeep.ready
-            if finished:
-                self._begin_log()
-            with self._logging:
-                former, end, state = self._commit, self._log.end, self._upkeep.state
-                commit = replace(
-                    former, log=self._log_number, bytes=end, columns=state, given=self._given.end
-                )
-                if former.version and commit == former:
-                    return former
-                commit = self._next(commit)
-                # What a commit that failed should have applied is still there.
-                self._applying |= self._changed
-                self._changed = {}
-            self.sync(end)
-            self._apply()
-            self._lucene.commit(commit.data())
-            self._show(commit)
-            if finished:
-                self._upkeep.compact(commit.log)
-            if state != former.columns:
-                # Searchers may be about to open the former ones.
-                self._upkeep.remove_except({former.columns, state})
-            return commit
+            finished = self._logged >= COMPACT_AT and self._compactor.ready
+            return self._commit_all(finished)
 
-    def _next(self, commit: Commit) -> Commit:
-        """The same as a commit of its own: no two of Lucene's have one version and lineage."""
-        return self._lineage(commit, version=commit.version + 1)
+    def _commit_all(self, finished: bool) -> Commit:
+        """Commit; a finished log is then compacted."""
+        if finished:
+            self._begin_log()
+        with self._logging:
+            former, end, listed = self._commit, self._log.end, self._compactor.listed
+            commit = replace(
+                former,
+                log=self._log_number,
+                bytes=end,
+                given=self._given.end,
+                images=len(self._known),
+                segments=listed,
+            )
+            if commit == former:
+                return former
+            self._waiting = 0
+        self.sync(end)
+        # No two commits have one version and lineage.
+        commit = self._lineage(commit, version=former.version + 1)
+        commit.save(self._folder)
+        if listed != former.segments:
+            self._known.follow(listed)
+        self._commit = commit
+        if finished:
+            self._compactor.compact(commit.log)
+        if listed != former.segments:
+            # Searchers may be about to open the former ones.
+            self._compactor.remove_except([former.segments, listed])
+        return commit
 
     def _begin_log(self) -> None:
         """Finish the log, and write what follows to another one."""
@@ -231,47 +235,22 @@ class IndexWriter:
             self._log_number, self._logged = number, 0
         former.close()
 
-    def _show(self, commit: Commit) -> None:
-        """Go on from a commit."""
-        if commit.columns != self._commit.columns:
-            self._known.follow(commit.columns)
-        with self._logging:
-            self._commit, self._applying = commit, {}
+    def merge(self, progress: Progress = no_progress) -> Commit:
+        """Make one segment of all images, without deleted ones, and commit it.
 
-    def _read(self) -> closing[LuceneIndex]:
-        """Open what Lucene committed; open for good, it would keep files that merges replaced."""
-        return closing(LuceneIndex(self._folder / LUCENE))
+        Args:
+            progress: stage "columns", in images.
 
-    def _apply(self) -> None:
-        """Change Lucene, which shows it at the next commit."""
-        added: list[ImagePostings] = []
-        described: list[MetadataChange] = []
-        for change in self._applying.values():
-            if isinstance(change, Add):
-                added.append(change.image)
-            elif isinstance(change, Delete):
-                self._lucene.delete(change.image_id)
-            else:
-                described.append(change)
-        for first in range(0, len(added), ADDED_AT_ONCE):
-            self._lucene.replace(added[first : first + ADDED_AT_ONCE])
-        if described:
-            self._describe(described)
-
-    def _describe(self, changes: Sequence[MetadataChange]) -> None:
-        """Add images again with other metadata."""
-        with self._read() as index:
-            for first in range(0, len(changes), AT_ONCE):
-                own = changes[first : first + AT_ONCE]
-                found = [index.document(change.image_id) for change in own]
-                documents = [document for document in found if document is not None]
-                images = index.images(documents, self._vocabulary)
-                self._lucene.replace(
-                    [
-                        replace(image, metadata=change.metadata)
-                        for image, change in zip(images, own, strict=True)
-                    ]
-                )
+        Raises:
+            OSError: if the disk fails.
+        """
+        with self._committing:
+            self._compactor.wait()
+            if self._logged:
+                self._commit_all(finished=True)
+                self._compactor.wait()
+            self._compactor.merge_everything(progress)
+            return self.commit()
 
     def __contains__(self, image_id: str) -> bool:
         """Whether the index has an image, with all that has been written."""
@@ -279,8 +258,7 @@ class IndexWriter:
 
     def __len__(self) -> int:
         """Images at the last commit."""
-        with self._read() as index:
-            return len(index)
+        return self._commit.images
 
     def metadata(self, image_id: str) -> dict[str, Any]:
         """An image's metadata, with all that has been written.
@@ -295,8 +273,8 @@ class IndexWriter:
 
     @property
     def segments_made(self) -> int:
-        """Segments of columns made by compacting and merging since the index was opened."""
-        return self._upkeep.made
+        """Segments made by compacting and merging since the index was opened."""
+        return self._compactor.made
 
     @property
     def in_place(self) -> bool:
@@ -304,33 +282,135 @@ class IndexWriter:
         return self._log.in_place
 
     def settle(self) -> None:
-        """Wait until columns are compacted and merged as far as that was due at the last commit.
+        """Wait until logs are compacted and segments merged as far as that was due.
 
         The next commit names what was made.
         """
-        self._upkeep.wait()
+        self._compactor.wait()
 
     def close(self) -> None:
-        """Commit, wait for merges, for those of columns a few seconds, and close all files."""
+        """Commit, wait for a compaction, for merges a few seconds, and close all files."""
         self.commit()
-        self._upkeep.close()
+        self._compactor.close()
         self.commit()
-        self._lucene.close(self._next(self._commit).data())
         self._log.close()
         self._given.close()
 
     def abandon(self) -> None:
-        """Close all files; changes since the last commit stay in the log.
+        """Close all files; changes since the last commit stay in the log."""
+        self._compactor.close(0)
+        self._log.close()
+        self._given.close()
 
-        Where another index has taken the place of this one, nothing of it is touched.
+
+class KnownImages:
+    """The images of some segments, with changes since. Safe from any thread.
+
+    One thread at a time changes it, while others look images up.
+
+    Args:
+        index: the index folder.
+        listed: the segments.
+
+    Raises:
+        InputError: if a segment is damaged.
+    """
+
+    def __init__(self, index: Path, listed: SegmentList) -> None:
+        self._index = index
+        # By log, the newest last: id → metadata, None where an image was deleted.
+        self._changes: dict[int, dict[str, dict[str, Any] | None]] = {}
+        self.follow(listed)
+        self._count = sum(int(live.sum()) for _, live in self._tables)
+
+    def note(self, log: int, change: Change) -> None:
+        """Change an image.
+
+        Args:
+            log: number of the log that has the change; not below that of the one before.
+            change: of the image.
         """
-        in_place = self.in_place
-        self._upkeep.close(0)
-        try:
-            self._lucene.abandon(in_place)
-        finally:
-            self._log.close()
-            self._given.close()
+        if not isinstance(change, MetadataChange):
+            self._count += isinstance(change, Add) - (change.image_id in self)
+        own = self._changes.setdefault(log, {})
+        if isinstance(change, Delete):
+            own[change.image_id] = None
+        else:
+            metadata = change.image.metadata if isinstance(change, Add) else change.metadata
+            own[change.image_id] = metadata
+
+    def follow(self, listed: SegmentList) -> None:
+        """Forget changes that newer segments have."""
+        live = listed.live(self._index)
+        self._tables = [
+            (ImageTable(segment_folder(self._index, name)), own) for name, own in live.items()
+        ]
+        # After the tables, so that whoever misses a change here finds it there.
+        self._changes = {log: own for log, own in self._changes.items() if log >= listed.log}
+
+    def metadata(self, image_id: str) -> Mapping[str, Any] | None:
+        """An image's metadata, None if there is no such image."""
+        for own in reversed(list(self._changes.values())):
+            if image_id in own:
+                changed: dict[str, Any] | None = own[image_id]
+                return changed
+        place = self._place(image_id)
+        return None if place is None else place[0].stored(place[1]).metadata
+
+    def __contains__(self, image_id: str) -> bool:
+        """Whether there is an image; stored metadata is not read."""
+        for own in reversed(list(self._changes.values())):
+            if image_id in own:
+                return own[image_id] is not None
+        return self._place(image_id) is not None
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        return self._count
+
+    def _place(self, image_id: str) -> tuple[ImageTable, int] | None:
+        """The table of the segment that has an image, and its document number there."""
+        for table, live in self._tables:
+            document = table.document(image_id)
+            if document is not None and live[document]:
+                return table, document
+        return None
+
+
+def problem_of(image: ImagePostings, vocabulary: int, largest: int) -> str | None:
+    """Why an image cannot be in an index, None if it can.
+
+    Args:
+        image: to be written.
+        vocabulary: number of terms of the index.
+        largest: impact.
+    """
+    terms, impacts, read = image.terms, image.impacts, image.inputs
+    positions = len(read.boxes) + len(read.label_terms)
+    if not len(terms) == len(impacts) == len(image.positions):
+        return "it has other numbers of terms, impacts and positions"
+    if len(terms) and not (terms[0] >= 0 and terms[-1] < vocabulary):
+        return f"a term is not one of the {vocabulary} of the vocabulary"
+    if (terms[1:] <= terms[:-1]).any():
+        return "its terms do not rise"
+    if ((impacts < 1) | (impacts > largest)).any():
+        return f"an impact is not from 1 to {largest}"
+    if ((image.positions < -1) | (image.positions >= positions)).any():
+        return "a term was won by a position that it lacks"
+    if len(read.label_terms) != len(read.label_regions):
+        return "it has other numbers of label tokens and of their regions"
+    if ((read.label_terms < 0) | (read.label_terms >= vocabulary)).any():
+        return f"a label token is not one of the {vocabulary} of the vocabulary"
+    if ((read.label_regions < 0) | (read.label_regions >= len(read.boxes))).any():
+        return "a label token is of a region that it lacks"
+    return None
+
+
+def _check_metadata(image_id: str, metadata: Mapping[str, Any]) -> None:
+    try:
+        json.dumps(metadata, allow_nan=False)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"the metadata of {image_id!r} cannot be JSON: {error}") from error
 
 
 def _with_origin(change: Change) -> Change:
@@ -340,16 +420,11 @@ def _with_origin(change: Change) -> Change:
     return change
 
 
-def _begun(commit: Commit) -> Commit:
-    """The commit an index begins with when it is first written to."""
-    return commit if commit.log else replace(commit, log=1)
-
-
 @contextmanager
 def open_writer(folder: Path) -> Iterator[Writer]:
     """Open an index folder, divided or not, for writing, and commit at the end.
 
-    An index as it was built is made live first. A log that a killed writer left is applied.
+    A log that a killed writer left is applied.
 
     Args:
         folder: the index folder.
@@ -359,16 +434,16 @@ def open_writer(folder: Path) -> Iterator[Writer]:
     """
     folder = folder.resolve()  # an alias may be switched meanwhile
     if not is_sharded(folder):
-        with _opened(folder) as writer:
+        with open_whole(folder) as writer:
             yield writer
         return
     with ExitStack() as opened:
-        yield ShardsWriter([opened.enter_context(_opened(one)) for one in index_folders(folder)])
+        yield ShardsWriter([opened.enter_context(open_whole(one)) for one in index_folders(folder)])
 
 
 @contextmanager
-def _opened(folder: Path) -> Iterator[IndexWriter]:
-    """Open an index that is not divided."""
+def open_whole(folder: Path) -> Iterator[IndexWriter]:
+    """As `open_writer`, of an index that is not divided."""
     Manifest.read(folder)  # no lock file beside something else
     with writing(folder):
         writer = _begin(folder)
@@ -381,7 +456,7 @@ def _opened(folder: Path) -> Iterator[IndexWriter]:
 
 
 def apply_log(folder: Path) -> None:
-    """Apply what a killed writer left in the log of a live index; the caller holds its lock.
+    """Apply what a killed writer left in the log of an index; the caller holds its lock.
 
     Raises:
         InputError: if the index is damaged.
@@ -390,7 +465,6 @@ def apply_log(folder: Path) -> None:
 
 
 def _begin(folder: Path) -> IndexWriter:
-    manifest = make_live(folder)
-    tokenizer = WordPieceTokenizer.from_folder(folder)
-    manifest.check_vocabulary(folder, tokenizer.vocabulary_hash)
-    return IndexWriter(folder, tokenizer.vocabulary, manifest.bits)
+    place = Place.of(folder)
+    place.manifest.check_vocabulary(folder, WordPieceTokenizer.from_folder(folder).vocabulary_hash)
+    return IndexWriter(place)

@@ -12,11 +12,11 @@ from threading import Event, Thread
 from typing import Generic, TypeAlias
 
 from indexer.dense.manifest import FOLDER as DENSE
-from indexer.lucene.commits import newest_id
-from indexer.parts import LUCENE, MANIFEST
+from indexer.parts import MANIFEST
 from indexer.search.api import ReplacedError
 from indexer.shards import index_folders
 from indexer.state import index_version, place_of
+from indexer.store.commit import commit_content
 from server.changeover.leases import Current, Kind
 from server.writing.board import Board
 from sparta.errors import InputError
@@ -26,7 +26,7 @@ TICK = 0.005  # seconds between two looks at the board
 RETRY = 60.0  # seconds after which an index that was refused is tried again
 
 Stamp: TypeAlias = tuple[int, tuple[tuple[int, int, int], ...]]
-Commits: TypeAlias = tuple[str, ...]
+Commits: TypeAlias = tuple[bytes, ...]
 
 log = logging.getLogger(__name__)
 
@@ -182,10 +182,9 @@ class IndexWatch(Generic[Kind]):
 def _newest_commits(folder: Path) -> Commits | None:
     """The newest commit of each index in a folder; None while one is being replaced."""
     try:
-        found = tuple(newest_id(index / LUCENE) for index in index_folders(folder))
+        return tuple(map(commit_content, index_folders(folder)))
     except (InputError, OSError):
         return None
-    return found if all(found) else None
 
 
 def stamp_of(folder: Path) -> Stamp | None:

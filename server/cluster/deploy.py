@@ -11,9 +11,9 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.shards import index_folders
 from indexer.state import bytes_below
+from indexer.store.commit import SEGMENTS
 from server.cluster.ingress import Ingress
 from server.cluster.names import INDEX, INGRESS, Served, shard_deployment, writer_deployment
 from server.cluster.replica import ShardReplica
@@ -115,7 +115,7 @@ def _parts(served: Served, settings: ServerSettings, replicas: int, spread: int)
                 num_replicas=replicas,
                 max_ongoing_requests=AT_ONCE,
                 max_replicas_per_node=spread,
-                ray_actor_options={**LITTLE, "memory": bytes_below(folder / COLUMNS)},
+                ray_actor_options={**LITTLE, "memory": bytes_below(folder / SEGMENTS)},
                 **HEALTH,
             )
             .bind(served, number, settings.engine)

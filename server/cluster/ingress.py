@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from fastapi import FastAPI
 
 from indexer.dense.manifest import SPARSE
-from indexer.live.commit import Commit
 from indexer.search.api import UnavailableError
 from indexer.search.sharded.asking import Asking
 from indexer.search.sharded.open import read_language
@@ -21,6 +20,7 @@ from indexer.search.sharded.shards import Answer, ShardsMissingError
 from indexer.search.sharded.tasks import Task
 from indexer.shards import index_folders
 from indexer.state import IndexState
+from indexer.store.commit import Commit
 from server.app import create_app
 from server.backends import Backend, Backends
 from server.cluster.names import Served, shard_deployment

@@ -7,14 +7,13 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, TypeVar
 
-from indexer.lucene.commits import newest_id
-from indexer.parts import LUCENE
 from indexer.search.api import UnknownImageError
 from indexer.search.open import open_index
 from indexer.search.sharded.shards import Answer, Shared, answer
 from indexer.search.sharded.tasks import Task
 from indexer.shards import index_folders
 from indexer.state import index_version
+from indexer.store.commit import commit_content
 from server.cluster.names import Served
 from sparta.errors import InputError
 
@@ -62,7 +61,7 @@ class ShardReplica:
         searcher.warm_up()
         searcher.prepare_explaining()
         self._open = Shared(searcher)
-        self._newest = ""
+        self._newest = b""
         self._lock = Lock()
 
     async def ask(self, task: Task[Result]) -> Answer[Result] | Refusal:
@@ -81,7 +80,7 @@ class ShardReplica:
     def _at_newest(self) -> Shared:
         """The searcher of the newest commit, with one user more."""
         with self._lock:
-            newest = newest_id(self._folder / LUCENE)
+            newest = commit_content(self._folder)
             if newest != self._newest:
                 found = self._open.searcher.refreshed()
                 if found is not None:

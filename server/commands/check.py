@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-from pathlib import Path
-
 import typer
 
-from indexer.lucene.reader import LuceneIndex
-from indexer.manifest import Manifest
-from indexer.parts import LUCENE
 from indexer.state import IndexState
 from server.security.exposure import check_exposure
 from server.settings import LoadedSettings, ServerSettings
@@ -46,30 +40,18 @@ def _settings(loaded: LoadedSettings) -> list[tuple[str, ...]]:
 def _facts(state: IndexState, settings: ServerSettings) -> list[tuple[str, ...]]:
     manifest = state.manifest
     engine: str = settings.engine
-    has_columns = state.columns or manifest.live
-    if engine == "auto":
-        engine = "columns" if has_columns else "lucene"
-    elif engine == "columns" and not has_columns:
-        engine = "columns, which will be built first"
+    engine = "columns" if engine == "auto" else engine
     folder = settings.photos or manifest.photos
     return [
         ("version", state.version),
         ("built", f"{manifest.created} by visualsparta {manifest.package_version}"),
-        ("images", f"{_images(manifest, settings.index):,}"),
+        ("images", f"{state.images:,}"),
         ("postings", f"{manifest.postings:,} of {manifest.distinct_terms:,} terms"),
         ("size", _size(state.bytes)),
         ("engine", engine),
         ("dense models", ", ".join(state.dense) or "none"),
         ("photos", str(folder or "none: photos cannot be shown")),
     ]
-
-
-def _images(manifest: Manifest, index: Path) -> int:
-    """How many images an index has now."""
-    if not manifest.live:
-        return manifest.images
-    with closing(LuceneIndex(index / LUCENE)) as lucene:
-        return len(lucene)
 
 
 def _size(count: float) -> str:

@@ -116,10 +116,11 @@ def ask_all(golden: Golden, index: str, whole: Path, parts: Path | None, questio
 
     for prefix, folder in ({"": whole} | ({"shards-": parts} if parts else {})).items():
         for engine in product.ENGINES:
-            for first, found in hash_postings(folder, engine):
-                golden.add(index, prefix + engine, "postings", first, {"postings": found})
-            with product.asked_in_python(folder, engine) as ask:
-                ask_each(prefix + engine, questions, ask)
+            with product.brought_up_to_date(folder, engine) as own:
+                for first, found in hash_postings(own, engine):
+                    golden.add(index, prefix + engine, "postings", first, {"postings": found})
+                with product.asked_in_python(own, engine) as ask:
+                    ask_each(prefix + engine, questions, ask)
         with product.asked_by_rest(folder) as ask:
             ask_each(prefix + "rest", questions, ask)
     some = [one for one in questions if product.can_be_commanded(one)][::COMMANDED]

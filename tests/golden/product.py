@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from functools import partial
 from hashlib import sha256
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 from urllib.parse import quote
@@ -22,17 +24,18 @@ import tokenizers
 from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 
+from indexer.care.combine import merge_segments, split_index
 from indexer.filters.json_form import read_filter
 from indexer.filters.text import parse_filter
 from indexer.index_writer import write_index
-from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.postings import Postings, PostingShard
 from indexer.search.browsing import Page
 from indexer.search.open import open_searcher
 from indexer.search.paging import Position, page_after
 from indexer.settings import IndexSettings
 from indexer.shards import index_folders
-from indexer.split import split_index
+from indexer.store.changes import Add, Change, Delete, MetadataChange
+from indexer.store.commit import read_commit
 from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends
@@ -113,6 +116,21 @@ def change(
             writer.write(changes)
             writer.commit()
             writer.settle()
+
+
+@contextmanager
+def brought_up_to_date(folder: Path, engine: str) -> Iterator[Path]:
+    """The index for an engine: for Lucene a copy of one that was written to, which is merged."""
+    folders = index_folders(folder)
+    if engine != "lucene" or not any(read_commit(one).version for one in folders):
+        yield folder
+        return
+    with TemporaryDirectory(dir=folder.parent) as work:
+        copy = Path(work) / folder.name
+        shutil.copytree(folder, copy)
+        for one in index_folders(copy):
+            merge_segments(one)
+        yield copy
 
 
 def _run(*arguments: str | Path) -> None:

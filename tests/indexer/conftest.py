@@ -13,10 +13,9 @@ from indexer.build import build_index
 from indexer.columns import engine
 from indexer.columns import index as column_index
 from indexer.columns import postings as in_numpy
-from indexer.columns.live import segment as segments
-from indexer.columns.live import snapshot
 from indexer.postings import Postings
 from indexer.search.lucene import LuceneSearcher
+from indexer.store import snapshot
 from sparta.features.store import FeatureStore
 from tests.indexer.live_index import LiveReference
 from tests.indexer.random_postings import MakeIndex, random_postings, shards_of, write_postings
@@ -29,7 +28,7 @@ from tests.reference.searcher import ReferenceSearcher
 @pytest.fixture(params=["C", "NumPy"])
 def either_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Search as with the compiled kernel, and as without."""
-    for module in (column_index, segments, snapshot) if request.param == "NumPy" else ():
+    for module in (column_index, snapshot) if request.param == "NumPy" else ():
         for name in set(engine.__all__) & vars(module).keys():
             monkeypatch.setattr(module, name, getattr(in_numpy, name))
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from indexer.live.changes import Add, Change, MetadataChange
-from indexer.live.commit import Commit
+from indexer.store.changes import Add, Change, MetadataChange
+from indexer.store.commit import Commit
 from indexer.postings import ImagePostings, Postings
 from indexer.search.lucene import LuceneSearcher
 from indexer.update.sharded import Writer

@@ -26,7 +26,7 @@ from indexer.grounding import (
     pack,
     unpack,
 )
-from indexer.packing import pack_all
+from indexer.grounding import pack_all
 from indexer.postings import ImagePostings, Postings
 from sparta.errors import InputError
 from tests.reference.winner import winner

@@ -13,18 +13,18 @@ import pytest
 from PIL import ExifTags, Image, ImageDraw
 
 from indexer.build import build_index
-from indexer.care.merging import merge_indexes
+from indexer.care.combine import merge_indexes
 from indexer.care.snapshots import take_snapshot
 from indexer.encoding.features import open_stores
 from indexer.fields.store import read_kinds
 from indexer.grounding import Inputs
-from indexer.live.changes import Add, Delete, MetadataChange
-from indexer.live.given import FILE
 from indexer.postings import ImagePostings
 from indexer.search.browsing import Browsable, Page
 from indexer.search.open import open_index
 from indexer.settings import PruningSettings
 from indexer.shards import index_folders
+from indexer.store.changes import Add, Delete, MetadataChange
+from indexer.store.given import FILE
 from indexer.update.delete import delete_images
 from indexer.update.images import add_images
 from indexer.update.metadata import update_metadata

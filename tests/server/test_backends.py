@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 import indexer.dense.text_encoder
 from indexer.dense.added import AddedRows
 from indexer.dense.build import add_dense
-from indexer.live.changes import Add, Delete
+from indexer.store.changes import Add, Delete
 from indexer.search.api import UnavailableError
 from indexer.search.open import open_backend
 from indexer.update.writer import open_writer

@@ -14,7 +14,7 @@ import pytest
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import take_snapshot
 from indexer.columns.rebuild import rebuild_columns
-from indexer.live.changes import Delete
+from indexer.store.changes import Delete
 from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from indexer.live.changes import MetadataChange
+from indexer.store.changes import MetadataChange
 from indexer.search.open import open_index
 from indexer.update.writer import open_writer
 from server.backends import Backend

@@ -25,7 +25,7 @@ from indexer.columns.live import state as tiers
 from indexer.filters.text import parse_filter
 from indexer.search.open import open_searcher
 from indexer.shards import index_folders, owner
-from indexer.split import split_index
+from indexer.care.combine import split_index
 from indexer.update import writer
 from server.backends import Backends, open_backends
 from server.changeover.leases import Current

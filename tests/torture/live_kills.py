@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from indexer.columns.live import state as tiers
-from indexer.live.changes import Add, Change, Delete, MetadataChange
+from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.search.api import Searcher
 from indexer.search.open import open_index
 from indexer.update import writer

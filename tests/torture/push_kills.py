@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from indexer.live.changes import Add, Delete
+from indexer.store.changes import Add, Delete
 from indexer.milvus import push as push_module
 from indexer.milvus.connection import Milvus
 from indexer.milvus.push import follow, push

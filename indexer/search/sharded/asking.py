@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from indexer.fields.kinds import Kind
 from indexer.filters.expression import FilterError
-from indexer.live.commit import Commit
 from indexer.query.query import Query
 from indexer.search.api import UnavailableError
 from indexer.search.sharded.facts import Facts, KnownFacts, merged
@@ -15,6 +14,7 @@ from indexer.search.sharded.shards import Answer, Shards, ShardsMissingError
 from indexer.search.sharded.tasks import Look, Reading, Task
 from indexer.search.terms.query_reader import QueryReader
 from indexer.shards import owner
+from indexer.store.commit import Commit
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import WordTables
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from indexer.live.commit import Commit
 from indexer.manifest import Manifest
 from indexer.search.api import ReplacedError
 from indexer.search.lucene import LuceneSearcher
@@ -14,6 +13,7 @@ from indexer.search.sharded.asking import Asking, Language
 from indexer.search.sharded.searcher import ShardedSearcher
 from indexer.search.sharded.shards import LocalShards
 from indexer.shards import index_folders
+from indexer.store.commit import Commit
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import WordTables

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from indexer.fields.kinds import Kind
 from indexer.filters.expression import Filter
 from indexer.filters.facets import Value
-from indexer.live.commit import Commit
 from indexer.query.parse import parsed, searchable
 from indexer.query.query import Query
 from indexer.search.api import (
@@ -48,6 +47,7 @@ from indexer.search.terms.query_by_image import image_query, images_and_words, r
 from indexer.search.terms.query_reader import ReadQuery
 from indexer.search.terms.words import Completion, HeldWord, HeldWords, WordList
 from indexer.shards import shard_name
+from indexer.store.commit import Commit
 
 
 class ShardedSearcher:

@@ -8,12 +8,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
-from indexer.live.commit import Commit
 from indexer.search.api import UnavailableError
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.sharded.facts import Facts
 from indexer.search.sharded.tasks import Task
 from indexer.shards import shard_name
+from indexer.store.commit import Commit
 
 Result = TypeVar("Result")
 

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from indexer.filters.expression import Filter
 from indexer.filters.field_index import FieldIndex
-from indexer.live.commit import Commit
 from indexer.query.query import Query
 from indexer.search.api import Explanation, SearchResult
 from indexer.search.browsing import Page, Survey, survey
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.sharded.facts import NO_FACTS, Facts
 from indexer.search.terms.query_reader import ReadQuery, ReadWord
+from indexer.store.commit import Commit
 
 Result_co = TypeVar("Result_co", covariant=True)
 

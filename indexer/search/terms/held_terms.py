@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from indexer.live.changes import Change
+    from indexer.store.changes import Change
 
 
 class HeldTerms:
@@ -39,7 +39,7 @@ class HeldTerms:
             find: among the images after the changes.
             terms: the vocabulary by number.
         """
-        from indexer.live.changes import Add, MetadataChange  # which a search does not need
+        from indexer.store.changes import Add, MetadataChange  # which a search does not need
 
         newer = HeldTerms(find)
         newer._found = self._found.copy()

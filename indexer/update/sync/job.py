@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from indexer import state
 from indexer.encoding.features import extract_stores
-from indexer.live.given import read_given
-from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
-from indexer.parts import LUCENE
+from indexer.store.given import read_given
+from indexer.store.snapshot import Snapshot
 from indexer.update.images import add_images
 from indexer.update.sync.plan import Place, Plan, compare, content_hash, move_and_delete, place_of
 from indexer.update.sync.scan import Scan, scan_photos
@@ -307,11 +305,11 @@ def _by_metadata(index: Path, manifest: Manifest, scan: Scan) -> dict[str, Seen]
     """From the sizes that the index has in its metadata, and the time when it was built."""
     built = datetime.fromisoformat(manifest.created).timestamp() * 1e9
     seen = {}
-    with closing(LuceneIndex(index / LUCENE)) as images:
-        for image_id, stamp in scan.photos.items():
-            document = images.document(image_id)
-            if document is not None:
-                recorded = images.stored(document).metadata.get("bytes")
-                if recorded == stamp.bytes or (recorded is None and stamp.mtime_ns <= built):
-                    seen[image_id] = Seen(stamp)
+    images = Snapshot.open(index)
+    for image_id, stamp in scan.photos.items():
+        document = images.document(image_id)
+        if document is not None:
+            recorded = images.stored(document).metadata.get("bytes")
+            if recorded == stamp.bytes or (recorded is None and stamp.mtime_ns <= built):
+                seen[image_id] = Seen(stamp)
     return seen

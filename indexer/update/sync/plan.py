@@ -5,22 +5,19 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from indexer.live.changes import Add, Change, Delete
-from indexer.live.given import read_given
-from indexer.lucene.reader import LuceneIndex
-from indexer.parts import LUCENE
+from indexer.store.changes import Add, Change, Delete
+from indexer.store.given import read_given
+from indexer.store.snapshot import Snapshot
 from indexer.update.sync.scan import Scan
 from indexer.update.sync.seen import Seen, synced_folders
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from sparta.features.extract.image_files import PhotoError, open_photo
 from sparta.features.extract.listing import Stamp
-from sparta.tokenizer import WordPieceTokenizer
 
 Key = Callable[[str], object]
 VANISHED = 0.2  # share of the photos from which a disk is rather not mounted
@@ -188,20 +185,16 @@ def move_and_delete(index: Path, moved: Mapping[str, str], gone: Sequence[str]) 
 
 def _renamed(index: Path, moved: Mapping[str, str]) -> Iterator[list[Change]]:
     """Changes of some images at a time."""
-    vocabulary = WordPieceTokenizer.from_folder(index).vocabulary
-    pairs = list(moved.items())
-    with closing(LuceneIndex(index / LUCENE)) as lucene:
-        for first in range(0, len(pairs), AT_ONCE):
-            found = {lucene.document(former): new for new, former in pairs[first : first + AT_ONCE]}
-            documents = [document for document in found if document is not None]
-            changes: list[Change] = []
-            for new, image in zip(
-                found.values(), lucene.images(documents, vocabulary), strict=True
-            ):
-                if image.image_id not in moved:  # else another image takes its place
-                    changes.append(Delete(image.image_id, vanished=True))
-                changes.append(Add(replace(image, image_id=new)))
-            yield changes
+    snapshot, pairs = Snapshot.open(index), list(moved.items())
+    for first in range(0, len(pairs), AT_ONCE):
+        found = {snapshot.document(former): new for new, former in pairs[first : first + AT_ONCE]}
+        documents = [document for document in found if document is not None]
+        changes: list[Change] = []
+        for new, image in zip(found.values(), snapshot.images(documents), strict=True):
+            if image.image_id not in moved:  # else another image takes its place
+                changes.append(Delete(image.image_id, vanished=True))
+            changes.append(Add(replace(image, image_id=new)))
+        yield changes
 
 
 class Place(NamedTuple):

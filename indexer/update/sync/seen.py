@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from indexer.live.commit import FOLDER
 from sparta.atomic import sync
 from sparta.errors import InputError
 from sparta.features.extract.listing import Stamp
 
+SYNC = "sync"  # folder of an index
 VERSION = "1"
 SCHEMA = pa.schema(
     {
@@ -43,7 +43,7 @@ class Seen(NamedTuple):
 
 @dataclass
 class SeenPhotos:
-    """`live/sync-HASH.arrow`: the photos of one folder.
+    """`sync/HASH.arrow`: the photos of one folder.
 
     Attributes:
         root: the folder that ids are relative to.
@@ -98,13 +98,13 @@ def synced_folders(index: Path) -> list[Path]:
     """
     return [
         Path(os.fsdecode(_read(path).schema.metadata[b"root"]))
-        for path in sorted((index / FOLDER).glob("sync-*.arrow"))
+        for path in sorted((index / SYNC).glob("*.arrow"))
     ]
 
 
 def _path(index: Path, root: Path) -> Path:
     digest = hashlib.sha256(os.fsencode(root)).hexdigest()
-    return index / FOLDER / f"sync-{digest[:16]}.arrow"
+    return index / SYNC / f"{digest[:16]}.arrow"
 
 
 def _read(path: Path) -> pa.Table:

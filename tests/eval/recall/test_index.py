@@ -42,7 +42,7 @@ from indexer.search.api import Allowed, Hit, SearchResult, SimilarResult, Timing
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_backend, open_index
 from indexer.settings import PruningSettings
-from indexer.split import split_index
+from indexer.care.combine import split_index
 from indexer.update.delete import delete_images
 from sparta.captions.read import CaptionedPhoto
 from sparta.command_line import cli

@@ -17,7 +17,7 @@ import indexer.update.writer
 from indexer.care.aliases import set_alias
 from indexer.care.copies import copy_index, link_uploads
 from indexer.dense.build import add_dense
-from indexer.live.changes import Add, Change, Delete, MetadataChange
+from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.parts import UPLOADS
 from indexer.postings import Postings
 from indexer.search.api import UnknownImageError

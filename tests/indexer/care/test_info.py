@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from indexer.care.combine import split_index
 from indexer.care.info import index_info
 from indexer.care.snapshots import take_snapshot
 from indexer.dense.build import add_dense
 from indexer.encoding.impacts import MEANS
-from indexer.live.changes import Add, Change, Delete
 from indexer.postings import ImagePostings, Postings
-from indexer.split import split_index
 from indexer.state import IndexState, index_version, place_of
+from indexer.store.changes import Add, Change, Delete
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from tests.indexer.live_index import LiveReference

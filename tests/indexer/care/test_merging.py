@@ -13,18 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-import indexer.care.merging as module
-from indexer.care.merging import merge_indexes
+import indexer.care.combine as module
+from indexer.care.combine import merge_indexes, split_index
 from indexer.encoding.impacts import MEANS
 from indexer.fields.store import save_kinds
-from indexer.live.changes import Add, Delete
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import OFFSETS, Manifest
 from indexer.parts import LUCENE, UPLOADS
 from indexer.search.open import open_index
 from indexer.shards import index_folders, owner
-from indexer.split import split_index
 from indexer.state import IndexState
+from indexer.store.changes import Add, Delete
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError

@@ -15,10 +15,10 @@ from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.commands.alias import alias as alias_command
 from indexer.filters.text import parse_filter
-from indexer.live.commit import Commit
+from indexer.store.commit import Commit
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index, open_searcher
-from indexer.split import split_index
+from indexer.care.combine import split_index
 from indexer.update.delete import delete_images
 from indexer.update.writer import open_writer
 from sparta.errors import InputError

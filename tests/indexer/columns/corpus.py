@@ -13,8 +13,8 @@ from scipy.sparse import csr_array
 from indexer.columns.builder import build_columns
 from indexer.columns.index import ColumnIndex
 from indexer.columns.layout import BITMAP_SHARE, LEVEL_SHARE
-from indexer.columns.live.newest import NewImage
 from indexer.columns.row_files import PostingRows
+from indexer.store.memtable import NewImage
 
 VOCABULARY = 40
 
@@ -36,7 +36,7 @@ def new_images(count: int, bits: int = 8, seed: int = 0) -> list[NewImage]:
     rows = random_rows(count, bits, seed)
     ends = zip(rows.starts[:-1], rows.starts[1:], strict=True)
     return [
-        NewImage(f"{number}", {"width": number}, rows.terms[a:b], rows.impacts[a:b], "")
+        NewImage(f"{number}", {"width": number}, rows.terms[a:b], rows.impacts[a:b], "", b"")
         for number, (a, b) in enumerate(ends)
     ]
 

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from indexer.columns.live.newest import Newest
 from numpy.typing import NDArray
 
 from indexer.columns import engine
 from indexer.columns import postings as in_numpy
 from indexer.columns.index import REMEMBERED, ColumnIndex, Remembered
 from indexer.columns.layout import LEVELS, NARROW, SUPERBLOCK, Columns
-from indexer.columns.live.newest import Newest
 from indexer.columns.row_files import PostingRows
 from tests.indexer.columns.corpus import (
     VOCABULARY,

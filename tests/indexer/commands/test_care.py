@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from indexer.care.combine import split_index
 from indexer.commands.delete import delete
 from indexer.commands.info import info
 from indexer.commands.search import search
@@ -16,10 +17,9 @@ from indexer.commands.update import update
 from indexer.commands.verify import verify
 from indexer.dense.build import add_dense
 from indexer.encoding.impacts import MEANS
-from indexer.live.changes import Add
 from indexer.manifest import Manifest
 from indexer.search.open import open_backend, open_index
-from indexer.split import split_index
+from indexer.store.changes import Add
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from indexer.dense.manifest import DenseManifest, dense_names
-from indexer.live.changes import Add, Delete
+from indexer.store.changes import Add, Delete
 from indexer.manifest import Manifest
 from indexer.settings import PREFERENCES, USUAL
 from indexer.update.delete import delete_images

@@ -47,7 +47,7 @@ def test_searching_and_explaining_need_no_torch(index: Path, exact: ReferenceSea
 @pytest.mark.parametrize(
     ("options", "unneeded"),
     [
-        ([], "pydantic numba jnius importlib.metadata indexer.filters indexer.live.log"),
+        ([], "pydantic numba jnius importlib.metadata indexer.filters indexer.store.log"),
         (["--json"], "rich pydantic numba jnius importlib.metadata indexer.lucene.reader"),
         (["--no-substitute", "-k", "3"], "indexer.dense.vectors indexer.search.browsing"),
     ],

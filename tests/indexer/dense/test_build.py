@@ -18,11 +18,11 @@ from indexer.dense.build import add_dense
 from indexer.dense.manifest import DenseManifest, dense_names
 from indexer.dense.models import name_models
 from indexer.dense.vectors import VectorIndexKind
-from indexer.live.changes import Add, Delete
-from indexer.live.origin import origin_of
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
 from indexer.search.open import open_backend
+from indexer.store.changes import Add, Delete
+from indexer.store.origin import origin_of
 from indexer.update.dense import DenseFollower, WrittenImages
 from indexer.update.images import add_images
 from indexer.update.writer import open_writer

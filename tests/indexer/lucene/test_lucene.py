@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import indexer.lucene.parallel_writer
-from indexer.live.changes import Delete, MetadataChange
+from indexer.store.changes import Delete, MetadataChange
 from indexer.lucene.commits import newest_commit, newest_id, read_commit
 from indexer.lucene.jvm import java, start
 from indexer.lucene.latest import LatestLucene

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.live.commit import Commit
+from indexer.store.commit import Commit
 from indexer.milvus import collection as collection_module
 from indexer.milvus.collection import (
     Collection,

@@ -22,8 +22,8 @@ from typer.testing import CliRunner
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.grounding import Grounding, pack
-from indexer.live.changes import Add, Delete, MetadataChange
-from indexer.live.commit import log_path
+from indexer.store.changes import Add, Delete, MetadataChange
+from indexer.store.commit import log_path
 from indexer.milvus.collection import Collection, Marker
 from indexer.milvus.connection import Milvus, MilvusError
 from indexer.milvus.push import Pushed, Update, follow, push

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.live.changes import Add, Delete
+from indexer.store.changes import Add, Delete
 from indexer.milvus import finder as finder_module
 from indexer.milvus.collection import Collection
 from indexer.milvus.connection import Milvus

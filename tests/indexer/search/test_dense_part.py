@@ -20,7 +20,7 @@ from indexer.care.copies import copy_index
 from indexer.columns.live import state as tiers
 from indexer.dense.added import AddedRows
 from indexer.dense.manifest import dense_folder
-from indexer.live.changes import Add, Change, Delete, MetadataChange
+from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.postings import ImagePostings, Postings
 from indexer.search.api import NoVectorError, SearchResult
 from indexer.search.lucene import LuceneSearcher

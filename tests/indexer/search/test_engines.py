@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from indexer.live.changes import Delete
+from indexer.store.changes import Delete
 from indexer.lucene.commits import newest_commit
 from indexer.parts import LUCENE
 from indexer.postings import Postings

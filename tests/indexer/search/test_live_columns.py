@@ -14,8 +14,8 @@ import pytest
 from indexer.columns.live.segment import Segment
 from indexer.columns.live.state import state_folder
 from indexer.filters.text import parse_filter
-from indexer.live.changes import Add, Change, Delete, MetadataChange
-from indexer.live.commit import Commit, log_path
+from indexer.store.changes import Add, Change, Delete, MetadataChange
+from indexer.store.commit import Commit, log_path
 from indexer.postings import ImagePostings, Postings
 from indexer.search.api import Hit
 from indexer.search.browsing import Page

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from indexer.live.changes import Delete
+from indexer.store.changes import Delete
 from indexer.postings import Postings
 from indexer.query.query import Query, QueryError
 from indexer.search.api import Allowed, Condition

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from indexer.grounding import Inputs
-from indexer.live.changes import Add, Change, Delete, MetadataChange
-from indexer.live.commit import log_path
-from indexer.live.given import FILE
-from indexer.live.log import ChangeLog, read_log
+from indexer.store.changes import Add, Change, Delete, MetadataChange
+from indexer.store.commit import log_path
+from indexer.store.given import FILE
+from indexer.store.log import ChangeLog, read_log
 from indexer.postings import ImagePostings, Postings
 from indexer.search.open import open_index
 from indexer.update import delete, metadata

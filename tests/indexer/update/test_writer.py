@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from indexer.columns.live import state as tiers
 from indexer.columns.live.upkeep import Upkeep
-from indexer.live.changes import Add, Change, Delete, MetadataChange
-from indexer.live.commit import Commit, log_path
-from indexer.live.log import read_log
+from indexer.store.changes import Add, Change, Delete, MetadataChange
+from indexer.store.commit import Commit, log_path
+from indexer.store.log import read_log
 from indexer.lucene.updater import LuceneUpdater
 from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Postings
@@ -29,7 +29,7 @@ from indexer.search.live_columns import LiveColumnSearcher
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index, open_searcher
 from indexer.shards import index_folders
-from indexer.split import split_index
+from indexer.care.combine import split_index
 from indexer.update import writer as writer_module
 from indexer.update.delete import delete_images
 from indexer.update.writer import open_writer

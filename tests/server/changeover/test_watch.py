@@ -16,7 +16,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from indexer.care.aliases import set_alias
-from indexer.live.changes import Delete
+from indexer.store.changes import Delete
 from indexer.search.api import ReplacedError
 from indexer.state import index_version, place_of
 from indexer.update.writer import open_writer

@@ -14,7 +14,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from indexer.care.snapshots import restore_snapshot, take_snapshot
-from indexer.live.changes import Add
+from indexer.store.changes import Add
 from indexer.search.sharded.asking import Asking
 from indexer.search.sharded.open import read_language
 from indexer.shards import owner

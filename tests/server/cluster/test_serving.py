@@ -21,7 +21,7 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.live.changes import Add, Change, Delete
+from indexer.store.changes import Add, Change, Delete
 from indexer.search.open import open_index
 from indexer.shards import owner
 from indexer.update.writer import open_writer

@@ -8,7 +8,7 @@ from shutil import copytree, rmtree
 import pytest
 from typer.testing import CliRunner
 
-from indexer.live.changes import Delete
+from indexer.store.changes import Delete
 from indexer.search.lucene import LuceneSearcher
 from indexer.update.writer import open_writer
 from sparta.command_line import cli

@@ -15,7 +15,7 @@ import indexer.encoding.features as features
 import indexer.update.sync.job as module
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
-from indexer.live.changes import Delete
+from indexer.store.changes import Delete
 from indexer.update.delete import delete_images
 from indexer.update.images import add_images
 from indexer.update.metadata import update_metadata

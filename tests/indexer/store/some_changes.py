@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from indexer.grounding import Inputs
-from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.postings import ImagePostings
+from indexer.store.changes import Add, Change, Delete, MetadataChange
 
 IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 METADATA = st.dictionaries(IDS, st.integers() | st.text("aé犬") | st.lists(st.booleans()))

@@ -2,57 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from indexer.live.commit import Commit, log_path
-from indexer.live.given import FILE, Given, read_given, with_given, write_given
-from indexer.live.log import ChangeLog
-from indexer.live.origin import DIGITS, built_origin, new_origin, origin_of
+from indexer.store.commit import Commit, SegmentEntry, SegmentList, log_path, read_commit
+from indexer.store.given import FILE, Given, read_given, with_given, write_given
+from indexer.store.log import ChangeLog
+from indexer.store.origin import DIGITS, built_origin, new_origin, origin_of
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 
 
-def test_a_commit_comes_back_from_its_data() -> None:
-    commit = Commit(
-        version=17, log=3, bytes=123_456, columns=2, lineage="a", parent="b", began=9, given=7
+def test_a_commit_comes_back_from_its_file(tmp_path: Path) -> None:
+    segments = SegmentList(
+        2, {"000001": SegmentEntry("ab", 9), "000004": SegmentEntry("c", 3, "d", "e")}
     )
-    former = {"version": "17", "log": "3", "bytes": "123456", "columns": "2"}
-    data = former | {"lineage": "a", "parent": "b", "began": "9", "given": "7"}
-    assert commit.data() == data
-    assert Commit.of(former, Path("index")) == Commit(17, 3, 123_456, 2)  # of earlier versions
-    assert Commit.of(data, Path("index")) == commit
-    assert Commit.of({}, Path("index")) == Commit() == Commit(0, 0, 0, 0)
-    assert log_path(Path("index"), 3) == Path("index/live/log-000003")
+    commit = Commit(17, 3, 123_456, "a", "b", 9, 7, 11, segments)
+    commit.save(tmp_path)
+    assert read_commit(tmp_path) == commit
+    assert log_path(Path("index"), 3) == Path("index/log/000003")
+    replace(commit, version=18).save(tmp_path)
+    assert read_commit(tmp_path).version == 18
+    assert [path.name for path in tmp_path.iterdir()] == ["commit.json"]
 
 
-@pytest.mark.parametrize("change", [{"pages": "1"}, {"log": "three"}, {"began": "x"}])
-def test_data_of_another_version_is_refused(change: dict[str, str]) -> None:
-    with pytest.raises(InputError, match=r"^index: its last commit has data of another version"):
-        Commit.of(Commit().data() | change, Path("index"))
+@pytest.mark.parametrize(
+    ("edit", "problem"),
+    [
+        (lambda text: text.replace("17", "18"), "commit.json is damaged: restore a snapshot"),
+        (lambda text: text[:-9], "commit.json is damaged: restore a snapshot"),
+        (lambda text: "[]", "commit.json is damaged: restore a snapshot"),
+        (lambda text: "", "commit.json is damaged: restore a snapshot"),
+    ],
+)
+def test_damage_of_a_commit_is_noticed(
+    tmp_path: Path, edit: Callable[[str], str], problem: str
+) -> None:
+    Commit(17, 3).save(tmp_path)
+    path = tmp_path / "commit.json"
+    path.write_text(edit(path.read_text()))
+    with pytest.raises(InputError, match=problem):
+        read_commit(tmp_path)
+    path.unlink()
+    with pytest.raises(InputError, match=r"commit.json is missing: restore a snapshot, or build"):
+        read_commit(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("later", "continues"),
     [
-        (Commit(7, 1, 90, 0, "a", "", 0), True),
-        (Commit(5, 1, 70, 0, "a", "", 0), True),  # the same
-        (Commit(4, 1, 60, 0, "a", "", 0), False),  # an older state was restored
-        (Commit(8, 1, 95, 0, "b", "a", 5), True),
-        (Commit(8, 1, 95, 0, "b", "a", 6), True),
-        (Commit(8, 1, 95, 0, "b", "a", 4), False),  # restored, and written to again
-        (Commit(9, 1, 99, 0, "c", "b", 8), False),  # unknown: what is between is not there
-        (Commit(9, 1, 99, 0), False),
+        (Commit(7, 1, 90, "a", "", 0), True),
+        (Commit(5, 1, 70, "a", "", 0), True),  # the same
+        (Commit(4, 1, 60, "a", "", 0), False),  # an older state was restored
+        (Commit(8, 1, 95, "b", "a", 5), True),
+        (Commit(8, 1, 95, "b", "a", 6), True),
+        (Commit(8, 1, 95, "b", "a", 4), False),  # restored, and written to again
+        (Commit(9, 1, 99, "c", "b", 8), False),  # unknown: what is between is not there
+        (Commit(9, 1, 99), False),
     ],
 )
 def test_a_commit_of_a_copy_continues_only_what_the_copy_has(
     later: Commit, continues: bool
 ) -> None:
-    assert later.continues(Commit(5, 1, 70, 0, "a", "", 0)) == continues
+    assert later.continues(Commit(5, 1, 70, "a", "", 0)) == continues
     assert later.continues(Commit())  # the build itself
-    assert not later.continues(Commit(5, 1, 70, 0))
 
 
 def test_what_is_given_later_adds_to_the_same_content(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from indexer.live.changes import Change, Delete, MetadataChange, Sent
-from indexer.live.log import ChangeLog, read_log, whole_end
 from indexer.parts import UPLOAD
 from indexer.shards import index_folders, owner
+from indexer.store.changes import Change, Delete, MetadataChange, Sent
+from indexer.store.log import ChangeLog, read_log, whole_end
 from sparta.errors import InputError
 
 FILE = "given.log"

@@ -1,4 +1,4 @@
-"""The newest images of a live index: a dense matrix of impacts, one column an image."""
+"""The newest images of an index, in memory: a dense matrix of impacts, one column an image."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from indexer.columns.row_files import impact_type
 from indexer.fields.kinds import Kind
 from indexer.fields.part import FieldPart
 from indexer.fields.writer import part_of
-from indexer.lucene.stored import Stored
+from indexer.store.images import Stored
 from sparta.errors import InputError
 
 CAPACITY = 4096  # images: with 8 bits a term is one page of memory
@@ -30,6 +30,7 @@ class NewImage(NamedTuple):
         terms: [n] vocabulary ids, each once.
         impacts: [n], at least 1.
         origin: what the image was encoded from.
+        grounding: what won each term, packed.
     """
 
     image_id: str
@@ -37,9 +38,10 @@ class NewImage(NamedTuple):
     terms: NDArray[np.integer]
     impacts: NDArray[np.integer]
     origin: str
+    grounding: bytes
 
 
-class Newest:
+class Memtable:
     """The first images of a matrix, to which others may be appended: those are not seen here.
 
     May be read from any thread, also while one thread appends to the same matrix.
@@ -54,7 +56,7 @@ class Newest:
         self._images = images
 
     @classmethod
-    def empty(cls, vocabulary: int, bits: int) -> Newest:
+    def empty(cls, vocabulary: int, bits: int) -> Memtable:
         """No image yet.
 
         Args:
@@ -63,9 +65,9 @@ class Newest:
         """
         return cls(_Matrix(vocabulary, impact_type(bits)))
 
-    def another(self) -> Newest:
+    def another(self) -> Memtable:
         """An empty matrix of the same shape."""
-        return Newest(self._matrix.first(0))
+        return Memtable(self._matrix.first(0))
 
     def __len__(self) -> int:
         """Number of images."""
@@ -91,7 +93,7 @@ class Newest:
         """[V] in how many images each term has an impact, or in some more."""
         return self._matrix.document_frequencies
 
-    def after(self, images: Sequence[NewImage]) -> Newest:
+    def after(self, images: Sequence[NewImage]) -> Memtable:
         """These images and some more, at most `room`; this object stays as it is.
 
         Raises:
@@ -101,7 +103,7 @@ class Newest:
         if len(matrix.images) != self._images:  # others were appended after these
             matrix = matrix.first(self._images)
         matrix.append(images)
-        return Newest(matrix, self._images + len(images))
+        return Memtable(matrix, self._images + len(images))
 
     def impacts(self, documents: Sequence[int], terms: Sequence[int]) -> NDArray[np.int64]:
         """The impacts [documents, terms] of some images, 0 where one lacks a term."""
@@ -139,6 +141,10 @@ class Newest:
         """[n] what each image was encoded from."""
         return pa.chunked_array([self._matrix.origins[: self._images]], pa.large_string())
 
+    def grounding(self, document: int) -> bytes:
+        """The packed grounding of an image."""
+        return self._matrix.groundings[document]
+
 
 class _Matrix:
     """Impacts [vocabulary, CAPACITY]; only pages that hold some count as memory in use."""
@@ -150,6 +156,7 @@ class _Matrix:
         self.document_frequencies = np.zeros(vocabulary, np.int64)
         self.images: list[Stored] = []
         self.origins: list[str] = []
+        self.groundings: list[bytes] = []
         self._parts: dict[int, FieldPart] = {}  # by the number of the first image
 
     def fields(self, first: int, last: int, kinds: Mapping[str, Kind]) -> FieldPart:
@@ -180,6 +187,7 @@ class _Matrix:
         # First of all, so that nobody writes here again if this is interrupted.
         self.images += [Stored(image.image_id, image.metadata) for image in images]
         self.origins += [image.origin for image in images]
+        self.groundings += [image.grounding for image in images]
         lengths = [len(image.terms) for image in images]
         places = np.repeat(np.arange(first, first + len(images)), lengths)
         self.impacts[terms, places] = impacts
@@ -190,6 +198,7 @@ class _Matrix:
         """A copy of the first images."""
         copy = _Matrix(len(self.largest), self.largest.dtype)
         copy.images, copy.origins = self.images[:images], self.origins[:images]
+        copy.groundings = self.groundings[:images]
         for term in np.flatnonzero(self.largest) if images else ():
             copy.impacts[term, :images] = self.impacts[term, :images]
             copy.largest[term] = copy.impacts[term].max()

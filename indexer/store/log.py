@@ -1,4 +1,4 @@
-"""The change log of a live index: append-only, synced before a write is acknowledged.
+"""The change log of an index: append-only, synced before a write is acknowledged.
 
 A record is a header and changes in Arrow. The header has a CRC-32 of its own and one of the
 changes, and says up to which position the log was synced when the record was appended. So what a
@@ -16,7 +16,8 @@ from threading import Lock
 from typing import BinaryIO, NamedTuple
 from zlib import crc32
 
-from indexer.live.changes import NOT_CHANGES, Change, pack_changes, unpack_changes
+from indexer.store.changes import NOT_CHANGES, Change, pack_changes, unpack_changes
+from indexer.store.commit import Commit, log_path
 from sparta.atomic import sync
 from sparta.errors import InputError
 
@@ -160,6 +161,8 @@ def read_log(path: Path, start: int = 0, end: int | None = None) -> Iterator[Cha
     Raises:
         InputError: if the log is damaged or cut off between them.
     """
+    if end is not None and start >= end:  # of an index that nobody has written to, without a log
+        return
     try:
         file = path.open("rb")
     except FileNotFoundError as error:
@@ -175,6 +178,23 @@ def read_log(path: Path, start: int = 0, end: int | None = None) -> Iterator[Cha
             except NOT_CHANGES as error:
                 raise _damaged(path, start) from error
             start = record.end
+
+
+def read_changes(index: Path, log: int, start: int, commit: Commit) -> Iterator[Change]:
+    """The changes from a position in a log up to a commit, in order, from one log or several.
+
+    Args:
+        index: the index folder.
+        log: number of the log; those after it are read from their beginning.
+        start: position in it, after some record.
+        commit: of this log or a later one.
+
+    Raises:
+        InputError: if a log is missing or damaged.
+    """
+    for number in range(log, commit.log + 1):
+        end = commit.bytes if number == commit.log else None
+        yield from read_log(log_path(index, number), start if number == log else 0, end)
 
 
 class _Record(NamedTuple):

@@ -1,4 +1,4 @@
-"""Changes of a live index, and their form in Arrow."""
+"""Changes of an index, and their form in Arrow."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Add:
     Attributes:
         image: with its metadata.
         given: fields that the user gave, None for removed ones; no Mapping if there is nothing to
-            record. Neither this nor `sent` is in the log: see `indexer.live.given`.
+            record. Neither this nor `sent` is in the log: see `indexer.store.given`.
         sent: what a client sent to be the image.
     """
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.live.changes import Change, Delete, pack_changes, unpack_changes
-from indexer.live.log import HEADER_BYTES, MAGIC, ChangeLog, _header, read_log
+from indexer.store.changes import Change, Delete, pack_changes, unpack_changes
+from indexer.store.log import HEADER_BYTES, MAGIC, ChangeLog, _header, read_log
 from sparta.errors import InputError
-from tests.indexer.live.some_changes import CHANGES, plain
+from tests.indexer.store.some_changes import CHANGES, plain
 
 
 def write_log(path: Path, groups: Sequence[Sequence[Sequence[Change]]]) -> list[int]:
@@ -127,7 +127,7 @@ def test_threads_that_wait_share_a_sync(tmp_path: Path, monkeypatch: pytest.Monk
         entered.set()
         assert go.wait(30)
 
-    monkeypatch.setattr("indexer.live.log.os.fsync", slow)
+    monkeypatch.setattr("indexer.store.log.os.fsync", slow)
 
     def write(name: str) -> None:
         position = log.append(deletes(name))
@@ -164,7 +164,7 @@ def test_a_record_that_does_not_fit_is_taken_back(
             raise OSError(28, "No space left on device")
         return write(handle, data[: len(data) - HEADER_BYTES])
 
-    monkeypatch.setattr("indexer.live.log.os.write", partly)
+    monkeypatch.setattr("indexer.store.log.os.write", partly)
     with pytest.raises(OSError, match="No space left"):
         log.append(deletes("b"))
     monkeypatch.undo()
@@ -183,7 +183,7 @@ def test_nothing_is_acknowledged_after_a_failed_sync(
     def fail(handle: int) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("indexer.live.log.os.fsync", fail)
+    monkeypatch.setattr("indexer.store.log.os.fsync", fail)
     with pytest.raises(OSError, match="Input/output error"):
         log.sync()
     monkeypatch.undo()

@@ -1,25 +1,46 @@
-"""Ids and metadata of images by document number, mapped from an Arrow file."""
+"""`images.arrow` of a segment: ids, metadata, origins and groundings by document number."""
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from indexer.live.origin import BUILT, built_origin
-from indexer.lucene.stored import Stored
-from indexer.parts import columns_remedy
+from indexer.fields.kinds import Kind
+from indexer.fields.writer import FieldWriter
+from indexer.parts import REMEDY
+from indexer.store.origin import BUILT, built_origin
 from sparta.errors import InputError, first_line
 
 IMAGES = "images.arrow"
 REMEMBERED = 50_000  # images whose id and metadata are kept, some 400 bytes each
+BATCH = 4096  # images of a batch of the file, some 2 KB each
 ORIGIN = pa.field("origin", pa.large_string())  # null for images as they were built
-SCHEMA = pa.schema([("id", pa.large_string()), ("metadata", pa.large_string()), ORIGIN])
+SCHEMA = pa.schema(
+    [
+        ("id", pa.large_string()),
+        ("metadata", pa.large_string()),
+        ORIGIN,
+        ("grounding", pa.large_binary()),  # see `indexer.grounding.pack_all`
+    ]
+)
+
+
+class Stored(NamedTuple):
+    """The id and metadata of an image."""
+
+    image_id: str
+    metadata: dict[str, Any]
+
+
+class UnknownImageError(KeyError):
+    """Raised when an image id is not in the index."""
 
 
 class ImageTable:
@@ -36,15 +57,13 @@ class ImageTable:
         try:
             table = pa.ipc.open_file(pa.memory_map(str(folder / IMAGES))).read_all()
             table.validate(full=True)
-            if table.column_names == ["id", "metadata"]:  # built by an earlier version
-                table = table.append_column(ORIGIN, pa.nulls(len(table), ORIGIN.type))
             if not table.schema.equals(SCHEMA):
                 raise ValueError("it has other columns")
-            if table.column("id").null_count or table.column("metadata").null_count:
-                raise ValueError("an image has no id or no metadata")
+            if any(table.column(name).null_count for name in ("id", "metadata", "grounding")):
+                raise ValueError("an image has no id, metadata or grounding")
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError(
-                f"{folder / IMAGES} is damaged ({first_line(error)}); {columns_remedy(folder)}"
+                f"{folder / IMAGES} is damaged ({first_line(error)}): {REMEDY}"
             ) from error
         self.rows = table
         self._ids, self._metadata = Texts(table.column("id")), Texts(table.column("metadata"))
@@ -71,6 +90,10 @@ class ImageTable:
         )
         return pc.coalesce(self.rows.column("origin"), built)
 
+    def before(self, image_id: str) -> int:
+        """How many images come before an id."""
+        return bisect_left(self._ids, image_id)
+
     def document(self, image_id: str) -> int | None:
         """The document number of an image, None if there is none."""
         known = self._documents.get(image_id)
@@ -89,9 +112,10 @@ class ImageTable:
         self._documents[image_id] = document
         return document
 
-    def close(self) -> None:
-        """Let the file be unmapped as soon as nothing else refers to this table."""
-        vars(self).pop("stored", None)  # a circle, as in `LuceneIndex.close`
+    def grounding(self, document: int) -> bytes:
+        """The packed grounding of an image."""
+        packed: bytes = self.rows.column("grounding")[document].as_py()
+        return packed
 
     def _read(self, document: int) -> Stored:
         image_id = self._ids[document]
@@ -147,3 +171,65 @@ def _chunk(chunk: pa.Array) -> _Chunk:
         memoryview(ends).cast("q")[chunk.offset : last],
         memoryview(b"" if data is None else data).cast("B"),
     )
+
+
+class ImageWriter:
+    """Writes the images of documents 0, 1, … in this order, and their typed fields.
+
+    The files depend on the images alone, not on how many are added at once.
+
+    Args:
+        folder: of the files `IMAGES` and `FIELDS`.
+        kinds: of fields that are declared, or that older images have.
+    """
+
+    def __init__(self, folder: Path, kinds: Mapping[str, Kind] | None = None) -> None:
+        self._folder = folder
+        self._fields = FieldWriter(kinds)
+        self._file = pa.OSFile(str(folder / IMAGES), "wb")
+        self._writer = pa.ipc.new_file(self._file, SCHEMA)
+        self._waiting: list[pa.Table] = []
+        self._count = 0
+
+    def add(self, images: pa.Table) -> None:
+        """Append some images, as `image_rows` returns them."""
+        metadata = map(json.loads, images["metadata"].to_pylist())
+        self._fields.add(images["id"].to_pylist(), metadata)
+        self._waiting.append(images)
+        self._count += len(images)
+        if self._count >= BATCH:
+            self._write(self._count // BATCH * BATCH)
+
+    def _write(self, count: int) -> None:
+        """Write the first images that wait."""
+        table = pa.concat_tables(self._waiting)
+        for first in range(0, count, BATCH):
+            [batch] = table.slice(first, min(BATCH, count - first)).combine_chunks().to_batches()
+            self._writer.write_batch(batch)
+        self._waiting = [table.slice(count)]
+        self._count -= count
+
+    def close(self) -> None:
+        """Finish the files."""
+        if self._count:
+            self._write(self._count)
+        self._writer.close()
+        self._file.close()
+        self._fields.write(self._folder)
+
+
+def image_rows(
+    ids: Sequence[str],
+    metadata: Iterable[Mapping[str, Any]],
+    groundings: Iterable[bytes],
+    origins: Iterable[str] | None = None,
+) -> pa.Table:
+    """Images as rows of an `ImageTable`, by default as they were built."""
+    named = [None] * len(ids) if origins is None else map(_named, ids, origins)
+    texts = [json.dumps(values) for values in metadata]
+    return pa.table([list(ids), texts, list(named), list(groundings)], schema=SCHEMA)
+
+
+def _named(image_id: str, origin: str) -> str | None:
+    """An origin as the table has it."""
+    return None if origin in ("", built_origin(image_id)) else origin

@@ -1,0 +1,251 @@
+"""Makes one index of several, shards of one, and one segment of an index's segments."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.care.copies import link_uploads
+from indexer.dense.manifest import dense_names
+from indexer.fields.kinds import Kind
+from indexer.fields.store import DECLARED, read_kinds, save_kinds
+from indexer.index_writer import FIRST, finish_index, write_lucene
+from indexer.manifest import FORMAT_VERSION, OFFSETS, Manifest
+from indexer.postings import QuantisationReport
+from indexer.settings import IndexSettings
+from indexer.shards import ShardsManifest, owner, shard_name
+from indexer.state import bytes_below
+from indexer.store.commit import segment_folder
+from indexer.store.compaction import Sources, combine, sources_of
+from indexer.store.given import read_given, write_given
+from indexer.store.memtable import NewImage
+from indexer.store.snapshot import Snapshot
+from indexer.update.writer import open_whole
+from sparta.atomic import check_name, replace_folder, work_folder
+from sparta.checksum import sha256
+from sparta.disk import check_room, full_disk_reported
+from sparta.errors import InputError
+from sparta.lock import writing
+from sparta.progress import Progress, no_progress
+
+ALIKE = (
+    "models",
+    "vocabulary",
+    "top_n",
+    "bits",
+    "scale",
+    "offset",
+    "terms",
+    "asked",
+    "asked_power",
+)
+
+
+def merge_segments(index: Path, progress: Progress = no_progress) -> int:
+    """Make one segment of an index, without deleted images, and bring Lucene's index up to date.
+
+    Returns:
+        how many images there are.
+
+    Raises:
+        InputError: if the folder is not an index or is damaged, another process writes it, or the
+            disk is full.
+    """
+    with full_disk_reported(index), open_whole(index) as writer:
+        writer.merge(progress)
+        write_lucene(index, progress)
+        return len(writer)
+
+
+def split_index(whole: Path, out: Path, shards: int, progress: Progress = no_progress) -> None:
+    """Write the images of an index as shards, by a hash of their ids.
+
+    Args:
+        whole: an index as it was built.
+        out: folder for the shards; must not exist.
+        shards: how many.
+        progress: stage "divide", in images.
+
+    Raises:
+        InputError: if the index was written to or is damaged, or a shard would have no image.
+    """
+    snapshot = Snapshot.open(whole)
+    if snapshot.commit.version:
+        raise InputError(f"{whole} was written to since it was built: build it again to divide it")
+    documents = range(snapshot.documents)
+    owners = np.array([owner(snapshot.stored(n).image_id, shards) for n in documents], np.int64)
+    counts = Counter(owners.tolist())
+    if missing := sorted({*range(shards)} - {*counts}):
+        raise InputError(
+            f"--shards {shards}: of {len(owners)} images none is in shard {missing[0]}; make "
+            "fewer shards"
+        )
+    out.mkdir(parents=True)
+    kinds, done = {**read_kinds(whole), **snapshot.field_index().kinds}, 0
+    for number in range(shards):
+        parts = [sources_of(snapshot, owners == number)]
+        write_combined(out / shard_name(number), whole, parts, kinds, QuantisationReport())
+        done += counts[number]
+        progress("divide", done, len(owners))
+    ShardsManifest(
+        format_version=FORMAT_VERSION,
+        package_version=version("visualsparta"),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        images=len(owners),
+        shards=[shard_name(number) for number in range(shards)],
+        parts={},
+    ).save(out)
+
+
+def merge_indexes(indexes: Sequence[Path], out: Path, progress: Progress = no_progress) -> Manifest:
+    """Write an index with the images of several, each as of its newest commit.
+
+    Args:
+        indexes: folders of indexes that differ in their images alone.
+        out: must not exist.
+        progress: stages "write", "merge" and "columns", in images.
+
+    Raises:
+        InputError: if two differ in how images are encoded, or have an image of the same id, one
+            is damaged or has dense parts, there is something at `out`, or the disk has too little
+            room.
+    """
+    check_name(out)
+    manifests = [Manifest.open(index) for index in indexes]
+    _check_alike(indexes, manifests)
+    with writing(out), full_disk_reported(out), work_folder(out) as work:
+        if os.path.lexists(out):
+            raise InputError(f"{out} exists: give a new folder")
+        check_room(out, 2 * sum(map(bytes_below, indexes)))
+        snapshots = [Snapshot.open(index) for index in indexes]
+        _check_distinct(indexes, snapshots)
+        parts = [sources_of(one, _live(one)) for one in snapshots]
+        first, made = manifests[0], work / "index"
+        # The error of quantising is that which the first index had as built.
+        postings = sum(int(one.document_frequencies.sum()) for one in snapshots)
+        report = QuantisationReport(0, first.mean_error * postings, first.largest_error)
+        manifest = write_combined(
+            made, indexes[0], parts, _kinds(indexes), report, _photos(manifests), progress
+        )
+        for index in indexes:
+            link_uploads(index, made)
+            write_given(made, read_given(index))
+        replace_folder(made, out, work)
+    return manifest
+
+
+def write_combined(
+    folder: Path,
+    like: Path,
+    parts: Sequence[tuple[Sources, list[NewImage]]],
+    kinds: Mapping[str, Kind],
+    report: QuantisationReport,
+    photos: str | None = "",
+    progress: Progress = no_progress,
+) -> Manifest:
+    """Write an index of images that other indexes have, as it would have been built of them.
+
+    Args:
+        folder: must not exist.
+        like: an index with the same settings, offsets and words.
+        parts: the images.
+        kinds: of fields.
+        report: what quantising cost.
+        photos: their folder; "" for that of `like`.
+        progress: stages "columns", "write" and "merge", in images.
+    """
+    manifest = Manifest.open(like)
+    folder.mkdir(parents=True)
+    for name in manifest.parts.keys() - {DECLARED}:
+        shutil.copyfile(like / name, folder / name)
+    save_kinds(folder, kinds)
+    sources = list(chain.from_iterable(own for own, _ in parts))
+    newest = [image for _, own in parts for image in own]
+    shape = len(np.load(like / OFFSETS, allow_pickle=False)), manifest.bits
+    frequencies = combine(segment_folder(folder, FIRST), sources, newest, shape, kinds, progress)
+    count = sum(int(wanted.sum()) for _, wanted in sources) + len(newest)
+    values = {field.name: getattr(manifest, field.name) for field in fields(IndexSettings)}
+    if photos != "":
+        values["photos"] = photos
+    settings = IndexSettings(**values)
+    made = finish_index(
+        folder, count, frequencies, report, manifest.vocabulary, settings, manifest.scale
+    )
+    write_lucene(folder, progress)
+    return made
+
+
+def _live(snapshot: Snapshot) -> NDArray[np.bool_]:
+    return np.ones(snapshot.documents, np.bool_) if snapshot.live is None else snapshot.live
+
+
+def _check_distinct(indexes: Sequence[Path], snapshots: Sequence[Snapshot]) -> None:
+    there: dict[str, Path] = {}
+    for index, snapshot in zip(indexes, snapshots, strict=True):
+        for document in snapshot.live_documents().tolist():
+            image_id = snapshot.stored(document).image_id
+            if there.setdefault(image_id, index) != index:
+                raise InputError(
+                    f"{image_id!r} is in {there[image_id]} and in {index}: delete it from one of "
+                    "them"
+                )
+
+
+def _check_alike(indexes: Sequence[Path], manifests: Sequence[Manifest]) -> None:
+    first, whole = indexes[0], vars(manifests[0])
+    for index, manifest in zip(indexes, manifests, strict=True):
+        if names := dense_names(index):
+            raise InputError(f"{index} has dense parts ({', '.join(names)}), which do not merge")
+        for name in ALIKE:
+            if vars(manifest)[name] != whole[name]:
+                raise InputError(
+                    f"{index} cannot be merged with {first}: its {name} is "
+                    f"{_short(vars(manifest)[name])} instead of {_short(whole[name])}"
+                )
+        if len(manifest.features) != len(manifests[0].features):
+            raise InputError(
+                f"{index} cannot be merged with {first}: it has {len(manifest.features)} "
+                f"augmentations of each photo instead of {len(manifests[0].features)}"
+            )
+        if sha256(index / OFFSETS) != sha256(first / OFFSETS):
+            raise InputError(
+                f"{index} cannot be merged with {first}: its offsets are those of other photos; "
+                "build one index of all"
+            )
+
+
+def _short(value: Any) -> str:
+    return ", ".join(one[:12] for one in value) if isinstance(value, list) else str(value)[:20]
+
+
+def _photos(manifests: Sequence[Manifest]) -> str | None:
+    """The folder of photos, if it is that of all."""
+    found = {manifest.photos for manifest in manifests}
+    return manifests[0].photos if len(found) == 1 else None
+
+
+def _kinds(indexes: Sequence[Path]) -> Mapping[str, Kind]:
+    """Declared kinds of fields.
+
+    Raises:
+        InputError: if two indexes declare different ones.
+    """
+    found: dict[str, Kind] = {}
+    for index in indexes:
+        for name, kind in read_kinds(index).items():
+            if found.setdefault(name, kind) != kind:
+                raise InputError(
+                    f"{index} declares the field {name!r} as {kind}, another index as {found[name]}"
+                )
+    return found

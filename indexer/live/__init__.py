@@ -1,1 +1,0 @@
-"""What a live index consists of besides its engines: changes, their log, and commits."""

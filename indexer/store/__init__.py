@@ -1,0 +1,1 @@
+"""The durable store of an index: segments, the change log, and commits."""

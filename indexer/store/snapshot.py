@@ -1,0 +1,589 @@
+"""One commit of an index, open for searching: segments, and the newest images in memory."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from indexer.columns.engine import best_documents, best_of_newest, occupied
+from indexer.columns.index import Remembered
+from indexer.columns.layout import LEVELS, NARROW
+from indexer.fields.store import read_kinds
+from indexer.filters.field_index import FieldIndex
+from indexer.grounding import pack_all, unpack
+from indexer.manifest import OFFSETS, Manifest
+from indexer.postings import ImagePostings, Postings
+from indexer.store.changes import Add, Change, Delete
+from indexer.store.commit import (
+    Commit,
+    ReplacedError,
+    SegmentList,
+    commit_content,
+    parse_commit,
+)
+from indexer.store.images import Stored
+from indexer.store.log import read_changes
+from indexer.store.memtable import Memtable, NewImage
+from indexer.store.segment import Segment
+from sparta.errors import InputError
+
+RANK = 24  # bits below a rank, for the newest images between two of the segments
+Masks = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # of documents, and of superblocks
+Found = tuple[NDArray[np.int32], NDArray[np.int64]]  # documents and their scores
+_ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
+
+
+class Place(NamedTuple):
+    """What all commits of an index share.
+
+    Attributes:
+        path: of the index folder as it was given, perhaps an alias.
+        folder: that it led to.
+        found: the status of that folder: what a restored index is in has another.
+        manifest: of the index.
+        vocabulary: number of terms.
+    """
+
+    path: Path
+    folder: Path
+    found: os.stat_result
+    manifest: Manifest
+    vocabulary: int
+
+    @classmethod
+    def of(cls, index: Path) -> Place:
+        """Read the manifest of an index folder.
+
+        Raises:
+            InputError: if it is not an index, or is damaged.
+        """
+        manifest, folder = Manifest.open(index), index.resolve()
+        offsets = np.load(folder / OFFSETS, mmap_mode="r", allow_pickle=False)
+        return cls(index, folder, folder.stat(), manifest, len(offsets))
+
+    def check_same(self) -> None:
+        """Check that the path still leads to this index.
+
+        Raises:
+            ReplacedError: if not.
+        """
+        folder = self.path.resolve()
+        same = folder == self.folder and os.path.samestat(folder.stat(), self.found)
+        if not same or Manifest.read(folder) != self.manifest:
+            raise ReplacedError(f"{self.path} is another index by now: open it again")
+
+
+class Snapshot:
+    """The images of one commit. Immutable, and safe from any thread.
+
+    Documents are numbered segment by segment, where numbers rise with the ids, and then as the
+    newest images were added. A deleted or replaced image keeps its number.
+
+    Attributes:
+        place: of the index.
+        commit: that this is.
+        segments: images that were there when the change log began.
+        newest: those added since, in matrices of which the last one may have room.
+        live: [documents] which of them are not deleted, None for all.
+        places: id → document of the newest images that are not deleted.
+        documents: how many numbers there are.
+        vocabulary: number of terms.
+        bits: of an impact, at most.
+
+    Args:
+        place, commit, segments, newest, live, places: the same.
+        gaps: before how many images of the segments each of the newest comes, by id.
+        best: the largest impact of some terms in the segments, and the image that has it.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        commit: Commit,
+        segments: Segments,
+        newest: Sequence[Memtable],
+        live: NDArray[np.bool_] | None,
+        places: Mapping[str, int],
+        gaps: NDArray[np.int64],
+        best: dict[int, tuple[int, int]],
+    ) -> None:
+        self.place, self.commit = place, commit
+        self.segments, self.newest, self.live, self.places = segments, newest, live, places
+        self._parts: list[Segment | Memtable] = [*segments.all, *newest]
+        *self._firsts, self.documents = accumulate(map(len, self._parts), initial=0)
+        self._first_newest = self._firsts[len(segments.all)]
+        self._largest = np.max([segments.largest, *(one.largest for one in newest)], axis=0)
+        self._single = len(segments.all) == 1 and self.documents == self._first_newest
+        self._masks: Remembered[Masks] = Remembered()
+        self._gaps, self._best = gaps, best
+        self.vocabulary, self.bits = place.vocabulary, 8 * newest[0].columns.itemsize
+
+    @classmethod
+    def open(cls, index: Path) -> Snapshot:
+        """Open the newest commit of an index folder.
+
+        Raises:
+            InputError: if it is not an index, a file is missing or damaged, or the index is
+                divided into shards.
+        """
+        return _newest(Place.of(index), None)
+
+    def refreshed(self) -> Snapshot | None:
+        """The newest commit, None if it is this one.
+
+        Raises:
+            ReplacedError: if another index is in the place of this one, or its newest commit does
+                not continue this one.
+            InputError: if a file is missing or damaged.
+        """
+        self.place.check_same()
+        folder = self.place.folder
+        if parse_commit(commit_content(folder), folder) == self.commit:
+            return None
+        return _newest(self.place, self)
+
+    def __len__(self) -> int:
+        """Number of images that are not deleted."""
+        return self._count
+
+    @cached_property
+    def _count(self) -> int:
+        return self.documents if self.live is None else int(np.count_nonzero(self.live))
+
+    def after(self, changes: Iterable[Change], commit: Commit) -> Snapshot:
+        """The images after some changes; this object stays as it is.
+
+        Only one thread at a time may call this, here or on what it returns.
+
+        Args:
+            changes: in order; one of the metadata of an absent image has no effect.
+            commit: up to which they lead.
+
+        Raises:
+            InputError: if a term of an image is not of the vocabulary or an impact has more bits.
+        """
+        final = self.last(changes)
+        gone = [found for found in map(self.document, final) if found is not None]
+        added = [image for image in final.values() if image is not None]
+        places = {key: place for key, place in self.places.items() if key not in final}
+        places |= {image.image_id: self.documents + i for i, image in enumerate(added)}
+        live, best = self.live, self._best
+        if gone or live is not None:
+            live = np.ones(self.documents + len(added), np.bool_)
+            live[: self.documents] = True if self.live is None else self.live
+            live[gone] = False
+            best = {term: found for term, found in best.copy().items() if live[found[1]]}
+        before = np.array([self.segments.before(image.image_id) for image in added], np.int64)
+        newest, gaps = _with_images(self.newest, added), np.concatenate([self._gaps, before])
+        return Snapshot(self.place, commit, self.segments, newest, live, places, gaps, best)
+
+    def last(self, changes: Iterable[Change]) -> dict[str, NewImage | None]:
+        """What each changed image is after all changes, None if it is deleted.
+
+        Args:
+            changes: see `after`.
+        """
+        found: dict[str, ImagePostings | NewImage | None] = {}
+        for change in changes:
+            key = change.image_id
+            if isinstance(change, Add):
+                found[key] = change.image
+            elif isinstance(change, Delete):
+                found[key] = None
+            else:
+                # The image moves to the newest, so that the metadata of a segment never change.
+                former = found[key] if key in found else self._new_image(key)
+                found[key] = _described(former, change.metadata)
+        packed = _packed(found)
+        return {
+            key: packed[key] if isinstance(one, ImagePostings) else one
+            for key, one in found.items()
+        }
+
+    def _new_image(self, image_id: str) -> NewImage | None:
+        document = self.document(image_id)
+        return None if document is None else self.new_image(document)
+
+    def new_image(self, document: int) -> NewImage:
+        """An image as it would be added."""
+        (image_id, metadata), terms = self.stored(document), self.terms_of(document)
+        [impacts], [grounding] = self.impacts([document], terms), self.groundings([document])
+        return NewImage(image_id, metadata, terms, impacts, self.origin(document), grounding)
+
+    def images(self, documents: Iterable[int]) -> Iterator[ImagePostings]:
+        """Images as they were written, but for the rounding of their boxes."""
+        for document in documents:
+            [packed] = self.groundings([document])
+            grounding, (image_id, metadata) = unpack(packed), self.stored(document)
+            [impacts] = self.impacts([document], grounding.terms.tolist())
+            yield ImagePostings(
+                image_id,
+                metadata,
+                grounding.terms.astype(np.int32),
+                impacts.astype(np.int32),
+                grounding.positions.astype(np.int16),
+                grounding.inputs,
+                self.origin(document),
+            )
+
+    def live_documents(self) -> NDArray[np.int64]:
+        """The documents that are not deleted, rising."""
+        return np.arange(self.documents) if self.live is None else np.flatnonzero(self.live)
+
+    def terms_of(self, document: int) -> NDArray[np.int64]:
+        """The terms [n] of an image, rising."""
+        [packed] = self.groundings([document])
+        return unpack(packed).terms.astype(np.int64)
+
+    def groundings(self, documents: Iterable[int]) -> list[bytes]:
+        """What won each term of some images, as `indexer.grounding.pack_all` packs it."""
+        found = []
+        for document in documents:
+            part = self._part(document)
+            found.append(self._parts[part].grounding(document - self._firsts[part]))
+        return found
+
+    def origin(self, document: int) -> str:
+        """What an image was encoded from."""
+        part = self._part(document)
+        return self._parts[part].origin(document - self._firsts[part])
+
+    def top(
+        self, terms: Mapping[int, int], k: int, allowed: NDArray[np.bool_] | None = None
+    ) -> Found:
+        """The k documents with the largest sums of count × impact; ties by image id.
+
+        Args:
+            terms: vocabulary ids of a query's terms, and how often it contains each.
+            k: documents at most.
+            allowed: [documents] that may be found, whatever it says of deleted ones; None for all.
+
+        Returns:
+            documents and scores, both [<= k], falling by score; only documents that share a term
+            with the query.
+
+        Raises:
+            ValueError: if k is not positive, or the query is so long that a sum could overflow.
+        """
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        numbers = np.fromiter(terms, np.int64, len(terms))
+        counts = np.fromiter(terms.values(), np.int64, len(terms))
+        bound = int((self._largest[numbers] + LEVELS) @ counts)  # a level may allow that much more
+        if bound >= 2**31:
+            raise ValueError(f"scores of this query could reach {bound:,}: it is too long")
+        wide = counts.astype(np.uint16 if bound < NARROW else np.uint32)
+        mask, some = self._undeleted if allowed is None else self._masks.of(allowed, self._combined)
+        found = self.segments.top(numbers, wide, min(k, self.documents), mask, some)
+        return found if self._single else self._with_newest(found, numbers, wide, mask, k)
+
+    def _with_newest(
+        self,
+        found: Found,
+        numbers: NDArray[np.int64],
+        counts: NDArray[Any],
+        mask: NDArray[np.bool_],
+        k: int,
+    ) -> Found:
+        """The k best of what was found in segments and of the newest images."""
+        documents, scores = found
+        for newest, first in zip(self.newest, self._firsts[len(self.segments.all) :], strict=True):
+            if len(newest):
+                own = mask[first : first + len(newest)]
+                floor = int(np.partition(scores, -k)[-k]) if len(scores) >= k else 0
+                more, sums = best_of_newest(
+                    newest.columns, len(newest), numbers, counts, own, min(k, len(newest)), floor
+                )
+                if len(more):
+                    documents = np.concatenate([documents, more + np.int32(first)])
+                    scores = np.concatenate([scores, sums])
+        order = np.lexsort((self._by_id(documents), -scores))[:k]
+        return documents[order], scores[order]
+
+    @cached_property
+    def _undeleted(self) -> Masks:
+        """Documents that are not deleted, and superblocks with one; empty for all."""
+        if self.live is None:
+            return _ALL, _ALL
+        return self.live, self.segments.occupied(self.live)
+
+    def _combined(self, allowed: NDArray[np.bool_]) -> Masks:
+        """Allowed documents that are not deleted, and superblocks with one."""
+        mask = allowed if self.live is None else allowed & self.live
+        return mask, self.segments.occupied(mask)
+
+    def _by_id(self, documents: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Numbers that rise with the ids of some documents."""
+        numbers = np.empty(len(documents), np.int64)
+        newest = documents >= self._first_newest
+        numbers[newest] = self._newest_by_id[documents[newest] - self._first_newest]
+        numbers[~newest] = self.segments.ranks[documents[~newest]].astype(np.int64) << RANK
+        return numbers
+
+    @cached_property
+    def _newest_by_id(self) -> NDArray[np.int64]:
+        """Numbers of the newest images that rise with their ids, among those of segments' ranks."""
+        ids = [one.stored(place).image_id for one in self.newest for place in range(len(one))]
+        order = np.array(sorted(range(len(ids)), key=ids.__getitem__), np.int64)
+        numbers = (self._gaps - 1) << RANK
+        numbers[order] += 1 + np.arange(len(ids))
+        return numbers
+
+    def impacts(
+        self, documents: Sequence[int], terms: Sequence[int] | NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The impacts [documents, terms] of some documents, 0 where one lacks a term."""
+        numbers = np.array(documents, np.int64)
+        parts = np.searchsorted(self._firsts, numbers, "right") - 1
+        impacts = np.zeros((len(documents), len(terms)), np.int64)
+        for part in set(parts.tolist()):
+            own = parts == part
+            impacts[own] = self._parts[part].impacts(numbers[own] - self._firsts[part], terms)
+        return impacts
+
+    def largest_impact(self, term: int) -> int:
+        """The largest impact of any image that is not deleted, 0 if none has the term."""
+        largest = self._largest_in_segments(term)
+        for newest, first in zip(self.newest, self._firsts[len(self.segments.all) :], strict=True):
+            if newest.largest[term] > largest:
+                own = newest.term_impacts(term)
+                if self.live is not None:
+                    own = own * self.live[first : first + len(own)]
+                largest = max(largest, int(own.max(initial=0)))
+        return largest
+
+    def _largest_in_segments(self, term: int) -> int:
+        if self._whole or not self.segments.largest[term]:
+            return int(self.segments.largest[term])
+        known = self._best.get(term)
+        if known is None:
+            mask, some = self._undeleted
+            terms, once = np.array([term], np.int64), np.ones(1, np.uint32)
+            documents, scores = self.segments.top(terms, once, 1, mask, some)
+            if not len(documents):
+                return 0
+            first = int(scores.argmax())
+            known = self._best[term] = int(scores[first]), int(documents[first])
+        return known[0]
+
+    @cached_property
+    def _whole(self) -> bool:
+        """Whether no image of the segments is deleted."""
+        return self.live is None or bool(self.live[: self._first_newest].all())
+
+    @cached_property
+    def document_frequencies(self) -> NDArray[np.int64]:
+        """[V] in how many images each term has an impact, deleted ones among them until a merge."""
+        segments = (segment.index.document_frequencies for segment in self.segments.all)
+        newest = (one.document_frequencies for one in self.newest)
+        found: NDArray[np.int64] = np.sum([*segments, *newest], axis=0)
+        return found
+
+    def term_impacts(self, term: int) -> NDArray[np.uint16]:
+        """The impacts [documents] of all images for a term, 0 where one lacks it or is deleted."""
+        impacts = np.concatenate([part.term_impacts(term) for part in self._parts])
+        return impacts if self.live is None else impacts * self.live
+
+    def document(self, image_id: str) -> int | None:
+        """The document number of an image, None if there is none."""
+        if image_id in self.places:
+            return self.places[image_id]
+        for first, segment in zip(self._firsts, self.segments.all, strict=False):
+            place = segment.document(image_id)
+            if place is not None and (self.live is None or self.live[first + place]):
+                return first + place
+        return None
+
+    def stored(self, document: int) -> Stored:
+        """Id and metadata of a document, deleted or not."""
+        part = self._part(document)
+        return self._parts[part].stored(document - self._firsts[part])
+
+    def origin_parts(self) -> list[tuple[Segment | None, Callable[[], pa.ChunkedArray]]]:
+        """What each image was encoded from, deleted or not: of each segment, and of the newest."""
+        segments = [(segment, segment.origins) for segment in self.segments.all]
+        return [*segments, *((None, newest.origins) for newest in self.newest)]
+
+    def field_index(self) -> FieldIndex:
+        """The typed fields of the images; a field has the kind that the oldest with it have.
+
+        Raises:
+            InputError: if they are damaged.
+        """
+        return self._fields
+
+    @cached_property
+    def _fields(self) -> FieldIndex:
+        kinds, parts = read_kinds(self.place.folder), []
+        for segment in self.segments.all:
+            parts.append(segment.fields(kinds))
+            kinds = parts[-1].kinds | kinds
+        for newest in self.newest:
+            for part in newest.fields(kinds):
+                parts.append(part)
+                kinds = part.kinds | kinds
+        return FieldIndex(parts, self.live)
+
+    def _part(self, document: int) -> int:
+        return bisect_right(self._firsts, document) - 1
+
+
+def _newest(place: Place, former: Snapshot | None) -> Snapshot:
+    """The newest commit; of a former one all that did not change is shared."""
+    while True:
+        content = commit_content(place.folder)
+        try:
+            return _at(place, parse_commit(content, place.folder), former)
+        except (FileNotFoundError, InputError):
+            # The next commit came, and the files of this one went, before they were read?
+            if commit_content(place.folder) == content:
+                raise
+
+
+def _at(place: Place, commit: Commit, former: Snapshot | None) -> Snapshot:
+    if former is not None:
+        if not commit.continues(former.commit):
+            raise ReplacedError(f"{place.path} is of another state by now: open it again")
+        if commit.segments == former.commit.segments:
+            since = former.commit
+            return former.after(read_changes(place.folder, since.log, since.bytes, commit), commit)
+    opened = opened_segments(place, commit.segments, former)
+    return opened.after(read_changes(place.folder, commit.segments.log, 0, commit), commit)
+
+
+def opened_segments(place: Place, listed: SegmentList, former: Snapshot | None = None) -> Snapshot:
+    """The images of some segments, without the changes after them."""
+    folder = place.folder
+    known = {(one.folder.name, one.seal): one for one in former.segments.all} if former else {}
+    segments = [
+        known.get((name, entry.sha256)) or Segment(folder, name, entry)
+        for name, entry in listed.entries.items()
+    ]
+    live = [entry.live(folder) for entry in listed.entries.values()]
+    every = None if all(own.all() for own in live) else np.concatenate(live)
+    newest = [Memtable.empty(place.vocabulary, place.manifest.bits)]
+    own = Segments(segments, place.vocabulary)
+    return Snapshot(place, Commit(), own, newest, every, {}, np.empty(0, np.int64), {})
+
+
+def _described(
+    image: ImagePostings | NewImage | None, metadata: Mapping[str, object]
+) -> ImagePostings | NewImage | None:
+    """An image with other metadata."""
+    if isinstance(image, ImagePostings):
+        return replace(image, metadata=dict(metadata))
+    return image and image._replace(metadata=dict(metadata))
+
+
+def _packed(found: Mapping[str, ImagePostings | NewImage | None]) -> dict[str, NewImage]:
+    """Images of the change log, with their groundings packed."""
+    images = [one for one in found.values() if isinstance(one, ImagePostings)]
+    return {
+        one.image_id: NewImage(one.image_id, one.metadata, one.terms, one.impacts, one.origin, own)
+        for one, own in zip(images, pack_all(Postings.of(images)), strict=True)
+    }
+
+
+def _with_images(newest: Sequence[Memtable], images: Sequence[NewImage]) -> list[Memtable]:
+    """Append images, in another matrix where one is full."""
+    *full, last = newest
+    while len(images) > last.room:
+        full.append(last.after(images[: last.room]))
+        images, last = images[last.room :], last.another()
+    return [*full, last.after(images)]
+
+
+class Segments:
+    """The segments of a commit; documents are numbered from the first one on.
+
+    Attributes:
+        all: in order.
+        largest: [V] the largest impact of each term.
+
+    Args:
+        segments: in order.
+        vocabulary: number of terms V.
+    """
+
+    def __init__(self, segments: Sequence[Segment], vocabulary: int) -> None:
+        self.all = tuple(segments)
+        self._starts = list(accumulate(map(len, segments), initial=0))
+        numbered = sorted(zip(self._starts, segments, strict=False), key=lambda pair: -len(pair[1]))
+        self._numbered = [(first, segment) for first, segment in numbered if len(segment)]
+        self._firsts = np.array([first for first, _ in self._numbered], np.int64)
+        self.largest = np.zeros(vocabulary, np.int64)
+        for segment in segments:
+            np.maximum(self.largest, segment.largest, out=self.largest)
+        self._columns = [segment.index.columns for _, segment in self._numbered]
+
+    @cached_property
+    def _by_id(self) -> NDArray[np.int32]:
+        """The documents in the order of their ids; quick, as each segment is in that order."""
+        if len(self.all) < 2:
+            return np.arange(self._starts[-1], dtype=np.int32)
+        import pyarrow.compute as pc  # which an index of one segment does not need
+
+        ids = [chunk for one in self.all for chunk in one.images.rows.column("id").chunks]
+        order: NDArray[np.uint64] = pc.sort_indices(
+            pa.chunked_array(ids, pa.large_string())
+        ).to_numpy()
+        return order.astype(np.int32)
+
+    @cached_property
+    def ranks(self) -> NDArray[np.int32]:
+        """[documents] the place of each in the order of the ids."""
+        if len(self.all) < 2:
+            return self._by_id
+        ranks = np.empty_like(self._by_id)
+        ranks[self._by_id] = np.arange(len(self._by_id), dtype=np.int32)
+        return ranks
+
+    def before(self, image_id: str) -> int:
+        """How many images come before an id, deleted ones included."""
+        if len(self.all) == 1:
+            return self.all[0].images.before(image_id)
+        return bisect_left(self._by_id, image_id, key=self._id)
+
+    def _id(self, document: int) -> str:
+        part = bisect_right(self._starts, document) - 1
+        return self.all[part].images.id(document - self._starts[part])
+
+    def occupied(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Superblocks, of the largest segment first, that have a document that may be found."""
+        found = [
+            occupied(segment.index.columns.order, allowed[first : first + len(segment)])
+            for first, segment in self._numbered
+        ]
+        return np.concatenate([_ALL, *found])
+
+    def top(
+        self,
+        terms: NDArray[np.int64],
+        counts: NDArray[Any],
+        k: int,
+        allowed: NDArray[np.bool_],
+        some: NDArray[np.bool_],
+    ) -> Found:
+        """The k best documents, and others that are not below the k-th best.
+
+        Args:
+            terms: [m] vocabulary ids.
+            counts: [m] uint16 or uint32, how often the query holds each; no sum may overflow it.
+            k: documents at most.
+            allowed: bool by number of documents that may be found; empty for all.
+            some: what `occupied` returns of them; empty for all.
+
+        Returns:
+            documents and scores; of one segment falling by score, ties by id, else in no order.
+        """
+        return best_documents(self._columns, self._firsts, terms, counts, allowed, some, k)
