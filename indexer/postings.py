@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.grounding import Inputs
-from indexer.quantisation import QuantisationReport
 from sparta.errors import InputError
 
 _TYPES = {  # in memory
@@ -226,6 +225,28 @@ class Postings:
             return cls(ids=ids, metadata=metadata, **arrays)
         except (ValueError, KeyError, TypeError, EOFError, OSError, BadZipFile) as error:
             raise InputError(f"{path} is not a postings file: {error}; delete it") from error
+
+
+@dataclass(frozen=True)
+class QuantisationReport:
+    """The error of impact × scale against the scores; reports can be summed.
+
+    Attributes:
+        clipped: scores above the top level.
+        total_error: sum of the absolute differences.
+        largest_error: the largest of them.
+    """
+
+    clipped: int = 0
+    total_error: float = 0.0
+    largest_error: float = 0.0
+
+    def __add__(self, other: QuantisationReport) -> QuantisationReport:
+        return QuantisationReport(
+            self.clipped + other.clipped,
+            self.total_error + other.total_error,
+            max(self.largest_error, other.largest_error),
+        )
 
 
 class PostingShard(NamedTuple):

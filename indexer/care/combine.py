@@ -22,7 +22,7 @@ from indexer.fields.kinds import Kind
 from indexer.fields.store import DECLARED, read_kinds, save_kinds
 from indexer.index_writer import FIRST, finish_index, write_lucene
 from indexer.manifest import FORMAT_VERSION, OFFSETS, Manifest
-from indexer.quantisation import QuantisationReport
+from indexer.postings import QuantisationReport
 from indexer.settings import IndexSettings
 from indexer.shards import ShardsManifest, owner, shard_name
 from indexer.state import bytes_below

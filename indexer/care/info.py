@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from indexer.columns.postings import rows_of
 from indexer.dense.manifest import dense_folder, dense_names
-from indexer.drift import MEANS, REBUILD, drift
+from indexer.encoding.impacts import MEANS, REBUILD, drift
 from indexer.fields.kinds import Kind
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, UPLOADS

@@ -8,7 +8,7 @@ import numpy as np
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from indexer.build import build_index
-from indexer.encoding.stores import open_stores
+from indexer.encoding.features import open_stores
 from indexer.grounding import Inputs
 from indexer.postings import ImagePostings, Postings
 from indexer.settings import IndexSettings

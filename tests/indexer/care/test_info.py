@@ -15,7 +15,7 @@ from indexer.care.combine import split_index
 from indexer.care.info import index_info
 from indexer.care.snapshots import take_snapshot
 from indexer.dense.build import add_dense
-from indexer.drift import MEANS
+from indexer.encoding.impacts import MEANS
 from indexer.postings import ImagePostings, Postings
 from indexer.state import IndexState, index_version, place_of
 from indexer.store.changes import Add, Change, Delete

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from indexer.care.combine import merge_indexes, split_index
-from indexer.drift import MEANS
+from indexer.encoding.impacts import MEANS
 from indexer.fields.store import save_kinds
 from indexer.manifest import OFFSETS, Manifest
 from indexer.parts import UPLOADS, describe_parts

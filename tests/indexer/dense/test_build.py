@@ -23,8 +23,8 @@ from indexer.manifest import Manifest
 from indexer.search.open import open_backend
 from indexer.store.changes import Add, Delete
 from indexer.store.origin import origin_of
-from indexer.update.add import add_images
 from indexer.update.dense import DenseFollower, WrittenImages
+from indexer.update.images import add_images
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
@@ -294,7 +294,9 @@ def test_without_torch_images_are_written_all_the_same(
 ) -> None:
     add_dense(index, store, "one", dense_model, device="cpu")
     image = store[0]
-    written = WrittenImages([image], [origin_of(image)], store, None, [image.image_id])
+    written = WrittenImages(
+        [image], [origin_of(image)], store.source, store.folder, None, [image.image_id]
+    )
     with open_writer(index), monkeypatch.context() as patch:
         follower = DenseFollower(index)
         patch.setitem(sys.modules, "torch", None)

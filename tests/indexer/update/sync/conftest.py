@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from indexer.build import build_index
-from indexer.encoding.stores import open_stores
+from indexer.encoding.features import open_stores
 from indexer.store.snapshot import Snapshot
 from indexer.update.sync.job import Encoding, PhotoSync
 

@@ -11,18 +11,16 @@ import numpy as np
 import pytest
 
 from indexer.build import build_index
-from indexer.encoding.stores import open_stores
+from indexer.encoding.features import open_stores
+from indexer.encoding.impacts import Quantiser, WeightReader
 from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Postings
-from indexer.quantisation import Quantiser
 from indexer.search.open import open_index
 from indexer.settings import PruningSettings
 from indexer.store.commit import read_commit
 from indexer.store.snapshot import Snapshot
-from indexer.update.add import AddReport, add_images
 from indexer.update.delete import delete_images
-from indexer.update.resident import ResidentEncoder
-from indexer.update.term_weights import WeightReader
+from indexer.update.images import AddReport, ResidentEncoder, add_images
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
