@@ -14,6 +14,7 @@ from indexer.lucene.jvm import declare, java
 PRIMITIVE = {"int": "Integer", "long": "Long", "boolean": "Boolean", "void": "Void"}
 
 
+@cache
 def method(owner: str, name: str, returns: str, *arguments: str) -> Any:
     """The handle of a method; the object it is called on becomes the first argument.
 
