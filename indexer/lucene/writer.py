@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from indexer.lucene.jvm import declare, in_turn, java, java_errors, java_path
-from indexer.lucene.method_handles import as_callable, method
+from indexer.lucene.jvm import declare, in_turn, java, java_errors, java_path, method_call
 from indexer.postings import Postings
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
@@ -56,7 +55,7 @@ class LuceneWriter:
         vocabulary: [V] terms in id order.
         images: how many will be added in all, for progress.
         progress: stages "write" and "merge", in images.
-        data: stored with Lucene's commit: which commit of ours the images are of.
+        commit: which commit of ours the images are of, stored with Lucene's.
 
     Raises:
         InputError: if a term cannot be written as Lucene's tokenizer would read it back, or
@@ -72,12 +71,12 @@ class LuceneWriter:
         vocabulary: Sequence[str],
         images: int,
         progress: Progress = no_progress,
-        data: Mapping[str, str] | None = None,
+        commit: Mapping[str, str] | None = None,
     ) -> None:
         _check_vocabulary(vocabulary)
         if folder.exists():
             raise FileExistsError(folder)
-        self._folder, self._texts, self._data = folder, _Texts(vocabulary), data or {}
+        self._folder, self._texts, self._commit = folder, _Texts(vocabulary), commit or {}
         self._images, self._progress = images, progress
         executors = java("java.util.concurrent.Executors")
         self._threads = [executors.newSingleThreadExecutor() for _ in range(_thread_count())]
@@ -85,7 +84,7 @@ class LuceneWriter:
         self._parts: list[Path] = []
         self._begun: deque[_Part] = deque()  # of which the last is being filled
         self._free: list[_Documents] = []
-        self._written = 0
+        self._written = self._whole = 0
         self._runner = ThreadPoolExecutor(1)
         self._merging: Future[None] | None = None
 
@@ -118,6 +117,7 @@ class LuceneWriter:
         while self._begun:
             self._wait_for_one()
         self._free.clear()
+        self._whole = max(1, sum(map(_size, self._parts)))
         self._merging = self._runner.submit(self._merge)
 
     def _begin_part(self) -> None:
@@ -128,7 +128,7 @@ class LuceneWriter:
         number = len(self._parts)
         folder = self._folder.with_name(f"{self._folder.name}.parts") / f"{number:05d}"
         thread = self._threads[number % len(self._threads)]
-        self._begun.append(_Part(_open_writer(folder, self._data), thread))
+        self._begun.append(_Part(_open_writer(folder, self._commit), thread))
         self._parts.append(folder)
 
     def _wait_for_one(self) -> None:
@@ -145,7 +145,7 @@ class LuceneWriter:
             self._parts[0].rename(self._folder)
             return
         with java_errors():
-            _merge_parts(self._parts, self._folder, self._data)
+            _merge_parts(self._parts, self._folder, self._commit)
 
     def __enter__(self) -> LuceneWriter:
         return self
@@ -167,14 +167,12 @@ class LuceneWriter:
         if self._merging is None:
             self.begin_merge()
         assert self._merging is not None
-        parts = self._folder.with_name(f"{self._folder.name}.parts")
-        whole = _size(parts)
         while not wait([self._merging], timeout=0.5).done:
-            share = min(1.0, _size(self._folder) / whole)
+            share = min(1.0, _size(self._folder) / self._whole)
             self._progress("merge", int(share * self._written), self._images)
         self._merging.result()
         self._progress("merge", self._written, self._images)
-        shutil.rmtree(parts)
+        shutil.rmtree(self._parts[0].parent)
 
     @in_turn
     def _end_threads(self) -> None:
@@ -222,9 +220,7 @@ class _Part:
 
     def _begin(self, name: str, returns: str, arguments: Mapping[str, Any]) -> None:
         """Begin to call a method of the writer's: name of a type → argument."""
-        call = as_callable(
-            method(WRITER, name, returns, *arguments), self.writer, *arguments.values()
-        )
+        call = method_call(WRITER, name, returns, self.writer, arguments)
         self._begun.append(self._thread.submit(call))
 
     def wait(self) -> None:
@@ -370,7 +366,7 @@ def _check_vocabulary(vocabulary: Sequence[str]) -> None:
             )
 
 
-def _merge_parts(parts: Sequence[Path], folder: Path, data: Mapping[str, str]) -> None:
+def _merge_parts(parts: Sequence[Path], folder: Path, commit: Mapping[str, str]) -> None:
     """Make one segment out of several indexes, whose images follow one another."""
     from jnius import cast
 
@@ -380,14 +376,14 @@ def _merge_parts(parts: Sequence[Path], folder: Path, data: Mapping[str, str]) -
     open_reader = java("org.apache.lucene.index.DirectoryReader").open
     readers = [open_reader(directory(java_path(part))) for part in parts]
     segments = [leaf.reader() for reader in readers for leaf in reader.leaves()]
-    writer = _open_writer(folder, data)
+    writer = _open_writer(folder, commit)
     writer.addIndexes([cast("org.apache.lucene.index.CodecReader", one) for one in segments])
     for reader in readers:
         reader.close()
     writer.close()
 
 
-def _open_writer(folder: Path, data: Mapping[str, str]) -> Any:
+def _open_writer(folder: Path, commit: Mapping[str, str]) -> Any:
     """Lucene's writer of a new index of one segment."""
     folder.mkdir(parents=True)
     options = java("org.apache.lucene.index.IndexWriterConfig")(_impact_analyzer())
@@ -401,7 +397,7 @@ def _open_writer(folder: Path, data: Mapping[str, str]) -> Any:
     directory = java("org.apache.lucene.store.FSDirectory").open(java_path(folder), no_lock)
     writer = _writer_class()(directory, options)
     stored = java("java.util.HashMap")()
-    for name, value in data.items():
+    for name, value in commit.items():
         stored.put(name, value)
     writer.setLiveCommitData(stored.entrySet())
     return writer
@@ -422,7 +418,7 @@ def _writer_class() -> Any:
 
 def _size(folder: Path) -> int:
     size = 0
-    for path in folder.rglob("*"):
+    for path in folder.glob("*"):
         with suppress(FileNotFoundError):  # Lucene has renamed it
             size += path.stat().st_size
     return size

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,17 @@ import pytest
 from scipy.sparse import csr_array, load_npz
 
 import indexer.export
+import indexer.index_writer
+from indexer.care.combine import split_index
 from indexer.export import export_index
-from indexer.live.changes import Add, Delete, MetadataChange
-from indexer.lucene.commits import read_newest
-from indexer.lucene.reader import LuceneIndex
 from indexer.postings import ImagePostings, Postings
 from indexer.shards import index_folders
-from indexer.split import split_index
+from indexer.store.changes import Add, Delete, MetadataChange
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from tests.documents import ROOT, code_blocks
-from tests.indexer.command_line import sparta, sparta_here
+from tests.indexer.command_line import sparta_here
+from tests.indexer.lucene.written import read_lucene
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.vocabulary import COMMON, TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
@@ -92,7 +91,7 @@ def case(
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexer.export, "AT_ONCE", 16)
+    monkeypatch.setattr(indexer.index_writer, "AT_ONCE", 16)
     monkeypatch.setattr(indexer.export, "VECTORS_BYTES", 2000)
     monkeypatch.setattr(indexer.export, "REQUEST_BYTES", 2000)
 
@@ -163,17 +162,12 @@ def test_lucene(case: Case, tmp_path: Path) -> None:
         "write": (count, count),
         "merge": (count, count),
     }
-    commit = read_newest(out)
-    assert commit is not None and commit.data.keys() == {"version", "lineage"}
-    assert commit.data["version"] == case.versions
-    found: dict[str, dict[str, int]] = {key: {} for key in sorted(case.images)}
-    with closing(LuceneIndex(out)) as lucene:
-        stored = [lucene.stored(document) for document in range(lucene.documents)]
-        for term in VOCABULARY:
-            for document, impact in lucene.postings(term).tolist():
-                found[stored[document].image_id][term] = impact
-    assert found == dict(case.weights())
-    assert stored == [(key, case.images[key].metadata) for key in sorted(case.images)]
+    found = read_lucene(out)
+    assert found.commit.keys() == {"version", "lineage"}
+    assert found.commit["version"] == case.versions
+    assert [(key, impacts) for key, _, impacts in found.documents] == case.weights()
+    metadata = [case.images[key].metadata for key in sorted(case.images)]
+    assert [own for _, own, _ in found.documents] == metadata
 
 
 def test_pyserinis_own_searcher_by_the_recipe_of_the_page(case: Case, tmp_path: Path) -> None:
@@ -213,7 +207,7 @@ print(searcher.doc({min(case.images)!r}).raw())
 
 def test_command(index: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    done = sparta("export", "npz", str(index), str(out))
+    done = sparta_here("export", "npz", str(index), str(out))
     assert (done.returncode, done.stdout) == (0, f"{out}: 300 images\n"), done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     before = (out / "ids.json").stat()

@@ -152,21 +152,3 @@ def test_what_java_cannot_write_is_an_os_error(tmp_path: Path) -> None:
         java("java.io.RandomAccessFile")(str(tmp_path / "absent" / "file"), "rw")
     with pytest.raises(ZeroDivisionError), java_errors():
         1 / 0  # noqa: B018
-
-
-def test_little_is_expected_before_the_start_alone(index: Path) -> None:
-    code = (
-        "import sys\n"
-        "from indexer.lucene.jvm import expect_little, java\n"
-        "from indexer.search.lucene import LuceneSearcher\n"
-        "expect_little()\n"
-        "print(len(LuceneSearcher(sys.argv[1]).search('dog').hits))\n"
-        "expect_little()\n"
-        "beans = java('java.lang.management.ManagementFactory').getRuntimeMXBean()\n"
-        "print(*beans.getInputArguments().toArray())\n"
-    )
-    command = [sys.executable, "-c", code, str(index)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    found, options = run.stdout.splitlines()
-    assert int(found) > 0
-    assert options.split().count("-XX:TieredStopAtLevel=1") == 1
