@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.grounding import UNKNOWN, Winner
-from indexer.lucene.reader import LuceneIndex, open_lucene
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, check_small_parts
 from indexer.query.parse import parsed, searchable
@@ -57,6 +56,7 @@ from sparta.word_tables import WordTables
 if TYPE_CHECKING:
     from indexer.fields.kinds import Kind
     from indexer.filters.field_index import FieldIndex
+    from indexer.lucene.reader import LuceneIndex
     from indexer.search.browsing import Browsed, Page
 
 WARM_UP_QUERIES = 200
@@ -178,6 +178,8 @@ class LuceneSearcher:
 
     def _open(self) -> None:
         """Open the engine."""
+        from indexer.lucene.reader import open_lucene
+
         self._show(Snapshot.open(self._folder))
         self._lucene = open_lucene(self._folder)
         self._finder: Finder = LuceneFinder(self.snapshot, self._term_ids, self._lucene)
