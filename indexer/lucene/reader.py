@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from indexer.lucene.jvm import declare, in_turn, java, java_path, lucene_installed
 from indexer.lucene.writer import CONTENTS
 from indexer.parts import LUCENE
-from indexer.store.commit import read_commit
+from indexer.store.commit import Commit
 from sparta.errors import InputError, first_line
 
 # Larger indexes are checked by `sparta verify` alone: a search must not read gigabytes to open.
@@ -30,12 +30,16 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-def open_lucene(index: Path) -> LuceneIndex:
+def open_lucene(index: Path, commit: Commit) -> LuceneIndex:
     """Open the Lucene index of an index folder, as far as that is quick checked for damage.
 
+    Args:
+        index: the index folder.
+        commit: whose images are searched.
+
     Raises:
-        InputError: if there is none or it is damaged, Lucene is not installed, or the index was
-            written to since.
+        InputError: if there is none or it is damaged, Lucene is not installed, or it is of another
+            commit.
     """
     folder = index / LUCENE
     if not folder.is_dir():
@@ -43,12 +47,11 @@ def open_lucene(index: Path) -> LuceneIndex:
     if sum(path.stat().st_size for path in folder.iterdir()) <= CHECKED_AT_OPENING:
         _check_checksums(folder)
     found = LuceneIndex(folder)
-    commit = read_commit(index)
     if found.commit != commit.name:
         found.close()
         raise InputError(
-            f"{folder} is of another commit than the index, {commit.version:,}: bring it up to "
-            f"date with `sparta merge {index}`, or search with --engine columns"
+            f"{folder} is not of commit {commit.version:,}, which the index is at: write it again "
+            f"with `sparta merge {index}`, or search with --engine columns"
         )
     return found
 

@@ -181,7 +181,7 @@ class LuceneSearcher:
         from indexer.lucene.reader import open_lucene
 
         self._show(Snapshot.open(self._folder))
-        self._lucene = open_lucene(self._folder)
+        self._lucene = open_lucene(self._folder, self.commit)
         self._finder: Finder = LuceneFinder(self.snapshot, self._term_ids, self._lucene)
 
     def _show(self, images: Snapshot) -> None:
