@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,11 @@ from indexer.care.combine import merge_segments
 from indexer.lucene.reader import LuceneIndex, check_lucene, open_lucene
 from indexer.parts import LUCENE
 from indexer.postings import Postings
-from indexer.store.changes import Delete
+from indexer.store.changes import Add, Delete
 from indexer.store.commit import read_commit
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
+from tests.indexer.lucene.written import read_lucene
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.search.queries import bitmaps
 from tests.indexer.vocabulary import COMMON, RARE, TOKENIZER, WORDS
@@ -79,14 +81,17 @@ def test_an_index_that_was_written_to_since_is_not_searched_until_it_is_merged(
     with closing(opened_newest(built)) as lucene:
         assert lucene.documents == 12
     with open_writer(built) as writer:
-        writer.write([Delete(small.ids[3])])
+        writer.write([Delete(small.ids[3]), Add(replace(next(iter(small)), image_id="new"))])
     with pytest.raises(
         InputError, match=r"is not of commit 1, .* `sparta merge .*--engine columns"
     ):
         opened_newest(built)
     merge_segments(built)
     with closing(opened_newest(built)) as lucene:
-        assert lucene.documents == 11
+        assert lucene.documents == 12
+        assert {one for one, _ in lucene.top(COMMON, 20)} == {*range(12)}
+    merged = [image_id for image_id, *_ in read_lucene(built / LUCENE).documents]
+    assert merged == [*(one for one in small.ids if one != small.ids[3]), "new"]
     shutil.rmtree(built / LUCENE)
     with pytest.raises(InputError, match="has no Lucene index: make one with `sparta merge"):
         opened_newest(built)
