@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from indexer.grounding import Inputs
-from indexer.postings import ImagePostings, Postings
+from indexer.postings import ImagePostings, Inputs, Postings
 from indexer.search.open import open_index
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import log_path
