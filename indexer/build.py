@@ -15,18 +15,29 @@ from zipfile import BadZipFile
 import numpy as np
 
 from indexer.care.combine import split_index
-from indexer.encoding.asked import NONE_ASKED, AskedTerms, asked_terms
-from indexer.encoding.model_files import read_word_tables
-from indexer.encoding.term_scores import ImageEncoder
-from indexer.encoding.workers import EncoderMap, encode_here, encode_on
+from indexer.encoding.encoder import (
+    OFFSET_SAMPLE,
+    EncoderMap,
+    ImageEncoder,
+    TermOffsets,
+    encode_here,
+    encode_on,
+    encode_rows,
+    measure_offsets,
+)
+from indexer.encoding.impacts import (
+    NONE_ASKED,
+    AskedTerms,
+    ImpactParameters,
+    Pruning,
+    Quantiser,
+)
+from indexer.encoding.models import read_word_tables
 from indexer.fields.kinds import Kind
-from indexer.impacts import ImpactParameters, encode_rows
 from indexer.index_writer import write_index
 from indexer.manifest import Manifest, is_index
 from indexer.metadata import Metadata, described
-from indexer.offsets import OFFSET_SAMPLE, TermOffsets, measure_offsets
-from indexer.postings import Postings, PostingShard
-from indexer.quantisation import QuantisationReport, Quantiser
+from indexer.postings import Postings, PostingShard, QuantisationReport
 from indexer.rebuild import Kept, kept_of
 from indexer.settings import OFFSET_OF_MODEL, IndexSettings, PruningSettings
 from sparta.atomic import (
@@ -135,11 +146,10 @@ def build_index(
                     f"{encoder.store.folder}: the image id {image_id[:50]!r} {problem}; extract "
                     "or import the features again, into another folder"
                 )
-        fingerprints = [scorer.fingerprint for scorer in encoder.scorers]
         vocabulary = encoder.tokenizer.vocabulary_hash
         with (
             full_disk_reported(out),
-            kept_of(out, encoder.store.ids, fingerprints, vocabulary) as kept,
+            kept_of(out, encoder.store.ids, encoder.models, vocabulary) as kept,
         ):
             tables = read_word_tables(models[0])
             photos = encoder.store.photos if read_photos else None
@@ -164,7 +174,8 @@ def _build(
     progress: Progress,
 ) -> tuple[Workspace, Manifest]:
     """A finished index in its work folder."""
-    asked = asked_terms(encoder, pruning.asked, pruning.asked_power)
+    named = pruning.asked, pruning.asked_power
+    asked = AskedTerms.of(*named, encoder.frequencies, encoder.tokenizer)
     if pruning.top_n is None:
         asked = NONE_ASKED  # there is no choice to make
     settings = _settings(encoder, pruning, asked)
@@ -172,7 +183,8 @@ def _build(
     check_room(out, _estimated_bytes(encoder, settings) - work.size)
     offsets = _offsets(encode, encoder, settings, asked, work, progress)
     quantiser = Quantiser.fit(offsets.largest, settings.bits)
-    parameters = _parameters(encoder, settings, offsets, quantiser, asked)
+    kept = Pruning.of(encoder.terms, offsets.offset, settings.top_n, asked.weights)
+    parameters = ImpactParameters(kept, quantiser)
     shards = _shards(encode, encoder.store, parameters, work, progress)
     whole = work.index if divided is None else work.whole
     manifest = write_index(
@@ -195,7 +207,7 @@ def _build(
 def _estimated_bytes(encoder: ImageEncoder, settings: IndexSettings) -> int:
     """What the disk holds at most while an index is built."""
     # Without a limit an image keeps a part of the allowed terms: those above their offset.
-    terms = settings.top_n or int(encoder.allowed(settings.terms).sum()) // 4
+    terms = settings.top_n or len(encoder.terms) // 4
     return BYTES_A_POSTING * terms * len(encoder.store)
 
 
@@ -206,7 +218,7 @@ def _settings(encoder: ImageEncoder, pruning: PruningSettings, asked: AskedTerms
         used |= {"offset": encoder.scorers[0].config.offset}
     return IndexSettings(
         **vars(pruning) | used,
-        models=[scorer.fingerprint for scorer in encoder.scorers],
+        models=encoder.models,
         features=[store.fingerprint for store in encoder.stores],
         photos=str(photos) if photos else None,
         offset_images=min(len(encoder.store), OFFSET_SAMPLE),
@@ -227,17 +239,6 @@ def _offsets(
         offsets = measure_offsets(encode, encoder, settings, asked, progress)
         work.save_offsets(offsets)
     return offsets
-
-
-def _parameters(
-    encoder: ImageEncoder,
-    settings: IndexSettings,
-    offsets: TermOffsets,
-    quantiser: Quantiser,
-    asked: AskedTerms,
-) -> ImpactParameters:
-    allowed = encoder.allowed(settings.terms)
-    return ImpactParameters(offsets.offset, allowed, settings.top_n, quantiser, asked.weights)
 
 
 def _shards(

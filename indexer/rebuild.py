@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from indexer.care.copies import link_file, uploads_of
+from indexer.encoding.impacts import Quantiser
 from indexer.fields.kinds import Kind
 from indexer.fields.store import read_kinds
 from indexer.manifest import Manifest, is_index
 from indexer.metadata import Metadata
 from indexer.parts import UPLOAD, UPLOADS
 from indexer.postings import ImagePostings, Postings, PostingShard
-from indexer.quantisation import Quantiser
 from indexer.shards import index_folders, owner
 from indexer.store.changes import Add
 from indexer.store.commit import LOGS, read_commit
@@ -26,7 +26,7 @@ from indexer.store.given import FILE, Given, add_given, size_of, with_given, wri
 from indexer.store.origin import BUILT
 from indexer.store.snapshot import Snapshot
 from indexer.update.former import FormerImages
-from indexer.update.resident import ResidentEncoder
+from indexer.update.images import ResidentEncoder
 from indexer.update.sync.seen import SeenPhotos, synced_folders
 from indexer.update.writer import apply_log, open_writer
 from sparta.errors import InputError

@@ -66,13 +66,15 @@ class PruningSettings:
     def __post_init__(self) -> None:
         if self.top_n is not None and self.top_n < 1:
             raise InputError(f"--top-n must be at least 1, or all, got {self.top_n}")
-        check_bits(self.bits)
+        if not 1 <= self.bits <= MAXIMUM_BITS:
+            raise InputError(f"--bits must be from 1 to {MAXIMUM_BITS}, got {self.bits}")
         kinds = (OFFSET_OF_MODEL, *OFFSET_KINDS)
         if self.offset not in kinds:
             raise InputError(f"--offset must be one of {', '.join(kinds)}, got {self.offset!r}")
         if self.terms not in TERM_SETS:
             raise InputError(f"--terms must be trained or all, got {self.terms!r}")
-        check_power(self.asked_power)
+        if not 0 <= self.asked_power <= 1:
+            raise InputError(f"--asked-power must be from 0 to 1, got {self.asked_power:g}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,36 +99,3 @@ class IndexSettings(PruningSettings):
     offset_images: int
     asked: str = "none"
     asked_power: float = 0.0
-
-
-def preference(name: str | None) -> Preference:
-    """The values of a name of `PREFERENCES`; None gives the usual ones.
-
-    Raises:
-        InputError: if there is no such name.
-    """
-    if name is None:
-        return USUAL
-    if name not in PREFERENCES:
-        raise InputError(f"--prefer must be one of {', '.join(PREFERENCES)}, got {name!r}")
-    return PREFERENCES[name]
-
-
-def check_bits(bits: int) -> None:
-    """Refuse impacts whose sums Lucene would not keep exact.
-
-    Raises:
-        InputError: if bits is not from 1 to 16.
-    """
-    if not 1 <= bits <= MAXIMUM_BITS:
-        raise InputError(f"--bits must be from 1 to {MAXIMUM_BITS}, got {bits}")
-
-
-def check_power(power: float) -> None:
-    """Refuse a power of term frequencies that is not from 0 to 1.
-
-    Raises:
-        InputError: if it is another number, or none.
-    """
-    if not 0 <= power <= 1:
-        raise InputError(f"--asked-power must be from 0 to 1, got {power:g}")

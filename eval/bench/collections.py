@@ -22,18 +22,15 @@ from eval.bench.corpus import (
     tokenise,
 )
 from eval.bench.draw import Distribution
-from indexer.encoding.asked import trained_frequencies
+from indexer.encoding.encoder import ImageEncoder, parameters_of
+from indexer.encoding.impacts import ImpactParameters, largest
 from indexer.encoding.models import load_models, model_fingerprint
-from indexer.encoding.term_scores import ImageEncoder
-from indexer.impacts import keep_terms
 from indexer.index_writer import write_index
 from indexer.manifest import OFFSETS, Manifest
 from indexer.postings import Postings, PostingShard
-from indexer.pruning import largest
 from indexer.settings import ASKED_KINDS, IndexSettings
 from indexer.shards import index_folders
 from indexer.store.snapshot import Snapshot
-from indexer.update.parameters import parameters_of
 from sparta.captions.matching import as_stored, some_of
 from sparta.captions.read import read_captions
 from sparta.errors import InputError
@@ -68,7 +65,7 @@ class ImpactSource:
         impacts: [N, A] uint8 or uint16, 0 where an image lacks a term.
         bits: of an impact.
         weights: [A] float32, of terms in the choice of those an image keeps, see
-            `indexer.pruning.prune`; None for one.
+            `indexer.encoding.impacts.Pruning`; None for one.
         frequencies: [A] how often queries have each term.
         about: their origin, for the results.
     """
@@ -163,29 +160,30 @@ def encode_source(
     manifest = Manifest.open(folder)
     if manifest.asked not in ASKED_KINDS:
         manifest = replace(manifest, asked="none")  # the file of queries is not at hand
-    encoder = ImageEncoder.open(stores, models, terms=manifest.terms)  # type: ignore[arg-type]
-    parameters = replace(parameters_of(folder, manifest, encoder, len(stores)), top_n=None)
-    wanted = np.flatnonzero(parameters.allowed).astype(np.int32)
+    encoder = ImageEncoder.open(stores, models, term_set=manifest.terms)  # type: ignore[arg-type]
+    pruning, quantiser = parameters_of(folder, manifest, encoder, len(stores))
+    parameters = ImpactParameters(replace(pruning, top_n=None), quantiser)
     rows = _some(len(encoder.store), encoder.store.folder)
-    impacts = np.zeros((len(rows), len(wanted)), _width(manifest.bits))
+    impacts = np.zeros((len(rows), len(encoder.terms)), _width(manifest.bits))
     ids: list[str] = []
-    for batch in encoder.batches(rows):
-        kept = keep_terms(batch.scored, parameters)
-        places = len(ids) + kept.row, np.searchsorted(wanted, kept.terms)
-        impacts[places] = parameters.quantiser.impacts(kept.scores)
-        ids += [image.image_id for image in batch.images]
+    for images in encoder.scored(rows.tolist()):
+        kept = parameters.postings(images).postings
+        row = len(ids) + np.repeat(np.arange(len(kept)), np.diff(kept.starts))
+        impacts[row, np.searchsorted(encoder.terms, kept.terms)] = kept.impacts
+        ids += images.ids
         progress("encode", len(ids), len(rows))
     order = np.argsort(ids)
-    used, weights = impacts.any(axis=0), parameters.weights
-    frequencies = trained_frequencies(encoder)[wanted[used]]
+    used = impacts.any(axis=0)
+    terms, weights = encoder.terms[used].astype(np.int32), pruning.weights
+    frequencies = encoder.frequencies[terms]
     impacts = np.ascontiguousarray(impacts[order][:, used])
     return ImpactSource(
         encoder.tokenizer.vocabulary,
         [ids[place] for place in order],
-        wanted[used],
+        terms,
         impacts,
         manifest.bits,
-        None if weights is None else weights[wanted[used]],
+        None if weights is None else weights[used],
         frequencies if frequencies.any() else np.count_nonzero(impacts, axis=0),
         _about(manifest, len(ids), "all"),
     )
@@ -397,8 +395,6 @@ def keep_top(source: ImpactSource, impacts: Impacts, top_n: int | None) -> Impac
         impacts: [images, A].
         top_n: n; None keeps all.
     """
-    if top_n is None or top_n >= impacts.shape[1]:
-        return impacts
     keys = impacts.astype(np.float32)
     if source.weights is not None:
         keys *= source.weights

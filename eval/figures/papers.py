@@ -25,7 +25,7 @@ from eval.recall.index import IndexIds
 from eval.recall.model import DenseModel, Images, open_members
 from eval.recall.scores import DenseScores, measure_recall
 from indexer.dense.text_encoder import load_dense_model
-from indexer.encoding.stores import check_features, check_stores
+from indexer.encoding.features import check_features, check_stores
 from indexer.engines.open import open_index
 from indexer.manifest import Manifest
 from sparta.captions.matching import as_stored
@@ -240,7 +240,7 @@ def draw_attention(given: Inputs) -> Drawn:
         raise InputError(f"--image {image_id!r} is not in {name}; {store.ids[0]!r} is")
     photo = open_photo(given.photos or store.photos, image_id)
     model = load_dense_model(given.sources[0])
-    check_features(given.sources[0], model.config, store)
+    check_features(given.sources[0], model.config, store.source, store.folder)
     found = look(model, store[store.index(image_id)], given.texts)
     width, height = photo.size
     figure, (first, *rest) = panels(1 + len(found["similarity"]), height=4.2)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, get_args
@@ -16,29 +15,31 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eval.recall.scores import check_memory
-from indexer.encoding.asked import AskedTerms
-from indexer.encoding.scorer import TermScores
-from indexer.encoding.term_scores import EncodedBatch, ImageEncoder
-from indexer.grounding import Inputs
-from indexer.impacts import ImpactParameters, encode_rows
+from indexer.encoding.encoder import ImageEncoder
+from indexer.encoding.impacts import (
+    AskedTerms,
+    ImpactParameters,
+    Pruning,
+    Quantiser,
+    ScoredImages,
+    Terms,
+)
+from indexer.encoding.scorers import wanted_terms
 from indexer.index_writer import write_index
 from indexer.parts import LUCENE
-from indexer.pruning import largest_kept, prune
-from indexer.quantisation import Quantiser
 from indexer.settings import (
     OFFSET_KINDS,
     IndexSettings,
     OffsetKind,
+    PruningSettings,
     TermSet,
-    check_bits,
-    check_power,
 )
 from indexer.state import bytes_below
 from indexer.store.commit import SEGMENTS
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 
-SHARD = 512  # images whose scores or postings are handled at once
+SHARD = 512  # images whose postings are made at once
 
 
 # ---- choices -------------------------------------------------------------------------------------
@@ -94,7 +95,7 @@ def parse_bits(text: str) -> list[int | None]:
     widths = _numbers(text, "--bits", "float")
     for width in widths:
         if width is not None:
-            check_bits(width)
+            PruningSettings(bits=width)  # checks it
     return widths
 
 
@@ -103,8 +104,7 @@ def _power(text: str) -> float:
         power = float(text)
     except ValueError as error:
         raise InputError(f"--asked-power: {text!r} is not a number from 0 to 1") from error
-    check_power(power)
-    return power
+    return PruningSettings(asked_power=power).asked_power  # checked
 
 
 def _numbers(text: str, option: str, none: str) -> list[int | None]:
@@ -127,54 +127,32 @@ def _listed(text: str, option: str, known: Sequence[str], expected: str = "") ->
 # ---- scored images -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class TermScoreMatrix(ImageEncoder):
-    """An encoder of N images that answers from memory.
+def score_rows(
+    encoder: ImageEncoder, rows: Sequence[int], progress: Progress = no_progress
+) -> ScoredImages:
+    """Score some rows of an encoder's stores; progress of the stage "encode", in images.
 
-    Attributes:
-        rows: [N] int64, the images' rows in the store, rising.
-        scored: their scores [N, V] float32 and positions [N, V] int16.
-        inputs: the inputs that the positions refer to, one per image.
+    Raises:
+        InputError: if the scores would not fit in 8 GB.
     """
+    shape = (len(rows), len(encoder.terms))
+    check_memory(*shape)
+    whole = ScoredImages([], [], np.empty(shape, np.float32), np.empty(shape, np.int16), [])
+    for part in encoder.scored(rows):
+        own = slice(len(whole.ids), len(whole.ids) + len(part.ids))
+        whole.scores[own], whole.positions[own] = part.scores, part.positions
+        whole.ids.extend(part.ids)
+        whole.metadata.extend(part.metadata)
+        whole.inputs.extend(part.inputs)
+        progress("encode", len(whole.ids), len(rows))
+    return whole
 
-    rows: np.ndarray
-    scored: TermScores
-    inputs: list[Inputs]
 
-    @classmethod
-    def of(
-        cls,
-        encoder: ImageEncoder,
-        rows: Sequence[int],
-        progress: Progress = no_progress,
-    ) -> TermScoreMatrix:
-        """Run the models over some rows; progress of the stage "encode", in images.
-
-        Raises:
-            InputError: if the scores would not fit in 8 GB.
-        """
-        shape = (len(rows), len(encoder.tokenizer.vocabulary))
-        check_memory(*shape)
-        scored = TermScores(np.empty(shape, np.float32), np.empty(shape, np.int16))
-        inputs: list[Inputs] = []
-        for images, (scores, positions), read in encoder.batches(rows):
-            own = slice(len(inputs), len(inputs) + len(images))
-            scored.scores[own], scored.positions[own] = scores, positions
-            inputs += read
-            progress("encode", len(inputs), len(rows))
-        inherited = {field.name: getattr(encoder, field.name) for field in fields(encoder)}
-        return cls(**inherited, rows=np.asarray(rows), scored=scored, inputs=inputs)
-
-    def batches(self, rows: Iterable[int], keep: bool = False) -> Iterator[EncodedBatch]:
-        """As `ImageEncoder.batches`, but from memory."""
-        waiting = iter(rows)
-        while chunk := list(islice(waiting, self.batch_size)):
-            places = np.searchsorted(self.rows, chunk)
-            yield EncodedBatch(
-                [self.store[row] for row in chunk],
-                TermScores(self.scored.scores[places], self.scored.positions[places]),
-                [self.inputs[place] for place in places],
-            )
+def columns_of(scores: NDArray[np.float32], known: Terms, wanted: Terms) -> NDArray[np.float32]:
+    """Scores [N, T] of known terms [T], rising → [N, U] of wanted terms; unknown ones score 0."""
+    places = np.searchsorted(known, wanted).clip(max=len(known) - 1)
+    found: NDArray[np.float32] = scores[:, places] * (known[places] == wanted)
+    return found
 
 
 # ---- pruned --------------------------------------------------------------------------------------
@@ -192,21 +170,27 @@ class PrunedIndex:
     """N scored images with their kept terms.
 
     Attributes:
-        images: with all their scores.
+        encoder: of the images.
+        images: with the scores of the encoder's T terms.
         choice: the way to prune.
-        offset: [V] float32, the choice's, estimated over these images.
+        offset: [T] float32, the choice's, estimated over these images.
         asked: the choice's frequencies of terms as weights.
     """
 
-    images: TermScoreMatrix
+    encoder: ImageEncoder
+    images: ScoredImages
     choice: PruningChoice
     offset: NDArray[np.float32]
     asked: AskedTerms
 
     @cached_property
-    def allowed(self) -> NDArray[np.bool_]:
-        """[V] bool, terms that may be kept."""
-        return self.images.allowed(self.choice.terms)
+    def pruning(self) -> Pruning:
+        """The choice for these images."""
+        terms, weights = self.encoder.terms, self.asked.weights
+        allowed = wanted_terms(self.encoder.scorers, self.encoder.tokenizer, self.choice.terms)
+        offset = np.where(np.isin(terms, allowed), self.offset, np.float32(np.inf))
+        chosen = None if weights is None else weights[terms]
+        return Pruning(terms, offset, self.choice.top_n, chosen)
 
     def weights(self, terms: Tensor) -> tuple[Tensor, float]:
         """Scores above the offset where they are kept, and 0 elsewhere.
@@ -217,20 +201,17 @@ class PrunedIndex:
         Returns:
             [U, N] float32, and the mean number of terms an image keeps, of the whole vocabulary.
         """
-        columns, postings, every = [], 0, self.images.scored.scores
-        for start in range(0, len(every), SHARD):
-            scores = every[start : start + SHARD]
-            kept = prune(scores, self.offset, self.allowed, self.choice.top_n, self.asked.weights)
-            columns.append(kept[:, terms.numpy()])
+        columns, postings = [], 0
+        for kept in self.pruning(self.images.scores):
+            columns.append(columns_of(kept, self.encoder.terms, terms.numpy()))
             postings += int(np.count_nonzero(kept))
         weights = torch.from_numpy(np.concatenate(columns)).T.contiguous()
-        return weights, postings / len(self.images.rows)
+        return weights, postings / len(self.images.ids)
 
     @cached_property
     def largest(self) -> float:
         """The largest score that an image keeps, for which a quantiser is fitted."""
-        scores, n = self.images.scored.scores, self.choice.top_n
-        return largest_kept(scores, self.offset, self.allowed, n, self.asked.weights)
+        return self.pruning.largest_kept(self.images.scores)
 
     def quantised(self, weights: Tensor, bits: int) -> Tensor:
         """Weights as the impacts of an index, in float32; 0 where the weight is 0."""
@@ -253,28 +234,28 @@ class PrunedIndex:
                 raise InputError(f"--indexes: {place} exists: remove it or choose another folder")
             self._write(bits, place)
             sizes = (bytes_below(place / part) for part in (LUCENE, SEGMENTS))
-            return IndexBytes(*(size / len(self.images.rows) for size in sizes))
+            return IndexBytes(*(size / len(self.images.ids) for size in sizes))
 
     def _write(self, bits: int, folder: Path) -> None:
-        images, quantiser = self.images, Quantiser.fit(self.largest, bits)
+        encoder, count = self.encoder, len(self.images.ids)
         settings = IndexSettings(
-            models=[scorer.fingerprint for scorer in images.scorers],
-            features=[view.fingerprint for view in images.stores],
+            models=encoder.models,
+            features=[view.fingerprint for view in encoder.stores],
             photos=None,
             bits=bits,
-            offset_images=len(images.rows),
+            offset_images=count,
             **asdict(self.choice) | {"asked": self.asked.source},
         )
-        parameters = ImpactParameters(
-            self.offset, self.allowed, self.choice.top_n, quantiser, self.asked.weights
-        )
-        chunks = (images.rows[start : start + SHARD] for start in range(0, len(images.rows), SHARD))
+        parameters = ImpactParameters(self.pruning, Quantiser.fit(self.largest, bits))
+        offset = np.zeros(len(encoder.tokenizer.vocabulary), np.float32)
+        offset[encoder.terms] = self.offset
+        parts = (self.images.part(slice(at, at + SHARD)) for at in range(0, count, SHARD))
         write_index(
             folder,
-            (encode_rows(images, chunk, parameters) for chunk in chunks),
-            images.tokenizer,
+            map(parameters.postings, parts),
+            encoder.tokenizer,
             settings,
-            self.offset,
-            quantiser.scale,
-            images=len(images.rows),
+            offset,
+            parameters.quantiser.scale,
+            images=count,
         )

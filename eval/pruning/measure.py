@@ -15,13 +15,12 @@ from rich.console import Group
 from rich.table import Table
 
 from eval.plotting import DOTS_PER_INCH, legend, panels
-from eval.pruning.index import IndexBytes, PrunedIndex, PruningChoice, TermScoreMatrix
+from eval.pruning.index import IndexBytes, PrunedIndex, PruningChoice, columns_of, score_rows
 from eval.pruning.queries import QueryGroups, overlap
 from eval.recall.photos import missing_in
-from indexer.encoding.asked import AskedTerms, asked_terms, trained_frequencies
-from indexer.encoding.stores import check_stores
-from indexer.encoding.term_scores import ImageEncoder
-from indexer.pruning import estimate_offsets
+from indexer.encoding.encoder import ImageEncoder
+from indexer.encoding.features import check_stores
+from indexer.encoding.impacts import AskedTerms, ScoredImages, estimate_offsets
 from indexer.settings import TermSet
 from sparta.captions.matching import as_stored
 from sparta.captions.read import CaptionedPhoto
@@ -209,16 +208,15 @@ def measure_pruning(
     pairs = {(choice.asked, choice.asked_power) for choice in choices}
     asked = {pair: _asked(encoder, *pair) for pair in sorted(pairs)}
     own = [stores[0].index(photo.image_id) for photo in photos]
-    images = TermScoreMatrix.of(encoder, range(len(stores[0])) if all_images else own, progress)
+    images = score_rows(encoder, range(len(stores[0])) if all_images else own, progress)
     encoded = time.perf_counter()
-    ids = [images.store.ids[row] for row in images.rows]
-    frequencies = torch.from_numpy(trained_frequencies(encoder))
-    groups = QueryGroups.of(images.tokenizer, photos, ids, frequencies)
+    frequencies = torch.from_numpy(encoder.frequencies)
+    groups = QueryGroups.of(encoder.tokenizer, photos, images.ids, frequencies)
     built = indexes is not None or not exact
-    rows = _measure(images, groups, choices, asked, bits, built, indexes, progress)
+    rows = _measure(encoder, images, groups, choices, asked, bits, built, indexes, progress)
     return PruningStudy(
-        models=[scorer.fingerprint for scorer in encoder.scorers],
-        images=len(ids),
+        models=encoder.models,
+        images=len(images.ids),
         missing=len(captions) - len(photos),
         queries=groups.captions,
         other_queries={name: len(own) for name, own in groups.others.items()},
@@ -230,8 +228,8 @@ def measure_pruning(
 
 
 def _asked(encoder: ImageEncoder, asked: str, power: float) -> AskedTerms:
-    """As `asked_terms`, but models without term frequencies are refused if theirs are requested."""
-    found = asked_terms(encoder, asked, power)
+    """Weights of terms; models without term frequencies are refused if theirs are requested."""
+    found = AskedTerms.of(asked, power, encoder.frequencies, encoder.tokenizer)
     if asked == "model" and found.source == "none":
         raise InputError(
             "--asked model: the models record no term frequencies: train them again, or give none "
@@ -241,7 +239,8 @@ def _asked(encoder: ImageEncoder, asked: str, power: float) -> AskedTerms:
 
 
 def _measure(
-    images: TermScoreMatrix,
+    encoder: ImageEncoder,
+    images: ScoredImages,
     groups: QueryGroups,
     choices: Sequence[PruningChoice],
     asked: Mapping[tuple[str, float], AskedTerms],
@@ -251,8 +250,9 @@ def _measure(
     progress: Progress,
 ) -> list[PruningRow]:
     """The float model's row, and one for each choice and number of bits."""
-    scores, queries = images.scored.scores, groups.queries
-    every = queries.rank(torch.from_numpy(scores[:, queries.terms.numpy()]).T.contiguous())
+    scores, queries = images.scores, groups.queries
+    own = columns_of(scores, encoder.terms, queries.terms.numpy())
+    every = queries.rank(torch.from_numpy(own).T.contiguous())
     whole = every.until(groups.captions)
     positive = int(np.count_nonzero(scores)) / len(scores)
     rows = [
@@ -262,7 +262,7 @@ def _measure(
     offsets = {kind: estimate_offsets(scores, kind) for kind in kinds}
     for choice in choices:
         weighed = asked[choice.asked, choice.asked_power]
-        pruned = PrunedIndex(images, choice, offsets[choice.offset], weighed)
+        pruned = PrunedIndex(encoder, images, choice, offsets[choice.offset], weighed)
         weights, postings = pruned.weights(queries.terms)
         unrounded = queries.rank(weights).until(groups.captions)
         for width in bits:

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from eval.recall.scores import SparseScores
-from indexer.pruning import prune
+from indexer.encoding.impacts import largest
 from sparta.captions.read import CaptionedPhoto
 from sparta.metrics import LARGEST_BLOCK, Recall, ranks, recall
 from sparta.tokenizer import Tokenizer
@@ -81,7 +80,6 @@ class CaptionQueries:
         """
         scores = SparseScores.of(self.texts, weights)
         images = weights.shape[1]
-        everywhere = np.ones(images, np.bool_)
         behind = max(images, FIRST) + 1
         rank, first = [], []
         for own in torch.arange(len(self.texts)).split(max(1, LARGEST_BLOCK // images)):
@@ -90,8 +88,8 @@ class CaptionQueries:
             missed = block.gather(1, targets[:, None])[:, 0] == 0
             found = ranks(block, targets[:, None].tolist(), ties="by_id")
             rank.append(found.masked_fill(missed, behind))
-            # `prune` breaks ties as searchers do: by column.
-            first.append(torch.from_numpy(prune(block.numpy(), None, everywhere, FIRST) > 0))
+            # `largest` breaks ties as searchers do: by column.
+            first.append(torch.from_numpy(largest(block.numpy(), FIRST)))
         return InMemoryRanking(torch.cat(rank), torch.cat(first))
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from indexer.columns.postings import rows_of
 from indexer.dense.manifest import dense_folder, dense_names
-from indexer.drift import MEANS, REBUILD, drift
+from indexer.encoding.impacts import MEANS, REBUILD, drift
 from indexer.engines.open import open_dense, open_index, snapshot_of
 from indexer.fields.kinds import Kind
 from indexer.manifest import Manifest

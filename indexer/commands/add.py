@@ -1,5 +1,6 @@
 """`sparta add`."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -67,9 +68,9 @@ def add(
     from sparta.libraries import set_up_libraries
 
     set_up_libraries()
+    from indexer.encoding.features import opened_stores
     from indexer.metadata import read_metadata
-    from indexer.update.add import add_images
-    from indexer.update.sources import opened_stores
+    from indexer.update.images import add_images
     from sparta.console import Console
     from sparta.progress import progress_bars
 
@@ -79,11 +80,14 @@ def add(
     console = Console()
     with (
         progress_bars(STAGES, console) as show,
-        opened_stores(index, photos or [], features or [], model, device, show) as found,
+        opened_stores(index, photos or [], features or [], model, device, show) as (
+            stores,
+            skipped,
+        ),
     ):
         report = add_images(
             index,
-            found.stores,
+            stores,
             model,
             asked=asked,
             metadata=about,
@@ -92,14 +96,10 @@ def add(
             device=device,
             progress=show,
         )
-    for skipped in found.skipped:
-        line = f"skipped {skipped.image_id}: {skipped.reason}"
-        console.print(line, soft_wrap=True, highlight=False)
-    left = f", {len(found.skipped):,} skipped" if found.skipped else ""
+    say = partial(console.print, soft_wrap=True, highlight=False)
+    for one in skipped:
+        say(f"skipped {one.image_id}: {one.reason}")
+    left = f", {len(skipped):,} skipped" if skipped else ""
     left += kept_aside(report.aside)
-    console.print(
-        f"{index}: {report.added:,} images added, {report.replaced:,} replaced{left}; "
-        f"{report.images:,} in all",
-        soft_wrap=True,
-        highlight=False,
-    )
+    counts = f"{report.added:,} images added, {report.replaced:,} replaced"
+    say(f"{index}: {counts}{left}; {report.images:,} in all")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from indexer.commands.options import BatchSize, Device, ReadPhotos
-from indexer.settings import PREFERENCES, USUAL, Preference, preference
+from indexer.settings import PREFERENCES, USUAL, Preference
 from sparta.addresses import folder_at
 from sparta.cluster import connected
 from sparta.commands.options import Ray
@@ -167,11 +167,11 @@ def index(
 
     set_up_libraries()
     from indexer.build import build_index
-    from indexer.encoding.asked import check_asked
-    from indexer.encoding.stores import open_stores
+    from indexer.encoding.features import open_stores
+    from indexer.encoding.impacts import read_queries
     from indexer.fields.kinds import declared_kinds
     from indexer.metadata import read_metadata
-    from indexer.settings import PruningSettings
+    from indexer.settings import ASKED_KINDS, PruningSettings
     from sparta.console import Console
     from sparta.features.skipped import skipped_summary
     from sparta.progress import progress_bars
@@ -183,9 +183,11 @@ def index(
         asked=asked,
     )
     kinds = declared_kinds(field)
-    check_asked(asked)  # before photos are extracted
+    if asked not in ASKED_KINDS:
+        read_queries(asked)  # what is wrong with it is said before photos are extracted
     about = read_metadata(metadata) if metadata else {}
     console, lines = Console(), list[str]()
+    say = partial(console.print, soft_wrap=True, highlight=False)
     with connected(ray, device) as cluster, progress_bars(STAGES, console) as show:
         stores = open_stores(
             [folder_at(place) for place in features],
@@ -196,7 +198,7 @@ def index(
             device=device,
             cluster=cluster,
             progress=show,
-            notice=partial(console.print, soft_wrap=True, highlight=False),
+            notice=say,
         )
         manifest = build_index(
             stores,
@@ -213,26 +215,25 @@ def index(
             progress=show,
             notice=lines.append,
         )
-    console.print(f"{out}: {summary(manifest)}", soft_wrap=True, highlight=False)
-    for line in lines:
-        console.print(f"{out}: {line}", soft_wrap=True, highlight=False)
+    for line in (summary(manifest), *lines):
+        say(f"{out}: {line}")
     if asked == "model" and manifest.asked == "none" and manifest.top_n is not None:
-        console.print(NO_FREQUENCIES, soft_wrap=True, highlight=False)
+        say(NO_FREQUENCIES)
     if skipped := skipped_summary(stores[0].folder):
-        console.print(skipped, soft_wrap=True, highlight=False)
+        say(skipped)
 
 
 def _named_or_given(
     prefer: str | None, top_n: str | None, bits: int | None, asked_power: float | None
 ) -> dict[str, Any]:
     """The values of the named choice, but for options that are given."""
+    if prefer not in (None, *PREFERENCES):
+        raise InputError(f"--prefer must be one of {', '.join(PREFERENCES)}, got {prefer!r}")
     given = {"bits": bits, "asked_power": asked_power}
-    choice: dict[str, Any] = preference(prefer)._asdict()
+    choice: dict[str, Any] = (PREFERENCES[prefer] if prefer else USUAL)._asdict()
     choice |= {name: value for name, value in given.items() if value is not None}
-    return choice if top_n is None else choice | {"top_n": _parse_top_n(top_n)}
-
-
-def _parse_top_n(text: str) -> int | None:
-    if text != "all" and not text.isdecimal():
-        raise InputError(f"--top-n must be a number or all, got {text!r}")
-    return None if text == "all" else int(text)
+    if top_n is None:
+        return choice
+    if top_n != "all" and not top_n.isdecimal():
+        raise InputError(f"--top-n must be a number or all, got {top_n!r}")
+    return choice | {"top_n": None if top_n == "all" else int(top_n)}

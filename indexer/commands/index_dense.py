@@ -53,7 +53,7 @@ def index_dense(
     set_up_libraries()
     from indexer.dense.build import add_dense, check_index
     from indexer.dense.models import check_models, name_models
-    from indexer.encoding.stores import open_stores
+    from indexer.encoding.features import open_stores
     from indexer.engines.open import open_backend
     from sparta.console import Console
     from sparta.progress import progress_bars

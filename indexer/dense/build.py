@@ -14,8 +14,8 @@ from indexer.dense.models import check_models
 from indexer.dense.row_origins import read_origins, write_origins
 from indexer.dense.text_encoder import load_dense_model
 from indexer.dense.vectors import ImageVectors, VectorIndexKind
+from indexer.encoding.features import check_same_images
 from indexer.encoding.models import model_fingerprint
-from indexer.encoding.stores import check_same_images
 from indexer.manifest import Manifest, is_index
 from indexer.parts import check_hash, describe_parts
 from indexer.store.origin import built_origin, origin_of

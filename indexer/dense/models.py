@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from indexer.dense.manifest import is_name
 from indexer.dense.vectors import import_faiss
-from indexer.encoding.models import read_config
-from indexer.encoding.stores import check_features, check_stores
+from indexer.encoding.features import check_features, check_stores
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from sparta.model_id import read_model_config
 from sparta.vse.config import VseConfig
 
 
@@ -24,7 +24,7 @@ def name_models(given: Sequence[str]) -> dict[str, str]:
         name, _, model = text.partition("=")
         if not model or "/" in name:  # a path may contain a =
             model = text
-            name = read_config(model, VseConfig).name
+            name = _read_config(model).name
         if not is_name(name):
             raise InputError(
                 f"--model {text}: {name!r} cannot be a backend's name, which has letters, digits, "
@@ -49,11 +49,16 @@ def check_models(models: Mapping[str, str], store: FeatureStore) -> None:
     import_faiss()
     check_stores([store])
     for model in models.values():
-        config = read_config(model, VseConfig)
+        config = _read_config(model)
         if config.vision is None:
-            check_features(model, config, store)
+            check_features(model, config, store.source, store.folder)
         elif store.photos is None or not store.photos.is_dir():
             raise InputError(
                 f"--model {model} takes photos, and those of {store.folder} are not where it "
                 f"records them ({store.photos or 'nowhere'}): extract them again"
             )
+
+
+def _read_config(model: str) -> VseConfig:
+    values = read_model_config(model, (VseConfig.model_type,), "dense model", "--model")
+    return VseConfig.from_dict(values)

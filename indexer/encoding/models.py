@@ -1,23 +1,134 @@
-"""Models: loaded, identified by a hash of their content."""
+"""Models on the disk: their files, read without torch, and their networks, loaded in it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
-import torch
-from transformers import PreTrainedConfig, PreTrainedModel
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import safe_open
 
+from indexer.settings import OffsetKind
 from sparta.errors import InputError
-from sparta.model_id import read_model_config
-from sparta.tokenizer import Tokenizer
-from sparta.visualsparta.config import VisualSpartaConfig
-from sparta.visualsparta.model import VisualSparta
+from sparta.model_id import find_file, read_model_config
+from sparta.tokenizer import Tokenizer, WordPieceTokenizer
+from sparta.word_tables import RARE_TERMS, SUBSTITUTES, WordTables
 
-Config = TypeVar("Config", bound=PreTrainedConfig)
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+    from sparta.visualsparta.model import VisualSparta
+
+TITLE = "VisualSparta model", "--model"  # for messages
+BUFFERS = ("trained_terms", "term_frequencies", "indexable")
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ReadConfig:
+    """The part of `VisualSpartaConfig` that indexing needs, with the same defaults."""
+
+    feature_source: dict[str, Any] | None = None
+    feature_dim: int = 2048
+    use_visual: bool = True
+    use_labels: bool = True
+    use_attributes: bool = True
+    max_regions: int = 50
+    max_label_tokens: int = 70
+    offset: OffsetKind = "mean"
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Self:
+        """From the content of a `config.json`."""
+        return cls(**{name: values[name] for name in cls.__dataclass_fields__ if name in values})
+
+    @classmethod
+    def open(cls, name: str | Path) -> Self:
+        """From a model's folder or hub name.
+
+        Raises:
+            InputError: if there is no such model, or it is of another kind.
+        """
+        return cls.of(read_model_config(name, ("visual_sparta",), *TITLE))
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """A model's folder without the weights of its network.
+
+    Attributes:
+        config: what the model reads.
+        tokenizer: its word pieces.
+        hashes: SHA-256 of the files that decide what it computes.
+        trained_terms: [V] bool.
+        term_frequencies: [V] int64, all 0 where unknown.
+        indexable: [V] bool.
+    """
+
+    config: ReadConfig
+    tokenizer: WordPieceTokenizer
+    hashes: tuple[str, str]
+    trained_terms: NDArray[np.bool_]
+    term_frequencies: NDArray[np.int64]
+    indexable: NDArray[np.bool_]
+
+    @classmethod
+    def open(cls, name: str | Path) -> Self:
+        """Read a model's files.
+
+        Raises:
+            Exception: if a file is missing or damaged; loading the model says what is wrong.
+        """
+        config, weights, tokenizer = (
+            _file(name, file) for file in ("config.json", "model.safetensors", "tokenizer.json")
+        )
+        with safe_open(weights, "np") as tensors:
+            names = [name for name in tensors.keys() if name in BUFFERS]  # noqa: SIM118
+            arrays = {name: tensors.get_tensor(name) for name in names}
+        trained = arrays["trained_terms"]
+        frequencies = arrays.get("term_frequencies", np.zeros(len(trained)))
+        return cls(
+            ReadConfig.open(name),
+            WordPieceTokenizer.from_folder(tokenizer.parent),
+            (_hash(config), _hash(weights)),
+            trained,
+            frequencies.astype(np.int64),
+            arrays["indexable"],
+        )
+
+
+def read_word_tables(name: str | Path) -> WordTables:
+    """The tables of words of a model's folder or hub name.
+
+    Raises:
+        InputError: if one has another format or is damaged.
+    """
+    paths = [find_file(name, file) for file in (SUBSTITUTES, RARE_TERMS)]
+    folder = next((path.parent for path in paths if path is not None), None)
+    return WordTables() if folder is None else WordTables.open(folder)
+
+
+def _file(name: str | Path, file: str) -> Path:
+    path = find_file(name, file)
+    if path is None:
+        raise FileNotFoundError(f"{name} has no {file}")
+    return path
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# ---- networks ------------------------------------------------------------------------------------
 
 
 def load_models(
@@ -31,19 +142,21 @@ def load_models(
     if not names:
         raise InputError("no --model: give at least one")
     loaded = [_load_model(name, device) for name in names]
-    models, tokenizers = [model for model, _ in loaded], [tokenizer for _, tokenizer in loaded]
-    for name, tokenizer in zip(names, tokenizers, strict=True):
-        if tokenizer.vocabulary_hash != tokenizers[0].vocabulary_hash:
+    first = loaded[0][1]
+    for name, (_, tokenizer) in zip(names, loaded, strict=True):
+        if tokenizer.vocabulary_hash != first.vocabulary_hash:
             raise InputError(
                 f"--model {name} has another vocabulary than {names[0]} "
-                f"({_first_difference(tokenizers[0].vocabulary, tokenizer.vocabulary)}): only "
-                "models of one vocabulary can share an index"
+                f"({_first_difference(first.vocabulary, tokenizer.vocabulary)}): only models of "
+                "one vocabulary can share an index"
             )
-    return models, tokenizers[0]
+    return [model for model, _ in loaded], first
 
 
 def _load_model(name: str | Path, device: torch.device) -> tuple[VisualSparta, Tokenizer]:
-    read_config(name, VisualSpartaConfig)
+    from sparta.visualsparta.model import VisualSparta
+
+    ReadConfig.open(name)
     try:
         model = VisualSparta.from_pretrained(name)
     except (OSError, ValueError) as error:
@@ -66,23 +179,10 @@ def _first_difference(first: list[str], second: list[str]) -> str:
     return f"{len(second)} terms instead of {len(first)}"
 
 
-def read_config(name: str | Path, kind: type[Config]) -> Config:
-    """A model's configuration, without its weights.
-
-    Args:
-        name: folder or hub name.
-        kind: of configuration, `VisualSpartaConfig` or `VseConfig`.
-
-    Raises:
-        InputError: if there is no such model, or it is of another kind.
-    """
-    title = "VisualSparta model" if kind is VisualSpartaConfig else "dense model"
-    values = read_model_config(name, (kind.model_type,), title, "--model")
-    return kind.from_dict(values)
-
-
 def model_fingerprint(model: PreTrainedModel) -> str:
     """SHA-256 over a model's weights and configuration, independent of its folder."""
+    import torch
+
     digest = hashlib.sha256()
     config = model.config.to_diff_dict()
     for changing in ("transformers_version", "_name_or_path"):

@@ -5,24 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 from indexer.engines.columns import OF_SEGMENTS, ColumnsEngine, Mask
-from indexer.lucene.reader import LuceneIndex
-from indexer.parts import LUCENE
+from indexer.lucene.reader import open_lucene
 from indexer.search.engine import Plan
 from indexer.store.snapshot import Snapshot
-from sparta.errors import InputError
 
 
 class LuceneEngine(ColumnsEngine):
-    """Lucene finds and scores images; all else is answered by the segments.
+    """Lucene finds and scores images; all else is answered by the one segment of their commit.
 
     Both number the images in the order of their ids.
 
     Args:
-        folder: of an index in one segment, as a build or a merge leaves it.
+        folder: of the index.
         vocabulary: [V] terms in id order.
 
     Raises:
-        InputError: if it was written to, there is no Lucene index, or it is damaged.
+        InputError: if it was written to since, there is no Lucene index, or it is damaged.
     """
 
     can = OF_SEGMENTS
@@ -31,14 +29,7 @@ class LuceneEngine(ColumnsEngine):
     def __init__(self, folder: Path, vocabulary: list[str]) -> None:
         super().__init__(Snapshot.open(folder))
         self._folder, self._vocabulary = folder, vocabulary
-        snapshot, last = self.snapshot, self.snapshot.documents - 1
-        if len(snapshot.segments.all) > 1 or any(map(len, snapshot.newest)):
-            raise self._outdated()
-        self._lucene = lucene = LuceneIndex(folder / LUCENE)
-        same = len(lucene) == len(snapshot) == snapshot.documents
-        if not same or any(lucene.stored(n) != snapshot.stored(n) for n in {0, last} if n >= 0):
-            lucene.close()  # Java would keep its files
-            raise self._outdated()
+        self._lucene = open_lucene(folder, self.snapshot.commit)
 
     def _best(self, plan: Plan, k: int, allowed: Mask | None) -> tuple[list[int], list[float]]:
         terms = " ".join(
@@ -47,20 +38,14 @@ class LuceneEngine(ColumnsEngine):
         found = self._lucene.top(terms, k, allowed) if terms else []
         return [document for document, _ in found], [score for _, score in found]
 
-    def refreshed(self) -> None:
-        """Nothing: Lucene's files stay as they were written; see `Engine.refreshed`.
+    def refreshed(self) -> LuceneEngine | None:
+        """The engine of a newer commit, None if there is none.
 
         Raises:
-            InputError: if the index was written to.
+            InputError: if Lucene's index is not of that commit.
         """
-        if self.snapshot.refreshed() is not None:
-            raise self._outdated()
-
-    def _outdated(self) -> InputError:
-        return InputError(
-            f"{self._folder} was written to after {LUCENE}/ was: search columns, or write it anew "
-            "with `sparta merge`"
-        )
+        newer = self.snapshot.refreshed()
+        return None if newer is None else LuceneEngine(self._folder, self._vocabulary)
 
     def close(self) -> None:
         """Close Lucene's files."""

@@ -13,11 +13,11 @@ import numpy as np
 from indexer.dense.added import AddedRows
 from indexer.dense.manifest import MODEL, DenseManifest, dense_folder, dense_names
 from indexer.dense.row_origins import read_origins
-from indexer.encoding.stores import check_features
+from indexer.encoding.features import check_features
 from indexer.manifest import Manifest
 from sparta.errors import InputError
 from sparta.extras import require
-from sparta.features.record import FeatureImages, ImageFeatures
+from sparta.features.record import FeatureSource, ImageFeatures
 
 if TYPE_CHECKING:
     from sparta.vse.model import VseModel
@@ -34,14 +34,16 @@ class WrittenImages:
     Attributes:
         features: of each.
         origins: of each.
-        source: what made the features.
+        source: of the features.
+        where: the features are, for messages.
         photos: the folder that `names` are relative to, None if there are no photos.
         names: of the photos.
     """
 
     features: Sequence[ImageFeatures]
     origins: Sequence[str]
-    source: FeatureImages
+    source: FeatureSource
+    where: Path
     photos: Path | None
     names: Sequence[str]
 
@@ -109,7 +111,7 @@ class _Part:
             return
         model = self._model
         if model.vision is None:
-            check_features(self._folder / MODEL, model.config, images.source)
+            check_features(self._folder / MODEL, model.config, images.source, images.where)
         elif images.photos is None:
             raise InputError("its model takes photos")
         found = []

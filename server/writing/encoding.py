@@ -15,7 +15,7 @@ from sparta.features.record import ImageFeatures
 from sparta.tokenizer import WordPieceTokenizer
 
 if TYPE_CHECKING:
-    from indexer.update.resident import ResidentEncoder
+    from indexer.update.images import ResidentEncoder
 
 
 class PhotoEncoder:
@@ -64,6 +64,6 @@ class PhotoEncoder:
     @cached_property
     def _encoder(self) -> ResidentEncoder:
         # What it imports, a server that is sent term weights need not have installed.
-        from indexer.update.resident import ResidentEncoder
+        from indexer.update.images import ResidentEncoder
 
         return ResidentEncoder(self._folder, self._models)

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Condition, Lock, Thread
 from typing import Any, NamedTuple
 
+from indexer.encoding.impacts import WeightReader
 from indexer.parts import UPLOAD
 from indexer.postings import ImagePostings
 from indexer.shards import index_folders, owner
@@ -18,7 +19,6 @@ from indexer.state import index_version, place_of
 from indexer.store.changes import Add, Change, Delete, MetadataChange, Sent
 from indexer.store.given import with_given
 from indexer.update.sharded import Writer
-from indexer.update.term_weights import WeightReader
 from indexer.update.writer import open_writer
 from server.writing.board import Board
 from server.writing.bodies import Image

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,20 +115,3 @@ class FeatureSource:
             for name in mine
             if mine[name] != theirs[name]
         ]
-
-
-class FeatureImages(Protocol):
-    """Images with features from one source, such as a feature store.
-
-    Attributes:
-        folder: where they lie, for messages.
-        source: what made the features.
-    """
-
-    @property
-    def folder(self) -> Path: ...  # noqa: D102
-
-    @property
-    def source(self) -> FeatureSource: ...  # noqa: D102
-
-    def __getitem__(self, index: int, /) -> ImageFeatures: ...

@@ -6,8 +6,8 @@ import os
 import time
 from pathlib import Path
 
-from indexer.encoding.term_scores import ImageEncoder
-from indexer.impacts import ImpactParameters, encode_rows
+from indexer.encoding.encoder import ImageEncoder, encode_rows
+from indexer.encoding.impacts import ImpactParameters
 from indexer.postings import PostingShard
 
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from indexer.search.api import Explanation
-from indexer.search.columns import ColumnSearcher
 
 import indexer.build
 from indexer.build import build_index
-from indexer.encoding.asked import asked_terms, check_asked
-from indexer.encoding.term_scores import ImageEncoder
+from indexer.encoding.encoder import encode_rows
 from indexer.engines.open import open_index
-from indexer.impacts import encode_rows
 from indexer.postings import Postings, PostingShard
+from indexer.search.answer import Explanation
 from indexer.settings import PruningSettings
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.indexer.search.queries import VOCABULARY, answer
-from tests.indexer.tiny import save_model, slow_frequencies, slow_impacts
+from tests.indexer.tiny import save_model, slow_impacts
 from tests.indexer.vocabulary import TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
@@ -85,7 +81,7 @@ def test_the_terms_asked_for_are_kept_and_rankings_are_exact(
     for key, impact in found.items():
         assert abs(impact - right[key][0]) <= 1  # sums of float32 differ in the last bit
     exact = ReferenceSearcher(postings, TOKENIZER)
-    for searcher in (open_index(tmp_path / "index"), ColumnSearcher(tmp_path / "index")):
+    for searcher in (open_index(tmp_path / "index"), open_index(tmp_path / "index")):
         for query in (*VOCABULARY, *CAPTIONS, *QUERIES, " ".join(VOCABULARY)):
             assert answer(searcher.search(query, 30)) == answer(exact.search(query, 30))
         for image_id in store.ids:
@@ -134,72 +130,3 @@ def test_powers_out_of_range() -> None:
     for power in (-0.1, 1.1, float("nan"), float("inf")):
         with pytest.raises(InputError, match="--asked-power must be from 0 to 1, got"):
             PruningSettings(asked_power=power)
-
-
-TRAINED_ON = ["dog dogs on the beach", "a red dog", "Sky."], ["cat", "the dog"]
-
-
-@pytest.fixture
-def encoder(store: FeatureStore, tmp_path: Path) -> ImageEncoder:
-    """Of two models, trained on different captions, and one without frequencies."""
-    texts = [*TRAINED_ON, ()]
-    folders = [
-        save_model(tmp_path / str(i), TOKENIZER, i, captions=own) for i, own in enumerate(texts)
-    ]
-    return ImageEncoder.open([store], folders, device="cpu")
-
-
-def test_of_several_models_the_largest_frequencies_count(encoder: ImageEncoder) -> None:
-    asked = asked_terms(encoder, "model", 1.0)
-    assert (asked.source, asked.power) == ("model", 1.0)
-    counts = zip(*(slow_frequencies(TOKENIZER, own) for own in TRAINED_ON), strict=True)
-    assert asked.weights is not None
-    assert asked.weights.tolist() == [max(pair) + 1 for pair in counts]
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_a_file_of_queries_is_counted_line_by_line(
-    encoder: ImageEncoder, tmp_path: Path, end: str, mark: bytes
-) -> None:
-    queries = ["dog dog beach", "", "dogs RUNNING", "qqq", "dog dog beach", "犬 é"]
-    path = tmp_path / "queries.txt"
-    path.write_bytes(mark + end.join(queries).encode())
-    asked = asked_terms(encoder, str(path), 0.5)
-    assert asked.source == hashlib.sha256(end.join(queries).encode()).hexdigest()
-    assert asked.power == 0.5
-    right = [(count + 1) ** 0.5 for count in slow_frequencies(TOKENIZER, queries)]
-    assert max(right) == 2  # dog, in three lines
-    assert asked.weights is not None
-    assert asked.weights.tolist() == pytest.approx(right)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, r"cannot be read \(No such file or directory\): give model, none or a text file"),
-        (b"", "is empty: give a file of queries, one a line"),
-        (b" \n\r\n", "is empty"),
-        (b"dog\n\xff\xfe", "is not UTF-8 text .invalid start byte at byte 4"),
-    ],
-)
-def test_files_without_queries_are_refused(
-    encoder: ImageEncoder, tmp_path: Path, content: bytes | None, message: str
-) -> None:
-    path = tmp_path / "queries.txt"
-    if content is not None:
-        path.write_bytes(content)
-    for check in (check_asked, lambda asked: asked_terms(encoder, asked, 0.35)):
-        with pytest.raises(InputError, match=f"--asked .*queries.txt {message}") as raised:
-            check(str(path))
-        assert "\n" not in str(raised.value)
-        with pytest.raises(InputError, match="cannot be read"):
-            check(str(tmp_path))
-
-
-def test_a_file_of_unknown_words_is_refused(encoder: ImageEncoder, tmp_path: Path) -> None:
-    path = tmp_path / "queries.txt"
-    path.write_text("qqq\nxyz")
-    check_asked(str(path))
-    with pytest.raises(InputError, match=r"queries.txt has no word of the model's vocabulary"):
-        asked_terms(encoder, str(path), 0.35)

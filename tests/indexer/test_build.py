@@ -15,14 +15,14 @@ import pytest
 
 import indexer.build
 from indexer.build import build_index
-from indexer.encoding.term_scores import ImageEncoder
+from indexer.encoding.encoder import ImageEncoder, encode_rows
 from indexer.engines.open import open_index
-from indexer.impacts import encode_rows
 from indexer.manifest import Manifest
 from indexer.metadata import read_metadata
 from indexer.settings import OffsetKind, PruningSettings
 from sparta.atomic import MARKER, REPLACED, find_work, make_work
 from sparta.errors import InputError
+from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.lock import writing
 from sparta.tokenizer import WordPieceTokenizer
@@ -243,14 +243,14 @@ def test_the_index_contains_the_mean_over_models_and_stores(
     stores, models = [store, flipped], [model_dir, other_model]
     # A mean over part of the corpus is no concern of this test.
     offset: OffsetKind = "none" if sample < len(store) else "mean"
-    scored: list[int] = []
-    score = ImageEncoder._score
+    scored: list[str] = []
+    score = ImageEncoder.score
 
-    def counting(encoder: ImageEncoder, rows: tuple[int, ...]) -> object:
-        scored.extend(rows)
-        return score(encoder, rows)
+    def counting(encoder: ImageEncoder, copies: list[list[ImageFeatures]]) -> object:
+        scored.extend(image.image_id for image in copies[0])
+        return score(encoder, copies)
 
-    monkeypatch.setattr(ImageEncoder, "_score", counting)
+    monkeypatch.setattr(ImageEncoder, "score", counting)
     out = tmp_path / "index"
     pruning = PruningSettings(top_n=9, offset=offset)
     manifest = build_index(stores, models, out, pruning, batch_size=3, device="cpu")

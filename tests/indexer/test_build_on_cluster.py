@@ -9,14 +9,14 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from indexer.build import build_index
-from indexer.encoding.term_scores import ImageEncoder
-from indexer.encoding.workers import EncoderCopy
+from indexer.encoding.encoder import ImageEncoder, encode_on
 from sparta.atomic import find_work
 from sparta.cluster import Cluster, connected
 from sparta.command_line import cli
@@ -92,7 +92,7 @@ def test_after_kill_9_of_a_worker_and_a_node_shards_are_equal_to_the_byte(
     ray_nodes: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("indexer.build.OFFSET_SAMPLE", 13)
-    monkeypatch.setattr("indexer.offsets.WINDOW", 2)  # the sample in three pieces
+    monkeypatch.setattr("indexer.encoding.encoder.WINDOW", 2)  # the sample in three pieces
     monkeypatch.setattr("indexer.build.replace_folder", lambda *_: 1 / 0)
     notes = tmp_path / "notes"
     notes.mkdir()
@@ -134,7 +134,9 @@ def test_after_kill_9_of_the_command_the_rest_is_encoded(
 
 def test_a_model_that_is_another_elsewhere_is_refused(store: FeatureStore, tmp_path: Path) -> None:
     model = save_model(tmp_path / "model", TOKENIZER)
-    copy = EncoderCopy.of(ImageEncoder.open([store], [model], device="cpu"), [model], "cpu")
+    encoder = ImageEncoder.open([store], [model], device="cpu")
+    worker: Any = SimpleNamespace(map=lambda open_tool, *_: open_tool())
+    encode = encode_on(worker, encoder, [model], "cpu")
     save_model(tmp_path / "model", TOKENIZER, seed=1)
     with pytest.raises(InputError, match=f"{model} is another than on the machine that asked"):
-        copy.open()
+        encode(ImageEncoder.score, [])

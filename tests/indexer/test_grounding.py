@@ -19,7 +19,6 @@ from indexer.columns import native
 from indexer.grounding import (
     UNKNOWN,
     Grounding,
-    Inputs,
     Layout,
     Winner,
     WinningLabel,
@@ -27,7 +26,7 @@ from indexer.grounding import (
     pack_all,
     unpack,
 )
-from indexer.postings import ImagePostings, Postings
+from indexer.postings import ImagePostings, Inputs, Postings
 from sparta.errors import InputError
 from tests.reference.winner import winner
 

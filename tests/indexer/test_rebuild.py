@@ -16,7 +16,7 @@ from PIL import ExifTags, Image, ImageDraw
 from indexer.build import build_index
 from indexer.care.combine import merge_indexes
 from indexer.care.snapshots import take_snapshot
-from indexer.encoding.stores import open_stores
+from indexer.encoding.features import open_stores
 from indexer.engines.open import open_index
 from indexer.fields.store import read_kinds
 from indexer.grounding import Inputs
@@ -25,8 +25,8 @@ from indexer.settings import PruningSettings
 from indexer.shards import index_folders
 from indexer.store.changes import Add, Delete, MetadataChange
 from indexer.store.given import FILE
-from indexer.update.add import add_images
 from indexer.update.delete import delete_images
+from indexer.update.images import add_images
 from indexer.update.metadata import update_metadata
 from indexer.update.sync.job import Encoding, PhotoSync
 from indexer.update.writer import open_writer

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from indexer.build import build_index
-from indexer.encoding.stores import open_stores
+from indexer.encoding.features import open_stores
 from indexer.postings import Postings
 from indexer.settings import IndexSettings
 from sparta.features.record import ImageFeatures

@@ -9,11 +9,11 @@ from datetime import datetime
 from pathlib import Path
 
 from indexer import state
-from indexer.encoding.stores import extract_stores
+from indexer.encoding.features import extract_stores
 from indexer.manifest import Manifest
 from indexer.store.given import read_given
 from indexer.store.snapshot import Snapshot
-from indexer.update.add import add_images
+from indexer.update.images import add_images
 from indexer.update.sync.plan import Place, Plan, compare, content_hash, move_and_delete, place_of
 from indexer.update.sync.scan import Scan, scan_photos
 from indexer.update.sync.seen import Seen, SeenPhotos, synced_folders

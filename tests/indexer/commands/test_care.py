@@ -16,7 +16,7 @@ from indexer.commands.similar import similar
 from indexer.commands.update import update
 from indexer.commands.verify import verify
 from indexer.dense.build import add_dense
-from indexer.drift import MEANS
+from indexer.encoding.impacts import MEANS
 from indexer.engines.open import open_backend, open_index
 from indexer.manifest import Manifest
 from indexer.store.changes import Add
@@ -24,10 +24,10 @@ from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from tests.indexer.columns.live.images import image
 from tests.indexer.command_line import sparta, sparta_here
 from tests.indexer.dense_parts import random_vectors, write_part
 from tests.indexer.sealed import change
+from tests.indexer.store.images import image
 
 
 def forget(index: Path, name: str) -> None:

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-import indexer.encoding.stores as stores
+import indexer.encoding.features as features
 import indexer.update.sync.job as module
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.store.changes import Delete
-from indexer.update.add import add_images
 from indexer.update.delete import delete_images
+from indexer.update.images import add_images
 from indexer.update.metadata import update_metadata
 from indexer.update.sync.job import Encoding, PhotoSync, SyncReport
 from indexer.update.sync.scan import Scan
@@ -89,7 +89,7 @@ def test_encoding_is_that_of_a_build(
     right = {image_id: terms_of(built, image_id) for image_id in images_of(built)}
     with open_writer(built) as writer:
         writer.write([Delete(image_id, vanished=True) for image_id in right])
-    for path in (built / "live").glob("sync-*"):
+    for path in (built / "sync").glob("*"):
         path.unlink()
     shutil.rmtree(built.with_name("index.features"))
     assert counts(job().run()) == (3, 0, 0, 0, [])
@@ -246,7 +246,7 @@ def test_what_a_copy_lacks_is_not_taken_for_seen(
     for number in (3, 4):
         draw(photos / f"{number}.png", number)
     monkeypatch.setattr(module, "AT_ONCE", 1)
-    extract = stores.extract_stores
+    extract = features.extract_stores
 
     def late(*arguments: Any) -> Any:
         if "3.png" in images_of(built):  # the second batch

@@ -1,20 +1,26 @@
-"""Feature stores to index: opened, or extracted from photos as the models require; and checked."""
+"""Feature stores to encode: opened, or extracted from photos as the models require; checked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from indexer.manifest import is_index
-from sparta.atomic import check_name
+from indexer.manifest import Manifest, is_index
+from indexer.shards import index_folders
+from sparta.atomic import check_name, work_folder
 from sparta.cluster import Cluster
 from sparta.errors import InputError
 from sparta.features.extract.augmented_stores import extract_augmented
 from sparta.features.extract.detector_settings import DetectorSettings, extract_command
-from sparta.features.record import FeatureImages, FeatureSource
+from sparta.features.extract.photos import find_photos
+from sparta.features.record import FeatureSource
+from sparta.features.skipped import Skipped, read_skipped
 from sparta.features.store import HEADER, FeatureStore
+from sparta.lock import writing
 from sparta.model_id import read_model_config
 from sparta.progress import Notice, Progress, no_notice, no_progress
 
@@ -23,14 +29,7 @@ KINDS = {"visual_sparta": "VisualSparta model", "vse": "dense model"}
 ModelKind = Literal["visual_sparta", "vse"]
 
 
-class FeatureConfig(Protocol):
-    """What a model's configuration says of the features it takes."""
-
-    @property
-    def feature_source(self) -> dict[str, Any] | None: ...  # noqa: D102
-
-    @property
-    def feature_dim(self) -> int: ...  # noqa: D102
+# ---- to build an index of ------------------------------------------------------------------------
 
 
 def open_stores(
@@ -60,26 +59,22 @@ def open_stores(
         notice: is called with one line if photos have changed since.
 
     Raises:
-        InputError: if the folders are something else, or the models do not record what made their
-            features, or disagree on it.
+        InputError: if the folders are something else, or `extract_stores` raises it.
     """
     check_name(out)
     for folder in folders:
-        _check_folder(folder)
+        if not folder.is_dir():
+            state = "is not a folder" if folder.exists() else "does not exist"
+            raise InputError(f"{folder} {state}: give feature stores or a folder of photos")
+        if is_index(folder):
+            raise InputError(
+                f"{folder} is an index: give the photos or feature stores to build one from"
+            )
     stores = [folder for folder in folders if (folder / HEADER).is_file()]
     if not stores and len(folders) == 1:
-        features = out.with_name(out.name + ".features")
+        out, count = out.with_name(f"{out.name}.features"), augmentations or 1
         return extract_stores(
-            folders[0],
-            models,
-            kind,
-            features,
-            augmentations or 1,
-            None,
-            device,
-            progress,
-            notice,
-            cluster,
+            folders[0], models, kind, out, count, None, device, progress, notice, cluster
         )
     if augmentations is not None:
         raise InputError(
@@ -143,6 +138,123 @@ def extract_stores(
     )
 
 
+# ---- to add to an index --------------------------------------------------------------------------
+
+
+@contextmanager
+def opened_stores(
+    index: Path,
+    photos: Sequence[Path],
+    features: Sequence[Path],
+    models: Sequence[str | Path],
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> Iterator[tuple[list[FeatureStore], list[Skipped]]]:
+    """Open feature stores, or extract photos as the index's were.
+
+    Args:
+        index: the folder of the index.
+        photos: photos or folders of photos; none if there are stores.
+        features: feature stores; none if there are photos.
+        models: folders or hub names of the models that will read the features.
+        device: of the extraction.
+        progress: stage "extract", in photos, over all augmentations.
+
+    Yields:
+        the stores, the plain one first, and the photos that cannot be used; stores of photos are
+        removed at the end.
+
+    Raises:
+        InputError: if a store or a photo does not exist, or no photo can be used.
+    """
+    manifest = Manifest.open(index_folders(index)[0])  # shards are encoded alike
+    if features:
+        yield [FeatureStore.open(folder) for folder in features], []
+        return
+    folder, ids = choose_photos(photos, manifest.photos)
+    added, copies = index.with_name(f"{index.name}.added"), len(manifest.features)
+    with writing(added), work_folder(added) as work:
+        try:
+            stores = extract_stores(
+                folder, models, "visual_sparta", work, copies, ids, device, progress
+            )
+        except InputError as error:
+            skipped = read_skipped(work / "plain")
+            if not skipped:
+                raise
+            # The reason, not the path of a work folder that is removed.
+            more = f" (and {len(skipped) - 1} more)" if len(skipped) > 1 else ""
+            first = f"{folder / skipped[0].image_id}: {skipped[0].reason}"
+            raise InputError(f"no photo could be used: {first}{more}") from error
+        yield stores, read_skipped(stores[0].folder)
+
+
+def choose_photos(paths: Sequence[Path], photos: str | None) -> tuple[Path, list[str]]:
+    """Find photos and give them ids as `sparta index` would.
+
+    Photos in the folder that the index was built from have ids relative to it. Others must be in
+    one folder, to which theirs are relative.
+
+    Args:
+        paths: photos, and folders that are searched at any depth.
+        photos: the folder that the index was built from, None if it records none.
+
+    Returns:
+        the folder that the ids are relative to, and the ids, sorted, each once.
+
+    Raises:
+        InputError: if a path does not exist, a folder has no photo, or photos are in several
+            folders outside of the index's.
+    """
+    for path in paths:
+        try:
+            path.lstat()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise InputError(f"{path} does not exist: give photos, or folders of photos") from error
+        except OSError:
+            continue  # it is reported with the photos that cannot be read
+    # The last part of a photo's path is its name, even if that is a link.
+    folders = [os.path.isdir(path) for path in paths]  # noqa: PTH112
+    places = [_real(path if one else path.parent) for path, one in zip(paths, folders, strict=True)]
+    folder = _common_folder(places, _real(Path(photos)) if photos else None)
+    ids: set[str] = set()
+    for path, place, is_folder in zip(paths, places, folders, strict=True):
+        inside = place.relative_to(folder)
+        names = find_photos(place) if is_folder else [path.name]
+        ids |= {(inside / name).as_posix() for name in names}
+    return folder, sorted(ids)
+
+
+def _real(path: Path) -> Path:
+    """A path without links; unlike `resolve`, also of links in a circle and over-long names."""
+    return Path(os.path.realpath(path))
+
+
+def _common_folder(places: Sequence[Path], photos: Path | None) -> Path:
+    """The index's folder of photos if it contains all places, else the one place there is."""
+    if photos is not None and all(place.is_relative_to(photos) for place in places):
+        return photos
+    if len(set(places)) > 1:
+        raise InputError(
+            f"{places[0]} and {places[1]} are not both in the folder that the index was built from"
+            f" ({photos or 'which it does not record'}): add one folder at a time"
+        )
+    return places[0]
+
+
+# ---- checks --------------------------------------------------------------------------------------
+
+
+class FeatureConfig(Protocol):
+    """What a model's configuration says of the features it takes."""
+
+    @property
+    def feature_source(self) -> dict[str, Any] | None: ...  # noqa: D102
+
+    @property
+    def feature_dim(self) -> int: ...  # noqa: D102
+
+
 def check_stores(stores: Sequence[FeatureStore]) -> None:
     """Refuse stores that are not augmentations of the same photos, the plain store first.
 
@@ -186,40 +298,33 @@ def check_same_images(store: FeatureStore, ids: Sequence[str], folder: Path) -> 
             )
 
 
-def check_features(name: str | Path, config: FeatureConfig, store: FeatureImages) -> None:
+def check_features(
+    name: str | Path, config: FeatureConfig, source: FeatureSource, where: Path
+) -> None:
     """Refuse features a model was not trained on.
 
     Args:
         name: the model's folder or hub name, for messages.
-        config: the model's, with `feature_source` and `feature_dim`.
-        store: the features.
+        config: the model's.
+        source: of the features.
+        where: the features are, for messages.
 
     Raises:
         InputError: naming what differs (the model's against the store's).
     """
     if config.feature_source is None:
-        if store.source.dimension != config.feature_dim:
+        if source.dimension != config.feature_dim:
             raise InputError(
-                f"{store.folder} has features of {store.source.dimension} numbers, --model {name} "
-                f"takes {config.feature_dim}"
+                f"{where} has features of {source.dimension} numbers, --model {name} takes "
+                f"{config.feature_dim}"
             )
         return
     wanted = FeatureSource(**config.feature_source)
-    if differences := wanted.differences(store.source):
+    if differences := wanted.differences(source):
         raise InputError(
-            f"{store.folder} holds other features than --model {name} was trained on (the model's "
+            f"{where} holds other features than --model {name} was trained on (the model's "
             f"against the store's): {'; '.join(differences)}. Make them with "
             f"{extract_command(wanted)}"
-        )
-
-
-def _check_folder(folder: Path) -> None:
-    if not folder.is_dir():
-        state = "is not a folder" if folder.exists() else "does not exist"
-        raise InputError(f"{folder} {state}: give feature stores or a folder of photos")
-    if is_index(folder):
-        raise InputError(
-            f"{folder} is an index: give the photos or feature stores to build one from"
         )
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-import indexer.encoding.term_scores
-from indexer.encoding.term_scores import ImageEncoder, read_inputs
-from indexer.encoding.torch_scorer import TorchScorer
+import indexer.encoding.encoder
+from indexer.encoding.encoder import ImageEncoder, read_inputs
+from indexer.encoding.scorers import TorchScorer
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.visualsparta.collate import ImageBatch
@@ -40,20 +40,22 @@ def encoder(tmp_path: Path) -> ImageEncoder:
 def test_scores_are_those_of_each_image_alone(
     encoder: ImageEncoder, window: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexer.encoding.term_scores, "WINDOW", window)
+    monkeypatch.setattr(indexer.encoding.encoder, "WINDOW", window)
     rows = [*range(3, COUNT), 0, 1, 2]
-    found = list(encoder.batches(rows))
-    assert [len(batch.images) for batch in found] == [4] * 7 + [1]
-    assert [i.image_id for b in found for i in b.images] == [encoder.store.ids[r] for r in rows]
-    scores = np.concatenate([batch.scored.scores for batch in found])
-    positions = np.concatenate([batch.scored.positions for batch in found])
-    inputs = [read for batch in found for read in batch.inputs]
+    found = list(encoder.scored(rows))
+    sizes = [len(part.ids) for part in found]
+    assert sum(sizes) == COUNT and max(sizes) == min(COUNT, window * BATCH)
+    assert [i for part in found for i in part.ids] == [encoder.store.ids[row] for row in rows]
+    scores = np.concatenate([part.scores for part in found])
+    positions = np.concatenate([part.positions for part in found])
+    inputs = [read for part in found for read in part.inputs]
     for place, row in enumerate(rows):
         image = encoder.store[row]
         batch = tiny.batch([image])
         alone = tiny.model().term_scores(batch)
-        np.testing.assert_allclose(scores[place], alone.scores[0], rtol=1e-4, atol=1e-5)
-        assert np.array_equal(positions[place], alone.positions[0])
+        right = alone.scores[0][encoder.terms]
+        np.testing.assert_allclose(scores[place], right, rtol=1e-4, atol=1e-5)
+        assert np.array_equal(positions[place], alone.positions[0][encoder.terms])
         assert np.array_equal(inputs[place].boxes, image.boxes)
         assert inputs[place].label_terms.tolist() == batch.label_ids[0].tolist()
 
@@ -71,9 +73,9 @@ def test_images_of_similar_length_share_a_pass(
     monkeypatch.setattr(VisualSparta, "term_scores", counting)
     sums = []
     for window in (1, 16):
-        monkeypatch.setattr(indexer.encoding.term_scores, "WINDOW", window)
+        monkeypatch.setattr(indexer.encoding.encoder, "WINDOW", window)
         computed.clear()
-        list(encoder.batches(range(COUNT)))
+        list(encoder.scored(range(COUNT)))
         sums.append(sum(computed))
     padder = encoder._padders[0]
     least = sum(padder.length(image) for image in encoder.store)

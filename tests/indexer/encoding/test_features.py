@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from indexer.build import build_index
-from indexer.encoding.stores import check_stores, open_stores
+from indexer.encoding.features import check_stores, open_stores
 from indexer.engines.open import open_index
 from sparta.errors import InputError
 from sparta.features.extract.augmented_stores import augmentation_names

@@ -15,13 +15,11 @@ from PIL import Image
 
 from indexer.build import build_index
 from indexer.dense.text_encoder import load_dense_model
-from indexer.encoding import convert, load
-from indexer.encoding.converted_scorer import IMAGES_AT_ONCE, ConvertedScorer
-from indexer.encoding.model_files import ModelFiles, ReadConfig
-from indexer.encoding.models import load_models
-from indexer.encoding.stores import open_stores
-from indexer.encoding.term_scores import ImageEncoder
-from indexer.encoding.torch_scorer import TorchScorer
+from indexer.encoding import scorers
+from indexer.encoding.encoder import ImageEncoder
+from indexer.encoding.features import open_stores
+from indexer.encoding.models import ModelFiles, ReadConfig, load_models
+from indexer.encoding.scorers import IMAGES_AT_ONCE, ConvertedScorer, TorchScorer
 from indexer.manifest import Manifest
 from indexer.settings import TermSet
 from sparta.errors import InputError
@@ -29,24 +27,26 @@ from sparta.features.store import FeatureStore
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
 from sparta.visualsparta.padding import ImagePadder
-from tests.indexer.tiny import save_model, without_labels
+from tests.indexer.tiny import save_model, slow_frequencies, without_labels
 from tests.indexer.vocabulary import TOKENIZER, small_tokenizer
 
-CAPTIONS = ["two dogs", "the red ball"]
+CAPTIONS = ["two dogs", "the red ball"], ["the dog", "two cats"]
 
 
 @pytest.fixture
 def models(tmp_path: Path) -> list[Path]:
     """Two models of regions alone, each trained on other terms."""
-    first = save_model(tmp_path / "a", TOKENIZER, 1, untrained=["dog"], captions=CAPTIONS)
-    second = save_model(tmp_path / "b", TOKENIZER, 2, untrained=["dog", "ball"])
+    first = save_model(tmp_path / "a", TOKENIZER, 1, untrained=["dog"], captions=CAPTIONS[0])
+    second = save_model(
+        tmp_path / "b", TOKENIZER, 2, untrained=["dog", "ball"], captions=CAPTIONS[1]
+    )
     return [without_labels(first, square_root=True), without_labels(second)]
 
 
 def torch_encoder(encoder: ImageEncoder, models: list[Path]) -> ImageEncoder:
     """The same encoder in torch."""
-    scorers = [TorchScorer(VisualSparta.from_pretrained(folder)) for folder in models]
-    return ImageEncoder(scorers, encoder.tokenizer, encoder.stores, 3, encoder.terms)
+    loaded = [TorchScorer(VisualSparta.from_pretrained(folder)) for folder in models]
+    return ImageEncoder(loaded, encoder.tokenizer, encoder.stores, 3, encoder.term_set)
 
 
 @pytest.mark.parametrize("terms", ["trained", "all"])
@@ -60,12 +60,14 @@ def test_scores_and_positions_are_those_of_torch(
         assert ours.fingerprint == theirs.fingerprint
         assert np.array_equal(ours.trained_terms, theirs.trained_terms)
         assert np.array_equal(ours.term_frequencies, theirs.term_frequencies)
+    counts = zip(*(slow_frequencies(TOKENIZER, own) for own in CAPTIONS), strict=True)
+    assert encoder.frequencies.tolist() == list(map(max, counts))
     rows = range(len(store))
-    pairs = zip(encoder.batches(rows), reference.batches(rows), strict=True)
+    pairs = zip(encoder.scored(rows), reference.scored(rows), strict=True)
     for found, right in pairs:
-        np.testing.assert_allclose(found.scored.scores, right.scored.scores, atol=1e-4)
-        np.testing.assert_array_equal(found.scored.positions, right.scored.positions)
-        assert found.scored.scores.any()
+        np.testing.assert_allclose(found.scores, right.scores, atol=1e-4)
+        np.testing.assert_array_equal(found.positions, right.positions)
+        assert found.scores.any()
         for own, expected in zip(found.inputs, right.inputs, strict=True):
             assert np.array_equal(own.boxes, expected.boxes)
             assert len(own.label_terms) == len(expected.label_terms) == 0
@@ -81,9 +83,10 @@ def test_images_computed_at_once_score_as_alone(
     tokenizer = ModelFiles.open(models[0]).tokenizer
     padder = ImagePadder.of(tokenizer, scorer.config)
     images = [store[row] for row in range(len(store))]
-    together = scorer.term_scores(padder.pad(images), tokenizer.indexable)
+    terms = np.flatnonzero(tokenizer.indexable)
+    together = scorer.term_scores(padder.pad(images), terms)
     for row, image in enumerate(images):
-        alone = scorer.term_scores(padder.pad([image]), tokenizer.indexable)
+        alone = scorer.term_scores(padder.pad([image]), terms)
         np.testing.assert_allclose(together.scores[row], alone.scores[0], atol=1e-5)
         np.testing.assert_array_equal(together.positions[row], alone.positions[0])
     assert together.scores.any() and len(images) > IMAGES_AT_ONCE
@@ -96,7 +99,7 @@ def test_models_are_converted_once(
     steps: list[tuple[object, ...]] = []
     for _ in range(2):
         ImageEncoder.open([store], models, device="cpu", progress=lambda *step: steps.append(step))
-        monkeypatch.setattr(load, "_load_torch", None)  # would fail
+        monkeypatch.setattr(scorers, "_load_torch", None)  # would fail
     assert steps == [("convert", 0, 2), ("convert", 1, 2), ("convert", 2, 2)]
 
 
@@ -115,7 +118,7 @@ def test_models_that_cannot_be_converted_run_in_torch(
         assert all(isinstance(scorer, TorchScorer) for scorer in encoder.scorers)
     assert "slower" not in caplog.text
     monkeypatch.setenv("VISUALSPARTA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(convert, "LARGEST_ERROR", -1)
+    monkeypatch.setattr(scorers, "LARGEST_ERROR", -1)
     encoder = ImageEncoder.open([store], models, device="cpu")
     assert all(isinstance(scorer, TorchScorer) for scorer in encoder.scorers)
     assert "the models run in torch, which is slower: the network that OpenVINO" in caplog.text
@@ -124,7 +127,7 @@ def test_models_that_cannot_be_converted_run_in_torch(
 def test_without_openvino_torch_is_used(
     store: FeatureStore, models: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load, "installed", lambda: False)
+    monkeypatch.setattr(scorers, "installed", lambda: False)
     assert isinstance(ImageEncoder.open([store], models).scorers[0], TorchScorer)
 
 
@@ -155,7 +158,7 @@ def test_indexing_with_a_converted_model_imports_no_torch(
     for number in range(3):
         Image.new("RGB", (20, 30), (90 * number, 99, 0)).save(photos / f"{number}.png")
     stores = open_stores([photos], models[:1], "visual_sparta", out)
-    ImageEncoder.open(stores, models[:1], terms="trained")
+    ImageEncoder.open(stores, models[:1], term_set="trained")
     code = (
         "import sys; from sparta.command_line import cli;"
         "cli(sys.argv[1:], standalone_mode=False);"

@@ -10,10 +10,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from indexer.encoding.converted_scorer import ConvertedScorer
+from indexer.encoding.encoder import ImageEncoder
 from indexer.encoding.models import load_models
-from indexer.encoding.term_scores import ImageEncoder
-from indexer.encoding.torch_scorer import TorchScorer
+from indexer.encoding.scorers import ConvertedScorer, TorchScorer
 from sparta.features.extract.job import extract_photos
 from sparta.features.extract.networks import load
 from sparta.features.record import FeatureSource
@@ -33,8 +32,11 @@ def extract(folder: Path, out: Path) -> FeatureStore:
 
 
 def term_scores(encoder: ImageEncoder) -> NDArray[np.float32]:
-    batches = encoder.batches(range(len(encoder.store)))
-    return np.concatenate([batch.scored.scores for batch in batches])
+    """[N, V] float32, 0 for terms that are not computed."""
+    scored = encoder.scored(range(len(encoder.store)))
+    scores = np.zeros((len(encoder.store), len(encoder.tokenizer.vocabulary)), np.float32)
+    scores[:, encoder.terms] = np.concatenate([images.scores for images in scored])
+    return scores
 
 
 def first_ten(
@@ -59,7 +61,7 @@ def test_the_same_photos_are_found(
         name = Path(own["image"]).name
         (folder / name).symlink_to(shared / "photos" / "images" / name)
     texts = [text for own in chosen for text in own["captions"]]
-    encoder = ImageEncoder.open([extract(folder, tmp_path / "a")], [PHOTOS], terms="trained")
+    encoder = ImageEncoder.open([extract(folder, tmp_path / "a")], [PHOTOS], term_set="trained")
     assert isinstance(encoder.scorers[0], ConvertedScorer)
     with monkeypatch.context() as patch:
         patch.setattr(load, "installed", lambda: False)

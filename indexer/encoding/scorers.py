@@ -1,0 +1,276 @@
+"""Scorers: VisualSparta models that give images term scores, run by OpenVINO or in torch.
+
+Torch is imported only where a model runs in it, or is converted for OpenVINO the first time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.encoding.impacts import Terms
+from indexer.encoding.models import ModelFiles, ReadConfig, load_models, model_fingerprint
+from indexer.settings import TermSet
+from sparta.errors import first_line
+from sparta.features.record import FeatureKind
+from sparta.inference.cache import add_entry, find_entry
+from sparta.inference.device import on_cpu
+from sparta.inference.runtime import Network, installed
+from sparta.progress import Progress, no_progress
+from sparta.tokenizer import Tokenizer
+from sparta.visualsparta.padding import PaddedImages
+
+if TYPE_CHECKING:
+    from sparta.visualsparta.model import VisualSparta
+
+NETWORK = "network.xml"
+IMAGES_AT_ONCE = 8  # for which each weight is read once; more of them gain nothing
+LARGEST_ERROR = 1e-3  # of a converted model's term score, against torch's
+EXAMPLES, CHECKED = 2, 3  # images: a network for batches of one length alone is found out
+
+log = logging.getLogger(__name__)
+
+
+class TermScores(NamedTuple):
+    """Scores of B images for T terms.
+
+    Attributes:
+        scores: [B, T] float32, log(1 + ReLU(y + b)) of equation 11, zero where a term is absent.
+        positions: [B, T] int16, the position that won the maximum of equation 10: of r regions and
+            k label tokens, a region is one of 0 to r - 1, a token one of r to r + k - 1.
+    """
+
+    scores: NDArray[np.float32]
+    positions: NDArray[np.int16]
+
+
+class Scorer(Protocol):
+    """Gives images term scores.
+
+    Attributes:
+        config: what it reads.
+        fingerprint: SHA-256 of the model's weights and configuration.
+        trained_terms: [V] bool, those some training caption contained.
+        term_frequencies: [V] int64, how many training captions contained each term; all 0 where
+            that is unknown.
+    """
+
+    config: ReadConfig
+    fingerprint: str
+    trained_terms: NDArray[np.bool_]
+    term_frequencies: NDArray[np.int64]
+
+    def term_scores(self, images: PaddedImages, terms: Terms) -> TermScores:
+        """Scores of B images for terms [T], rising; a term that the model lacks scores 0."""
+        ...
+
+
+def load_scorers(
+    names: Sequence[str | Path],
+    kind: FeatureKind,
+    regions: int,
+    device: str,
+    term_set: TermSet,
+    progress: Progress = no_progress,
+) -> tuple[Sequence[Scorer], Tokenizer]:
+    """Load models, and check them against each other.
+
+    On a CPU, OpenVINO runs models without labels whose images have equally many regions; labels,
+    and a detector's regions, differ in number from image to image. If one model needs torch, or
+    cannot be converted, all run in torch.
+
+    Args:
+        names: folders or hub names.
+        kind: of the features that they will read.
+        regions: of an image.
+        device: "auto" takes a GPU if there is one.
+        term_set: terms to compute, "trained" (by at least one model) or "all".
+        progress: stage "convert", in models.
+
+    Raises:
+        InputError: if there is none, one cannot be used, or their vocabularies differ.
+    """
+    files = []
+    if installed() and on_cpu(device) and kind != "region":
+        files = _convertible(names)
+    if not files:
+        return _load_torch(names, device)
+    tokenizer = files[0].tokenizer
+    wanted = wanted_terms(files, tokenizer, term_set)
+    regions = min(files[0].config.max_regions, regions)
+    found = [ConvertedScorer.find(own, wanted, regions) for own in files]
+    converted: list[Scorer] = [scorer for scorer in found if scorer]
+    if len(converted) == len(files):
+        return converted, tokenizer
+    loaded, _ = _load_torch(names, "cpu")
+    converted = []
+    try:
+        for done, (scorer, own) in enumerate(zip(loaded, files, strict=True)):
+            progress("convert", done, len(files))
+            converted.append(ConvertedScorer.convert(scorer, own, wanted, regions))
+    except Exception as error:  # conversion runs the code of any encoder
+        log.warning("the models run in torch, which is slower: %s", first_line(error))
+        return loaded, tokenizer
+    progress("convert", len(files), len(files))
+    return converted, tokenizer
+
+
+def wanted_terms(
+    models: Sequence[ModelFiles | Scorer], tokenizer: Tokenizer, term_set: TermSet
+) -> Terms:
+    """[T] rising ids of terms "trained" by at least one model, or "all" that may enter an index."""
+    if term_set == "all":
+        return np.flatnonzero(tokenizer.indexable)
+    trained = np.any([model.trained_terms for model in models], axis=0)
+    return np.flatnonzero(tokenizer.indexable & trained)
+
+
+def _convertible(names: Sequence[str | Path]) -> list[ModelFiles]:
+    """The files of models that can all be converted, for the same regions; none otherwise."""
+    try:
+        files = [ModelFiles.open(name) for name in names]
+    except Exception:  # whatever is wrong, loading the model says so
+        return []
+    same = {(own.tokenizer.vocabulary_hash, own.config.max_regions) for own in files}
+    able = len(same) == 1
+    able &= all(own.config.use_visual and not own.config.use_labels for own in files)
+    return files if able else []
+
+
+def _load_torch(names: Sequence[str | Path], device: str) -> tuple[list[TorchScorer], Tokenizer]:
+    from sparta.features.extract.networks.backbone import pick_device
+
+    loaded, tokenizer = load_models(names, pick_device(device))
+    return [TorchScorer(model) for model in loaded], tokenizer
+
+
+class TorchScorer:
+    """A model in torch, on its device; the reference, and what runs on a GPU. See `Scorer`."""
+
+    def __init__(self, model: VisualSparta) -> None:
+        self.model = model
+        self.config = ReadConfig.of(model.config.to_dict())
+        self.fingerprint = model_fingerprint(model)
+        self.trained_terms: NDArray[np.bool_] = model.trained_terms.cpu().numpy()
+        self.term_frequencies: NDArray[np.int64] = model.term_frequencies.cpu().numpy()
+
+    def term_scores(self, images: PaddedImages, terms: Terms) -> TermScores:
+        """Scores of B images for terms [T]."""
+        import torch
+
+        from sparta.visualsparta.collate import ImageBatch
+
+        columns = torch.from_numpy(terms).to(self.model.device)
+        wanted = torch.zeros(len(self.trained_terms), dtype=torch.bool, device=columns.device)
+        wanted[columns] = True
+        found = self.model.term_scores(ImageBatch.of(images), wanted)
+        return TermScores(*(part[:, columns].cpu().numpy() for part in found))
+
+
+class ConvertedScorer:
+    """A converted model, which OpenVINO runs on the CPU; see `Scorer`.
+
+    A batch is divided among the cores, each of which computes several images at once.
+
+    Args:
+        files: of the model.
+        terms: [T] those that the network scores.
+        folder: with the network.
+        description: "fingerprint" of the model.
+    """
+
+    def __init__(
+        self, files: ModelFiles, terms: Terms, folder: Path, description: dict[str, Any]
+    ) -> None:
+        self.config = files.config
+        self.trained_terms = files.trained_terms
+        self.term_frequencies = files.term_frequencies
+        self.fingerprint: str = description["fingerprint"]
+        self._terms = terms
+        self._network = Network(folder / NETWORK)
+
+    @classmethod
+    def find(cls, files: ModelFiles, wanted: Terms, regions: int) -> Self | None:
+        """A model that was converted before for terms [T] and these regions, else None."""
+        terms = wanted[files.indexable[wanted]]
+        entry = find_entry(_key(files, terms, regions))
+        return cls(files, terms, *entry) if entry else None
+
+    @classmethod
+    def convert(cls, scorer: TorchScorer, files: ModelFiles, wanted: Terms, regions: int) -> Self:
+        """Convert a model and put it in the cache.
+
+        Args:
+            scorer: the model, on the CPU.
+            files: the same model's.
+            wanted: [T] terms to score.
+            regions: of every image.
+
+        Raises:
+            Exception: if torch or OpenVINO does not know how, the result computes something else,
+                or the cache cannot be written.
+        """
+        terms = wanted[files.indexable[wanted]]
+        make = partial(cls._write, scorer, files, terms, regions)
+        return cls(files, terms, *add_entry(_key(files, terms, regions), make))
+
+    @classmethod
+    def _write(
+        cls, scorer: TorchScorer, files: ModelFiles, terms: Terms, regions: int, folder: Path
+    ) -> dict[str, Any]:
+        import torch
+
+        from sparta.inference.convert import convert
+        from sparta.visualsparta.image_terms import ImageTerms
+
+        images = _noise(EXAMPLES, regions, files.config.feature_dim)
+        module = ImageTerms(scorer.model, torch.from_numpy(terms)).eval()
+        example = [torch.from_numpy(part) for part in (images.regions, images.locations)]
+        convert(module, example, folder / NETWORK, batches=True)
+        description = {"fingerprint": scorer.fingerprint}
+        images = _noise(CHECKED, regions, files.config.feature_dim)
+        expected = scorer.term_scores(images, terms).scores
+        found = cls(files, terms, folder, description).term_scores(images, terms).scores
+        if np.abs(found - expected).max(initial=0) > LARGEST_ERROR:
+            raise ValueError("the network that OpenVINO makes of it computes something else")
+        return description
+
+    def term_scores(self, images: PaddedImages, terms: Terms) -> TermScores:
+        """Scores of B images for terms [T], which include the network's."""
+        count = len(images.regions)
+        size = min(IMAGES_AT_ONCE, -(-count // self._network.threads))
+        parts = [slice(start, start + size) for start in range(0, count, size)]
+        found = self._network([[images.regions[own], images.locations[own]] for own in parts])
+        scores = np.zeros((count, len(terms)), np.float32)
+        positions = np.zeros(scores.shape, np.int16)
+        # Of compact models, the network may lack some terms.
+        own_terms = np.searchsorted(terms, self._terms)
+        columns = slice(None) if len(own_terms) == len(terms) else own_terms
+        for own, (best, regions) in zip(parts, found, strict=True):
+            scores[own, columns], positions[own, columns] = best, regions
+        return TermScores(scores, positions)
+
+
+def _key(files: ModelFiles, terms: Terms, regions: int) -> dict[str, Any]:
+    """All that decides a converted model, for the cache."""
+    return {"model": files.hashes, "terms": terms.tolist(), "regions": regions}
+
+
+def _noise(images: int, regions: int, dimension: int) -> PaddedImages:
+    """Images without labels."""
+    random = np.random.default_rng(0)
+    none = np.zeros((images, 0), np.int64)
+    return PaddedImages(
+        random.random((images, regions, dimension)).astype(np.float16),
+        random.random((images, regions, 6), np.float32),
+        np.ones((images, regions), np.bool_),
+        none,
+        none.astype(np.bool_),
+        none,
+    )

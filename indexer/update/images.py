@@ -1,0 +1,208 @@
+"""Images added to an index, encoded as its own were: feature stores, and single photos."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from indexer.encoding.encoder import WINDOW, ImageEncoder, parameters_of
+from indexer.encoding.features import feature_source
+from indexer.encoding.impacts import ImpactParameters
+from indexer.encoding.scorers import load_scorers
+from indexer.manifest import Manifest
+from indexer.metadata import Metadata, described
+from indexer.postings import ImagePostings
+from indexer.settings import TermSet
+from indexer.shards import index_folders
+from indexer.store.changes import Add
+from indexer.store.given import with_given
+from indexer.store.origin import origin_of
+from indexer.update.dense import DenseFollower, WrittenImages
+from indexer.update.former import FormerImages
+from indexer.update.writer import open_writer
+from sparta.disk import full_disk_reported
+from sparta.errors import InputError
+from sparta.features.extract.augmentations import Augmentation
+from sparta.features.extract.augmented_stores import augmentation_names
+from sparta.features.extract.extractor import Extractor, load_extractor_of
+from sparta.features.extract.photo_metadata import photo_metadata
+from sparta.features.extract.photos import Photo
+from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.store import FeatureStore
+from sparta.progress import Progress, no_progress
+
+
+@dataclass(frozen=True)
+class AddReport:
+    """What adding images did.
+
+    Attributes:
+        added: images that the index lacked.
+        replaced: images that took the place of one with their id.
+        images: in the index afterwards.
+        aside: images whose photos show something else than what the user gave fields to; the
+            record keeps these fields.
+    """
+
+    added: int
+    replaced: int
+    images: int
+    aside: int = 0
+
+
+def add_images(
+    index: Path,
+    stores: Sequence[FeatureStore],
+    models: Sequence[str | Path],
+    *,
+    asked: Path | None = None,
+    metadata: Metadata | None = None,
+    read_photos: bool = True,
+    batch_size: int = 32,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> AddReport:
+    """Encode images and write them to an index, where searches find them part by part.
+
+    What was written before an interruption stays. What the user gave to an image stays with it as
+    long as its photo shows the same; values of a former file do not.
+
+    Args:
+        index: the index folder.
+        stores: feature stores of the same photos, the plain one first, as many as the index had.
+        models: folders or hub names of the models that the index was built with.
+        asked: the file of queries, if the index was built with one.
+        metadata: of images, returned with every hit beside the photo's width and height.
+        read_photos: whether EXIF, XMP and IPTC of the photos are metadata too, where their folder
+            is known and still there.
+        batch_size: images per pass of a model.
+        device: "auto" takes a GPU if there is one.
+        progress: stages "convert", in models, and "encode", in images.
+
+    Raises:
+        InputError: if the folder is not an index, models or stores are not like the index's,
+            another process is writing it, or the disk is full.
+    """
+    first = index_folders(index)[0]  # shards are encoded alike
+    manifest, follower = Manifest.open(first), DenseFollower(first, device)
+    encoder = ImageEncoder.open(stores, models, batch_size, device, _terms(manifest), progress)
+    parameters = parameters_of(first, manifest, encoder, len(stores), asked)
+    plain, rows, added = stores[0], range(len(stores[0])), 0
+    photos = plain.photos if read_photos else None
+    with full_disk_reported(index), open_writer(index) as writer:
+        former = FormerImages(index)
+        progress("encode", 0, len(rows))
+        for start in range(0, len(rows), WINDOW * batch_size):
+            part = rows[start : start + WINDOW * batch_size]
+            copies = [[store[row] for row in part] for store in stores]
+            shard = described(parameters.postings(encoder.score(copies)), photos)
+            ids, origins = shard.postings.ids, [origin_of(image) for image in copies[0]]
+            added += sum(image_id not in writer for image_id in ids)
+            where = plain.source, plain.folder, plain.photos
+            follower.add(WrittenImages(copies[0], origins, *where, ids))
+            named = zip(shard.postings, origins, strict=True)
+            about = metadata or {}
+            writer.write([_addition(image, origin, former, about) for image, origin in named])
+            writer.commit()
+            progress("encode", part.stop, len(rows))
+        return AddReport(added, len(rows) - added, len(writer), len(former.aside))
+
+
+def _addition(image: ImagePostings, origin: str, former: FormerImages, metadata: Metadata) -> Add:
+    """The change that adds an image, with what the user gave to it now and before."""
+    now, before = metadata.get(image.image_id, {}), former.given_to(image)
+    given = {**(before.fields if before else {}), **now}
+    whole = with_given(image.metadata, given)
+    noted = image.image_id in former.record or now
+    return Add(replace(image, metadata=whole, origin=origin), given if noted else None)
+
+
+def _terms(manifest: Manifest) -> TermSet:
+    return "trained" if manifest.terms == "trained" else "all"
+
+
+class ResidentEncoder:
+    """Photos or features → postings of an index; networks are loaded when needed.
+
+    Vectors that dense models of the index have of them are stored at once, so that they are there
+    when the image is. Not safe for several threads at once; the caller is the index's one writer.
+
+    Args:
+        index: folder of the index.
+        models: folders or hub names of the models that it was built with.
+        device: "auto" takes a GPU if there is one.
+
+    Raises:
+        InputError: if the folder is not an index.
+    """
+
+    def __init__(self, index: Path, models: Sequence[str | Path], device: str = "auto") -> None:
+        self._index, self._models, self._device = index, models, device
+        self._manifest = Manifest.open(index)
+        self._follower = DenseFollower(index, device)
+        self._encoding: tuple[ImageEncoder, ImpactParameters] | None = None
+
+    def photo(self, image_id: str, path: Path) -> ImagePostings:
+        """The postings of a photo as `sparta add` would write them, with what its file says.
+
+        Raises:
+            InputError: if the photo cannot be used, or the index was built from something else.
+        """
+        copies = [
+            self._regions(image_id, path, Augmentation(name))
+            for name in augmentation_names(len(self._manifest.features))
+        ]
+        image = self._encode(copies, path)
+        return replace(image, metadata={**image.metadata, **photo_metadata(path)})
+
+    def features(self, image: ImageFeatures) -> ImagePostings:
+        """The postings of an image whose features were extracted elsewhere.
+
+        Raises:
+            InputError: if the models take other features.
+        """
+        source = self._source
+        grid = source.extra.get("grid")
+        regions = grid * grid + 1 if grid else None
+        if image.features.shape[1] != source.dimension or len(image.features) != (
+            regions or len(image.features)
+        ):
+            wanted = f"[{regions or 'regions'}, {source.dimension}]"
+            raise InputError(f"the features are {list(image.features.shape)}, not {wanted}")
+        return self._encode([image])
+
+    def _regions(self, image_id: str, path: Path, augmentation: Augmentation) -> ImageFeatures:
+        decoder = self._extractor.decoder(path.parent, augmentation)
+        photo = decoder.decode(path.name, augmentation.of(image_id))
+        if not isinstance(photo, Photo):
+            raise InputError(f"the photo cannot be used: {photo.reason}")
+        [found] = self._extractor([replace(photo, image_id=image_id)])
+        if not np.isfinite(found.features).all():
+            raise InputError("the photo cannot be used: the network's output exceeds float16")
+        return found
+
+    def _encode(self, copies: Sequence[ImageFeatures], path: Path | None = None) -> ImagePostings:
+        plain, origin = copies[0], origin_of(copies[0])
+        if self._encoding is None:
+            kind, regions, terms = self._source.kind, len(plain.features), _terms(self._manifest)
+            loaded = load_scorers(self._models, kind, regions, self._device, terms)
+            encoder = ImageEncoder(*loaded, [], 1, terms)
+            found = parameters_of(self._index, self._manifest, encoder, len(copies))
+            self._encoding = encoder, found
+        encoder, parameters = self._encoding
+        [image] = parameters.postings(encoder.score([[one] for one in copies])).postings
+        where = self._source, Path(plain.image_id), path and path.parent
+        self._follower.add(WrittenImages([plain], [origin], *where, [path.name] if path else []))
+        return replace(image, origin=origin)
+
+    @cached_property
+    def _source(self) -> FeatureSource:
+        return feature_source(self._models, "visual_sparta")
+
+    @cached_property
+    def _extractor(self) -> Extractor:
+        return load_extractor_of(self._source, self._device)
