@@ -29,7 +29,6 @@ from indexer.engines.open import open_index
 from indexer.filters.json_form import read_filter
 from indexer.filters.text import parse_filter
 from indexer.index_writer import write_index
-from indexer.lucene.reader import LuceneIndex
 from indexer.parts import LUCENE
 from indexer.postings import Postings, PostingShard
 from indexer.search.searcher import Explain, Searcher
@@ -48,6 +47,7 @@ from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import Substitute, WordTables
 from tests.golden.drawn import SPECIAL, Collection
+from tests.indexer.lucene.written import read_lucene
 from tests.scenes.corpus import write_scenes
 
 Question = Mapping[str, Any]
@@ -153,9 +153,9 @@ def postings(folder: Path, engine: str) -> Iterator[tuple[list[str], Iterator[ND
     terms = vocabulary(folder)
     for part in index_folders(folder):
         if engine == "lucene":
-            with closing(LuceneIndex(part / LUCENE)) as lucene:
-                ids = [lucene.stored(one).image_id for one in range(lucene.documents)]
-                yield ids, map(lucene.term_impacts, terms)
+            documents = read_lucene(part / LUCENE).documents
+            ids = [image_id for image_id, *_ in documents]
+            yield ids, (np.array([own.get(term, 0) for *_, own in documents]) for term in terms)
             continue
         found = Snapshot.open(part)
         there = found.live_documents()

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from indexer.search.browsing import Browsable, Page
 from PIL import ExifTags, Image, ImageDraw
 
 from indexer.build import build_index
@@ -19,8 +18,7 @@ from indexer.care.snapshots import take_snapshot
 from indexer.encoding.features import open_stores
 from indexer.engines.open import open_index
 from indexer.fields.store import read_kinds
-from indexer.grounding import Inputs
-from indexer.postings import ImagePostings
+from indexer.postings import ImagePostings, Inputs
 from indexer.settings import PruningSettings
 from indexer.shards import index_folders
 from indexer.store.changes import Add, Delete, MetadataChange
@@ -49,8 +47,7 @@ def fields_of(index: Path) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for folder in index_folders(index):
         with closing(open_index(folder)) as searcher:
-            assert isinstance(searcher, Browsable)
-            hits = searcher.browse("", Page(k=100)).result.hits
+            hits = searcher.search("", 100).hits
             found |= {hit.image_id: dict(hit.metadata) for hit in hits}
     return found
 

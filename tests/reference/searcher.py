@@ -119,6 +119,16 @@ class ReferenceSearcher:
             answer.facets = {name: self._facet(name, matching) for name in facets} or None
         return answer
 
+    def top(self, words: Mapping[str, int], k: int, allowed: Any = None) -> list[tuple[int, float]]:
+        """The best images of counted terms: their places in the order of ids, and scores."""
+        scores = [self._score(image_id, words) for image_id in self._images]
+        found = [
+            (place, score)
+            for place, score in enumerate(scores)
+            if score and (allowed is None or allowed[place])
+        ]
+        return sorted(found, key=lambda pair: -pair[1])[:k]
+
     def similar(
         self,
         image_ids: str | Sequence[str],

@@ -13,8 +13,8 @@ from PIL import Image, ImageDraw
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from indexer.filters.expression import FilterError
-from indexer.grounding import Box, Inputs, WinningLabel, pack_all
-from indexer.postings import ImagePostings, Postings
+from indexer.grounding import Box, WinningLabel, pack_all
+from indexer.postings import ImagePostings, Inputs, Postings
 from indexer.query import Query
 from indexer.search.answer import Answer, Explanation, Timings, Version
 from indexer.search.engine import (

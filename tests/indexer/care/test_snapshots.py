@@ -17,7 +17,7 @@ from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.commands.alias import alias as alias_command
 from indexer.engines.open import open_index
 from indexer.filters.text import parse_filter
-from indexer.search.searcher import Searcher
+from indexer.search.searcher import Explain, Searcher
 from indexer.update.delete import delete_images
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
@@ -126,9 +126,9 @@ def deleted(index: Path, *numbers: int) -> None:
 
 def found(searcher: Searcher) -> set[int]:
     """The images that a searcher finds and explains, by their numbers."""
-    hits = searcher.search(COMMON, 1000).hits
-    assert len(searcher.explain_all(COMMON, [hit.image_id for hit in hits])) == len(hits)
-    assert {hit.image_id for hit in hits} == set(searcher.ids(searcher.field_index().allowed(ALL)))
+    hits = searcher.search(COMMON, 1000, explain=Explain()).hits
+    assert all(hit.explanation for hit in hits)
+    assert {hit.image_id for hit in hits} == set(searcher.ids(ALL))
     return {int(hit.image_id[2:7]) for hit in hits}
 
 

@@ -48,8 +48,16 @@ FILTERS = (
 )
 FACETS = ("colour", "stars", "taken:month", "path", "tags")
 SORTS = (None, "stars", "-stars", "colour", "-colour", "-taken", "path", "-tags")
-KINDS = ("built columns", "built lucene", "built shards", "written columns", "written shards")
-KINDS += ("written milvus", "merged lucene", "merged shards")
+KINDS = (
+    "built columns",
+    "built lucene",
+    "built shards",
+    "written columns",
+    "written shards",
+    "written milvus",
+    "merged lucene",
+    "merged shards",
+)
 
 Pair = tuple[Searcher, ReferenceSearcher]
 
@@ -310,7 +318,7 @@ def test_what_is_refused(pair: Pair) -> None:
         found.search("dog", filter=parse_filter("colours:red"))
     for name, asked in (("sort", {"sort": "wide"}), ("facets", {"facets": ["taken"]})):
         with pytest.raises(RefusedError) as caught:
-            found.search("dog", **asked)  # type: ignore[arg-type]
+            found.search("dog", **asked)
         assert caught.value.field == name
     last = found.search(COMMON, 3, sort="stars").last
     with pytest.raises(RefusedError, match="cursor: it is of another order"):

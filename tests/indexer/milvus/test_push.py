@@ -21,7 +21,6 @@ from typer.testing import CliRunner
 
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
-from indexer.engines.open import open_index
 from indexer.grounding import Grounding, pack
 from indexer.milvus.collection import Collection, Marker
 from indexer.milvus.connection import Milvus, MilvusError
@@ -30,6 +29,7 @@ from indexer.milvus.rows import MARKER, key_of
 from indexer.postings import Postings
 from indexer.store.changes import Add, Delete, MetadataChange
 from indexer.store.commit import log_path
+from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
 from sparta.command_line import cli
 from sparta.errors import InputError
@@ -143,7 +143,7 @@ def test_what_was_written_since_is_pushed(milvus: Milvus, live: Path, postings: 
     collection.mark(replace(marker, commit=replace(marker.commit, version=0, bytes=0)))
     assert push(live, milvus, "live").written == 21  # what has changed is not known any more
     collection.mark(Marker(replace(marker.commit, version=100), complete=True))
-    assert Update(live, open_index(live), collection).changes() == (21, 0)  # one was restored
+    assert Update(live, Snapshot.open(live), collection).changes() == (21, 0)  # one was restored
     assert stored(milvus, pushed.collection) == rows
 
 

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from indexer.engines.open import open_index
-from indexer.grounding import Inputs
-from indexer.postings import ImagePostings, Postings
+from indexer.postings import ImagePostings, Inputs, Postings
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import log_path
 from indexer.store.given import FILE
