@@ -65,6 +65,7 @@ def merge_segments(index: Path, progress: Progress = no_progress) -> int:
     with full_disk_reported(index), open_whole(index) as writer:
         writer.merge(progress)
         write_lucene(index, progress)
+        writer.tidy()
         return len(writer)
 
 

@@ -28,7 +28,7 @@ from indexer.store.commit import (
 from indexer.store.compaction import Compactor
 from indexer.store.given import Record, given_of, open_given, records_of
 from indexer.store.images import ImageTable, UnknownImageError
-from indexer.store.log import ChangeLog, read_log
+from indexer.store.log import ChangeLog, read_changes, read_log
 from indexer.store.origin import new_origin
 from indexer.store.snapshot import Place
 from indexer.update.sharded import ShardsWriter, Writer
@@ -80,6 +80,9 @@ class IndexWriter:
         newest = max([commit.log, *log_numbers(folder)])
         self._log = ChangeLog(log_path(folder, newest), commit.bytes if newest == commit.log else 0)
         self._log_number, self._logged, self._waiting = newest, 0, 0
+        whole = Commit(log=newest, bytes=self._log.end)
+        later = read_changes(folder, commit.log, commit.bytes, whole)
+        self._changes = commit.changes + sum(1 for _ in later)
         self._known = KnownImages(folder, commit.segments)
         for number in range(commit.segments.log, newest + 1):
             end = self._log.end if number == newest else None
@@ -133,6 +136,7 @@ class IndexWriter:
             position = self._append(changes)
             self._logged += len(changes)
             self._waiting += len(changes)
+            self._changes += len(changes)
             for change in changes:
                 self._known.note(self._log_number, change)
             full = self._waiting >= COMMIT_AT
@@ -207,6 +211,7 @@ class IndexWriter:
                 bytes=end,
                 given=self._given.end,
                 images=len(self._known),
+                changes=self._changes,
                 segments=listed,
             )
             if commit == former:
@@ -251,6 +256,11 @@ class IndexWriter:
                 self._compactor.wait()
             self._compactor.merge_everything(progress)
             return self.commit()
+
+    def tidy(self) -> None:
+        """Remove segments that neither the last commit nor Lucene's index needs."""
+        with self._committing:
+            self._compactor.remove_except([self._commit.segments])
 
     def __contains__(self, image_id: str) -> bool:
         """Whether the index has an image, with all that has been written."""
