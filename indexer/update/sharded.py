@@ -1,66 +1,24 @@
-"""Writes to an index in shards: each image to the shard that owns it."""
+"""Writes to an index, in shards or not: each image to the shard that owns it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from threading import Lock
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from indexer.shards import owner
 from indexer.store.changes import Change
 from indexer.store.commit import Commit
 from indexer.store.given import Record
+from sparta.progress import Progress, no_progress
+
+if TYPE_CHECKING:
+    from indexer.update.writer import IndexWriter
 
 
-class Writer(Protocol):
-    """What writes to an index, divided or not; see `IndexWriter`."""
-
-    def check(self, changes: Sequence[Change]) -> None:
-        """Check that changes can be written."""
-        ...
-
-    def write(self, changes: Sequence[Change]) -> Any:
-        """Write changes to the log; what is returned, `sync` takes."""
-        ...
-
-    def remember(self, record: Record) -> None:
-        """Note what the user gave to images."""
-        ...
-
-    def sync(self, position: Any = None) -> None:
-        """Wait until changes survive a power cut."""
-        ...
-
-    def commit(self) -> Commit:
-        """Make all changes visible."""
-        ...
-
-    def __contains__(self, image_id: str) -> bool: ...
-
-    def __len__(self) -> int: ...
-
-    def metadata(self, image_id: str) -> dict[str, Any]:
-        """An image's metadata."""
-        ...
-
-    @property
-    def segments_made(self) -> int:
-        """Segments of columns made since the index was opened."""
-        ...
-
-    @property
-    def in_place(self) -> bool:
-        """Whether the folder is still the one that was opened."""
-        ...
-
-    def settle(self) -> None:
-        """Wait for columns."""
-        ...
-
-
-class ShardsWriter:
-    """Writes to all shards of an index; a `Writer`, safe from any thread.
+class Writer:
+    """Writes to all shards of an index, or to its only one. Safe from any thread.
 
     Changes of several shards are checked together. They are written shard by shard: a process that
     is killed meanwhile leaves those of the first ones.
@@ -69,11 +27,11 @@ class ShardsWriter:
         shards: a writer of each, in their order.
     """
 
-    def __init__(self, shards: Sequence[Writer]) -> None:
+    def __init__(self, shards: Sequence[IndexWriter]) -> None:
         self._shards = shards
         self._writing = Lock()
 
-    def _owner(self, image_id: str) -> Writer:
+    def _owner(self, image_id: str) -> IndexWriter:
         return self._shards[owner(image_id, len(self._shards))]
 
     def _divided(self, changes: Sequence[Change]) -> dict[int, list[Change]]:
@@ -87,7 +45,7 @@ class ShardsWriter:
         for number, own in self._divided(changes).items():
             self._shards[number].check(own)
 
-    def write(self, changes: Sequence[Change]) -> dict[int, Any]:
+    def write(self, changes: Sequence[Change]) -> dict[int, int]:
         """Write changes, or none if one cannot be applied.
 
         Returns:
@@ -106,7 +64,7 @@ class ShardsWriter:
         for image_id, given in record.items():
             self._owner(image_id).remember({image_id: given})
 
-    def sync(self, position: dict[int, Any] | None = None) -> None:
+    def sync(self, position: dict[int, int] | None = None) -> None:
         """Wait until changes survive a power cut; see `IndexWriter.sync`."""
         for number in range(len(self._shards)) if position is None else position:
             self._shards[number].sync(None if position is None else position[number])
@@ -119,6 +77,16 @@ class ShardsWriter:
         """
         commits = [shard.commit() for shard in self._shards]
         return replace(commits[0], version=sum(commit.version for commit in commits))
+
+    def merge(self, progress: Progress = no_progress) -> None:
+        """Make one segment of each shard's images; see `IndexWriter.merge`."""
+        for shard in self._shards:
+            shard.merge(progress)
+
+    def tidy(self) -> None:
+        """Remove what nothing needs; see `IndexWriter.tidy`."""
+        for shard in self._shards:
+            shard.tidy()
 
     def __contains__(self, image_id: str) -> bool:
         """Whether the index has an image, with all that has been written."""

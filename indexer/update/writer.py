@@ -12,7 +12,7 @@ from threading import Lock, RLock
 from typing import Any
 from uuid import uuid4
 
-from indexer.manifest import Manifest, is_sharded
+from indexer.manifest import Manifest
 from indexer.postings import ImagePostings
 from indexer.shards import index_folders
 from indexer.store.changes import Add, Change, Delete, MetadataChange
@@ -31,7 +31,7 @@ from indexer.store.images import ImageTable, UnknownImageError
 from indexer.store.log import ChangeLog, read_changes, read_log
 from indexer.store.origin import new_origin
 from indexer.store.snapshot import Place
-from indexer.update.sharded import ShardsWriter, Writer
+from indexer.update.sharded import Writer
 from sparta.errors import InputError
 from sparta.image_ids import check_id
 from sparta.lock import writing
@@ -443,12 +443,8 @@ def open_writer(folder: Path) -> Iterator[Writer]:
         InputError: if the folder is not an index, is damaged, or another process writes it.
     """
     folder = folder.resolve()  # an alias may be switched meanwhile
-    if not is_sharded(folder):
-        with open_whole(folder) as writer:
-            yield writer
-        return
     with ExitStack() as opened:
-        yield ShardsWriter([opened.enter_context(open_whole(one)) for one in index_folders(folder)])
+        yield Writer([opened.enter_context(open_whole(one)) for one in index_folders(folder)])
 
 
 @contextmanager
