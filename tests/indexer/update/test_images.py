@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +15,10 @@ from indexer.encoding.features import open_stores
 from indexer.encoding.impacts import Quantiser, WeightReader
 from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Postings
-from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from indexer.settings import PruningSettings
+from indexer.store.commit import read_commit
+from indexer.store.snapshot import Snapshot
 from indexer.update.delete import delete_images
 from indexer.update.images import AddReport, ResidentEncoder, add_images
 from sparta.errors import InputError
@@ -32,23 +32,22 @@ from tests.indexer.vocabulary import TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
 
-def postings_of(searcher: LuceneSearcher, tokenizer: WordPieceTokenizer) -> Postings:
-    index = searcher.index
-    images = list(index.images(range(index.documents), tokenizer.vocabulary))
-    return Postings.of(sorted(images, key=lambda image: image.image_id))
+def postings_of(index: Path) -> Postings:
+    images = Snapshot.open(index)
+    return Postings.of(list(images.images(range(images.documents))))
 
 
 def test_the_index_s_images_replace_themselves_without_a_change(
     store: FeatureStore, model_dir: Path, sparse_index: Path, tmp_path: Path
 ) -> None:
     index = shutil.copytree(sparse_index, tmp_path / "index")
-    with closing(open_index(index)) as before:
-        reference = ReferenceSearcher(postings_of(before, before.tokenizer), before.tokenizer)
+    tokenizer = WordPieceTokenizer.from_folder(index)
+    reference = ReferenceSearcher(postings_of(index), tokenizer)
     report = add_images(index, [store], [model_dir], batch_size=3, device="cpu")
     assert report == AddReport(added=0, replaced=21, images=21)
     after = open_index(index)
     assert_same(after, reference)
-    assert after.commit.version == 2
+    assert after.commit.version == 1
 
 
 @pytest.mark.parametrize("stores", [1, 2])
@@ -105,13 +104,14 @@ def test_other_models_stores_and_queries_are_refused(
     refused("was built with 1 feature stores of each", [store, flipped], model_dir, queries)
     refused("was built with a file of queries: give it as --asked", [store], model_dir, None)
     refused(r"others is not the file of queries that", [store], model_dir, others)
-    assert not Manifest.open(index).live
+    assert not read_commit(index).version
 
 
-def image_of(searcher: LuceneSearcher, image_id: str) -> ImagePostings:
-    document = searcher.index.document(image_id)
+def image_of(index: Path, image_id: str) -> ImagePostings:
+    images = Snapshot.open(index)
+    document = images.document(image_id)
     assert document is not None
-    [image] = searcher.index.images([document], searcher.tokenizer.vocabulary)
+    [image] = images.images([document])
     return image
 
 
@@ -141,18 +141,16 @@ def test_a_photo_is_encoded_as_its_id_says(
 ) -> None:
     upload = shutil.copy(photos / "1.png", tmp_path / "1f2e.png")
     encode = encoder(augmented, model_dir)
-    with closing(open_index(augmented)) as searcher:
-        for _ in range(2):
-            assert_equal(encode.photo("1.png", Path(upload)), image_of(searcher, "1.png"))
+    for _ in range(2):
+        assert_equal(encode.photo("1.png", Path(upload)), image_of(augmented, "1.png"))
 
 
 def test_features_are_encoded_as_those_of_the_index(
     sparse_index: Path, store: FeatureStore, model_dir: Path
 ) -> None:
     encode = encoder(sparse_index, model_dir)
-    with closing(open_index(sparse_index)) as searcher:
-        for image in list(store)[:3]:
-            assert_equal(encode.features(image), image_of(searcher, image.image_id))
+    for image in list(store)[:3]:
+        assert_equal(encode.features(image), image_of(sparse_index, image.image_id))
 
 
 def test_features_of_another_kind_are_refused(
@@ -177,8 +175,7 @@ def test_single_photos_that_cannot_be_used_are_named(
 def test_term_weights_become_impacts_and_others_are_refused(sparse_index: Path) -> None:
     read = WeightReader(sparse_index, TOKENIZER.vocabulary)
     found = read("a.jpg", {"dog": 0.5, "beach": 2.0})
-    with closing(open_index(sparse_index)) as searcher:
-        manifest = searcher.manifest
+    manifest = Manifest.open(sparse_index)
     quantiser = Quantiser(manifest.scale, manifest.bits)
     ids = TOKENIZER.vocabulary.index
     terms = sorted([(ids("dog"), 0.5), (ids("beach"), 2.0)])
