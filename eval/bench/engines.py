@@ -19,8 +19,8 @@ from eval.bench.vectors import Vectors
 from indexer.columns.builder import build_columns
 from indexer.columns.index import ColumnIndex
 from indexer.dense.vectors import EF_CONSTRUCTION, EF_SEARCH, NEIGHBOURS, best
-from indexer.lucene.parallel_writer import LuceneWriter
 from indexer.lucene.reader import LuceneIndex
+from indexer.lucene.writer import LuceneWriter
 from indexer.parts import LUCENE
 from indexer.postings import Postings
 from sparta.errors import InputError

@@ -95,7 +95,7 @@ def split_index(whole: Path, out: Path, shards: int, progress: Progress = no_pro
     kinds, done = {**read_kinds(whole), **snapshot.field_index().kinds}, 0
     for number in range(shards):
         parts = [sources_of(snapshot, owners == number)]
-        write_combined(out / shard_name(number), whole, parts, kinds, QuantisationReport())
+        write_combined(out / shard_name(number), whole, parts, kinds)
         done += counts[number]
         progress("divide", done, len(owners))
     ShardsManifest(
@@ -131,12 +131,9 @@ def merge_indexes(indexes: Sequence[Path], out: Path, progress: Progress = no_pr
         snapshots = [Snapshot.open(index) for index in indexes]
         _check_distinct(indexes, snapshots)
         parts = [sources_of(one, _live(one)) for one in snapshots]
-        first, made = manifests[0], work / "index"
-        # The error of quantising is that which the first index had as built.
-        postings = sum(int(one.document_frequencies.sum()) for one in snapshots)
-        report = QuantisationReport(0, first.mean_error * postings, first.largest_error)
+        made = work / "index"
         manifest = write_combined(
-            made, indexes[0], parts, _kinds(indexes), report, _photos(manifests), progress
+            made, indexes[0], parts, _kinds(indexes), _photos(manifests), progress
         )
         for index in indexes:
             link_uploads(index, made)
@@ -150,7 +147,6 @@ def write_combined(
     like: Path,
     parts: Sequence[tuple[Sources, list[NewImage]]],
     kinds: Mapping[str, Kind],
-    report: QuantisationReport,
     photos: str | None = "",
     progress: Progress = no_progress,
 ) -> Manifest:
@@ -161,7 +157,6 @@ def write_combined(
         like: an index with the same settings, offsets and words.
         parts: the images.
         kinds: of fields.
-        report: what quantising cost.
         photos: their folder; "" for that of `like`.
         progress: stages "columns", "write" and "merge", in images.
     """
@@ -179,6 +174,9 @@ def write_combined(
     if photos != "":
         values["photos"] = photos
     settings = IndexSettings(**values)
+    # What quantising cost is not known again: it is that of the index alike.
+    error = manifest.mean_error * int(frequencies.sum())
+    report = QuantisationReport(0, error, manifest.largest_error)
     made = finish_index(
         folder, count, frequencies, report, manifest.vocabulary, settings, manifest.scale
     )
@@ -195,11 +193,12 @@ def _check_distinct(indexes: Sequence[Path], snapshots: Sequence[Snapshot]) -> N
     for index, snapshot in zip(indexes, snapshots, strict=True):
         for document in snapshot.live_documents().tolist():
             image_id = snapshot.stored(document).image_id
-            if there.setdefault(image_id, index) != index:
+            if image_id in there:
                 raise InputError(
                     f"{image_id!r} is in {there[image_id]} and in {index}: delete it from one of "
                     "them"
                 )
+            there[image_id] = index
 
 
 def _check_alike(indexes: Sequence[Path], manifests: Sequence[Manifest]) -> None:

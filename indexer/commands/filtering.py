@@ -7,12 +7,10 @@ from pathlib import Path
 
 from indexer.filters.expression import FilterError
 from indexer.filters.text import parse_filter, pointed
-from indexer.lucene.reader import LuceneIndex
 from indexer.search.api import Fields, Filterable, Searcher, Selection
 from indexer.search.browsing import Browsable
-from indexer.search.dense import DenseSearcher
-from indexer.search.fields import open_fields
 from indexer.search.open import open_searcher
+from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 
 
@@ -46,8 +44,5 @@ def images_let_through(text: str, folder: Path) -> tuple[list[str], int]:
 
 
 def _fields(searcher: Searcher, folder: Path) -> Fields:
-    if isinstance(searcher, Filterable):
-        return searcher.field_index()
-    assert isinstance(searcher, DenseSearcher)
-    assert isinstance(searcher.images, LuceneIndex)
-    return open_fields(folder, searcher.images)
+    filterable = searcher if isinstance(searcher, Filterable) else Snapshot.open(folder)
+    return filterable.field_index()

@@ -28,7 +28,7 @@ def restore(snapshot: Snapshot, index: Index, yes: Yes = False) -> None:
 
     if index.exists():
         ask(f"{index} exists: move it aside and put {snapshot} in its place?", yes)
-    stages = {"hash": ("Hashing files", "MB"), "lucene": ("Lucene's CheckIndex", "indexes")}
+    stages = {"hash": ("Hashing files", "MB")}
     with progress_bars(stages, Console(stderr=True)) as progress:
         aside = restore_snapshot(snapshot, index, progress)
     former = f"; the former index is {aside}" if aside else ""

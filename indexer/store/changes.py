@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.grounding import Inputs
-from indexer.postings import ImagePostings, Postings
+from indexer.postings import ImagePostings, Inputs, Postings
 
 SCHEMA = pa.schema(
     {

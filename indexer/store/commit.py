@@ -140,6 +140,11 @@ class Commit:
     images: int = 0
     segments: SegmentList = SegmentList()
 
+    @property
+    def name(self) -> dict[str, str]:
+        """Version and lineage, which name the commit among those of an index and its copies."""
+        return {"version": str(self.version), "lineage": self.lineage}
+
     def continues(self, former: Commit) -> bool:
         """Whether the change logs lead from a former commit of the same build to this one.
 

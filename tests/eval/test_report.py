@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from eval.report import fingerprint, index_models
 from indexer.build import build_index
+from indexer.care.combine import split_index
 from indexer.dense.build import add_dense
 from indexer.encoding.models import model_fingerprint
-from indexer.care.combine import split_index
 from indexer.update.delete import delete_images
 from sparta.command_line import cli
 from sparta.features.store import FeatureStore

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from indexer.store.changes import Add, Change, MetadataChange
-from indexer.store.commit import Commit
 from indexer.postings import ImagePostings, Postings
 from indexer.search.lucene import LuceneSearcher
+from indexer.store.changes import Add, Change, MetadataChange
+from indexer.store.commit import Commit
 from indexer.update.sharded import Writer
 from indexer.update.writer import open_writer
 from sparta.tokenizer import WordPieceTokenizer

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from indexer.fields.kinds import Kind
-from indexer.grounding import Inputs
 from indexer.index_writer import write_index
 from indexer.manifest import Manifest
-from indexer.postings import ImagePostings, Postings, PostingShard
+from indexer.postings import ImagePostings, Inputs, Postings, PostingShard
 from indexer.settings import IndexSettings
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer

@@ -7,9 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-
 from indexer.columns.manifest import FOLDER as COLUMNS
-from indexer.lucene.reader import LuceneIndex
+
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from indexer.verify import verify_index
@@ -92,26 +91,6 @@ def test_images_of_other_columns_are_refused(copy: Path, monkeypatch: pytest.Mon
         open_index(copy, "columns")
 
 
-def test_damage_that_only_lucene_notices_later_is_one_line(
-    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("indexer.lucene.integrity.CHECKED_AT_OPENING", 0)
-    rng = random.Random(1)
-    lines = 0
-    for path in sorted((index / "lucene").iterdir()):
-        copy = shutil.copytree(index, tmp_path / "copy")
-        damage(copy / "lucene" / path.name, "noise", rng)
-        try:
-            _everything(copy)
-        except InputError as error:
-            lines += 1
-            assert "\n" not in str(error)
-        [*problems] = verify_index(copy)
-        assert any("lucene is damaged" in problem for problem in problems), path
-        shutil.rmtree(copy)
-    assert lines
-
-
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -154,10 +133,3 @@ def test_every_missing_or_truncated_part_is_found(copy: Path, tmp_path: Path) ->
         with pytest.raises(InputError, match=f"{part.name} is missing"):
             open_index(copy)
         part.write_bytes(content)
-
-
-def test_lucene_that_cannot_be_read_is_named(copy: Path) -> None:
-    for path in (copy / "lucene").iterdir():
-        path.write_bytes(b"\0" * path.stat().st_size)
-    with pytest.raises(InputError, match="cannot be opened"):
-        LuceneIndex(copy / "lucene")

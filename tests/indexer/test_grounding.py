@@ -19,15 +19,14 @@ from indexer.columns import native
 from indexer.grounding import (
     UNKNOWN,
     Grounding,
-    Inputs,
     Layout,
     Winner,
     WinningLabel,
     pack,
+    pack_all,
     unpack,
 )
-from indexer.grounding import pack_all
-from indexer.postings import ImagePostings, Postings
+from indexer.postings import ImagePostings, Inputs, Postings
 from sparta.errors import InputError
 from tests.reference.winner import winner
 

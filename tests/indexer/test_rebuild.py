@@ -17,8 +17,7 @@ from indexer.care.combine import merge_indexes
 from indexer.care.snapshots import take_snapshot
 from indexer.encoding.features import open_stores
 from indexer.fields.store import read_kinds
-from indexer.grounding import Inputs
-from indexer.postings import ImagePostings
+from indexer.postings import ImagePostings, Inputs
 from indexer.search.browsing import Browsable, Page
 from indexer.search.open import open_index
 from indexer.settings import PruningSettings

@@ -9,8 +9,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from indexer.build import build_index
 from indexer.encoding.features import open_stores
-from indexer.grounding import Inputs
-from indexer.postings import ImagePostings, Postings
+from indexer.postings import ImagePostings, Inputs, Postings
 from indexer.settings import IndexSettings
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore

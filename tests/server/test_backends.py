@@ -20,9 +20,9 @@ from transformers import PreTrainedModel
 import indexer.dense.text_encoder
 from indexer.dense.added import AddedRows
 from indexer.dense.build import add_dense
-from indexer.store.changes import Add, Delete
 from indexer.search.api import UnavailableError
 from indexer.search.open import open_backend
+from indexer.store.changes import Add, Delete
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from server.app import create_app

@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
+from indexer.columns.rebuild import rebuild_columns
 
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import take_snapshot
-from indexer.columns.rebuild import rebuild_columns
 from indexer.store.changes import Delete
 from indexer.update.writer import open_writer
 from server.app import create_app

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from indexer.store.changes import MetadataChange
 from indexer.search.open import open_index
+from indexer.store.changes import MetadataChange
 from indexer.update.writer import open_writer
 from server.backends import Backend
 from tests.server.drawings import index_drawings

@@ -16,9 +16,9 @@ from urllib.parse import quote
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.store.changes import Delete, MetadataChange
-from indexer.shards import index_folders, owner
 from indexer.care.combine import split_index
+from indexer.shards import index_folders, owner
+from indexer.store.changes import Delete, MetadataChange
 from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends

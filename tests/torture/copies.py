@@ -20,12 +20,12 @@ from urllib.parse import quote
 from fastapi.testclient import TestClient
 
 from indexer.care.aliases import set_alias
+from indexer.care.combine import split_index
 from indexer.care.snapshots import restore_snapshot, take_snapshot
-from indexer.columns.live import state as tiers
 from indexer.filters.text import parse_filter
 from indexer.search.open import open_searcher
 from indexer.shards import index_folders, owner
-from indexer.care.combine import split_index
+from indexer.store import compaction
 from indexer.update import writer
 from server.backends import Backends, open_backends
 from server.changeover.leases import Current
@@ -38,7 +38,7 @@ from tests.server.drawings import index_drawings
 from tests.server.fake import DRAWINGS, draw
 from tests.torture.kills import Report
 
-ENGINES = ("columns", "lucene")  # of a worker each
+ENGINES = ("columns", "columns")  # of a worker each
 SHARDS = 2
 IDS = [*DRAWINGS, *(f"new/{number}.jpg" for number in range(5))]
 
@@ -52,7 +52,7 @@ def copy_indexes(count: int, seed: int, work: Path, report: Report) -> dict[str,
     for shards in (1, SHARDS):
         with (
             patch.object(writer, "COMPACT_AT", 12),
-            patch.object(tiers, "FAN", 2),
+            patch.object(compaction, "FAN", 2),
             ExitStack() as opened,
         ):
             steps = Steps(work / f"{shards}", shards, random.Random(seed), opened)

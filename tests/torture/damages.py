@@ -38,7 +38,8 @@ class _Files:
         # Only damage to the dense part needs the dense model, which takes the longest to read.
         readers: list[tuple[Path, str, Callable[[Path], Any]]] = [
             (index, "*", answers),
-            (index, "[lc]*/*", answers),
+            (index, "segments/**/*", answers),
+            (index, "lucene/*", answers),
             (index, "dense/**/*", partial(answers, dense=True)),
             (corpus.features, "*", rows),
         ]

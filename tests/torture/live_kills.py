@@ -15,10 +15,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from indexer.columns.live import state as tiers
-from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.search.api import Searcher
 from indexer.search.open import open_index
+from indexer.store import compaction
+from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.update import writer
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
@@ -153,7 +153,7 @@ def _write(index: Path, number: int, there: Connection) -> None:
 def _compact_often() -> None:
     """Let kills meet compactions and merges too; for a process of its own."""
     writer.COMPACT_AT = 20
-    tiers.FAN = 2
+    compaction.FAN = 2
 
 
 def _count(here: Connection) -> int:

@@ -8,19 +8,16 @@ from __future__ import annotations
 import os
 import random
 import signal
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from indexer.store.changes import Add, Delete
 from indexer.milvus import push as push_module
 from indexer.milvus.connection import Milvus
 from indexer.milvus.push import follow, push
 from indexer.milvus.rows import row_of
-from indexer.search.lucene import LuceneSearcher
+from indexer.store.changes import Add, Delete
+from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
 from tests.indexer.random_postings import random_postings, shards_of, write_postings
 from tests.indexer.vocabulary import small_tokenizer
@@ -62,12 +59,9 @@ def _kill(processes: Processes, index: Path, uri: str, rng: random.Random, numbe
 
 
 def _compared(index: Path, milvus: Milvus, collection: str) -> str:
-    with closing(LuceneSearcher(index)) as searcher:
-        live, vocabulary = searcher.index.live, searcher.tokenizer.vocabulary
-        documents = range(searcher.index.documents) if live is None else np.flatnonzero(live)
-        images = searcher.index.images(list(map(int, documents)), vocabulary)
-        kinds = searcher.field_index().kinds
-        right = [row_of(one, kinds, len(vocabulary)) for one in images]
+    images = Snapshot.open(index)
+    kinds, live = images.field_index().kinds, images.live_documents().tolist()
+    right = [row_of(one, kinds, images.vocabulary) for one in images.images(live)]
     found = milvus.call("query", collection, filter="id > '.'", output_fields=["*"])
     if len(found) != len(right):
         return f"{len(found)} rows for {len(right)} images"

@@ -11,7 +11,6 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -19,9 +18,8 @@ from time import perf_counter
 import numpy as np
 
 from indexer.care.snapshots import take_snapshot
-from indexer.lucene.reader import LuceneIndex
-from indexer.parts import LUCENE
 from indexer.postings import Postings
+from indexer.store.snapshot import Snapshot
 from indexer.verify import verify_index
 from server.schemas import SearchAnswer
 from tests.indexer.vocabulary import small_tokenizer
@@ -198,15 +196,15 @@ class Judge:
 def read_images(index: Path, ids: Iterable[str]) -> Found:
     """Read images with their impacts out of an index."""
     found: Found = []
-    with closing(LuceneIndex(index / LUCENE)) as lucene:
-        for image_id in ids:
-            document = lucene.document(image_id)
-            if document is None:
-                found.append((image_id, None))
-                continue
-            [image] = lucene.images([document], small_tokenizer().vocabulary)
-            pairs = zip(image.terms.tolist(), image.impacts.tolist(), strict=True)
-            found.append((image_id, dict(pairs)))
+    images = Snapshot.open(index)
+    for image_id in ids:
+        document = images.document(image_id)
+        if document is None:
+            found.append((image_id, None))
+            continue
+        [image] = images.images([document])
+        pairs = zip(image.terms.tolist(), image.impacts.tolist(), strict=True)
+        found.append((image_id, dict(pairs)))
     return found
 
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from eval.bench import serve as module
 from eval.bench.load import ERRORS, Load
 from eval.bench.serve import Served, ServeSetting, UnderLoad, Written
-from indexer.search.open import open_index
 from indexer.care.combine import split_index
+from indexer.search.open import open_index
 from sparta.command_line import cli
 from sparta.errors import InputError
 from tests.eval.bench.test_load import needs_wrk

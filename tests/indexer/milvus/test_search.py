@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.store.changes import Add, Delete
 from indexer.milvus import finder as finder_module
 from indexer.milvus.collection import Collection
 from indexer.milvus.connection import Milvus
@@ -40,6 +39,7 @@ from indexer.search.live_columns import LiveColumnSearcher
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from indexer.search.terms.words import Suggester
+from indexer.store.changes import Add, Delete
 from indexer.update.writer import open_writer
 from tests.indexer.live_index import QUERIES, assert_same, commit_and_wait
 from tests.indexer.search.queries import VOCABULARY, answer, bitmaps

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from indexer.search.columns import ColumnSearcher
+
 from indexer.search.lucene import LuceneSearcher
 
 

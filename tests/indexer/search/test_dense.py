@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from indexer.dense.vectors import ImageVectors, VectorIndexKind
-from indexer.lucene.reader import LuceneIndex
 from indexer.search.api import Explainer, Searcher, UnknownImageError
 from indexer.search.dense import DenseSearcher
 from indexer.search.lucene import LuceneSearcher
+from indexer.search.open import open_index
 from sparta.errors import InputError
 from tests.indexer.dense_parts import LetterEncoder, Vectors, random_vectors
 
@@ -28,7 +28,7 @@ def searcher(
 ) -> DenseSearcher:
     made = ImageVectors.create(8, vectors.shape[1], kind)
     made.add(vectors)
-    return DenseSearcher(LuceneIndex(index / "lucene"), made, encoder)
+    return DenseSearcher(open_index(index).images, made, encoder)
 
 
 def slow_answer(ids: list[str], scores: Vectors, k: int) -> list[tuple[int, str, float]]:

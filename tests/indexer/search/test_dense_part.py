@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from indexer.columns.live import state as tiers
 
 from indexer.care.copies import copy_index
-from indexer.columns.live import state as tiers
 from indexer.dense.added import AddedRows
 from indexer.dense.manifest import dense_folder
-from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.postings import ImagePostings, Postings
 from indexer.search.api import NoVectorError, SearchResult
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_backend, open_dense_lazily, open_index
+from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.update import writer as writer_module
 from indexer.verify import verify_index
 from tests.indexer.dense_parts import (

@@ -16,17 +16,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from indexer.lucene.commits import newest_commit
+from indexer.search.columns import ColumnSearcher
+from indexer.update.conversion import make_live
 from numpy.typing import NDArray
 
-from indexer.store.changes import Delete
-from indexer.lucene.commits import newest_commit
 from indexer.parts import LUCENE
 from indexer.postings import Postings
 from indexer.search.api import UnknownImageError
-from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
-from indexer.update.conversion import make_live
+from indexer.store.changes import Delete
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from tests.indexer.random_postings import MakeIndex, random_postings

@@ -10,12 +10,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-
 from indexer.columns.live.segment import Segment
 from indexer.columns.live.state import state_folder
+from indexer.update.conversion import make_live
+
 from indexer.filters.text import parse_filter
-from indexer.store.changes import Add, Change, Delete, MetadataChange
-from indexer.store.commit import Commit, log_path
 from indexer.postings import ImagePostings, Postings
 from indexer.search.api import Hit
 from indexer.search.browsing import Page
@@ -23,8 +22,9 @@ from indexer.search.live_columns import LiveColumnSearcher
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from indexer.search.paging import Position, page_after
+from indexer.store.changes import Add, Change, Delete, MetadataChange
+from indexer.store.commit import Commit, log_path
 from indexer.update import writer as writer_module
-from indexer.update.conversion import make_live
 from indexer.update.sharded import Writer
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index

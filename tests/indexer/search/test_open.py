@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from indexer.columns.manifest import (
     FOLDER,
     ColumnManifest,
@@ -19,6 +18,8 @@ from indexer.columns.manifest import (
     lucene_fingerprint,
 )
 from indexer.columns.rebuild import rebuild_columns
+from indexer.search.columns import ColumnSearcher
+
 from indexer.fields.part import FIELDS
 from indexer.fields.store import DECLARED
 from indexer.filters.text import parse_filter
@@ -26,7 +27,6 @@ from indexer.lucene.reader import LuceneIndex
 from indexer.parts import describe_parts
 from indexer.postings import Postings
 from indexer.search.api import UnavailableError
-from indexer.search.columns import ColumnSearcher
 from indexer.search.fields import open_fields
 from indexer.search.lazy import LazySearcher
 from indexer.search.lucene import LuceneSearcher

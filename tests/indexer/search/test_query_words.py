@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from indexer.search.columns import ColumnSearcher
 from numpy.typing import NDArray
 
-from indexer.store.changes import Delete
 from indexer.postings import Postings
 from indexer.query.query import Query, QueryError
 from indexer.search.api import Allowed, Condition
 from indexer.search.browsing import Page
-from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from indexer.search.terms import query_reader
 from indexer.search.terms.query_reader import QueryReader
+from indexer.store.changes import Delete
 from indexer.update.writer import open_writer
 from sparta.word_tables import Substitute
 from tests.indexer.live_index import commit_and_wait

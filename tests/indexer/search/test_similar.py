@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from indexer.search.columns import ColumnSearcher
 
 from indexer.postings import ImagePostings, Postings
 from indexer.search.api import SimilarResult, UnknownImageError
-from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.terms.query_by_image import (
     COUNTS,

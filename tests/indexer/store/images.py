@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from indexer.grounding import Inputs
 from indexer.index_writer import write_index
-from indexer.postings import ImagePostings, Postings, PostingShard
+from indexer.postings import ImagePostings, Inputs, Postings, PostingShard
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.snapshot import Snapshot
 from tests.indexer.random_postings import SETTINGS

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from indexer.grounding import Inputs
-from indexer.postings import ImagePostings
+from indexer.postings import ImagePostings, Inputs
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 
 IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)

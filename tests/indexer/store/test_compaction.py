@@ -24,7 +24,7 @@ from indexer.update import writer as writing
 from indexer.update.writer import IndexWriter, open_whole, open_writer
 from sparta.atomic import MARKER, make_work
 from sparta.errors import InputError
-from tests.indexer.random_postings import random_postings, write_postings
+from tests.indexer.random_postings import random_postings
 from tests.indexer.store.images import Images, add, build, found
 from tests.indexer.vocabulary import TOKENIZER
 
@@ -284,19 +284,3 @@ def test_segments_of_equal_images_are_equal_to_the_byte(tmp_path: Path) -> None:
     kept = build(tmp_path / "kept", {key: images[key] for key in keys[::2] if key != keys[2]})
     [merged] = read_commit(half).segments.entries
     assert files(half / SEGMENTS / merged) == files(kept / SEGMENTS / "000001")
-
-
-def test_lucene_follows_a_merge(tmp_path: Path) -> None:
-    pytest.importorskip("jnius")
-    from indexer.care.combine import merge_segments
-    from indexer.search.lucene import LuceneSearcher
-
-    rows = random_postings(TOKENIZER, 30)
-    write_postings(tmp_path / "index", [rows], TOKENIZER)
-    with open_writer(tmp_path / "index") as writer:
-        writer.write([Delete(rows.ids[0]), add("new", {3: 7})])
-    former = LuceneSearcher(tmp_path / "index")
-    assert len(former) == 30 and former.index.document("new") is None
-    former.close()
-    assert merge_segments(tmp_path / "index") == 30
-    assert LuceneSearcher(tmp_path / "index").index.document("new") is not None

@@ -10,19 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from indexer.grounding import Inputs
+from indexer.postings import ImagePostings, Inputs, Postings
+from indexer.search.open import open_index
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import log_path
 from indexer.store.given import FILE
 from indexer.store.log import ChangeLog, read_log
-from indexer.postings import ImagePostings, Postings
-from indexer.search.open import open_index
 from indexer.update import delete, metadata
-from indexer.update.checks import ChangeCheck
 from indexer.update.delete import delete_images
 from indexer.update.metadata import UpdateReport, update_metadata
 from indexer.update.sync import plan as moves
 from indexer.update.sync.plan import move_and_delete
+from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from tests.indexer.live_index import LiveReference, assert_same
 
@@ -104,7 +103,7 @@ def test_moved_images_keep_terms_and_metadata(
         assert_same(open_index(built), right.searcher())
 
 
-CHECK = ChangeCheck(Path("index"), vocabulary=10, largest=15)
+NOTHING = np.empty(0, np.int32)
 GOOD = ImagePostings(
     "a.jpg",
     {"width": 3},
@@ -115,40 +114,50 @@ GOOD = ImagePostings(
 )
 
 
-def checked(*changes: Change, has: bool = False) -> None:
-    CHECK(changes, lambda _: has)
+def checked(folder: Path, *changes: Change) -> None:
+    with open_writer(folder) as writer:
+        end = writer.write([])
+        try:
+            writer.check(changes)
+        except InputError:
+            with pytest.raises(InputError):
+                writer.write(changes)
+            assert writer.write([]) == end
+            raise
+        writer.write(changes)
 
 
-def test_good_changes_pass() -> None:
-    checked(Add(GOOD), MetadataChange("a.jpg", {"é": [1, None]}), Delete("a.jpg"), Delete("b"))
-    checked(MetadataChange("b", {}), has=True)
-    nothing = np.empty(0, np.int32)
-    none = Inputs(np.empty((0, 4), np.float32), nothing, nothing.astype(np.int16))
-    checked(Add(ImagePostings("é" * 16_383, {}, nothing, nothing, nothing.astype(np.int16), none)))
+def test_good_changes_are_written(built: Path) -> None:
+    none = Inputs(np.empty((0, 4), np.float32), NOTHING, NOTHING.astype(np.int16))
+    empty = ImagePostings("é" * 16_383, {}, NOTHING, NOTHING, NOTHING.astype(np.int16), none)
+    changes = [Add(GOOD), MetadataChange("a.jpg", {"é": [1, None]}), Delete("a.jpg"), Add(empty)]
+    checked(built, *changes)
 
 
 @pytest.mark.parametrize(
     ("part", "problem"),
     [
-        ({"terms": [0, 4, 10]}, "a term is not one of the 10"),
-        ({"terms": [-1, 4, 9]}, "a term is not one of the 10"),
+        ({"terms": [0, 4, 999]}, "a term is not one of the"),
+        ({"terms": [-1, 4, 9]}, "a term is not one of the"),
         ({"terms": [4, 4, 9]}, "its terms do not rise"),
         ({"terms": [4, 9]}, "other numbers of terms, impacts and positions"),
-        ({"impacts": [0, 1, 1]}, "an impact is not from 1 to 15"),
-        ({"impacts": [16, 1, 1]}, "an impact is not from 1 to 15"),
+        ({"impacts": [0, 1, 1]}, "an impact is not from 1 to 255"),
+        ({"impacts": [256, 1, 1]}, "an impact is not from 1 to 255"),
         ({"positions": [3, 0, 0]}, "a term was won by a position that it lacks"),
         ({"positions": [-2, 0, 0]}, "a term was won by a position that it lacks"),
-        ({"label_terms": [10]}, "a label token is not one of the 10"),
+        ({"label_terms": [999]}, "a label token is not one of the"),
         ({"label_regions": [2]}, "a label token is of a region that it lacks"),
         ({"label_regions": []}, "other numbers of label tokens and of their regions"),
     ],
 )
-def test_images_that_do_not_fit_are_named(part: dict[str, list[int]], problem: str) -> None:
+def test_images_that_do_not_fit_are_named(
+    built: Path, part: dict[str, list[int]], problem: str
+) -> None:
     arrays: dict[str, Any] = {name: np.array(value, np.int32) for name, value in part.items()}
     if arrays.keys() & {"label_terms", "label_regions"}:
         arrays = {"inputs": replace(GOOD.inputs, **arrays)}
     with pytest.raises(InputError, match=rf"^image 'a.jpg' cannot be written: .*{problem}"):
-        checked(Delete("x"), Add(replace(GOOD, **arrays)))
+        checked(built, Delete("x"), Add(replace(GOOD, **arrays)))
 
 
 @pytest.mark.parametrize(
@@ -162,11 +171,12 @@ def test_images_that_do_not_fit_are_named(part: dict[str, list[int]], problem: s
         (Add(replace(GOOD, metadata={"a": object()})), "metadata of 'a.jpg' cannot be JSON"),
     ],
 )
-def test_ids_and_metadata_that_cannot_be_stored(change: Change, problem: str) -> None:
+def test_ids_and_metadata_that_cannot_be_stored(built: Path, change: Change, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
-        checked(change)
+        checked(built, change)
 
 
-def test_changes_are_checked_in_their_order() -> None:
-    with pytest.raises(InputError, match=r"has no image 'a\.jpg'"):
-        checked(Delete("a.jpg"), MetadataChange("a.jpg", {}), has=True)
+def test_changes_are_checked_in_their_order(built: Path, small: Postings) -> None:
+    first = small.ids[0]
+    with pytest.raises(InputError, match=rf"has no image '{first}'"):
+        checked(built, Delete(first), MetadataChange(first, {}))

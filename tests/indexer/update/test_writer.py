@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,20 +15,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.columns.live import state as tiers
-from indexer.columns.live.upkeep import Upkeep
-from indexer.store.changes import Add, Change, Delete, MetadataChange
-from indexer.store.commit import Commit, log_path
-from indexer.store.log import read_log
-from indexer.lucene.updater import LuceneUpdater
-from indexer.manifest import Manifest
+from indexer.care.combine import split_index
 from indexer.postings import ImagePostings, Postings
 from indexer.search.api import UnknownImageError
-from indexer.search.live_columns import LiveColumnSearcher
-from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index, open_searcher
 from indexer.shards import index_folders
-from indexer.care.combine import split_index
+from indexer.store import compaction
+from indexer.store.changes import Add, Change, Delete, MetadataChange
+from indexer.store.commit import Commit, log_path, read_commit
+from indexer.store.compaction import Compactor
+from indexer.store.log import read_log
 from indexer.update import writer as writer_module
 from indexer.update.delete import delete_images
 from indexer.update.writer import open_writer
@@ -43,7 +38,6 @@ from tests.indexer.live_index import (
     commit_and_wait,
 )
 from tests.indexer.random_postings import MakeIndex, random_postings
-from tests.indexer.search.queries import answer
 from tests.indexer.vocabulary import RARE, TOKENIZER
 from tests.served_load import ranking
 
@@ -89,7 +83,6 @@ def changes_of(
 @given(
     steps=STEPS,
     compact_at=st.sampled_from([1, 3, 9, 4096]),
-    added_at_once=st.sampled_from([1, 3, 128]),
 )
 def test_any_changes_give_the_answers_of_the_reference(
     template: Path,
@@ -98,14 +91,12 @@ def test_any_changes_give_the_answers_of_the_reference(
     tmp_path_factory: pytest.TempPathFactory,
     steps: list[tuple[str, list[int]]],
     compact_at: int,
-    added_at_once: int,
 ) -> None:
     folder = shutil.copytree(template, tmp_path_factory.mktemp("live") / "index")
     right = LiveReference(small)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(writer_module, "COMPACT_AT", compact_at)
-        patched.setattr(writer_module, "ADDED_AT_ONCE", added_at_once)
-        patched.setattr(tiers, "FAN", 2)
+        patched.setattr(compaction, "FAN", 2)
         _run(folder, steps, pool, right)
     assert verify_index(folder) == []
 
@@ -118,7 +109,7 @@ def _run(
 ) -> None:
     opened = Opened(folder)
     opened.writer.commit()
-    searchers = [open_index(folder, engine) for engine in ("lucene", "columns")]
+    searcher = open_index(folder)
     for kind, chosen in [*steps, ("commit", [])]:
         if kind == "kill":
             opened.kill()
@@ -128,11 +119,8 @@ def _run(
             opened = Opened(folder)
         elif kind in ("commit", "wait"):
             opened.writer.commit() if kind == "commit" else commit_and_wait(opened.writer)
-            for place, searcher in enumerate(searchers):
-                if newer := searcher.refreshed():
-                    searcher.close()
-                    searchers[place] = newer
-                assert_same(searchers[place], right.searcher())
+            searcher = searcher.refreshed() or searcher
+            assert_same(searcher, right.searcher())
         else:
             changes = changes_of(kind, chosen, pool, right)
             opened.writer.write(changes)
@@ -142,33 +130,17 @@ def _run(
                 if change.image_id in right.images:
                     metadata = opened.writer.metadata(change.image_id)
                     assert metadata == right.images[change.image_id].metadata
-    for searcher in searchers:
-        searcher.close()
     opened.close()
 
 
-def test_the_first_write_converts_the_index(built: Path, small: Postings) -> None:
-    before = Manifest.open(built)
-    older = LuceneSearcher(built)
+def test_a_writer_that_writes_nothing_commits_nothing(built: Path) -> None:
+    before = read_commit(built)
+    assert (before.version, before.images) == (0, IMAGES)
     with open_writer(built) as writer:
         assert len(writer) == IMAGES
-        commit = writer.commit()
-        assert replace(commit, lineage="") == Commit(version=1, log=1, bytes=0)  # nothing new
-    manifest = Manifest.open(built)
-    assert manifest.live and not before.live
-    assert replace(manifest, parts=before.parts) == before
-    assert set(before.parts) - set(manifest.parts) == {
-        name for name in before.parts if name.startswith("lucene/")
-    }
-    assert older.commit == Commit()
-    newer = older.refreshed()
-    assert newer is not None and newer.commit.version == 1
-    assert newer.refreshed() is None
-    assert [hit.image_id for hit in older.search("dog").hits] == [
-        hit.image_id for hit in newer.search("dog").hits
-    ]
-    older.close()
-    newer.close()
+        assert writer.commit() == before
+    assert read_commit(built) == before
+    assert open_index(built).refreshed() is None
 
 
 def test_one_writer_at_a_time_and_of_an_index_alone(built: Path) -> None:
@@ -213,9 +185,9 @@ def test_many_changes_are_committed_on_their_own(
     monkeypatch.setattr(writer_module, "COMMIT_AT", 2)
     with open_writer(built) as writer:
         writer.write([Add(pool[0])])
-        assert writer.commit().version == 2
+        assert writer.commit().version == 1
         writer.write([Add(pool[1]), Add(pool[2])])
-        assert writer.commit().version == 3
+        assert writer.commit().version == 2
 
 
 def test_deletions_of_what_is_not_there_are_not_logged(
@@ -242,7 +214,7 @@ def test_deletions_of_what_is_not_there_are_not_logged(
     assert len(open_index(built)) == IMAGES - 1
 
 
-@pytest.mark.parametrize("name", ["live/log-000001", "manifest.json"])
+@pytest.mark.parametrize("name", ["log/000001", "manifest.json"])
 def test_a_damaged_folder_is_not_written_to(
     built: Path, pool: list[ImagePostings], name: str
 ) -> None:
@@ -258,7 +230,7 @@ def test_a_damaged_folder_is_not_written_to(
         path.unlink()
         problem = f"{path} is missing: the index is damaged; build it again"
         assert verify_index(built) == [problem]
-        with pytest.raises(InputError, match="log-000001 is missing"):
+        with pytest.raises(InputError, match="000001 is missing"):
             Opened(built)
     path.write_bytes(content)
     Opened(built).close()
@@ -291,12 +263,12 @@ def test_others_write_while_one_commits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     begun, written = threading.Event(), threading.Event()
-    commit, new = LuceneUpdater.commit, pool[-1].image_id
+    save, new = Commit.save, pool[-1].image_id
 
-    def slow(updater: LuceneUpdater, data: Mapping[str, str]) -> None:
+    def slow(commit: Commit, index: Path) -> None:
         begun.set()
         assert written.wait(10)
-        commit(updater, data)
+        save(commit, index)
 
     first: list[Change] = [Add(pool[-1]), Delete(small.ids[0]), MetadataChange(small.ids[1], {})]
     second: list[Change] = [
@@ -307,7 +279,7 @@ def test_others_write_while_one_commits(
     ]
     with open_writer(built) as writer:
         writer.write(first)
-        monkeypatch.setattr(LuceneUpdater, "commit", slow)
+        monkeypatch.setattr(Commit, "save", slow)
         committing = threading.Thread(target=writer.commit)
         committing.start()
         assert begun.wait(10)
@@ -327,53 +299,19 @@ def test_others_write_while_one_commits(
     assert_same(open_index(built), right.searcher())
 
 
-@pytest.mark.parametrize(("engine", "few"), [("lucene", 0), ("lucene", 1000), ("columns", 0)])
-def test_searches_among_some_images_in_several_segments(
-    built: Path,
-    pool: list[ImagePostings],
-    small: Postings,
-    right: LiveReference,
-    monkeypatch: pytest.MonkeyPatch,
-    engine: str,
-    few: int,
-) -> None:
-    monkeypatch.setattr("indexer.lucene.reader.FEW", few)
-    with open_writer(built) as writer:
-        changes: list[Change] = [*map(Add, pool[::-2]), *map(Delete, small.ids[:4])]
-        for i in range(0, len(changes), 4):
-            writer.write(changes[i : i + 4])
-            writer.commit()
-    right.apply(changes)
-    found, exact = open_index(built, engine), right.searcher()
-    chosen = np.arange(len(exact)) % 3 > 0
-    columns = found._finder.columns if isinstance(found, LiveColumnSearcher) else None
-    by_document = np.ones(columns.documents if columns else found.index.documents, np.bool_)
-    for image_id, flag in zip(sorted(right.images), chosen, strict=True):
-        document = found._finder.document(image_id)
-        assert document is not None
-        by_document[document] = flag
-    for query in QUERIES:
-        for k in (1, 3, 100):
-            mine, theirs = (
-                found.search(query, k, allowed=by_document),
-                exact.search(query, k, allowed=chosen),
-            )
-            assert answer(mine) == answer(theirs)
-
-
 def test_a_writer_closes_while_its_columns_are_compacted(
     built: Path, pool: list[ImagePostings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was written meanwhile would be enough for the next compaction, which waits."""
     monkeypatch.setattr(writer_module, "COMPACT_AT", 2)
-    begun, compact = threading.Event(), Upkeep._compact
+    begun, compact = threading.Event(), Compactor._compact
 
-    def slowly(upkeep: Upkeep, end: int) -> None:
+    def slowly(upkeep: Compactor, end: int) -> None:
         begun.set()
         time.sleep(0.3)
         compact(upkeep, end)
 
-    monkeypatch.setattr(Upkeep, "_compact", slowly)
+    monkeypatch.setattr(Compactor, "_compact", slowly)
     with open_writer(built) as writer:
         for images in (pool[:3], pool[3:6]):
             writer.write([Add(image) for image in images])
@@ -387,11 +325,8 @@ def test_a_writer_closes_while_its_columns_are_compacted(
     ]
 
 
-@pytest.mark.parametrize("engine", ["lucene", "columns"])
-def test_words_come_and_go_with_the_images_that_have_them(
-    built: Path, small: Postings, engine: str
-) -> None:
-    searcher = open_index(built, engine)
+def test_words_come_and_go_with_the_images_that_have_them(built: Path, small: Postings) -> None:
+    searcher = open_index(built)
     zebra, dog = (TOKENIZER.vocabulary.index(word) for word in (RARE, "dog"))
     [first, *_] = small
     with_zebra = replace(first, image_id="z", terms=np.array([zebra], np.int32))
@@ -415,9 +350,7 @@ def test_words_come_and_go_with_the_images_that_have_them(
         for changes, right in steps:
             writer.write(changes)
             writer.commit()
-            newer = searcher.refreshed() or open_index(built, engine)
-            searcher.close()
-            searcher = newer
+            searcher = searcher.refreshed() or open_index(built)
             assert look() == right
     searcher.close()
 
@@ -492,7 +425,7 @@ def test_all_changes_of_shards_are_written_or_none(
     assert delete_images(divided, ids[1:]) == 1
     with pytest.raises(InputError, match="nothing was deleted"):
         delete_images(divided, [ids[0], "nothing"])
-    assert sum(len(list((one / "live").glob("log-*"))) for one in index_folders(divided)) >= 3
+    assert sum(len(list((one / "log").iterdir())) for one in index_folders(divided)) >= 3
 
 
 def test_no_shard_logs_deletions_of_what_it_lacks(

@@ -14,10 +14,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from indexer.care.snapshots import restore_snapshot, take_snapshot
-from indexer.store.changes import Add
 from indexer.search.sharded.asking import Asking
 from indexer.search.sharded.open import read_language
 from indexer.shards import owner
+from indexer.store.changes import Add
 from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends

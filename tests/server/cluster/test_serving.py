@@ -21,9 +21,9 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.store.changes import Add, Change, Delete
 from indexer.search.open import open_index
 from indexer.shards import owner
+from indexer.store.changes import Add, Change, Delete
 from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends

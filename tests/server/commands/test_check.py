@@ -8,8 +8,8 @@ from shutil import copytree, rmtree
 import pytest
 from typer.testing import CliRunner
 
-from indexer.store.changes import Delete
 from indexer.search.lucene import LuceneSearcher
+from indexer.store.changes import Delete
 from indexer.update.writer import open_writer
 from sparta.command_line import cli
 from tests.server.drawings import index_drawings

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from indexer.search.columns import ColumnSearcher
 from playwright.sync_api import Browser, Page, expect
 from typer.testing import CliRunner
 
-from indexer.search.columns import ColumnSearcher
 from indexer.search.open import open_index
 from sparta.command_line import cli
 from tests.server.pages import visited

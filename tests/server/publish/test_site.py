@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from indexer.search.columns import ColumnSearcher
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from indexer.postings import Postings
-from indexer.search.columns import ColumnSearcher
 from indexer.search.open import open_index
 from indexer.update.delete import delete_images
 from server.publish.photos import Pictures

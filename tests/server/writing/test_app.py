@@ -19,12 +19,12 @@ from fastapi.testclient import TestClient
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.dense.build import add_dense
-from indexer.store.changes import Add, Delete
-from indexer.store.commit import log_path
-from indexer.store.log import read_log
 from indexer.postings import ImagePostings
 from indexer.search.open import open_backend, open_dense_lazily, open_index
 from indexer.state import index_version, place_of
+from indexer.store.changes import Add, Delete
+from indexer.store.commit import log_path
+from indexer.store.log import read_log
 from indexer.update.writer import IndexWriter, open_writer
 from indexer.verify import verify_index
 from server.json_bodies import MANY

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.care.combine import split_index
 from indexer.filters.text import parse_filter
-from indexer.store.changes import Change, Delete
 from indexer.postings import Postings
 from indexer.search.api import SearchResult, SimilarResult
 from indexer.search.browsing import Browsed, Page
@@ -23,7 +23,7 @@ from indexer.search.open import open_index, open_searcher
 from indexer.search.paging import Position, page_after
 from indexer.search.sharded.open import LocalSearcher
 from indexer.shards import index_folders, owner
-from indexer.care.combine import split_index
+from indexer.store.changes import Change, Delete
 from indexer.update.writer import open_writer
 from sparta.word_tables import Substitute
 from tests.indexer.random_postings import random_postings, word_tables, write_postings

@@ -12,7 +12,7 @@ from PIL import Image
 
 from indexer.build import build_index
 from indexer.encoding.features import open_stores
-from indexer.search.lucene import LuceneSearcher
+from indexer.store.snapshot import Snapshot
 from indexer.update.sync.job import Encoding, PhotoSync
 
 Images = dict[str, dict[str, Any]]
@@ -45,22 +45,14 @@ def draw(path: Path, seed: int) -> None:
 
 def images_of(index: Path) -> Images:
     """Metadata by id."""
-    searcher = LuceneSearcher(index)
-    live = searcher.index.live
-    found = {}
-    for number in range(searcher.index.documents):
-        if live is None or live[number]:
-            image_id, metadata = searcher.index.stored(number)
-            found[image_id] = metadata
-    searcher.close()
-    return found
+    images = Snapshot.open(index)
+    return dict(map(images.stored, images.live_documents().tolist()))
 
 
 def terms_of(index: Path, image_id: str) -> dict[int, int]:
     """The impact of each of an image's terms."""
-    searcher = LuceneSearcher(index)
-    document = searcher.index.document(image_id)
+    images = Snapshot.open(index)
+    document = images.document(image_id)
     assert document is not None
-    [image] = searcher.index.images([document], searcher.tokenizer.vocabulary)
-    searcher.close()
+    [image] = images.images([document])
     return dict(zip(image.terms.tolist(), image.impacts.tolist(), strict=True))

@@ -89,7 +89,7 @@ def test_encoding_is_that_of_a_build(
     right = {image_id: terms_of(built, image_id) for image_id in images_of(built)}
     with open_writer(built) as writer:
         writer.write([Delete(image_id, vanished=True) for image_id in right])
-    for path in (built / "live").glob("sync-*"):
+    for path in (built / "sync").glob("*"):
         path.unlink()
     shutil.rmtree(built.with_name("index.features"))
     assert counts(job().run()) == (3, 0, 0, 0, [])

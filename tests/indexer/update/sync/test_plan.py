@@ -88,13 +88,13 @@ def test_what_was_seen_comes_back(tmp_path: Path) -> None:
     assert list(SeenPhotos(root, photos).of("b")) == ["b.jpg"]
     SeenPhotos(Path("/other")).save(tmp_path)
     assert sorted(synced_folders(tmp_path)) == [Path("/other"), root]
-    assert len(list((tmp_path / "live").iterdir())) == 2
+    assert len(list((tmp_path / "sync").iterdir())) == 2
 
 
 @pytest.mark.parametrize("damage", ["cut", "foreign", "newer"])
 def test_damage_of_what_was_seen_is_named(tmp_path: Path, damage: str) -> None:
     SeenPhotos(tmp_path).save(tmp_path)
-    [path] = (tmp_path / "live").iterdir()
+    [path] = (tmp_path / "sync").iterdir()
     if damage == "cut":
         path.write_bytes(path.read_bytes()[:50])
     else:
@@ -102,7 +102,7 @@ def test_damage_of_what_was_seen_is_named(tmp_path: Path, damage: str) -> None:
         schema = pa.schema({"a": pa.int8()}, metadata)
         with pa.ipc.new_file(str(path), schema) as writer:
             writer.write_table(schema.empty_table())
-    with pytest.raises(InputError, match=r"sync-\w+\.arrow is damaged or of another version: del"):
+    with pytest.raises(InputError, match=r"sync/\w+\.arrow is damaged or of another version: del"):
         SeenPhotos.open(tmp_path, tmp_path)
 
 
