@@ -54,7 +54,7 @@ def expected(result: Any) -> list[tuple[str, float]]:
 def test_searches(client: Any) -> None:
     answer = client.search("Azure red qwx", k=3, explain=True)
     assert pairs(answer.hits) == expected(FakeSearcher().search("Azure red qwx", 3))
-    assert answer.hits[0].metadata == {"width": 320, "height": 240}
+    assert answer.hits[0].metadata == {"width": 240, "height": 320}
     assert (answer.backend, answer.unknown) == ("sparta", ["Azure", "qwx"])
     assert answer.rare == ["red"]
     for hit in answer.hits:
@@ -248,6 +248,7 @@ def test_answers_to_writes(connect: Connect) -> None:
         "/v1/images/batch": batch,
         "/v1/images/similar": {
             **{"backend": "sparta", "index_version": "7", "terms": [{"term": "dog", "count": 3}]},
+            **dict.fromkeys(("unknown", "rare", "corrections", "substitutions", "conditions"), []),
             "hits": [],
             "timings": {"tokenise_ms": 0, "encode_ms": 0, "search_ms": 1, "total_ms": 1},
         },

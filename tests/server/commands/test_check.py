@@ -50,10 +50,6 @@ def test_settings_their_origins_and_the_index_are_printed(tmp_path: Path) -> Non
     with open_writer(written) as writer:
         writer.write([Delete(open_index(written).search("red").hits[0].image_id)])
     assert "images 4 " in check(str(written))[0]
-    rmtree(index / "columns")
-    assert "engine lucene" in check(str(index))[0]
-    assert "columns, which will be built first" in check(str(index), "--engine", "columns")[0]
-    assert not (index / "columns").exists()
 
 
 @pytest.mark.parametrize(
@@ -61,7 +57,7 @@ def test_settings_their_origins_and_the_index_are_printed(tmp_path: Path) -> Non
     [
         ([], "INDEX is missing"),
         (["nowhere"], "nowhere is not an index"),
-        (["nowhere", "--engine", "x"], "--engine: input should be 'auto', 'lucene' or 'columns'"),
+        (["nowhere", "--engine", "x"], "--engine: input should be 'columns' or 'lucene'"),
         (["nowhere", "--port", "70000"], "--port: input should be less than or equal to 65535"),
     ],
 )

@@ -116,7 +116,9 @@ def test_search(server: Make, searcher: FakeSearcher) -> None:
 
 
 def test_filters_reach_the_server(server: Make) -> None:
-    assert error(server, "search", filter="taken:2024") == ("filter: the images have no fields.")
+    assert  error(server, "search", query="red", filter="taken:2024") == (
+        "filter: the images have no fields."
+    )
 
 
 def test_similar(server: Make) -> None:
@@ -128,6 +130,7 @@ def test_similar(server: Make) -> None:
     found = call(server, "similar", image_id="garden/one.png", words="blue -green")
     assert [hit["image_id"] for hit in found["hits"]] == [
         "garden/two.jpg",
+        "sea/a b.webp",
         "sea/100% #1?&+;=.png",
         "Straße/海 é.jpg",
     ]
