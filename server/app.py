@@ -27,9 +27,8 @@ from server.monitoring.metrics import Metrics
 from server.monitoring.monitor import measure, open_monitor
 from server.routes import collection, health, images, keys, search, session, thumbnails, writes
 from server.routes.plain import COMPRESSION, LEAST_COMPRESSED, PlainSearch
-from server.security import install as security
-from server.security.openapi import describe
-from server.security.rate_limit import Buckets
+from server.security import guards as security
+from server.security.access import Buckets
 from server.settings import ServerSettings
 from server.thumbnails import Thumbnails
 from server.work import Work
@@ -126,6 +125,7 @@ def create_app(
     app.state.monitor = monitor
     app.state.thumbnails, app.state.current = Thumbnails(), current
     app.state.stopping = False
+    problems.install(app)
     # The last one added is the first to see a request.
     app.add_middleware(OneIndex, current=current)
     app.add_middleware(problems.PlainErrors)
@@ -137,7 +137,6 @@ def create_app(
     )
     guards = security.install(app, settings, buckets or Buckets())
     app.add_middleware(monitoring.Monitoring, monitor=monitor)
-    problems.install(app)
     for router in ROUTERS:
         app.include_router(router)
     app.add_api_route("/", _index, methods=["GET", "HEAD"], include_in_schema=False)
@@ -194,6 +193,6 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
                 if "HTTPValidationError" in str(operation["responses"].get("422")):
                     del operation["responses"]["422"]
         monitoring.describe(schema)  # before what is refused without asking the index
-        describe(schema)
+        security.describe(schema)
         app.openapi_schema = schema
     return app.openapi_schema

@@ -19,7 +19,6 @@ from indexer.search.answer import RefusedError, UnavailableError
 from indexer.store.images import UnknownImageError
 from server.monitoring.record import HEADER, record_of
 from server.schemas import Problem
-from server.security_headers import SECURITY_HEADERS
 
 MEDIA_TYPE = "application/problem+json"
 # OpenAPI documentation of an answer that is a problem.
@@ -353,10 +352,8 @@ def _allow(request: Request, headers: Mapping[str, str] | None) -> Mapping[str, 
     return {"Allow": ", ".join(sorted(methods))} if methods else headers
 
 
-def unexpected(request: Request, error: Exception) -> Response:
-    """The answer to a request that failed by a mistake of the program."""
+def unexpected(request: Request, _: Exception) -> Response:
+    """The answer to a request that failed by a mistake of the program, outside all middleware."""
     detail = "the server failed to answer this request; see its log for the reason"
     problem = _plain(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
-    # These are answered outside all middleware, so the headers are set here.
-    headers = SECURITY_HEADERS | {HEADER.decode(): record_of(request.scope).id}
-    return _response(request, problem, headers)
+    return _response(request, problem, {HEADER.decode(): record_of(request.scope).id})

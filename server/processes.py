@@ -34,8 +34,8 @@ from server.backends import Backends
 from server.connections import LimitedProtocol
 from server.inherited import Inherited
 from server.monitoring.metrics import Metrics, forget, share
-from server.security.rate_limit import Buckets
-from server.security.tls import renew_certificate
+from server.security.access import Buckets
+from server.security.listening import renew_certificate
 from server.settings import ServerSettings
 from server.stop_signals import held_back, stop_signals, stop_with_parent, take
 from server.writing.board import NOT_OPEN

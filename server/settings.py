@@ -165,6 +165,11 @@ class ServerSettings(BaseSettings):
         """Of the server's addresses."""
         return "https" if self.certificate else "http"
 
+    @property
+    def is_proxied(self) -> bool:
+        """Whether requests are said to come through a proxy."""
+        return bool(self.trusted_proxies or self.root_path)
+
     # Operation
     access_log: str | None = Field(
         default=None,

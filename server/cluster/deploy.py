@@ -19,9 +19,8 @@ from server.cluster.names import INDEX, INGRESS, Served, shard_deployment, write
 from server.cluster.replica import ShardReplica
 from server.cluster.root import Root
 from server.cluster.shard_writer import ShardWriter
-from server.security.exposure import check_exposure
+from server.security.listening import check_exposure, url
 from server.settings import ServerSettings
-from server.sockets import url
 from sparta.cluster import LOCAL, connected
 from sparta.console import Console
 from sparta.errors import InputError

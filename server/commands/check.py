@@ -5,9 +5,8 @@ from __future__ import annotations
 import typer
 
 from indexer.state import IndexState
-from server.security.exposure import check_exposure
+from server.security.listening import check_exposure, url
 from server.settings import LoadedSettings, ServerSettings
-from server.sockets import url
 
 UNITS = ("bytes", "KB", "MB", "GB", "TB")
 

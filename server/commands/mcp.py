@@ -72,7 +72,7 @@ def mcp(
     import anyio
 
     from server.mcp.service import serve_http
-    from server.sockets import listen, url
+    from server.security.listening import listen, url
 
     server = _server(source, photos, api_key, write)
     if port is None:

@@ -175,8 +175,7 @@ def _run(settings: ServerSettings) -> None:
     from server.backends import open_backends
     from server.inherited import Inherited, can_be_inherited, java_runs
     from server.processes import run, run_workers, start_context
-    from server.security.exposure import check_exposure
-    from server.sockets import listen, url
+    from server.security.listening import check_exposure, listen, url
     from server.writing.forward import Forwarder
     from server.writing.process import writer_process
     from sparta.console import Console

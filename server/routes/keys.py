@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 
 from server import schemas
 from server.security.access import requires
-from server.security.key_ring import KeyRing
+from server.security.keys import KeyRing
 
 router = APIRouter(prefix="/v1")
 

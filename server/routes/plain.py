@@ -16,11 +16,10 @@ from server.changeover.leases import Current, keep_lease
 from server.monitoring.middleware import headers_of
 from server.monitoring.monitor import Monitor
 from server.monitoring.record import RequestRecord, begin
-from server.problems import KNOWN, answer_to, unexpected
+from server.problems import KNOWN, answer_to
 from server.routes.search import router, searched
-from server.security.install import Guards
-from server.security.root_path import route_path
-from server.security_headers import Headers, completed
+from server.security.access import route_path
+from server.security.guards import Guards, Headers, completed, unexpected
 
 PATH = "/v1/search"
 LEAST_COMPRESSED = 1000  # bytes

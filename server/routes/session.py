@@ -10,10 +10,8 @@ from server import schemas
 from server.json_bodies import JsonRoute
 from server.problems import PROBLEM, ProblemError, responses
 from server.security.access import key_needed
-from server.security.callers import COOKIE, Caller
-from server.security.key_ring import BadKeyError, KeyRing
-from server.security.keys import ALLOWS, Key
-from server.security.same_origin import is_of_another_origin
+from server.security.callers import COOKIE, Caller, is_of_another_origin
+from server.security.keys import ALLOWS, BadKeyError, Key, KeyRing
 
 MAX_AGE = 30 * 24 * 3600  # seconds that a browser is signed in
 

@@ -4,7 +4,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from server.problems import KINDS
-from server.security_headers import SECURITY_HEADERS
+from server.security.guards import SECURITY_HEADERS
 
 INVALID, BACKEND, IMAGE = "invalid-parameter", "unknown-backend", "unknown-image"
 CASES = [

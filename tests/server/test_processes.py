@@ -16,7 +16,7 @@ import pytest
 
 from server.processes import _SingleAccept
 from server.security.keys import write_keys
-from server.sockets import listen, url
+from server.security.listening import listen, url
 from sparta.errors import InputError
 from tests.server.apps import make_key
 from tests.server.served import workers_of

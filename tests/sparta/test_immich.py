@@ -28,7 +28,7 @@ from typer.testing import CliRunner
 from indexer.build import build_index
 from indexer.engines.open import open_index
 from indexer.metadata import read_metadata
-from server.sockets import listen, url
+from server.security.listening import listen, url
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.extract.job import extract_photos

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from starlette.routing import Mount, Route
 
 from server.backends import Backend
-from server.security import rate_limit
+from server.security import access
 from server.security.access import MAX_BODY, MAX_DELETED, in_process, requires
 from tests.server.apps import app_of, client_of, make_key
 from tests.server.fake import FakeSearcher
@@ -177,7 +177,7 @@ def test_answers_never_show_a_key(app: FastAPI, file: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rate_limit, "monotonic", lambda: 1000.0)
+    monkeypatch.setattr(access, "monotonic", lambda: 1000.0)
 
 
 def statuses(client: TestClient, count: int, key: str = "", path: str = SEARCH) -> list[int]:

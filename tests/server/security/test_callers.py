@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from server.security.callers import Caller, Callers
-from server.security.key_ring import KeyRing
-from server.security.keys import Scope, new_key, write_keys
+from server.security.keys import KeyRing, Scope, new_key, write_keys
 
 LOCAL = {"host": "localhost:8000"}
 HERE = Caller("this machine", frozenset({"search", "metrics"}), limited=False)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from server.security.exposure import check_exposure
 from server.security.keys import default_file
+from server.security.listening import check_exposure
 from sparta.errors import InputError
 from tests.server.apps import make_key, settings
 from tests.server.certificates import make_certificate

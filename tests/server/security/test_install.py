@@ -12,7 +12,8 @@ from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
 from server.backends import Backend
-from server.security.root_path import RootPath, route_path
+from server.security.access import route_path
+from server.security.guards import RootPath
 from tests.server.apps import app_of, client_of, make_key
 from tests.server.fake import FakeSearcher
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from server.security.key_ring import BadKeyError, KeyRing
-from server.security.keys import Key, new_key, write_keys
+from server.security.keys import BadKeyError, Key, KeyRing, new_key, write_keys
 
 
 def find(ring: KeyRing, text: str) -> Key | None:

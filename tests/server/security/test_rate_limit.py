@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.security import rate_limit
-from server.security.rate_limit import Buckets, RateLimit
+from server.security import access
+from server.security.access import Buckets, RateLimit
 
 
 class Clock:
@@ -23,7 +23,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(rate_limit, "monotonic", clock)
+    monkeypatch.setattr(access, "monotonic", clock)
     return clock
 
 
@@ -44,7 +44,7 @@ def test_the_same_as_counted_tokens(pauses: list[int]) -> None:
     """Compared with tokens that are counted; times are eighths of a second, which are exact."""
     with pytest.MonkeyPatch.context() as patch:
         clock = Clock()
-        patch.setattr(rate_limit, "monotonic", clock)
+        patch.setattr(access, "monotonic", clock)
         limit = RateLimit(4, 5, Buckets())
         tokens = 5.0
         for pause in pauses:
@@ -66,7 +66,7 @@ def test_another_client_counts_only_where_both_cells_are_shared(
         def digest(self) -> bytes:
             return digests[self.name]
 
-    monkeypatch.setattr(rate_limit, "blake2b", Hash)
+    monkeypatch.setattr(access, "blake2b", Hash)
     limit = RateLimit(1, 1, Buckets())
     assert (limit.take("a"), limit.take("a"), limit.take("b"), limit.take("c")) == (0, 1, 0, 1)
 

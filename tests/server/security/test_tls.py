@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from server.security import tls
-from server.security.tls import check_certificate, renew_certificate
+from server.security import listening
+from server.security.listening import check_certificate, renew_certificate
 from sparta.errors import InputError
 from tests.server.certificates import AUTHORITY, make_certificate
 
@@ -54,7 +54,7 @@ async def serial_of(server: asyncio.Server) -> str:
 def test_a_renewed_certificate_is_shown_to_new_connections(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(tls, "CHECKED", 0.01)
+    monkeypatch.setattr(listening, "CHECKED", 0.01)
     files = make_certificate(tmp_path)
 
     async def watch() -> None:
