@@ -17,7 +17,7 @@ from indexer.filters.expression import FilterError
 from indexer.query import QueryError
 from indexer.search.answer import RefusedError, UnavailableError
 from indexer.store.images import UnknownImageError
-from server.monitoring.record import HEADER, record_of
+from server.monitoring.monitor import ID_HEADER, record_of
 from server.schemas import Problem
 
 MEDIA_TYPE = "application/problem+json"
@@ -177,12 +177,6 @@ class ProblemError(Exception):
         self.kind, self.detail, self.field, self.headers = kind, detail, field, headers
 
 
-def unknown_image(image_id: str) -> ProblemError:
-    """The problem of an image that the index lacks."""
-    detail = f"image {image_id[:200]!r} is not in the index"
-    return ProblemError("unknown-image", detail, "image_id")
-
-
 def install(app: FastAPI) -> None:
     """Answer every error of the application with a problem, unexpected ones included."""
     for kind, handler in _HANDLERS.items():
@@ -298,7 +292,8 @@ def _unfiltered(request: Request, error: Exception) -> Response:
 
 
 def _unknown(request: Request, error: Exception) -> Response:
-    return _known(request, unknown_image(error.args[0]))
+    detail = f"image {error.args[0][:200]!r} is not in the index"
+    return _known(request, ProblemError("unknown-image", detail, "image_id"))
 
 
 def _unreadable(request: Request, error: Exception) -> Response:
@@ -356,4 +351,4 @@ def unexpected(request: Request, _: Exception) -> Response:
     """The answer to a request that failed by a mistake of the program, outside all middleware."""
     detail = "the server failed to answer this request; see its log for the reason"
     problem = _plain(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
-    return _response(request, problem, {HEADER.decode(): record_of(request.scope).id})
+    return _response(request, problem, {ID_HEADER.decode(): record_of(request.scope).id})

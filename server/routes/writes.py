@@ -12,10 +12,9 @@ from starlette.concurrency import run_in_threadpool
 
 from server import schemas
 from server.backends import backends_of
-from server.image_ids import IMAGE
-from server.json_bodies import read_body
 from server.problems import ProblemError, responses
-from server.routes.answers import read
+from server.requests import IMAGE_PATH, read_body
+from server.routes.common import read
 from server.security.access import requires
 from server.writing.bodies import DELETE, BatchLine, DeleteBody, ImageBody, Refresh
 from server.writing.forward import Forwarder
@@ -122,7 +121,7 @@ def _filtered(request: Request, asked: DeleteBody) -> list[str]:
 
 
 @one.put(
-    IMAGE,
+    IMAGE_PATH,
     summary="Add an image, or replace it",
     operation_id="put_image",
     response_model=schemas.WriteAnswer,
@@ -149,7 +148,7 @@ async def put_image(
 
 
 @one.patch(
-    IMAGE,
+    IMAGE_PATH,
     summary="Change the metadata of an image",
     operation_id="update_image",
     response_model=schemas.WriteAnswer,
@@ -164,7 +163,7 @@ async def update_image(
 
 
 @one.delete(
-    IMAGE,
+    IMAGE_PATH,
     summary="Delete an image",
     operation_id="delete_image",
     response_model=schemas.WriteAnswer,

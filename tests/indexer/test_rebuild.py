@@ -29,9 +29,9 @@ from indexer.update.metadata import update_metadata
 from indexer.update.sync.job import Encoding, PhotoSync
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
-from server.writing.board import Board
+from server.writing.forward import Board
 from server.writing.bodies import ImageBody
-from server.writing.encoding import PhotoEncoder
+from server.writing.index import PhotoEncoder
 from server.writing.index import WritableIndex
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from server.photo_files import find_photo
+from server.photo_files import Thumbnails, find_photo
 from server.problems import ProblemError
-from server.thumbnails import Thumbnails
 
 
 def test_the_type_is_that_of_the_content(tmp_path: Path) -> None:
@@ -77,13 +76,17 @@ def photo(tmp_path: Path) -> Path:
     return path
 
 
+def picture_of(path: Path, size: int, thumbnails: Thumbnails | None = None) -> bytes:
+    return (thumbnails or Thumbnails()).of(find_photo(path.parent, None, path.name, {}), size)
+
+
 def opened(picture: bytes) -> Image.Image:
     return Image.open(BytesIO(picture))
 
 
 @pytest.mark.parametrize("size", [256, 512])
 def test_a_picture_is_upright_and_says_nothing_else(photo: Path, size: int) -> None:
-    picture = opened(Thumbnails().of(photo, size))
+    picture = opened(picture_of(photo, size))
     assert (picture.format, picture.size) == ("JPEG", (round(size * 2 / 3), size))
     assert dict(picture.getexif()) == {} and "exif" not in picture.info
     left, right = picture.getpixel((4, 9)), picture.getpixel((picture.width - 5, 9))
@@ -93,28 +96,26 @@ def test_a_picture_is_upright_and_says_nothing_else(photo: Path, size: int) -> N
 
 def test_a_small_photo_stays_as_it_is(tmp_path: Path) -> None:
     Image.new("RGBA", (40, 30), (0, 0, 0, 0)).save(tmp_path / "small.png")
-    picture = opened(Thumbnails().of(tmp_path / "small.png", 256))
+    picture = opened(picture_of(tmp_path / "small.png", 256))
     assert (picture.size, picture.getpixel((9, 9))) == ((40, 30), (255, 255, 255))
 
 
 def test_pictures_are_kept_until_the_photo_changes(photo: Path) -> None:
     thumbnails = Thumbnails()
-    first = thumbnails.of(photo, 256)
-    assert thumbnails.of(photo, 256) is first
+    first = picture_of(photo, 256, thumbnails)
+    assert picture_of(photo, 256, thumbnails) is first
     Image.new("RGB", (90, 60)).save(photo)
-    assert opened(thumbnails.of(photo, 256)).size == (90, 60)
+    assert opened(picture_of(photo, 256, thumbnails)).size == (90, 60)
 
 
 def test_those_not_used_for_longest_make_room(tmp_path: Path) -> None:
     paths = [tmp_path / f"{number}.png" for number in range(3)]
     for number, path in enumerate(paths):
         Image.new("RGB", (60, 60), (number, 0, 0)).save(path)
-    size = len(Thumbnails().of(paths[0], 256))
+    size = len(picture_of(paths[0], 256))
     thumbnails = Thumbnails(2 * size)
-    first, second = (thumbnails.of(path, 256) for path in paths[:2])
-    assert thumbnails.of(paths[0], 256) is first
-    thumbnails.of(paths[2], 256)
-    assert thumbnails.of(paths[0], 256) is first
-    assert thumbnails.of(paths[1], 256) is not second
-    thumbnails._remember((paths[1], "two threads made it"), b"")
-    thumbnails._remember((paths[1], "two threads made it"), b"")
+    first, second = (picture_of(path, 256, thumbnails) for path in paths[:2])
+    assert picture_of(paths[0], 256, thumbnails) is first
+    picture_of(paths[2], 256, thumbnails)
+    assert picture_of(paths[0], 256, thumbnails) is first
+    assert picture_of(paths[1], 256, thumbnails) is not second

@@ -24,8 +24,8 @@ from server.app import create_app
 from server.backends import open_backends
 from server.writing.app import Writing
 from server.writing.app import create_app as writing_app
-from server.writing.board import Board
-from server.writing.encoding import PhotoEncoder
+from server.writing.forward import Board
+from server.writing.index import PhotoEncoder
 from sparta.errors import InputError
 from tests.indexer.random_postings import random_postings, write_postings
 from tests.indexer.vocabulary import small_tokenizer

@@ -15,8 +15,8 @@ from indexer.query import Query
 from indexer.search import searcher as searcher_module
 from indexer.search.answer import Answer
 from server.backends import Backend
-from server.routes import answers as hits_module
-from server.work import THREADS
+from server.routes import common
+from server.routes.common import THREADS
 from tests.server.apps import app_of, client_of
 from tests.server.fake import FakeSearcher
 from tests.server.live import serving
@@ -93,7 +93,7 @@ def test_nothing_is_searched_and_explained_for_clients_that_have_gone(photos: Pa
 def test_too_many_terms_of_too_many_hits_are_not_explained(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hits_module, "MAX_EXPLAINED", 5)
+    monkeypatch.setattr(common, "MAX_EXPLAINED", 5)
     found = client.get("/v1/search?q=red green blue&explain=true")
     assert found.status_code == 422
     assert found.json()["field"] == "explain"

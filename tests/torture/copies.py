@@ -28,11 +28,10 @@ from indexer.search.searcher import Explain, Searcher
 from indexer.shards import index_folders, owner
 from indexer.store import compaction
 from indexer.update import writer
-from server.backends import Backends, open_backends
-from server.changeover.leases import Current
-from server.changeover.watch import IndexWatch
+from server.backends import Backends, Current, open_backends
+from server.watch import IndexWatch
 from server.writing.app import Writing, create_app
-from server.writing.board import COMMIT, PLACE, Board
+from server.writing.forward import COMMIT, PLACE, Board
 from sparta.errors import InputError
 from tests.server.apps import settings
 from tests.server.drawings import index_drawings
@@ -237,7 +236,7 @@ class Steps:
         ranked = sorted((-value, key, n) for key, (value, n) in images.items() if value)
         right = [(key, -value, n) for value, key, n in ranked]
         found: list[tuple[str, Any]] = [
-            (f"worker {number}", one.resource.default.searcher)
+            (f"worker {number}", one.backends.default.searcher)
             for number, one in enumerate(self._currents)
         ]
         for number, searcher in enumerate(self._searchers):

@@ -24,6 +24,7 @@ from tests.server.live import serving
 
 LOCAL = "http://127.0.0.1:1"
 OTHER = "not answer as a VisualSparta server"
+LISTS = ("unknown", "rare", "corrections", "substitutions", "conditions")
 WHERE = {"key": "a", "match": {"value": 1}}
 
 
@@ -248,7 +249,7 @@ def test_answers_to_writes(connect: Connect) -> None:
         "/v1/images/batch": batch,
         "/v1/images/similar": {
             **{"backend": "sparta", "index_version": "7", "terms": [{"term": "dog", "count": 3}]},
-            **dict.fromkeys(("unknown", "rare", "corrections", "substitutions", "conditions"), []),
+            **{name: [] for name in LISTS},
             "hits": [],
             "timings": {"tokenise_ms": 0, "encode_ms": 0, "search_ms": 1, "total_ms": 1},
         },

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from server.cluster.names import Served
-from server.cluster.replica import ShardReplica
-from server.cluster.shard_writer import ShardWriter
+from server.cluster.shard import Served, ShardReplica, ShardWriter
 from sparta import extras
 
 

@@ -23,12 +23,9 @@ from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends
 from server.cluster import ingress as remote
-from server.cluster import writers
-from server.cluster.ingress import Ingress, RemoteShards
-from server.cluster.names import Served
-from server.cluster.replica import ShardReplica, shard_folder
-from server.cluster.writers import divided_lines
-from server.json_bodies import MANY
+from server.cluster.ingress import Ingress, RemoteShards, divided_lines
+from server.cluster.shard import Served, ShardReplica, shard_folder
+from server.requests import MANY
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import random_postings
@@ -49,7 +46,7 @@ def cluster(indexes: tuple[Path, Path]) -> Iterator[LocalCluster]:
         patch.setattr(remote, "SECONDS", 0.3)
         patch.setattr(remote, "PARTIAL_SECONDS", 0.2)
         patch.setattr(remote, "PAUSE", 0.01)
-        patch.setattr(writers, "SECONDS", 30.0)
+        patch.setattr(remote, "WRITE_SECONDS", 30.0)
         found = LocalCluster(indexes[1])
         found.install(patch)
         yield found

@@ -18,8 +18,7 @@ from PIL import Image
 
 from server.backends import Backend
 from server.client.client import AsyncClient
-from server.mcp.service import application_client, mcp_server
-from server.mcp.tools import SIDE, scaled_down
+from server.mcp.tools import SIDE, application_client, mcp_server, scaled_down
 from tests.server.apps import app_of
 from tests.server.fake import Drawing, FakeDense, FakeSearcher
 

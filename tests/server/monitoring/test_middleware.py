@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from server.backends import Backend
-from server.monitoring.middleware import INDEX_VERSION
+from server.monitoring.monitor import INDEX_VERSION
 from tests.server.apps import app_of, client_of, make_key
 from tests.server.fake import FakeDense, FakeSearcher
 

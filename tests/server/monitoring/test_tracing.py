@@ -105,7 +105,6 @@ def test_what_is_not_sampled_is_not_sent(
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "server.monitoring.tracing", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(ModuleNotFoundError) as refused:
         open_monitor(settings(tracing=True), Metrics())

@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from server.backends import Backend
-from server.writing.uploads import keep_upload
+from server.photo_files import keep_upload
 from tests.server.apps import app_of, client_of
 from tests.server.fake import DRAWINGS, FakeSearcher
 from tests.server.writing.test_uploads import photo

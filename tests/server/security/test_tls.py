@@ -77,5 +77,7 @@ def test_a_renewed_certificate_is_shown_to_new_connections(
         server.close()
 
     asyncio.run(watch())
-    [message] = {record.getMessage() for record in caplog.records if record.name == tls.log.name}
+    [message] = {
+        record.getMessage() for record in caplog.records if record.name == listening.log.name
+    }
     assert "key.pem cannot be read" in message and "the former certificate stays" in message

@@ -27,12 +27,11 @@ from indexer.store.commit import log_path
 from indexer.store.log import read_log
 from indexer.update.writer import IndexWriter, open_writer
 from indexer.verify import verify_index
-from server.json_bodies import MANY
+from server.requests import MANY
 from server.writing.app import Writing, create_app
-from server.writing.board import COMMIT, PLACE, Board
 from server.writing.bodies import Image
-from server.writing.encoding import PhotoEncoder
-from server.writing.index import WritableIndex
+from server.writing.forward import COMMIT, PLACE, Board
+from server.writing.index import PhotoEncoder, WritableIndex
 from sparta.errors import InputError
 from tests.indexer.dense_parts import random_vectors, write_part
 from tests.indexer.tiny_dense import save_dense_model

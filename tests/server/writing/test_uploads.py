@@ -11,7 +11,7 @@ from zlib import crc32
 import pytest
 from PIL import Image
 
-from server.writing.uploads import check_photo, has_uploads, keep_upload, upload_path
+from server.photo_files import check_photo, has_uploads, keep_upload, upload_path
 from sparta.errors import InputError
 
 

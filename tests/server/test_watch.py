@@ -6,7 +6,6 @@ import gc
 import logging
 import shutil
 import time
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -20,24 +19,26 @@ from indexer.state import index_version, place_of
 from indexer.store.changes import Delete
 from indexer.store.commit import ReplacedError
 from indexer.update.writer import open_writer
+from server import watch as module
 from server.app import create_app
-from server.backends import Backends, open_backends
-from server.changeover import watch as module
-from server.changeover.leases import Current, keep_lease, lease_of
-from server.changeover.watch import IndexWatch, stamp_of
-from server.writing.board import Board
+from server.backends import Backends, Current, lease_of, open_backends
+from server.watch import IndexWatch, stamp_of
+from server.writing.forward import Board
 from sparta.atomic import replace_folder, work_folder
 from sparta.errors import InputError
 from tests.server.apps import client_of, settings
 from tests.server.drawings import index_drawings
 
 
-@dataclass
-class Book:
-    version: str
-    closed: bool = False
-    newer: Book | Exception | None = None
-    place: int = 0
+class Book(Backends):
+    """Backends that are nothing but their version, and note that they were closed."""
+
+    version, place = "", 0
+
+    def __init__(self, version: str, place: int = 0) -> None:
+        self.version, self.place = version, place
+        self.closed = False
+        self.newer: Book | Exception | None = None
 
     def refreshed(self) -> Book | None:
         if isinstance(self.newer, Exception):
@@ -58,7 +59,7 @@ class Watched:
         self.current = Current(self.book())
         self.watch = self.watching()
 
-    def watching(self, board: Board | None = None) -> IndexWatch[Book]:
+    def watching(self, board: Board | None = None) -> IndexWatch:
         """Another watch of the folder, of a worker whose processes share a board."""
         given = () if board is None else (board,)
         return IndexWatch(self.folder, self.reopen, self.current, self.results.append, *given)
@@ -74,7 +75,13 @@ class Watched:
         return self.book()
 
     def book(self, commit: str = "") -> Book:
-        return Book(index_version(self.folder) + commit, place=place_of(self.folder))
+        return Book(index_version(self.folder) + commit, place_of(self.folder))
+
+    @property
+    def shown(self) -> Book:
+        """What requests use."""
+        assert isinstance(self.current.backends, Book)
+        return self.current.backends
 
 
 @pytest.fixture
@@ -83,14 +90,14 @@ def watched(tmp_path: Path) -> Watched:
 
 
 def test_nothing_happens_until_the_manifest_is_replaced(watched: Watched) -> None:
-    first = watched.current.resource
+    first = watched.shown
     watched.watch.look()
     watched.write("first")  # as it was
     watched.watch.look()
-    assert watched.current.resource is first
+    assert watched.shown is first
     watched.write("second")
     watched.watch.look()
-    assert watched.current.resource.version == index_version(watched.folder) != first.version
+    assert watched.shown.version == index_version(watched.folder) != first.version
     assert not first.closed
     watched.watch.look()
     assert first.closed
@@ -100,7 +107,7 @@ def test_nothing_happens_until_the_manifest_is_replaced(watched: Watched) -> Non
 def test_what_cannot_be_opened_is_refused_once_and_tried_again(
     watched: Watched, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, watched.problem = watched.current.resource, InputError("columns are damaged")
+    first, watched.problem = watched.shown, InputError("columns are damaged")
     watched.write("second")
     for _ in range(3):
         watched.watch.look()
@@ -108,10 +115,10 @@ def test_what_cannot_be_opened_is_refused_once_and_tried_again(
     assert caplog.messages == [
         "the rebuilt index is refused, the former one stays: columns are damaged"
     ]
-    assert watched.current.resource is first and not first.closed
+    assert watched.shown is first and not first.closed
     watched.problem = None
     watched.watch.look()
-    assert watched.current.resource is first
+    assert watched.shown is first
     monkeypatch.setattr(module, "RETRY", -1.0)
     watched.write("third")
     watched.problem = RuntimeError("a bug")
@@ -137,7 +144,7 @@ def test_replaced_while_it_was_opened(watched: Watched) -> None:
     assert watched.results == []
     watch.look()
     assert watched.results == ["opened"]
-    assert watched.current.resource.version == index_version(watched.folder)
+    assert watched.shown.version == index_version(watched.folder)
 
 
 def test_a_manifest_that_is_away_is_waited_for(watched: Watched) -> None:
@@ -165,20 +172,20 @@ def commit(watched: Watched, number: int) -> None:
 
 def test_commits_are_followed(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
     watched.watch.look()
-    first = watched.current.resource
+    first = watched.shown
     first.newer = watched.book(".10")
     watched.watch.look()
-    assert watched.current.resource is first  # no commit
+    assert watched.shown is first  # no commit
     for number in (9, 10):
         commit(watched, number)
         watched.watch.look()
-    assert watched.current.resource is first.newer
+    assert watched.shown is first.newer
     watched.watch.look()
     assert first.closed and watched.results == ["refreshed"]
     watched.write("first")  # its hash is the version's, before the dot
     watched.watch.look()
     assert watched.results == ["refreshed"]
-    watched.current.resource.newer = InputError("index/lucene is damaged")
+    watched.shown.newer = InputError("index/lucene is damaged")
     commit(watched, 11)
     for _ in range(3):
         watched.watch.look()
@@ -193,14 +200,14 @@ def test_a_commit_of_an_index_that_is_being_replaced_is_not_used(watched: Watche
             watched.write("second")
             return super().refreshed()
 
-    watched.current.change(first := Replaced(**vars(watched.book())))
+    watched.current.change(first := Replaced(watched.shown.version, watched.shown.place))
     first.newer = newer = Book("of the second index")
     watched.watch.look()
     commit(watched, 1)
     watched.watch.look()
     assert newer.closed
     watched.watch.look()
-    assert watched.current.resource.version == index_version(watched.folder)
+    assert watched.shown.version == index_version(watched.folder)
     assert watched.results == ["opened"]
 
 
@@ -212,10 +219,10 @@ def test_what_was_committed_before_the_start_is_shown_from_the_first_request_on(
     watched.watch = watched.watching(board)
     commit(watched, 1)
     board.committed()
-    watched.current.resource.newer = newer = watched.book(".1")
+    watched.shown.newer = newer = watched.book(".1")
     assert board.is_shown(1, place)  # nobody waits for it yet
     watched.watch.start()
-    assert watched.current.resource is newer
+    assert watched.shown is newer
     assert board.is_shown(1, place) and not board.is_shown(2, place)
     watched.watch.stop()
 
@@ -231,7 +238,7 @@ def test_commits_of_another_index_may_have_the_same_names(watched: Watched) -> N
     watch.look()
     watched.write("second")
     watch.look()
-    assert watched.current.resource.version == f"{index_version(watched.folder)}.1"
+    assert watched.shown.version == f"{index_version(watched.folder)}.1"
     assert watched.results == ["opened", "refreshed"]
 
 
@@ -252,11 +259,11 @@ def test_a_copy_is_another_index(watched: Watched) -> None:
         name.unlink()
         name.symlink_to(folder)
         watch.look()
-        assert current.resource.place == place_of(folder)
+        assert current.backends.place == place_of(folder)
     folders[1].rename(watched.folder.parent / "moved")
     shutil.copytree(watched.folder.parent / "moved", folders[1])
     watch.look()
-    assert current.resource.place == place_of(folders[1])
+    assert current.backends.place == place_of(folders[1])
     assert watched.results == ["opened"] * 4
 
 
@@ -265,17 +272,17 @@ def test_a_commit_that_does_not_continue_the_shown_one_is_opened_anew(watched: W
     board.show(0, 0)
     watch = watched.watching(board)
     watch.look()
-    first = watched.current.resource
+    first = watched.shown
     commit(watched, 1)
     first.newer = ReplacedError("an older state")
     watched.problem = InputError("columns are damaged")
     board.committed()
     watch.look()
-    assert watched.current.resource is first and not board.is_shown(1, first.place)
+    assert watched.shown is first and not board.is_shown(1, first.place)
     watched.problem = None
     watch._retry = 0
     watch.look()
-    assert watched.current.resource is not first
+    assert watched.shown is not first
     assert watched.results == ["refused", "opened"]
     assert board.is_shown(1, first.place)
 
@@ -290,7 +297,7 @@ def test_what_is_replaced_meanwhile_is_not_shown(watched: Watched) -> None:
     board.show(0, 0)
     watch = watched.watching(board)
     watch.look()
-    watched.current.change(Replaced(**vars(watched.book())))
+    watched.current.change(Replaced(watched.shown.version, watched.shown.place))
     commit(watched, 1)
     board.committed()
     watch.look()
@@ -306,11 +313,11 @@ def test_what_is_replaced_meanwhile_is_not_shown(watched: Watched) -> None:
 def test_the_last_user_lets_it_be_closed() -> None:
     old, new = Book("1"), Book("2")
     current = Current(old)
-    first, second = current.take(), current.take()
-    assert first is second and first.resource is old
+    first, second = current.take({}), current.take({})
+    assert first is second and first.backends is old
     current.change(new)
-    third = current.take()
-    assert third.resource is current.resource is new
+    third = current.take({})
+    assert third.backends is current.backends is new
     for lease in (first, second):
         current.close_unused()
         assert not old.closed
@@ -324,18 +331,16 @@ def test_the_last_user_lets_it_be_closed() -> None:
 def test_at_the_end_all_are_closed() -> None:
     books = [Book("1"), Book("2")]
     current = Current(books[0])
-    current.take()
+    current.take({})
     current.change(books[1])
     current.close()
     assert all(book.closed for book in books)
 
 
 def test_a_request_keeps_its_lease() -> None:
-    scope: dict[str, object] = {}
+    scope: dict[str, Any] = {}
     assert lease_of(scope) is None
-    lease = Current(Book("1")).take()
-    keep_lease(scope, lease)
-    assert lease_of(scope) is lease
+    assert Current(Book("1")).take(scope) is lease_of(scope)
 
 
 # ---- a whole server ----------------------------------------------------------------------------
@@ -383,7 +388,7 @@ def test_a_server_changes_over(
     changed = Event()
     record = IndexWatch.look
 
-    def look(watch: IndexWatch[Backends]) -> None:
+    def look(watch: IndexWatch) -> None:
         record(watch)
         changed.set()
 

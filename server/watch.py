@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
-from typing import Generic, TypeAlias
+from typing import TypeAlias
 
 from indexer.dense.manifest import FOLDER as DENSE
 from indexer.parts import MANIFEST
 from indexer.shards import index_folders
 from indexer.state import index_version, place_of
 from indexer.store.commit import ReplacedError, commit_content
-from server.changeover.leases import Current, Kind
-from server.writing.board import Board
+from server.backends import Backends, Current
+from server.writing.forward import Board
 from sparta.errors import InputError
 
 INTERVAL = 0.5  # seconds between two looks
@@ -30,7 +30,7 @@ Commits: TypeAlias = tuple[bytes, ...]
 log = logging.getLogger(__name__)
 
 
-class IndexWatch(Generic[Kind]):
+class IndexWatch:
     """Opens an index again when another one is in its place, and follows its commits.
 
     Another one has another manifest or folder, as that of a copy, or a commit that does not
@@ -51,8 +51,8 @@ class IndexWatch(Generic[Kind]):
     def __init__(
         self,
         folder: Path,
-        reopen: Callable[[], Kind],
-        current: Current[Kind],
+        reopen: Callable[[], Backends],
+        current: Current,
         report: Callable[[str], None],
         board: Board | None = None,
         worker: int = 0,
@@ -99,7 +99,7 @@ class IndexWatch(Generic[Kind]):
     def _show(self, commit: int) -> None:
         """Say that what the writer had committed up to a number is shown."""
         if self._board is not None:
-            self._board.show(self._worker, commit, self._current.resource.place)
+            self._board.show(self._worker, commit, self._current.backends.place)
 
     def look(self) -> None:
         """Change over if the index is another, and close what is no longer used."""
@@ -120,7 +120,7 @@ class IndexWatch(Generic[Kind]):
 
     def _is_another(self) -> bool:
         """Whether what is in the folder is not the index that is shown."""
-        shown = self._current.resource
+        shown = self._current.backends
         built, _, _ = shown.version.partition(".")
         return (shown.place, built) != (place_of(self._folder), index_version(self._folder))
 
@@ -136,7 +136,7 @@ class IndexWatch(Generic[Kind]):
 
     def _refresh(self) -> None:
         try:
-            found = self._current.resource.refreshed()
+            found = self._current.backends.refreshed()
         except ReplacedError:  # copied into the folder
             self._followed = self._change()
             return

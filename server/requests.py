@@ -1,4 +1,4 @@
-"""JSON that clients send: limited, read beside the event loop, and refused at its first error.
+"""What requests bring: ids of images in their paths, and JSON in their bodies.
 
 A parser is one call that lets no other thread run, so the text is limited: where searches are
 answered the call takes at most some 50 ms, and its memory is a few times the text.
@@ -17,6 +17,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler
 from pydantic_core import from_json
 from starlette.concurrency import run_in_threadpool
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
 from server.problems import ProblemError
@@ -26,9 +27,28 @@ MANY = 100_000  # elements of a list of ids, which workers read, and lines of a 
 _BEGIN = (b",", b"[", b"{")  # no element is without one before it, but for the outermost
 _SMALL = 64 * 1024  # bytes of a text whose reading takes no time to speak of
 _PART = 1000  # values of an object that are checked together
+_reading = Lock()
 
 T = TypeVar("T")
 _Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class ImageIdConvertor(Convertor[str]):
+    """An image id in a path: names of files contain slashes, and may contain line feeds."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        """The id, as it is."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """The id, as it is."""
+        return value
+
+
+register_url_convertor("image_id", ImageIdConvertor())
+IMAGE_PATH = "/{image_id:image_id}"  # of a path, below /v1/images
 
 
 def check_elements(text: bytes, most: int) -> None:
@@ -110,9 +130,6 @@ async def _beside(task: Callable[[bytes], T], text: bytes) -> T:
             return task(text)
 
     return await run_in_threadpool(run)
-
-
-_reading = Lock()
 
 
 def known_fields(model: type[BaseModel], value: Any) -> Any:
