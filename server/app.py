@@ -151,14 +151,13 @@ def _watch(
 
 async def _measure(metrics: Metrics, current: Current, forwarder: Forwarder) -> None:
     """Look at the memory, the index and what the writer did again and again."""
-    counts = forwarder.counts
     while True:
         metrics.measure_memory()
         # No name here refers to an index, which would stay open until the next look.
         metrics.index(*await asyncio.to_thread(lambda: current.backends.figures))
         metrics.missing(await asyncio.to_thread(lambda: current.backends.missing()))
-        if counts is not None:
-            metrics.writer(counts())
+        if (counts := forwarder.counts) is not None:
+            metrics.writer(counts)
         await asyncio.sleep(MEASURED)
 
 

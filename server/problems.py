@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -65,11 +65,7 @@ KINDS: dict[str, tuple[int, str, str]] = {
         "Too many searches at once",
         "too many searches are running; try again in a second",
     ),
-    "stopping": (
-        503,
-        "The server is stopping",
-        "the server is stopping; ask another one",
-    ),
+    "stopping": (503, "The server is stopping", "the server is stopping; ask another one"),
     "wrong-host": (
         421,
         "The server does not answer for this host",
@@ -177,18 +173,56 @@ class ProblemError(Exception):
         self.kind, self.detail, self.field, self.headers = kind, detail, field, headers
 
 
+KNOWN: tuple[type[Exception], ...] = (
+    ProblemError,
+    UnavailableError,
+    RefusedError,
+    FilterError,
+    UnknownImageError,
+    QueryError,
+    RequestValidationError,
+)
+
+
 def install(app: FastAPI) -> None:
     """Answer every error of the application with a problem, unexpected ones included."""
-    for kind, handler in _HANDLERS.items():
-        app.add_exception_handler(kind, handler)
+    for kind in KNOWN:
+        app.add_exception_handler(kind, answer_to)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, unexpected)
 
 
 def answer_to(request: Request, error: Exception) -> Response:
     """The answer to a request that failed with an error that is one of `KNOWN`."""
-    handler = next(handler for kind, handler in _HANDLERS.items() if isinstance(error, kind))
-    return handler(request, error)
+    return problem_response(request, _problem_of(error))
+
+
+def _problem_of(error: Exception) -> ProblemError:
+    match error:
+        case ProblemError():
+            return error
+        case UnavailableError():
+            return ProblemError("backend-unavailable", str(error), "backend")
+        case RefusedError():
+            return ProblemError("invalid-parameter", str(error), error.field)
+        case FilterError():
+            return ProblemError("invalid-parameter", str(error), "filter")
+        case UnknownImageError():
+            detail = f"image {error.args[0][:200]!r} is not in the index"
+            return ProblemError("unknown-image", detail, "image_id")
+        case QueryError():
+            detail = f"q: {error.problem} (column {error.column})"
+            return ProblemError("invalid-parameter", detail, "q")
+        case RequestValidationError():
+            first = error.errors()[0]
+            field = str(first["loc"][-1])
+            detail = f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}"
+            # Bodies are not shown: they have keys.
+            if first["type"] != "missing" and first["loc"][0] != "body":
+                found = str(first["input"])
+                detail += f" (found {found[:_SHOWN]!r}{'…' if len(found) > _SHOWN else ''})"
+            return ProblemError("invalid-parameter", detail, field)
+    raise error
 
 
 def responses(*kinds: str) -> dict[int | str, dict[str, Any]]:
@@ -271,59 +305,6 @@ def _plain(status: HTTPStatus, detail: str) -> dict[str, Any]:
 def _response(request: Request, problem: dict[str, Any], headers: Any = None) -> Response:
     body = _json(problem | {"instance": quote(request.scope["path"])})
     return Response(body, problem["status"], headers=headers, media_type=MEDIA_TYPE)
-
-
-def _known(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ProblemError)
-    return problem_response(request, error)
-
-
-def _unavailable(request: Request, error: Exception) -> Response:
-    return _known(request, ProblemError("backend-unavailable", str(error), "backend"))
-
-
-def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RefusedError)
-    return _known(request, ProblemError("invalid-parameter", str(error), error.field))
-
-
-def _unfiltered(request: Request, error: Exception) -> Response:
-    return _known(request, ProblemError("invalid-parameter", str(error), "filter"))
-
-
-def _unknown(request: Request, error: Exception) -> Response:
-    detail = f"image {error.args[0][:200]!r} is not in the index"
-    return _known(request, ProblemError("unknown-image", detail, "image_id"))
-
-
-def _unreadable(request: Request, error: Exception) -> Response:
-    assert isinstance(error, QueryError)
-    detail = f"q: {error.problem} (column {error.column})"
-    return _known(request, ProblemError("invalid-parameter", detail, "q"))
-
-
-def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    field = str(first["loc"][-1])
-    detail = f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}"
-    # Bodies are not shown: they have keys.
-    if first["type"] != "missing" and first["loc"][0] != "body":
-        found = str(first["input"])
-        detail += f" (found {found[:_SHOWN]!r}{'…' if len(found) > _SHOWN else ''})"
-    return _known(request, ProblemError("invalid-parameter", detail, field))
-
-
-_HANDLERS: dict[type[Exception], Callable[[Request, Exception], Response]] = {
-    ProblemError: _known,
-    UnavailableError: _unavailable,
-    RefusedError: _refused,
-    FilterError: _unfiltered,
-    UnknownImageError: _unknown,
-    QueryError: _unreadable,
-    RequestValidationError: _invalid,
-}
-KNOWN = tuple(_HANDLERS)
 
 
 def _http(request: Request, error: Exception) -> Response:

@@ -9,14 +9,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     DirectoryPath,
     Field,
-    SecretStr,
     ValidationError,
     model_validator,
 )
@@ -215,7 +214,7 @@ class LoadedSettings:
     ignored: list[str]
 
     def shown(self, field: str) -> str:
-        """A setting as text; a secret only as stars."""
+        """A setting as text."""
         value = getattr(self.settings, field)
         if isinstance(value, tuple):
             return ", ".join(map(str, value)) or "none"
@@ -279,13 +278,6 @@ def _problem(
     if first["type"] == "extra_forbidden":
         known = ", ".join(sorted(ServerSettings.model_fields))
         return f"{origins[field]}: there is no such setting; the settings are {known}"
-    text = f"{origins[field]}: {message}"
-    if _is_secret(field):
-        return text
     found = str(first["input"])
-    return f"{text} (found {found[:SHOWN]!r}{'…' if len(found) > SHOWN else ''})"
-
-
-def _is_secret(field: str) -> bool:
-    kind = ServerSettings.model_fields[field].annotation
-    return SecretStr in (kind, *get_args(kind))
+    shown = f"{found[:SHOWN]!r}{'…' if len(found) > SHOWN else ''}"
+    return f"{origins[field]}: {message} (found {shown})"

@@ -36,6 +36,8 @@ SECONDS = 10.0  # that a shard has to answer, and Ray to find a replica that doe
 PARTIAL_SECONDS = 1.0  # the same where an answer without it will do
 TRY_SECONDS = 3.0  # for one replica, before another one is tried
 PAUSE = 0.05  # seconds before the next try
+WRITE_SECONDS = 60.0  # for a writer to answer, and for Ray to start it where it has ended
+GONE = "the writer of a shard ended; whether the change is saved is unknown: send it again"
 
 
 def open_remote(settings: ServerSettings, served: Served) -> Backends:
@@ -157,10 +159,6 @@ class RemoteShards:
 
     def close(self) -> None:
         """Nothing: shards go on."""
-
-
-WRITE_SECONDS = 60.0  # for a writer to answer, and for Ray to start it where it has ended
-GONE = "the writer of a shard ended; whether the change is saved is unknown: send it again"
 
 
 class ClusterForwarder(Forwarder):

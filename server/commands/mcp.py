@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="INDEX|URL",
-        help="Index folder, or address of a running server",
-        show_default=False,
+        metavar="INDEX|URL", help="Index folder, or address of a running server", show_default=False
     ),
 ]
 Photos = Annotated[

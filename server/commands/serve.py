@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sparta.console import Console
 
 ARGUMENT = "INDEX"
+UNITS = ("bytes", "KB", "MB", "GB", "TB")
 # Flags that are not --NAME-OF-THE-SETTING: repeatable ones, in the singular.
 SINGULAR = {
     "allowed_hosts": "--allowed-host",
@@ -44,29 +45,6 @@ def _option(field: str) -> Any:
 Index = Annotated[
     Path | None, typer.Argument(help="Index folder", show_default=False, metavar=ARGUMENT)
 ]
-Photos = Annotated[Path | None, _option("photos")]
-Engine = Annotated[str | None, _option("engine")]
-Models = Annotated[list[str] | None, _option("models")]
-Milvus = Annotated[str | None, _option("milvus")]
-Collection = Annotated[str | None, _option("collection")]
-Examples = Annotated[list[str] | None, _option("examples")]
-Host = Annotated[str | None, _option("host")]
-Port = Annotated[int | None, _option("port")]
-Workers = Annotated[int | None, _option("workers")]
-AllowedHosts = Annotated[list[str] | None, _option("allowed_hosts")]
-AccessLog = Annotated[str | None, _option("access_log")]
-SlowQueryMs = Annotated[float | None, _option("slow_query_ms")]
-SlowQueryLog = Annotated[str | None, _option("slow_query_log")]
-Tracing = Annotated[bool | None, _option("tracing")]
-DrainSeconds = Annotated[float | None, _option("drain_seconds")]
-Keys = Annotated[Path | None, _option("keys")]
-Rate = Annotated[float | None, _option("rate")]
-Concurrency = Annotated[int | None, _option("concurrency")]
-CorsOrigins = Annotated[list[str] | None, _option("cors_origins")]
-TlsCertificate = Annotated[Path | None, _option("tls_certificate")]
-TlsKey = Annotated[Path | None, _option("tls_key")]
-TrustedProxies = Annotated[list[str] | None, _option("trusted_proxies")]
-RootPath = Annotated[str | None, _option("root_path")]
 Config = Annotated[
     Path | None,
     typer.Option(
@@ -94,29 +72,29 @@ Check = Annotated[
 def serve(
     context: typer.Context,
     index: Index = None,
-    photos: Photos = None,
-    host: Host = None,
-    port: Port = None,
-    workers: Workers = None,
-    engine: Engine = None,
-    models: Models = None,
-    milvus: Milvus = None,
-    collection: Collection = None,
-    allowed_hosts: AllowedHosts = None,
-    keys: Keys = None,
-    rate: Rate = None,
-    concurrency: Concurrency = None,
-    cors_origins: CorsOrigins = None,
-    tls_certificate: TlsCertificate = None,
-    tls_key: TlsKey = None,
-    trusted_proxies: TrustedProxies = None,
-    root_path: RootPath = None,
-    examples: Examples = None,
-    access_log: AccessLog = None,
-    slow_query_ms: SlowQueryMs = None,
-    slow_query_log: SlowQueryLog = None,
-    tracing: Tracing = None,
-    drain_seconds: DrainSeconds = None,
+    photos: Annotated[Path | None, _option("photos")] = None,
+    host: Annotated[str | None, _option("host")] = None,
+    port: Annotated[int | None, _option("port")] = None,
+    workers: Annotated[int | None, _option("workers")] = None,
+    engine: Annotated[str | None, _option("engine")] = None,
+    models: Annotated[list[str] | None, _option("models")] = None,
+    milvus: Annotated[str | None, _option("milvus")] = None,
+    collection: Annotated[str | None, _option("collection")] = None,
+    allowed_hosts: Annotated[list[str] | None, _option("allowed_hosts")] = None,
+    keys: Annotated[Path | None, _option("keys")] = None,
+    rate: Annotated[float | None, _option("rate")] = None,
+    concurrency: Annotated[int | None, _option("concurrency")] = None,
+    cors_origins: Annotated[list[str] | None, _option("cors_origins")] = None,
+    tls_certificate: Annotated[Path | None, _option("tls_certificate")] = None,
+    tls_key: Annotated[Path | None, _option("tls_key")] = None,
+    trusted_proxies: Annotated[list[str] | None, _option("trusted_proxies")] = None,
+    root_path: Annotated[str | None, _option("root_path")] = None,
+    examples: Annotated[list[str] | None, _option("examples")] = None,
+    access_log: Annotated[str | None, _option("access_log")] = None,
+    slow_query_ms: Annotated[float | None, _option("slow_query_ms")] = None,
+    slow_query_log: Annotated[str | None, _option("slow_query_log")] = None,
+    tracing: Annotated[bool | None, _option("tracing")] = None,
+    drain_seconds: Annotated[float | None, _option("drain_seconds")] = None,
     config: Config = None,
     ray: Ray = None,
     replicas: Replicas = 1,
@@ -225,9 +203,6 @@ def _announce(console: Console, backends: Backends, index: Path, address: str) -
             "--photos DIR.",
             style="yellow",
         )
-
-
-UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
 def print_check(loaded: LoadedSettings) -> None:

@@ -85,6 +85,14 @@ ADVICE = {
 }
 SIDE = 1024  # pixels; models reduce larger pictures themselves
 QUALITY = 85
+INSTRUCTIONS = (
+    "Finds photos of one collection by what they show. Search with plain words for things, people, "
+    "colours, actions and places that can be seen; names of persons, dates and file names are not "
+    "searched: dates, cameras, places and folders are conditions of a filter. A hit matches words "
+    "of the query, which need not be its meaning: look at it with the tool image before you "
+    "describe it."
+)
+IN_PROCESS = "http://127.0.0.1"  # the address by which requests to an application go; never opened
 
 
 class Tools:
@@ -230,16 +238,6 @@ def scaled_down(content: bytes) -> bytes:
     out = BytesIO()
     image.save(out, "JPEG", quality=QUALITY)
     return out.getvalue()
-
-
-INSTRUCTIONS = (
-    "Finds photos of one collection by what they show. Search with plain words for things, people, "
-    "colours, actions and places that can be seen; names of persons, dates and file names are not "
-    "searched: dates, cameras, places and folders are conditions of a filter. A hit matches words "
-    "of the query, which need not be its meaning: look at it with the tool image before you "
-    "describe it."
-)
-IN_PROCESS = "http://127.0.0.1"  # the address by which requests to an application go; never opened
 
 
 def application_client(app: FastAPI) -> AsyncClient:

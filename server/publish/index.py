@@ -44,7 +44,12 @@ from sparta.progress import Progress, no_progress
 
 FORMAT = 1
 MANY = 100_000  # images, of more of which smaller parts of lists can be left out
+LAST = 0x10FFFF
+SYLLABLE = "\uac01"  # of Hangul
+SURROGATES = range(0xD800, 0xE000)
+_LOOKED_AT = 256  # characters that are looked at together, as most blocks have only one kind
 _TYPES: Mapping[Kind, str] = {"number": "<f8", "date": "<i8", "boolean": "u1", "geo": "<f8"}
+Runs = list[list[int]]  # first and last of each run
 
 
 def write_index(
@@ -148,13 +153,6 @@ def _packed(column: FieldColumn) -> bytes:
     values = leb128(column.values) if kind is None else column.values.astype(kind)
     parts = [header, counts.tobytes(), values.tobytes()]
     return b"".join(leb128(np.array([len(part)])).tobytes() + part for part in parts)
-
-
-LAST = 0x10FFFF
-SYLLABLE = "\uac01"  # of Hangul
-SURROGATES = range(0xD800, 0xE000)
-_LOOKED_AT = 256  # characters that are looked at together, as most blocks have only one kind
-Runs = list[list[int]]  # first and last of each run
 
 
 def write_words(site: SiteFolder, collection: Collection) -> dict[str, Any]:

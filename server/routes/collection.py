@@ -49,7 +49,7 @@ def list_backends(request: Request) -> schemas.BackendList:
                 examples=list(backend.examples),
             )
             for backend in backends
-        ],
+        ]
     )
 
 

@@ -269,23 +269,10 @@ def photo_url(request: Request, backend: Backend, image_id: str) -> str | None:
 
 def photo_urls(request: Request, backend: Backend) -> Callable[[str], str | None]:
     """As `photo_url`, for the images of one answer."""
-    default = backend is backends_of(request).default
-    return paths_of_photos(backend, default, request.scope.get("root_path", ""))
-
-
-def paths_of_photos(
-    backend: Backend, default: bool, root_path: str = ""
-) -> Callable[[str], str | None]:
-    """As `photo_url`, for the images of a backend.
-
-    Args:
-        backend: of the images.
-        default: whether it is asked where no other is named.
-        root_path: of the server.
-    """
     if not backend.has_photos:
         return lambda _: None
-    start = f"{root_path}/v1/images/"
+    start = f"{request.scope.get('root_path', '')}/v1/images/"
+    default = backend is backends_of(request).default
     end = "/file" if default else f"/file?backend={quote(backend.name, safe='')}"
     # Most ids need no quoting, which takes longer than to look whether one does.
     return lambda image_id: f"{start}{image_id if _plain(image_id) else quote(image_id)}{end}"

@@ -139,11 +139,7 @@ def _photo(backend: Backend, image_id: str) -> PhotoFile:
     IMAGE_PATH + "/similar",
     summary="Search photos by image",
     responses=responses(
-        "unknown-image",
-        "invalid-parameter",
-        "unknown-backend",
-        "backend-unavailable",
-        "overloaded",
+        "unknown-image", "invalid-parameter", "unknown-backend", "backend-unavailable", "overloaded"
     ),
     response_model=schemas.SimilarAnswer,
 )
@@ -193,11 +189,7 @@ async def similar(
         "backend-unavailable",
     ),
     openapi_extra={
-        "requestBody": {
-            "description": "The file of a photo",
-            "content": PHOTO,
-            "required": True,
-        }
+        "requestBody": {"description": "The file of a photo", "content": PHOTO, "required": True}
     },
 )
 async def similar_to_photo(
@@ -236,11 +228,7 @@ def _similar(request: Request, backend: Backend, answer: Answer, q: str) -> Json
     IMAGE_PATH + "/explain",
     summary="Explain the score of an image",
     responses=responses(
-        "unknown-image",
-        "invalid-parameter",
-        "unknown-backend",
-        "backend-unavailable",
-        "overloaded",
+        "unknown-image", "invalid-parameter", "unknown-backend", "backend-unavailable", "overloaded"
     ),
     response_model=schemas.ExplanationAnswer,
 )

@@ -73,7 +73,6 @@ class Application(FastAPI):
 
     async def _searched(self, request: Request) -> bytes | Response:
         scope = request.scope
-        self._guards.hosts.check(scope)
         with self._guards.admission.admitted(scope, route_path(scope)):
             lease = self._current.take(scope)
             try:

@@ -216,10 +216,7 @@ def documented(model: type[BaseModel]) -> dict[str, Any]:
     summary="Search photos by text",
     response_model=schemas.SearchAnswer,
     responses=responses(
-        "invalid-parameter",
-        "unknown-backend",
-        "backend-unavailable",
-        "overloaded",
+        "invalid-parameter", "unknown-backend", "backend-unavailable", "overloaded"
     ),
     openapi_extra=documented(SearchParameters),
 )

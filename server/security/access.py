@@ -23,14 +23,14 @@ from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as ASGIScope
 
 from server.problems import ProblemError, problem_response
-from server.security.callers import LOCAL_ALLOWS, Caller, Callers
+from server.security.callers import LOCAL_ALLOWS, Caller, Callers, Hosts
 from server.security.keys import Scope
 
 # The path of a request below the root path, as routes are declared. Private to Starlette, but the
 # very function that finds the route: two that differ could let a request pass as another.
 route_path = get_route_path
 
-# Asked by whatever watches the server, and never refused.
+# Asked by whatever watches the server, under any name of the machine, and never refused.
 HEALTH = frozenset({"/livez", "/readyz"})
 # The page itself, which asks for a key, and signing in and out.
 PUBLIC = frozenset({"/", "/v1/sign-in", "/v1/sign-out"})
@@ -56,6 +56,7 @@ class Admission:
     """Decides whether a request may pass, and knows which ones run.
 
     Args:
+        hosts: that the server answers for.
         callers: recognises who sends requests.
         rate: limit on requests a second of each key or address; None for none.
         at_once: requests of each key or address that one process answers at the same time.
@@ -64,8 +65,11 @@ class Admission:
         running: requests that run, by the names of their callers.
     """
 
-    def __init__(self, callers: Callers, rate: RateLimit | None, at_once: int) -> None:
-        self._callers, self._rate, self._at_once = callers, rate, at_once
+    def __init__(
+        self, hosts: Hosts, callers: Callers, rate: RateLimit | None, at_once: int
+    ) -> None:
+        self._hosts, self._callers = hosts, callers
+        self._rate, self._at_once = rate, at_once
         self.running: Counter[str] = Counter()
 
     @contextmanager
@@ -93,6 +97,7 @@ class Admission:
 
     def _admit(self, scope: ASGIScope, path: str) -> Caller:
         """Who sent a request, which is counted."""
+        self._hosts.check(scope)
         _check_body(scope, path)
         caller = self._callers.identify(scope)
         if caller.limited:

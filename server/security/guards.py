@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from server import problems
-from server.problems import MEDIA_TYPE, PROBLEM, ProblemError, problem_response, responses
+from server.problems import MEDIA_TYPE, PROBLEM, responses
 from server.security.access import (
     BEARER,
     HEALTH,
@@ -23,7 +23,6 @@ from server.security.access import (
     Admission,
     Buckets,
     RateLimit,
-    route_path,
 )
 from server.security.callers import COOKIE, Callers, Hosts
 from server.security.keys import KeyRing, default_file
@@ -73,14 +72,12 @@ class Guards:
     """What decides who may do what.
 
     Attributes:
-        hosts: that the server answers for.
         admission: of requests.
         outer: what changes requests before they are decided on, or answers afterwards; the last
             one is the first to see a request.
         root_path: of all routes, empty for none.
     """
 
-    hosts: Hosts
     admission: Admission
     outer: Sequence[Middleware]
     root_path: str
@@ -103,15 +100,14 @@ def install(app: FastAPI, settings: ServerSettings, buckets: Buckets) -> Guards:
     ring = app.state.keys = KeyRing(settings.keys or default_file())
     rate = settings.rate
     admission = Admission(
+        Hosts(settings.host, settings.allowed_hosts),
         Callers(ring, direct=not settings.is_proxied),
         RateLimit(rate, max(1, round(rate * BURST)), buckets) if rate else None,
         settings.concurrency,
     )
-    hosts = Hosts(settings.host, settings.allowed_hosts)
-    guards = Guards(hosts, admission, _outer(settings), settings.root_path)
+    guards = Guards(admission, _outer(settings), settings.root_path)
     # The last one added is the first to see a request.
     app.add_middleware(Access, admission=guards.admission)
-    app.add_middleware(HostCheck, hosts=guards.hosts)
     app.add_middleware(SecurityHeaders)
     for one in guards.outer:
         app.add_middleware(one.cls, *one.args, **one.kwargs)
@@ -184,24 +180,6 @@ def completed(scope: Scope, headers: Headers) -> Headers:
     present = {name for name, _ in headers}
     docs = scope["path"].removeprefix(scope.get("root_path", "")) == "/docs"
     return [*headers, *[one for one in (_DOCS if docs else _RAW) if one[0] not in present]]
-
-
-class HostCheck:
-    """Middleware that refuses requests for other hosts with 421."""
-
-    def __init__(self, app: ASGIApp, hosts: Hosts) -> None:
-        self.app, self.hosts = app, hosts
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it."""
-        try:
-            # Those of health are asked by programs that know the machine by any name.
-            if scope["type"] == "http" and route_path(scope) not in HEALTH:
-                self.hosts.check(scope)
-        except ProblemError as problem:
-            await problem_response(Request(scope), problem)(scope, receive, send)
-        else:
-            await self.app(scope, receive, send)
 
 
 def unexpected(request: Request, error: Exception) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from multiprocessing.sharedctypes import RawArray
 from time import monotonic
@@ -121,10 +121,9 @@ class Forwarder:
         self._encoding = 0
 
     @property
-    def counts(self) -> Callable[[], WriterCounts] | None:
+    def counts(self) -> WriterCounts | None:
         """What the writer has done, for the metrics of the first worker."""
-        board, worker = self.place
-        return None if board is None or worker else lambda: board.counts
+        return None if self.board is None or self.place[1] else self.board.counts
 
     async def image(self, request: Request, image_id: str, refresh: Refresh) -> Response:
         """Pass a request about one image on."""

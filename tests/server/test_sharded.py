@@ -95,10 +95,7 @@ def test_counts(both: list[TestClient], body: dict[str, str]) -> None:
 
 
 def test_cursors(both: list[TestClient]) -> None:
-    asked: list[dict[str, Any]] = [
-        {"q": "dog cat", "k": 6},
-        {"q": "dog", "k": 6, "sort": "-stars"},
-    ]
+    asked: list[dict[str, Any]] = [{"q": "dog cat", "k": 6}, {"q": "dog", "k": 6, "sort": "-stars"}]
     for body in asked:
         for _ in range(4):
             right, found = (

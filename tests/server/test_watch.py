@@ -380,10 +380,7 @@ def ask(client: TestClient, **parameters: Any) -> str:
 
 
 def test_a_server_changes_over(
-    tmp_path: Path,
-    photos: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     changed = Event()
     record = IndexWatch.look

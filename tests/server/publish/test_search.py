@@ -28,11 +28,7 @@ from sparta.word_tables import Substitute
 from tests.indexer.random_postings import random_postings, shards_of, word_tables, write_postings
 from tests.indexer.search.queries import VOCABULARY
 from tests.reference.searcher import ReferenceSearcher
-from tests.server.publish.collections import (
-    answers,
-    collection_of,
-    publish_collection,
-)
+from tests.server.publish.collections import answers, collection_of, publish_collection
 from tests.server.publish.firefox import FirefoxPage
 
 SHIPPED = Path(__file__).parents[3] / "sparta" / "visualsparta" / "shipped" / "photos"

@@ -95,8 +95,7 @@ def test_what_is_no_photo_is_not_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [None, 3, "", "../manifest.json", "ab/../../x.jpg", f"ab/{'0' * 64}.jpg/x", "/etc/x"],
+    "name", [None, 3, "", "../manifest.json", "ab/../../x.jpg", f"ab/{'0' * 64}.jpg/x", "/etc/x"]
 )
 def test_other_names_lead_nowhere(tmp_path: Path, name: object) -> None:
     assert upload_path(tmp_path, name) is None
