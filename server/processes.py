@@ -189,7 +189,7 @@ def _supervise(job: _Job, starter: WriterStarter) -> None:
     workers: list[_Worker] = []
     opened = False
     try:
-        with _stop_signals() as stop:
+        with stop_signals() as stop:
             workers.append(_Worker.start(job, 0))
             # It answers while the others are given more to share.
             if job.inherited is not None:
@@ -267,7 +267,7 @@ class _Worker:
         ready = context.Event()
         process = context.Process(target=_work, args=(job, place, ready), daemon=True)
         # A fork has this process's handlers until it sets its own.
-        with _held_back() if job.inherited is not None else nullcontext():
+        with held_back() if job.inherited is not None else nullcontext():
             process.start()
         return cls(process, ready)
 
@@ -307,7 +307,7 @@ def start_context() -> ForkServerContext | SpawnContext:
 
 def _work(job: _Job, place: int, ready: Event) -> None:
     """Serve in a worker process; Ctrl+C is handled by the first process."""
-    _take()
+    take()
     stop_with_parent()
     share(job.metrics, place)
     try:
@@ -334,7 +334,7 @@ def _app(job: _Job, place: int) -> FastAPI:
 
 
 @contextmanager
-def _stop_signals() -> Iterator[Connection]:
+def stop_signals() -> Iterator[Connection]:
     """A connection that has something to read as soon as SIGINT or SIGTERM came.
 
     As an exception a signal would be lost where Python ignores exceptions, as in imports by C and
@@ -353,8 +353,8 @@ def _stop_signals() -> Iterator[Connection]:
 
 
 @contextmanager
-def _held_back() -> Iterator[None]:
-    """Let a process that is forked now get such signals when it asks for them; see `_take`."""
+def held_back() -> Iterator[None]:
+    """Let a process that is forked now get such signals when it asks for them; see `take`."""
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     try:
         yield
@@ -362,7 +362,7 @@ def _held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
 
 
-def _take() -> None:
+def take() -> None:
     """Leave Ctrl+C to the first process, and end by SIGTERM, one that was held back included."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
