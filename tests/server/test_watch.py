@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import shutil
 import time
 from functools import partial
 from pathlib import Path
@@ -14,14 +13,13 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.care.aliases import set_alias
 from indexer.state import index_version, place_of
 from indexer.store.changes import Delete
 from indexer.store.commit import ReplacedError
 from indexer.update.writer import open_writer
 from server import watch as module
 from server.app import create_app
-from server.backends import Backends, Current, lease_of, open_backends
+from server.backends import Backends, Current, open_backends
 from server.watch import IndexWatch, stamp_of
 from server.writing.forward import Board
 from sparta.atomic import replace_folder, work_folder
@@ -242,31 +240,6 @@ def test_commits_of_another_index_may_have_the_same_names(watched: Watched) -> N
     assert watched.results == ["opened", "refreshed"]
 
 
-def test_a_copy_is_another_index(watched: Watched) -> None:
-    """Its manifest may be the same file, and its commits may have the same names."""
-    folders = [watched.folder.parent / name for name in ("7", "8")]
-    name = watched.folder.parent / "prod"
-    for folder in folders:
-        shutil.copytree(watched.folder, folder)
-        (folder / "manifest.json").unlink()
-        (folder / "manifest.json").hardlink_to(watched.folder / "manifest.json")
-    name.symlink_to(folders[0])
-    watched.folder = name
-    board, current = Board(1), Current(watched.book())
-    watch = IndexWatch(name, watched.reopen, current, watched.results.append, board)
-    watch.look()
-    for folder in (folders[1], folders[0], folders[1]):
-        name.unlink()
-        name.symlink_to(folder)
-        watch.look()
-        assert current.backends.place == place_of(folder)
-    folders[1].rename(watched.folder.parent / "moved")
-    shutil.copytree(watched.folder.parent / "moved", folders[1])
-    watch.look()
-    assert current.backends.place == place_of(folders[1])
-    assert watched.results == ["opened"] * 4
-
-
 def test_a_commit_that_does_not_continue_the_shown_one_is_opened_anew(watched: Watched) -> None:
     board = Board(1)
     board.show(0, 0)
@@ -326,21 +299,6 @@ def test_the_last_user_lets_it_be_closed() -> None:
     assert old.closed and not new.closed
     current.close()
     assert new.closed
-
-
-def test_at_the_end_all_are_closed() -> None:
-    books = [Book("1"), Book("2")]
-    current = Current(books[0])
-    current.take({})
-    current.change(books[1])
-    current.close()
-    assert all(book.closed for book in books)
-
-
-def test_a_request_keeps_its_lease() -> None:
-    scope: dict[str, Any] = {}
-    assert lease_of(scope) is None
-    assert Current(Book("1")).take(scope) is lease_of(scope)
 
 
 # ---- a whole server ----------------------------------------------------------------------------
@@ -453,21 +411,3 @@ def test_a_server_follows_what_is_written(
             assert wait_for(f"{built}.2") == before[1:]
             metrics = client.get("/metrics").text
             assert 'visualsparta_index_changes_total{result="refreshed"}' in metrics
-
-
-def test_an_alias_is_switched_under_a_server(
-    tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("7", "8"):
-        index_drawings(tmp_path / name, photos, features=name)
-    alias = tmp_path / "prod"
-    set_alias(alias, tmp_path / "7")
-    with changing(alias, monkeypatch) as client:
-        assert ask(client) == index_version(tmp_path / "7")
-        set_alias(alias, tmp_path / "8")
-        while ask(client) != index_version(tmp_path / "8"):
-            time.sleep(0.01)
-        with open_writer(tmp_path / "7") as writer:  # nobody shows it any more
-            writer.write([Delete("garden/one.png")])
-        time.sleep(0.1)
-        assert ask(client) == index_version(tmp_path / "8")

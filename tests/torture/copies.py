@@ -84,7 +84,7 @@ class Steps:
             partial(open_backends, settings(index=self._name, engine=engine)) for engine in ENGINES
         ]
         self._board = Board(len(ENGINES))
-        self._currents = [Current[Backends](reopen()) for reopen in opened_by]
+        self._currents = [Current(reopen()) for reopen in opened_by]
         self._watches = [
             IndexWatch(self._name, reopen, current, lambda _: None, self._board, place)
             for place, (reopen, current) in enumerate(zip(opened_by, self._currents, strict=True))

@@ -25,7 +25,7 @@ from server.writing import forward as module
 from server.writing.forward import NOT_OPEN, Board, Forwarder, WriterAddress
 from tests.server.apps import client_of, make_key, settings
 from tests.server.fake import FakeSearcher
-from tests.server.security.test_same_origin import WRITES
+from tests.server.security.test_callers import WRITES
 
 
 class Stub(ThreadingMixIn, UnixStreamServer):
