@@ -55,7 +55,7 @@ def test_an_image_that_was_sent_has_no_file_in_the_folder(tmp_path: Path) -> Non
     photos, index = tmp_path / "photos", tmp_path / "index"
     photos.mkdir()
     Image.new("RGB", (4, 4)).save(photos / "private.png")
-    for name, reason in [("", "without a photo"), (f"ab/{'0' * 64}.png", "its turned is missing")]:
+    for name, reason in [("", "without a photo"), (f"ab/{'0' * 64}.png", "its photo is missing")]:
         with pytest.raises(ProblemError, match=reason):
             find_photo(photos, index, "private.png", {"upload": name})
         with pytest.raises(ProblemError, match=reason):

@@ -154,9 +154,8 @@ def test_image(server: Make, searcher: FakeSearcher, photos: Path) -> None:
     searcher.drawings["large.png"] = searcher.drawings["garden/one.png"]
     Image.new("RGB", (901, 3001), "teal").save(photos / "large.png")
     for image_id, size in (("garden/one.png", (320, 240)), ("large.png", (307, SIDE))):
-        result = calling(
-            server, lambda c, given={"image_id": image_id}: c.call_tool("image", given)
-        )
+        look = partial(Client.call_tool, name="image", arguments={"image_id": image_id})
+        result = calling(server, look)
         [content] = result.content
         assert isinstance(content, ImageContent) and content.mime_type == "image/jpeg"
         with Image.open(BytesIO(base64.b64decode(content.data))) as picture:
