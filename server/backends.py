@@ -13,11 +13,10 @@ from threading import Thread
 from fastapi import Request
 
 from indexer.dense.manifest import MILVUS, SPARSE
-from indexer.manifest import is_sharded
+from indexer.manifest import index_folders, is_sharded, owner
 from indexer.search.answer import UnavailableError, Version
 from indexer.search.engine import Capability
 from indexer.search.searcher import Searcher
-from indexer.shards import index_folders, owner
 from indexer.state import IndexState, index_version, place_of
 from server.changeover.leases import lease_of
 from server.problems import ProblemError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from indexer.parts import UPLOAD
+from indexer.manifest import UPLOAD
 from server.problems import ProblemError
 from server.writing.uploads import upload_path
 from sparta.features.extract.image_files import PhotoError, open_known, open_photo

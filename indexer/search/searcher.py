@@ -365,7 +365,7 @@ class Searcher:
             some = " ".join(words[:: 1 + len(words) // WARM_UP])
             self.search(some, explain=Explain(grounded=False))
         if Capability.FILTER in self.can:
-            from indexer.fields.derived import PATH
+            from indexer.fields.kinds import PATH
             from indexer.filters.expression import Match
 
             with suppress(InputError):  # an index without images has no fields
@@ -459,7 +459,7 @@ class Searcher:
 
     def _surveyed(self, reader: Reader, plan: Plan, page: Page, reading: Reading) -> Answer:
         """A page of all that matches."""
-        from indexer.filters.facets import most_frequent  # which a search by score does not need
+        from indexer.filters.browse import most_frequent  # which a search by score does not need
 
         survey = self.engine.survey(plan, page)
         reader.check(survey.found.version)

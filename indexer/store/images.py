@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from indexer.fields.columns import FieldWriter
 from indexer.fields.kinds import Kind
-from indexer.fields.writer import FieldWriter
-from indexer.parts import REMEDY
+from indexer.manifest import REMEDY
 from indexer.store.origin import BUILT, built_origin
 from sparta.errors import InputError, first_line
 

@@ -13,8 +13,8 @@ from fastapi import FastAPI
 from indexer.dense.manifest import SPARSE
 from indexer.engines.open import read_language
 from indexer.engines.shards import Question, ShardsEngine
+from indexer.manifest import index_folders
 from indexer.search.searcher import Searcher
-from indexer.shards import index_folders
 from indexer.state import IndexState
 from server.app import create_app
 from server.backends import Backend, Backends, photos_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from indexer.shards import index_folders
+from indexer.manifest import index_folders
 from indexer.state import index_version
 
 INGRESS = "sparta"  # the application that has the server's address

@@ -12,7 +12,7 @@ from fastapi import Request, Response
 from pydantic import BaseModel, TypeAdapter
 from starlette.concurrency import run_in_threadpool
 
-from indexer.shards import owner
+from indexer.manifest import owner
 from server.backends import backends_of
 from server.cluster.names import Served, writer_deployment
 from server.cluster.shard_writer import Written

@@ -12,8 +12,7 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 
 from indexer.filters.expression import Filter
-from indexer.filters.json_form import read_filter
-from indexer.filters.text import parse_filter
+from indexer.filters.syntax import parse_filter, read_filter
 from indexer.search.answer import INTERNAL, Answer
 from indexer.search.searcher import Explain
 from server.backends import Backend, backends_of

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from indexer.parts import UPLOADS
+from indexer.manifest import UPLOADS
 from sparta.atomic import sync
 from sparta.errors import InputError
 from sparta.features.extract.image_files import LARGE, decoded_pixels, is_large, open_image

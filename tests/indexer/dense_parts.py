@@ -11,11 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from indexer.dense.manifest import VECTORS, DenseManifest, dense_folder
-from indexer.dense.row_origins import write_origins
 from indexer.dense.text_encoder import ModelText
-from indexer.dense.vectors import ImageVectors, VectorIndexKind
-from indexer.manifest import Manifest
-from indexer.parts import describe_parts
+from indexer.dense.vectors import ImageVectors, VectorIndexKind, write_origins
+from indexer.manifest import Manifest, describe_parts
 
 LETTERS = "abcdefgh"
 Vectors = NDArray[np.float32]

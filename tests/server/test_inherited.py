@@ -11,8 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from indexer.care.aliases import set_alias
-from indexer.care.snapshots import take_snapshot
+from indexer.care.copies import set_alias, take_snapshot
 from server.app import create_app
 from server.backends import open_backends
 from server.inherited import Inherited, can_be_inherited

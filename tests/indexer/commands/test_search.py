@@ -16,7 +16,7 @@ import pytest
 from indexer.commands.search import search
 from indexer.dense.build import add_dense
 from indexer.engines.open import open_backend
-from indexer.filters.text import parse_filter
+from indexer.filters.syntax import parse_filter
 from indexer.postings import Postings
 from sparta.features.store import FeatureStore
 from sparta.word_tables import Substitute

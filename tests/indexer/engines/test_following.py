@@ -11,10 +11,10 @@ import pytest
 
 from indexer.care.combine import merge_segments, split_index
 from indexer.engines.open import open_index
+from indexer.manifest import index_folders, owner
 from indexer.postings import ImagePostings, Postings
 from indexer.search.answer import Answer
 from indexer.search.searcher import Searcher
-from indexer.shards import index_folders, owner
 from indexer.store.changes import Add, Change, Delete
 from indexer.store.commit import ReplacedError
 from indexer.update.writer import open_writer

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.care.aliases import set_alias
+from indexer.care.copies import set_alias
 from indexer.state import index_version, place_of
 from indexer.store.changes import Delete
 from indexer.store.commit import ReplacedError

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.care.aliases import set_alias
-from indexer.care.snapshots import restore_snapshot, take_snapshot
+from indexer.care.copies import restore_snapshot, set_alias, take_snapshot
 from server.commands.serve import _index_of
 from sparta.errors import InputError
 from sparta.lock import lock_path

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.care.aliases import set_alias
-from indexer.care.snapshots import restore_snapshot, take_snapshot
+from indexer.care.copies import restore_snapshot, set_alias, take_snapshot
 from indexer.dense.build import add_dense
 from indexer.engines.open import open_backend, open_dense, open_index
 from indexer.postings import ImagePostings
