@@ -25,6 +25,7 @@ from indexer.search.engine import Capability, Engine, Found, Page, Plan, Survey,
 from indexer.search.explanations import Explaining
 from indexer.search.reader import Language, MovedError, Reader, Reading, image_query
 from indexer.search.words import Completion, HeldWord
+from indexer.store.commit import ReplacedError
 from indexer.store.images import UnknownImageError
 from sparta.errors import InputError
 
@@ -71,6 +72,7 @@ class Searcher:
         language: of the index.
         prepare: reads from the disk, or loads, what first searches would wait for.
         lenient: makes an engine for one request that does without shards that do not answer.
+        anew: opens the index that is in the place of this one by now.
     """
 
     def __init__(
@@ -80,10 +82,11 @@ class Searcher:
         *,
         prepare: Callable[[], object] | None = None,
         lenient: Callable[[], Engine] | None = None,
+        anew: Callable[[], Searcher] | None = None,
     ) -> None:
         self.engine, self.can, self.language = engine, engine.can, language
         self.used = False
-        self._prepare, self._lenient = prepare, lenient
+        self._prepare, self._lenient, self._anew = prepare, lenient, anew
         self._newest: Reader | None = None
 
     @property
@@ -371,18 +374,31 @@ class Searcher:
             with suppress(InputError):  # an index without images has no fields
                 self.count(Match(field=PATH, values=("a",), mode="text"))
 
-    def refreshed(self) -> Searcher | None:
+    def refreshed(self, *, anew: bool = True) -> Searcher | None:
         """A searcher of the newest version of the index, None if this is at it.
 
+        Args:
+            anew: whether an index that took the place of this one is opened, such as a snapshot
+                that was restored.
+
         Raises:
-            ReplacedError: if that version does not continue this one.
+            ReplacedError: if there is such an index, which is not to be opened.
         """
-        newer = self.engine.refreshed()
-        return None if newer is None else self.over(newer)
+        try:
+            newer = self.engine.refreshed()
+        except ReplacedError:
+            if not anew or self._anew is None:
+                raise
+            return self._anew()
+        if newer is None:
+            return None
+        other = self.over(newer)
+        other._prepare = None  # which would keep the files of this one
+        return other
 
     def over(self, engine: Engine) -> Searcher:
         """The same searcher over the same kind of engine at another version."""
-        other = Searcher(engine, self.language, prepare=self._prepare)
+        other = Searcher(engine, self.language, prepare=self._prepare, anew=self._anew)
         other.used = self.used
         return other
 

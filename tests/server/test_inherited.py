@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -66,7 +65,7 @@ assert not loaded, loaded
 
 
 def test_workers_answer_as_one_process_and_one_that_died_is_replaced(index: Path) -> None:
-    """With quick compilation alone, and no pages of Lucene's files, which are for explanations."""
+    """Without Java, explanations too."""
     query, chosen = {"q": "a red dog", "explain": "true"}, settings(index=index)
     closing = {"Connection": "close"}  # on connections of their own, which both workers take
     with client_of(create_app(open_backends(chosen), chosen)) as client:
@@ -91,18 +90,8 @@ def test_workers_answer_as_one_process_and_one_that_died_is_replaced(index: Path
             pass
         assert second in workers_of(pid)
         check_answers()
-    assert "C1" in threads and "C2" not in threads
-    assert f"{index}/columns/" in mapped and f"{index}/lucene/" not in mapped
-
-
-def test_what_explains_is_opened_at_the_start(index: Path) -> None:
-    chosen = settings(index=index)
-    backends = open_backends(chosen)
-    searcher: Any = backends.default.searcher
-    assert searcher._preparation._thread is None
-    with client_of(create_app(backends, chosen)):
-        searcher._preparation.wait()
-        assert searcher._lucene._opened is not None
+    assert not {"C1", "C2"} & threads  # which compile Java
+    assert f"{index}/segments/" in mapped and f"{index}/lucene/" not in mapped
 
 
 @pytest.mark.parametrize("seconds", [0, 0.1, 0.2, 0.4, 0.8])

@@ -76,7 +76,9 @@ def test_an_index_in_the_place_of_another_does_not_continue_it(
     shutil.move(other, built)
     write(built, added(1))
     with pytest.raises(ReplacedError):
-        searcher.refreshed()
+        searcher.refreshed(anew=False)
+    newer = searcher.refreshed()
+    assert newer is not None and newer.ids() == open_index(built).ids()
 
 
 def test_an_index_without_images_is_searched(own: Path, small: Postings) -> None:
