@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -51,6 +52,7 @@ def test_preparing_starts_no_java_and_no_thread(index: Path) -> None:
     script = f"""
 import sys, threading
 from pathlib import Path
+from typing import Any
 from server.backends import open_backends
 from server.inherited import Inherited, java_runs
 from tests.server.apps import settings
@@ -80,6 +82,8 @@ def test_workers_answer_as_one_process_and_one_that_died_is_replaced(index: Path
                 assert found.json()["hits"] == right != []
 
         check_answers()
+        while len(workers_of(pid)) < 2:
+            time.sleep(0.01)
         first, second = workers_of(pid)
         for worker in (first, second):
             tasks = Path(f"/proc/{worker}/task").iterdir()
