@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -69,7 +70,7 @@ def open_index(folder: str | Path, engine: str = "columns") -> Searcher:
             one.snapshot.read_ahead()
 
     opened = ShardsEngine(LocalShards(engines)) if is_sharded(folder) else engines[0]
-    return Searcher(opened, language, prepare=prepare)
+    return Searcher(opened, language, prepare=prepare, reopen=partial(open_index, folder, engine))
 
 
 def open_backend(folder: Path, name: str = SPARSE, engine: str = "columns") -> Searcher:
@@ -88,6 +89,7 @@ def open_backend(folder: Path, name: str = SPARSE, engine: str = "columns") -> S
     from indexer.engines.dense import DenseEngine, DensePart
 
     part = DensePart(folder, name, Manifest.open(folder))
+    part.loaded()
     return Searcher(DenseEngine(part, Snapshot.open(folder)), read_language(folder))
 
 
