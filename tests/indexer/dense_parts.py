@@ -59,7 +59,9 @@ def write_part(
     made = ImageVectors.create(len(LETTERS), vectors.shape[1], kind)
     made.add(vectors)
     made.save(folder / VECTORS)
-    write_origins(folder, [built_origin(images.stored(one).image_id) for one in range(len(vectors))])
+    write_origins(
+        folder, [built_origin(images.stored(one).image_id) for one in range(len(vectors))]
+    )
     manifest = DenseManifest(
         format_version=FORMAT_VERSION,
         package_version="0",

@@ -222,7 +222,10 @@ def test_a_filter_for_a_dense_backend(dense_index: Path) -> None:
     [
         (["dog", "--backend", "vse"], "no dense part 'vse' (it has: mv-vse, vse"),
         (["dog", "--backend", "vse++", "--explain"], "--explain: the scores of"),
-        (["--backend", "mv-vse", "--filter", "width:1"], "the dense engine lists the best images alone; search sparta"),
+        (
+            ["--backend", "mv-vse", "--filter", "width:1"],
+            "the dense engine lists the best images alone; search sparta",
+        ),
     ],
 )
 def test_what_a_dense_backend_cannot_is_refused(

@@ -116,7 +116,7 @@ def test_search(server: Make, searcher: FakeSearcher) -> None:
 
 
 def test_filters_reach_the_server(server: Make) -> None:
-    assert  error(server, "search", query="red", filter="taken:2024") == (
+    assert error(server, "search", query="red", filter="taken:2024") == (
         "filter: the images have no fields."
     )
 
