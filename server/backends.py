@@ -132,7 +132,7 @@ class Backends:
             ReplacedError: if that commit does not continue this one: dense parts, uploads and the
                 manifest may be others, too.
         """
-        newer = self.default.searcher.refreshed(anew=False)
+        newer = self.default.searcher.continued()
         if newer is None:
             return None
         from indexer.engines.open import beside

@@ -287,7 +287,7 @@ def serve(
     queries: Queries,
     connections: Connections = "1,8,32",
     seconds: LoadSeconds = 10,
-    engine: EngineNames = "auto",
+    engine: EngineNames = "columns",
     workers: Workers = "1",
     images: ImageCount = None,
     writes: Writes = 0,

@@ -69,7 +69,7 @@ def open_index(folder: str | Path, engine: str = "columns") -> Searcher:
             one.snapshot.read_ahead()
 
     opened = ShardsEngine(LocalShards(engines)) if is_sharded(folder) else engines[0]
-    return Searcher(opened, language, prepare=prepare, anew=partial(open_index, folder, engine))
+    return Searcher(opened, language, prepare=prepare, reopen=partial(open_index, folder, engine))
 
 
 def open_backend(folder: Path, name: str = SPARSE, engine: str = "columns") -> Searcher:
@@ -88,8 +88,8 @@ def open_backend(folder: Path, name: str = SPARSE, engine: str = "columns") -> S
     from indexer.engines.dense import DenseEngine, DensePart
 
     part = DensePart(folder, name, Manifest.open(folder))
-    opened = DenseEngine(part, Snapshot.open(folder))
-    return Searcher(opened, read_language(folder), anew=partial(open_backend, folder, name))
+    part.loaded()
+    return Searcher(DenseEngine(part, Snapshot.open(folder)), read_language(folder))
 
 
 def open_dense(folder: Path, sparse: Searcher) -> dict[str, Searcher]:

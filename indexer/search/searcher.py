@@ -72,7 +72,7 @@ class Searcher:
         language: of the index.
         prepare: reads from the disk, or loads, what first searches would wait for.
         lenient: makes an engine for one request that does without shards that do not answer.
-        anew: opens the index that is in the place of this one by now.
+        reopen: opens the index that has taken the place of this one.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class Searcher:
         *,
         prepare: Callable[[], object] | None = None,
         lenient: Callable[[], Engine] | None = None,
-        anew: Callable[[], Searcher] | None = None,
+        reopen: Callable[[], Searcher] | None = None,
     ) -> None:
         self.engine, self.can, self.language = engine, engine.can, language
         self.used = False
-        self._prepare, self._lenient, self._anew = prepare, lenient, anew
+        self._prepare, self._lenient, self._reopen = prepare, lenient, reopen
         self._newest: Reader | None = None
 
     @property
@@ -374,22 +374,26 @@ class Searcher:
             with suppress(InputError):  # an index without images has no fields
                 self.count(Match(field=PATH, values=("a",), mode="text"))
 
-    def refreshed(self, *, anew: bool = True) -> Searcher | None:
+    def refreshed(self) -> Searcher | None:
         """A searcher of the newest version of the index, None if this is at it.
 
-        Args:
-            anew: whether an index that took the place of this one is opened, such as a snapshot
-                that was restored.
-
         Raises:
-            ReplacedError: if there is such an index, which is not to be opened.
+            InputError: if another index has taken its place and cannot be opened.
         """
         try:
-            newer = self.engine.refreshed()
+            return self.continued()
         except ReplacedError:
-            if not anew or self._anew is None:
+            if self._reopen is None:
                 raise
-            return self._anew()
+            return self._reopen()
+
+    def continued(self) -> Searcher | None:
+        """As `refreshed`, but of the same index.
+
+        Raises:
+            ReplacedError: if the newest version does not continue this one.
+        """
+        newer = self.engine.refreshed()
         if newer is None:
             return None
         other = self.over(newer)
@@ -398,7 +402,7 @@ class Searcher:
 
     def over(self, engine: Engine) -> Searcher:
         """The same searcher over the same kind of engine at another version."""
-        other = Searcher(engine, self.language, prepare=self._prepare, anew=self._anew)
+        other = Searcher(engine, self.language, prepare=self._prepare, reopen=self._reopen)
         other.used = self.used
         return other
 

@@ -67,7 +67,7 @@ assert not loaded, loaded
 
 
 def test_workers_answer_as_one_process_and_one_that_died_is_replaced(index: Path) -> None:
-    """Without Java, explanations too."""
+    """Without Java, and no pages of Lucene's files."""
     query, chosen = {"q": "a red dog", "explain": "true"}, settings(index=index)
     closing = {"Connection": "close"}  # on connections of their own, which both workers take
     with client_of(create_app(open_backends(chosen), chosen)) as client:
@@ -94,7 +94,7 @@ def test_workers_answer_as_one_process_and_one_that_died_is_replaced(index: Path
             pass
         assert second in workers_of(pid)
         check_answers()
-    assert not {"C1", "C2"} & threads  # which compile Java
+    assert "C1" not in threads  # which compiles for Java
     assert f"{index}/segments/" in mapped and f"{index}/lucene/" not in mapped
 
 

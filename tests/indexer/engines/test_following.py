@@ -76,7 +76,7 @@ def test_an_index_in_the_place_of_another_does_not_continue_it(
     shutil.move(other, built)
     write(built, added(1))
     with pytest.raises(ReplacedError):
-        searcher.refreshed(anew=False)
+        searcher.continued()
     newer = searcher.refreshed()
     assert newer is not None and newer.ids() == open_index(built).ids()
 

@@ -55,7 +55,8 @@ def test_searches(client: Any) -> None:
     answer = client.search("Azure red qwx", k=3, explain=True)
     assert pairs(answer.hits) == expected(FakeSearcher().search("Azure red qwx", 3))
     assert answer.hits[0].metadata == {"width": 240, "height": 320}
-    assert (answer.backend, answer.unknown) == ("sparta", ["Azure", "qwx"])
+    assert (answer.backend, answer.unknown) == ("sparta", ["qwx"])
+    assert [(one.word, one.term) for one in answer.substitutions] == [("Azure", "blue")]
     assert answer.rare == ["red"]
     for hit in answer.hits:
         terms = FakeSearcher().explain("Azure red qwx", hit.image_id).terms
@@ -248,7 +249,9 @@ def test_answers_to_writes(connect: Connect) -> None:
         "/v1/images/batch": batch,
         "/v1/images/similar": {
             **{"backend": "sparta", "index_version": "7", "terms": [{"term": "dog", "count": 3}]},
-            **dict.fromkeys(("unknown", "rare", "corrections", "substitutions", "conditions"), []),
+            **{
+                key: [] for key in ("unknown", "rare", "corrections", "substitutions", "conditions")
+            },
             "hits": [],
             "timings": {"tokenise_ms": 0, "encode_ms": 0, "search_ms": 1, "total_ms": 1},
         },
