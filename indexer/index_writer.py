@@ -15,12 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.encoding.impacts import MEANS
-from indexer.fields.kinds import Kind
-from indexer.fields.store import save_kinds
+from indexer.fields.kinds import Kind, save_kinds
 from indexer.lucene.jvm import lucene_installed
 from indexer.lucene.writer import LuceneWriter
-from indexer.manifest import FORMAT_VERSION, OFFSETS, Manifest
-from indexer.parts import LUCENE, describe_parts
+from indexer.manifest import FORMAT_VERSION, LUCENE, OFFSETS, Manifest, describe_parts
 from indexer.postings import Postings, PostingShard, QuantisationReport
 from indexer.settings import IndexSettings
 from indexer.store.commit import Commit, segment_folder, segment_name, write_segment_list

@@ -15,11 +15,10 @@ from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from indexer.dense.manifest import MILVUS, SPARSE
-from indexer.manifest import is_sharded
+from indexer.manifest import index_folders, is_sharded, owner
 from indexer.search.answer import UnavailableError, Version
 from indexer.search.engine import Capability
 from indexer.search.searcher import Searcher
-from indexer.shards import index_folders, owner
 from indexer.state import IndexState, index_version, place_of
 from server.monitoring.monitor import record_of
 from server.photo_files import has_uploads
@@ -137,7 +136,7 @@ class Backends:
             ReplacedError: if that commit does not continue this one: dense parts, uploads and the
                 manifest may be others, too.
         """
-        newer = self.default.searcher.refreshed()
+        newer = self.default.searcher.continued()
         if newer is None:
             return None
         from indexer.engines.open import beside

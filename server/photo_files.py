@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from indexer.parts import UPLOAD, UPLOADS
+from indexer.manifest import UPLOAD, UPLOADS
 from server.problems import ProblemError
 from sparta.atomic import sync
 from sparta.errors import InputError, first_line

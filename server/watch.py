@@ -12,8 +12,7 @@ from threading import Event, Thread
 from typing import TypeAlias
 
 from indexer.dense.manifest import FOLDER as DENSE
-from indexer.parts import MANIFEST
-from indexer.shards import index_folders
+from indexer.manifest import MANIFEST, index_folders
 from indexer.state import index_version, place_of
 from indexer.store.commit import ReplacedError, commit_content
 from server.backends import Backends, Current

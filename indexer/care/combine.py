@@ -18,13 +18,19 @@ from numpy.typing import NDArray
 
 from indexer.care.copies import link_uploads
 from indexer.dense.manifest import dense_names
-from indexer.fields.kinds import Kind
-from indexer.fields.store import DECLARED, read_kinds, save_kinds
+from indexer.fields.kinds import DECLARED, Kind, read_kinds, save_kinds
 from indexer.index_writer import FIRST, finish_index, write_lucene
-from indexer.manifest import FORMAT_VERSION, OFFSETS, Manifest
+from indexer.manifest import (
+    FORMAT_VERSION,
+    OFFSETS,
+    Manifest,
+    ShardsManifest,
+    index_folders,
+    owner,
+    shard_name,
+)
 from indexer.postings import QuantisationReport
 from indexer.settings import IndexSettings
-from indexer.shards import ShardsManifest, index_folders, owner, shard_name
 from indexer.state import bytes_below
 from indexer.store.commit import segment_folder
 from indexer.store.compaction import Sources, combine, sources_of

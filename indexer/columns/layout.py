@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.parts import REMEDY
+from indexer.manifest import REMEDY
 from sparta.errors import InputError, first_line
 
 # Images of a superblock: how many of them have a term fits a byte.

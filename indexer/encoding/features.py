@@ -9,8 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from indexer.manifest import Manifest, is_index
-from indexer.shards import index_folders
+from indexer.manifest import Manifest, index_folders, is_index
 from sparta.atomic import check_name, work_folder
 from sparta.cluster import Cluster
 from sparta.errors import InputError

@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from indexer.fields.derived import with_derived
-from indexer.fields.kinds import CONVERSIONS, Kind
+from indexer.fields.kinds import CONVERSIONS, Kind, with_derived
 from indexer.postings import ImagePostings
 from sparta.errors import InputError
 from sparta.extras import require

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.parts import LUCENE, MANIFEST
+from indexer.manifest import LUCENE, MANIFEST
 from sparta.atomic import find_work, recover, remove_work, sync
 from sparta.checksum import sha256
 from sparta.errors import InputError

@@ -12,8 +12,7 @@ from threading import Lock, RLock
 from typing import Any
 from uuid import uuid4
 
-from indexer.manifest import Manifest
-from indexer.shards import index_folders, owner
+from indexer.manifest import Manifest, index_folders, owner
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import (
     LOGS,

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from indexer.shards import index_folders
+from indexer.manifest import index_folders
 from indexer.state import bytes_below
 from indexer.store.commit import SEGMENTS
 from server.cluster import Root

@@ -17,8 +17,8 @@ from starlette.concurrency import run_in_threadpool
 from indexer.dense.manifest import SPARSE
 from indexer.engines.open import read_language
 from indexer.engines.shards import Question, ShardsEngine
+from indexer.manifest import index_folders, owner
 from indexer.search.searcher import Searcher
-from indexer.shards import index_folders, owner
 from indexer.state import IndexState
 from server.app import create_app
 from server.backends import Backend, Backends, backends_of, photos_of

@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeVar
 
 from indexer.engines.open import open_index
 from indexer.engines.shards import Question
+from indexer.manifest import index_folders
 from indexer.search.engine import Engine
-from indexer.shards import index_folders
 from indexer.state import index_version
 from indexer.store.commit import ReplacedError
 from indexer.store.images import UnknownImageError

@@ -16,10 +16,8 @@ from scipy.sparse import csc_array
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from indexer.fields.derived import FOLDER, PATH
-from indexer.fields.kinds import Kind
-from indexer.fields.part import FieldColumn
-from indexer.fields.writer import part_of
+from indexer.fields.columns import FieldColumn, part_of
+from indexer.fields.kinds import FOLDER, PATH, Kind
 from server.publish.collection import Collection
 from server.publish.folder import MARKER, SiteFolder, digest
 from server.publish.packs import (

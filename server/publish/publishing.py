@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
-from indexer.fields.store import read_kinds
+from indexer.fields.kinds import read_kinds
 from indexer.manifest import Manifest
 from server.photo_files import find_photo
 from server.problems import ProblemError

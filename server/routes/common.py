@@ -17,8 +17,7 @@ from pydantic import AfterValidator, BaseModel, FailFast
 from pydantic_core import PydanticCustomError, to_json
 
 from indexer.filters.expression import Filter
-from indexer.filters.json_form import read_filter
-from indexer.filters.text import parse_filter
+from indexer.filters.syntax import parse_filter, read_filter
 from indexer.search.answer import INTERNAL, Answer
 from indexer.search.searcher import Explain
 from server.backends import Backend, Lease, backends_of, lease_of

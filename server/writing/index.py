@@ -14,9 +14,8 @@ from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indexer.encoding.impacts import WeightReader
-from indexer.parts import UPLOAD
+from indexer.manifest import UPLOAD, index_folders, owner
 from indexer.postings import ImagePostings
-from indexer.shards import index_folders, owner
 from indexer.state import index_version, place_of
 from indexer.store.changes import Add, Change, Delete, MetadataChange, Sent
 from indexer.store.given import with_given

@@ -66,7 +66,7 @@ def verify_problems(index: Path) -> list[str]:
 def test_a_damaged_header_of_a_large_file_is_one_line(
     copy: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("indexer.parts.HASHED_AT_OPENING", 0)
+    monkeypatch.setattr("indexer.manifest.HASHED_AT_OPENING", 0)
     path = copy / "segments/000001" / name
     content = path.read_bytes()
     starts = (0, 4, 12, 30) if name == "order.npy" else (len(content) - 12,)
@@ -80,7 +80,7 @@ def test_a_damaged_header_of_a_large_file_is_one_line(
 def test_images_of_other_columns_are_refused(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow as pa
 
-    monkeypatch.setattr("indexer.parts.HASHED_AT_OPENING", 0)
+    monkeypatch.setattr("indexer.manifest.HASHED_AT_OPENING", 0)
     monkeypatch.setattr("indexer.manifest.check_size", lambda *_: None)
     table = pa.table({"id": ["a"]})
     with pa.ipc.new_file(str(copy / "segments/000001" / "images.arrow"), table.schema) as writer:

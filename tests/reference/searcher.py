@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
+from indexer.filters.browse import Bucket
 from indexer.filters.expression import Filter
-from indexer.filters.facets import Bucket
 from indexer.grounding import Grounding
 from indexer.postings import ImagePostings
 from indexer.query import Query, QueryError, parsed

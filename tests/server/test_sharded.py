@@ -17,7 +17,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from indexer.care.combine import split_index
-from indexer.shards import index_folders, owner
+from indexer.manifest import index_folders, owner
 from indexer.store.changes import Delete, MetadataChange
 from indexer.update.writer import open_writer
 from server.app import create_app

@@ -19,16 +19,15 @@ from urllib.parse import quote
 
 from fastapi.testclient import TestClient
 
-from indexer.care.aliases import set_alias
 from indexer.care.combine import split_index
-from indexer.care.snapshots import restore_snapshot, take_snapshot
+from indexer.care.copies import restore_snapshot, set_alias, take_snapshot
 from indexer.engines.open import open_index
-from indexer.filters.text import parse_filter
+from indexer.filters.syntax import parse_filter
+from indexer.manifest import index_folders, owner
 from indexer.search.searcher import Explain, Searcher
-from indexer.shards import index_folders, owner
 from indexer.store import compaction
 from indexer.update import writer
-from server.backends import Backends, Current, open_backends
+from server.backends import Current, open_backends
 from server.watch import IndexWatch
 from server.writing.app import Writing, create_app
 from server.writing.forward import COMMIT, PLACE, Board

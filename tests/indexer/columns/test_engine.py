@@ -77,7 +77,7 @@ sys.modules["indexer.columns.native._native"] = None
 from indexer.columns import engine
 from indexer.columns import postings as in_numpy
 from indexer import grounding
-from indexer.filters import words
+from indexer.filters import evaluate
 from indexer.store import snapshot
 assert snapshot.best_documents is in_numpy.best_documents and grounding.find_winners is None
 """

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from indexer.dense.build import add_dense
+from indexer.dense.build import add_dense, name_models
 from indexer.dense.manifest import DenseManifest, dense_names
-from indexer.dense.models import name_models
 from indexer.dense.vectors import VectorIndexKind
 from indexer.engines.open import open_backend
 from indexer.manifest import Manifest

@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from indexer.care.aliases import set_alias
-from indexer.care.snapshots import restore_snapshot, take_snapshot
+from indexer.care.copies import restore_snapshot, set_alias, take_snapshot
 from indexer.milvus.collection import Collection, Marker
 from indexer.milvus.connection import Milvus, MilvusError
 from indexer.milvus.push import Pushed, Update, follow, push

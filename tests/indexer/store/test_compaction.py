@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from indexer.care.combine import merge_indexes, split_index
-from indexer.parts import MANIFEST
-from indexer.shards import index_folders, owner
+from indexer.manifest import MANIFEST, index_folders, owner
 from indexer.store import compaction
 from indexer.store.changes import Change, Delete, MetadataChange
 from indexer.store.commit import SEGMENTS, log_numbers, log_path, next_number, read_commit

@@ -60,7 +60,8 @@ def test_searches(client: Any) -> None:
     answer = client.search("Azure red qwx", k=3, explain=True)
     assert pairs(answer.hits) == expected(FakeSearcher().search("Azure red qwx", 3))
     assert answer.hits[0].metadata == {"width": 240, "height": 320}
-    assert (answer.backend, answer.unknown) == ("sparta", ["Azure", "qwx"])
+    assert (answer.backend, answer.unknown) == ("sparta", ["qwx"])
+    assert [(one.word, one.term) for one in answer.substitutions] == [("Azure", "blue")]
     assert answer.rare == ["red"]
     for hit in answer.hits:
         terms = FakeSearcher().explain("Azure red qwx", hit.image_id).terms

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.care.snapshots import restore_snapshot, take_snapshot
+from indexer.care.copies import restore_snapshot, take_snapshot
 from indexer.engines.open import read_language
 from indexer.engines.shards import ShardsEngine
+from indexer.manifest import owner
 from indexer.search.searcher import Searcher
-from indexer.shards import owner
 from indexer.store.changes import Add
 from indexer.update.writer import open_writer
 from server.app import create_app

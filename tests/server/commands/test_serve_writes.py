@@ -14,8 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from indexer.care.aliases import set_alias
-from indexer.care.snapshots import restore_snapshot, take_snapshot
+from indexer.care.copies import restore_snapshot, set_alias, take_snapshot
 from indexer.dense.build import add_dense
 from indexer.engines.open import open_index
 from server.commands.serve import _index_of

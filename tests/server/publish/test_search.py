@@ -18,7 +18,7 @@ from playwright.sync_api import Page
 
 from indexer.engines.open import open_index
 from indexer.filters.expression import FilterError
-from indexer.filters.text import parse_filter
+from indexer.filters.syntax import parse_filter
 from indexer.postings import Postings
 from indexer.query import QueryError, parse
 from indexer.search.answer import Answer as Found

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.care.aliases import set_alias
-from indexer.care.snapshots import take_snapshot
+from indexer.care.copies import set_alias, take_snapshot
 from indexer.dense.build import add_dense
 from indexer.engines.open import open_backend, open_dense, open_index
 from indexer.postings import ImagePostings
+from indexer.search.searcher import Explain
 from indexer.state import index_version, place_of
 from indexer.store.changes import Add, Delete
 from indexer.store.commit import log_path
@@ -282,8 +282,8 @@ def test_photos(photos: Path, tmp_path: Path) -> None:
     with closing(open_index(index)) as searcher:
         one_, two = searcher.metadata("one"), searcher.metadata("two")
         [first] = searcher.similar("one", 1).hits
-        nearest = searcher.similar_to(impacts, 2).hits
-        stored = searcher.explain(impacts, "one").terms
+        nearest = searcher.similar_to(impacts, 2, explain=Explain()).hits
+        stored = nearest[0].explanation or []
     assert first.image_id == "two"
     assert [hit.image_id for hit in nearest] == ["one", "two"]
     assert {term.term: term.impact for term in stored} == impacts

@@ -1,17 +1,81 @@
-"""`sparta index`."""
+"""`sparta index`, `index-dense` and `push`: indexes are made of features."""
+
+from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from indexer.commands.options import BatchSize, Device, ReadPhotos
+from indexer.commands.options import BatchSize, Device, IndexFolder, ReadPhotos
 from indexer.settings import PREFERENCES, USUAL, Preference
 from sparta.addresses import folder_at
 from sparta.cluster import connected
 from sparta.commands.options import Ray
 from sparta.errors import InputError
+from sparta.features.extract.job import EXTRACT_STAGES
+
+if TYPE_CHECKING:
+    from indexer.dense.manifest import DenseManifest
+    from indexer.manifest import Manifest
+    from indexer.milvus.push import Pushed
+    from sparta.console import Console
+
+STAGES = {
+    **EXTRACT_STAGES,
+    "offset": ("Measuring offsets", "images"),
+    "encode": ("Encoding images", "images"),
+    "write": ("Writing Lucene", "images"),
+    "merge": ("Merging Lucene", "images"),
+    "columns": ("Laying out columns", "images"),
+    "divide": ("Dividing into shards", "images"),
+}
+
+NO_FREQUENCIES = (
+    "The models record no term frequencies, so that terms were chosen by score alone: give a file "
+    "of queries as --asked, or keep more terms (--top-n 1000)."
+)
+
+
+def summary(manifest: Manifest) -> str:
+    """One line about a finished index."""
+    clipped = f", {manifest.clipped:,} scores clipped" if manifest.clipped else ""
+    return (
+        f"{manifest.images:,} images, {manifest.postings:,} postings of "
+        f"{manifest.distinct_terms:,} terms ({_choice(manifest)}); one impact is "
+        f"{manifest.scale:.4g}, mean error {manifest.mean_error:.2g}{clipped}"
+    )
+
+
+def kept_aside(images: int) -> str:
+    """What became of fields that the user gave to photos which show something else now."""
+    if not images:
+        return ""
+    return f", fields given to {images:,} photos kept aside: they show something else now"
+
+
+def _choice(manifest: Manifest) -> str:
+    """How the terms of an image were chosen."""
+    if manifest.top_n is None:
+        return "all kept"
+    if manifest.asked == "none":
+        return f"at most {manifest.top_n:,} an image, by score; asked: none"
+    asked = "model" if manifest.asked == "model" else f"queries {manifest.asked[:12]}"
+    return (
+        f"at most {manifest.top_n:,} an image, by score and frequency; asked: {asked}, "
+        f"power {manifest.asked_power:g}"
+    )
+
+
+def dense_summary(name: str, manifest: DenseManifest) -> str:
+    """One line about a finished dense part."""
+    views = f" in {manifest.views} views" if manifest.views > 1 else ""
+    return (
+        f"{name}: vectors of {manifest.images:,} images{views}, {manifest.dimension} numbers "
+        f"each, {manifest.kind}"
+    )
+
 
 Features = Annotated[
     list[str],
@@ -162,7 +226,6 @@ def index(
 
     sparta index features/ --model model/ --out index/ --ray 10.0.0.1:6379
     """
-    from indexer.commands.building import NO_FREQUENCIES, STAGES, summary
     from sparta.libraries import set_up_libraries
 
     set_up_libraries()
@@ -237,3 +300,153 @@ def _named_or_given(
     if top_n != "all" and not top_n.isdecimal():
         raise InputError(f"--top-n must be a number or all, got {top_n!r}")
     return choice | {"top_n": None if top_n == "all" else int(top_n)}
+
+
+PlainStore = Annotated[
+    Path,
+    typer.Argument(help="The index's plain feature store, or photos in the models' features."),
+]
+DenseModels = Annotated[
+    list[str],
+    typer.Option(
+        "--model",
+        metavar="[NAME=]MODEL",
+        help="Dense model: folder or hub name. Its vectors become a backend of its own, under "
+        "NAME or the model's configured name.",
+    ),
+]
+IndexOut = Annotated[Path, typer.Option(help="Index folder made by sparta index.")]
+Hnsw = Annotated[
+    bool, typer.Option("--hnsw", help="Store vectors in an HNSW graph: faster, may miss images.")
+]
+
+
+def index_dense(
+    features: PlainStore,
+    model: DenseModels,
+    out: IndexOut,
+    hnsw: Hnsw = False,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+) -> None:
+    """Add the image vectors of dense models to an index.
+
+    Each model becomes a backend beside the inverted index.
+    Photos are first turned into the features the models were trained on, stored in OUT.features.
+    Of an index that was written to, images are embedded that are as they were built, or were added
+    with the same features; the others keep the vectors that they have.
+
+    For example:
+
+    sparta index-dense features/ --model vse++/ --out index/
+
+    sparta index-dense features/ --model vse++/ --model tuned=runs/7/ --hnsw --out index/
+    """
+    from sparta.libraries import set_up_libraries
+
+    set_up_libraries()
+    from indexer.dense.build import add_dense, check_index, check_models, name_models
+    from indexer.encoding.features import open_stores
+    from indexer.engines.open import open_backend
+    from sparta.console import Console
+    from sparta.progress import progress_bars
+
+    named = name_models(model)
+    check_index(out)
+    stages = {f"embed {name}": (f"Embedding for {name}", "images") for name in named}
+    console = Console()
+    added = {}
+    with progress_bars(STAGES | stages, console) as show:
+        models = list(named.values())
+        [store] = open_stores([features], models, "vse", out, device=device, progress=show)
+        check_models(named, store)
+        for name, path in named.items():
+            added[name] = add_dense(
+                out,
+                store,
+                name,
+                path,
+                kind="hnsw" if hnsw else "flat",
+                batch_size=batch_size,
+                device=device,
+                progress=show,
+            )
+    for name, manifest in added.items():
+        missing = open_backend(out, name).missing_images
+        left = f"; {missing:,} without" if missing else ""
+        line = f"{out}: {dense_summary(name, manifest)}{left}"
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+Address = Annotated[
+    str,
+    typer.Argument(
+        metavar="URI",
+        help="Of the server: milvus://HOST:PORT, or https://… for TLS. A password or key is read "
+        "from SPARTA_MILVUS_TOKEN.",
+    ),
+]
+Name = Annotated[
+    str, typer.Option("--collection", help="Alias of the collection; its name is NAME_VERSION.")
+]
+Follow = Annotated[
+    bool, typer.Option("--follow", help="Push what is written to the index, until interrupted.")
+]
+DropFormer = Annotated[
+    bool, typer.Option("--drop-former", help="Drop the collections of former versions afterwards.")
+]
+
+
+def push(
+    index: IndexFolder,
+    uri: Address,
+    collection: Name = "sparta",
+    follow: Follow = False,
+    drop_former: DropFormer = False,
+) -> None:
+    """Copy an index into Milvus, where searches find the same images with the same scores.
+
+    A push that was interrupted continues, and one of an index that was written to since pushes
+    what has changed. The alias names the collection once it is complete.
+
+    For example:
+
+    sparta push index/ milvus://127.0.0.1:19530
+
+    sparta push index/ milvus://127.0.0.1:19530 --collection photos --follow
+    """
+    from indexer.milvus.connection import Milvus
+    from indexer.milvus.push import follow as follow_index
+    from indexer.milvus.push import push as push_index
+    from sparta.console import Console
+    from sparta.errors import InputError
+    from sparta.progress import progress_bars
+
+    if follow and drop_former:
+        raise InputError("give --follow or --drop-former, not both")
+    console, milvus = Console(soft_wrap=True, highlight=False), Milvus(uri)
+    with progress_bars({"push": ("Pushing images", "images")}, Console(stderr=True)) as progress:
+        if not follow:
+            _report(console, push_index(index, milvus, collection, drop_former, progress))
+            return
+        follow_index(
+            index,
+            milvus,
+            collection,
+            lambda pushed: _report(console, pushed),
+            console.print,
+            progress,
+        )
+
+
+def _report(console: Console, pushed: Pushed) -> None:
+    text = (
+        f"{pushed.collection}: {pushed.images:,} images, {pushed.written:,} written, "
+        f"{pushed.deleted:,} deleted"
+    )
+    if not pushed.switched:
+        text += "; the server has no aliases: use this name"
+    console.print(text)
+    if pushed.former:
+        names = ", ".join(pushed.former)
+        console.print(f"Former versions, which --drop-former drops: {names}")

@@ -1,9 +1,10 @@
-"""Brings an index up to date with a folder of photos."""
+"""Brings an index up to date with a folder of photos, once or as the folder changes."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -14,9 +15,19 @@ from indexer.manifest import Manifest
 from indexer.store.given import read_given
 from indexer.store.snapshot import Snapshot
 from indexer.update.images import add_images
-from indexer.update.sync.plan import Place, Plan, compare, content_hash, move_and_delete, place_of
-from indexer.update.sync.scan import Scan, scan_photos
-from indexer.update.sync.seen import Seen, SeenPhotos, synced_folders
+from indexer.update.sync_plan import (
+    Place,
+    Plan,
+    Scan,
+    Seen,
+    SeenPhotos,
+    compare,
+    content_hash,
+    move_and_delete,
+    place_of,
+    scan_photos,
+    synced_folders,
+)
 from sparta.atomic import work_folder
 from sparta.errors import InputError
 from sparta.features.extract.listing import Stamp, stamp_of
@@ -25,7 +36,7 @@ from sparta.features.skipped import Skipped, read_skipped
 from sparta.features.store import FeatureStore, read_header
 from sparta.features.unchanged import load_stamps
 from sparta.lock import writing
-from sparta.progress import Progress, no_progress
+from sparta.progress import Notice, Progress, no_progress
 
 AT_ONCE = 512  # photos after which the index has them, whatever happens then
 FEATURES = "plain"  # of the stores that an index was built from
@@ -313,3 +324,75 @@ def _by_metadata(index: Path, manifest: Manifest, scan: Scan) -> dict[str, Seen]
             if recorded == stamp.bytes or (recorded is None and stamp.mtime_ns <= built):
                 seen[image_id] = Seen(stamp)
     return seen
+
+
+SHARE = 0.1  # of the time in which the folder may be looked at
+
+
+def watch(
+    photos: PhotoSync,
+    every: float,
+    done: Callable[[SyncReport], None],
+    notice: Notice,
+    progress: Progress = no_progress,
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
+    """Bring an index up to date whenever photos change, until interrupted.
+
+    A photo counts once it has been the same twice, so that none is read while it is being copied.
+    What prevents a run, such as a disk that is not mounted or another writer, is shown once, and
+    tried again.
+
+    Args:
+        photos: the index and the folder.
+        every: seconds from one look to the next; more if looking takes long.
+        done: gets the report of every run that found something, or other bad photos than before.
+        notice: gets one line for every problem.
+        progress: as for `PhotoSync.run`.
+        pause: waits for some seconds.
+    """
+    before = photos.scan()
+    problem = ""
+    known: set[Skipped] | None = None
+    while True:
+        start = time.perf_counter()
+        now = photos.scan()
+        rest = max(every, (time.perf_counter() - start) / SHARE)
+        try:
+            settled = stable(now, before, photos.seen(now))
+            report = photos.run(scan=settled, progress=progress)
+        except (InputError, OSError) as error:
+            if str(error) != problem:
+                notice(str(error))
+            problem = str(error)
+        else:
+            problem, skipped = "", set(report.skipped)
+            # What cannot be read is tried each time, and said once.
+            news = skipped != known and (report.plan or known is not None)
+            if report.did or report.plan.touched or news:
+                done(report)
+            known = skipped
+        before = now
+        pause(rest)
+
+
+def stable(now: Scan, before: Scan, seen: Mapping[str, Seen]) -> Scan:
+    """A scan in which photos that are changing are as they were seen.
+
+    Args:
+        now: the photos.
+        before: the photos some seconds earlier.
+        seen: what the index is up to date with.
+    """
+    photos: dict[str, Stamp] = {}
+    changing = {one for one, stamp in now.photos.items() if stamp != before.photos.get(one)}
+    # One of these may be a photo that has vanished from another place.
+    arriving = not changing <= seen.keys()
+    for image_id in sorted({*now.photos, *before.photos, *seen}):
+        stamp = now.photos.get(image_id)
+        vanished = image_id not in now.photos
+        if image_id in changing or (vanished and (arriving or image_id in before.photos)):
+            stamp = seen[image_id].stamp if image_id in seen else None
+        if stamp is not None and image_id not in now.problems:
+            photos[image_id] = stamp
+    return Scan(photos, now.closed, now.problems)
