@@ -148,7 +148,9 @@ def _written(index: WritableIndex, task: Task, wait: bool) -> Response:
     headers = {}
     if wait:
         commit = index.wait(number)
-        answer.index_version = f"{index.version}.{commit.version}"
+        # As `Backends.version_of`: what was never written to has no commit.
+        written = f".{commit.version}" if commit.version else ""
+        answer.index_version = f"{index.version}{written}"
         headers = {COMMIT: str(commit.number), PLACE: str(index.place)}
     return Response(answer.model_dump_json(), headers=headers, media_type="application/json")
 
