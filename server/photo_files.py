@@ -42,13 +42,7 @@ _NAME = re.compile(r"[0-9a-f]{2}/[0-9a-f]{64}\.[a-z0-9]{2,5}")
 
 
 class PhotoFile(NamedTuple):
-    """The file of an image.
-
-    Attributes:
-        path: of it.
-        media_type: by its content.
-        stat: of it.
-    """
+    """The file of an image, whose media type is that of its content."""
 
     path: Path
     media_type: str
@@ -214,12 +208,7 @@ def has_uploads(index: Path | None) -> bool:
 
 
 class CheckedPhoto(NamedTuple):
-    """A photo that was sent.
-
-    Attributes:
-        suffix: that its file should have.
-        pixels: of it.
-    """
+    """A photo that was sent: the suffix that its file should have, and its pixels."""
 
     suffix: str
     pixels: int

@@ -25,23 +25,15 @@ MEDIA_TYPE = "application/problem+json"
 PROBLEM: dict[str, Any] = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
 RETRY_AFTER = "1"  # seconds
 _SHOWN = 60
-# Kinds of problems that no parameter causes.
-_NO_FIELD = (
-    "overloaded",
-    "stopping",
-    "wrong-host",
-    "key-needed",
-    "scope-missing",
-    "other-site",
-    "too-many-requests",
-    "body-too-large",
-    "length-required",
-    "not-writable",
-    "writing-failed",
-    "invalid-image",
-    "unsupported-media",
-    "image-exists",
-)
+# The field of an example, of kinds that a parameter causes.
+_FIELDS = {
+    "invalid-parameter": "k",
+    "unknown-backend": "backend",
+    "backend-unavailable": "backend",
+    **dict.fromkeys(
+        ("unknown-image", "photo-unreadable", "photo-missing", "photo-forbidden"), "image_id"
+    ),
+}
 
 # Kind → status, title, and an example of a detail for the documentation.
 KINDS: dict[str, tuple[int, str, str]] = {
@@ -231,11 +223,9 @@ def responses(*kinds: str) -> dict[int | str, dict[str, Any]]:
     for kind in kinds:
         status, title, detail = KINDS[kind]
         example = {"type": _urn(kind), "title": title, "status": status, "detail": detail}
-        example["instance"] = "/v1/…"
-        if kind not in _NO_FIELD:
-            example["field"] = "backend" if "backend" in kind else kind.rpartition("-")[2]
-        if kind == "invalid-parameter":
-            example |= {"instance": "/v1/search", "field": "k"}
+        example["instance"] = "/v1/search" if kind == "invalid-parameter" else "/v1/…"
+        if kind in _FIELDS:
+            example["field"] = _FIELDS[kind]
         content = {MEDIA_TYPE: PROBLEM[MEDIA_TYPE] | {"examples": {}}}
         entry = found.setdefault(status, {"description": "", "content": content})
         entry["description"] = ", or ".join(filter(None, [entry["description"], title.lower()]))

@@ -236,8 +236,18 @@ class ClusterForwarder(Forwarder):
 
 def _merged(path: str, found: Sequence[Written], content: bytes) -> Written:
     """One response of what all writers have answered to their parts of a body."""
-    answers = [json.loads(one.content) for one in found]
-    whole: BaseModel = batch_answer(answers) if path == "batch" else delete_answer(answers, content)
+    whole: BaseModel
+    if path == "batch":
+        batches = [BatchAnswer.model_validate_json(one.content) for one in found]
+        errors = sorted((e for one in batches for e in one.errors), key=lambda error: error.line)
+        counts = ("created", "replaced", "updated", "deleted")
+        sums = {name: sum(getattr(one, name) for one in batches) for name in counts}
+        whole = BatchAnswer(**sums, errors=errors)
+    else:
+        lists = [DeleteAnswer.model_validate_json(one.content) for one in found]
+        missing = {image_id for one in lists for image_id in one.missing}
+        ids = [image_id for image_id in dict.fromkeys(json.loads(content)) if image_id in missing]
+        whole = DeleteAnswer(deleted=sum(one.deleted for one in lists), missing=ids)
     return Written(200, {"content-type": "application/json"}, whole.model_dump_json().encode())
 
 
@@ -291,21 +301,3 @@ def divided_ids(body: bytes, shards: int) -> dict[int, bytes]:
     for image_id in json.loads(body):
         parts.setdefault(owner(image_id, shards), []).append(image_id)
     return {number: json.dumps(own).encode() for number, own in parts.items()} or {0: body}
-
-
-def batch_answer(parts: Sequence[Mapping[str, Any]]) -> BatchAnswer:
-    """What all shards have written of a batch."""
-    found = [BatchAnswer.model_validate(part) for part in parts]
-    counts = ("created", "replaced", "updated", "deleted")
-    errors = sorted((error for one in found for error in one.errors), key=lambda error: error.line)
-    return BatchAnswer(
-        **{name: sum(getattr(one, name) for one in found) for name in counts}, errors=errors
-    )
-
-
-def delete_answer(parts: Sequence[Mapping[str, Any]], body: bytes) -> DeleteAnswer:
-    """What all shards have deleted of a list of ids, missing ones in its order."""
-    found = [DeleteAnswer.model_validate(part) for part in parts]
-    missing = {image_id for one in found for image_id in one.missing}
-    ids = [image_id for image_id in dict.fromkeys(json.loads(body)) if image_id in missing]
-    return DeleteAnswer(deleted=sum(one.deleted for one in found), missing=ids)

@@ -131,13 +131,7 @@ class ShardReplica:
 
 
 class Written(NamedTuple):
-    """The writer's response.
-
-    Attributes:
-        status: of HTTP.
-        headers: likewise.
-        content: likewise.
-    """
+    """The writer's response over HTTP."""
 
     status: int
     headers: dict[str, str]

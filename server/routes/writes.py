@@ -95,7 +95,8 @@ async def delete_images(request: Request, refresh: RefreshParameter = "wait") ->
     asked = await read_body(request, DELETE)
     ids = asked.ids
     if ids is None:
-        ids = await run_in_threadpool(_filtered, request, asked)
+        searcher = backends_of(request).default.searcher
+        ids = await run_in_threadpool(lambda: searcher.ids(read(asked.filter)))
     whole = schemas.DeleteAnswer(deleted=0, missing=[])
     for start in range(0, len(ids) or 1, DELETED_AT_ONCE):
         if request.app.state.stopping:
@@ -113,11 +114,6 @@ async def delete_images(request: Request, refresh: RefreshParameter = "wait") ->
         whole.missing += found.missing
         whole.index_version = found.index_version
     return Response(whole.model_dump_json(), media_type="application/json")
-
-
-def _filtered(request: Request, asked: DeleteBody) -> list[str]:
-    """The ids of the images that the filter lets through."""
-    return backends_of(request).default.searcher.ids(read(asked.filter))
 
 
 @one.put(

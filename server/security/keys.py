@@ -95,12 +95,6 @@ def new_key(name: str, scope: Scope, expires: datetime | None = None) -> tuple[K
     return key, text
 
 
-def id_of(text: str) -> str:
-    """The id in a key's text; of anything else, some text that is the id of no key."""
-    parts = text.split("_", 2)
-    return parts[1] if len(parts) == 3 and parts[0] == _PREFIX else ""
-
-
 def read_keys(path: Path) -> list[Key]:
     """The keys of a file.
 
@@ -189,7 +183,8 @@ class KeyRing:
         return key
 
     def _find(self, text: str) -> Key:
-        key = self._keys.get(id_of(text))
+        parts = text.split("_", 2)
+        key = self._keys.get(parts[1]) if len(parts) == 3 else None
         if key is None or not key.matches(text):
             raise BadKeyError("the key is unknown, or was revoked")
         self._known[text] = key
