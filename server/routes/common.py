@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from threading import Event
 from time import perf_counter
 from typing import Annotated, Any, TypeAlias
@@ -22,7 +21,7 @@ from indexer.search.answer import INTERNAL, Answer
 from indexer.search.searcher import Explain
 from server.backends import Backend, Lease, backends_of, lease_of
 from server.monitoring.metrics import MS, Metrics
-from server.monitoring.monitor import RequestRecord, record_of
+from server.monitoring.monitor import record_of
 from server.problems import ProblemError
 
 MAX_K = 1000
@@ -155,7 +154,12 @@ class Work:
             raise ProblemError("overloaded", detail)
         wanted = Wanted()
         record = record_of(request.scope)
-        timed = partial(_timed, record, perf_counter(), task, wanted)
+        start = perf_counter()
+
+        def timed() -> Response:
+            record.stages["queue"] = (perf_counter() - start) * MS
+            return task(wanted)
+
         future = self._start(timed, lease_of(request.scope))
         answer = asyncio.wrap_future(future)
         hung_up = asyncio.ensure_future(_hung_up(request))
@@ -193,13 +197,6 @@ class Work:
     def close(self) -> None:
         """Wait for the tasks that run; those that wait are dropped."""
         self._pool.shutdown(cancel_futures=True)
-
-
-def _timed(
-    record: RequestRecord, start: float, task: Callable[[Wanted], Response], wanted: Wanted
-) -> Response:
-    record.stages["queue"] = (perf_counter() - start) * MS
-    return task(wanted)
 
 
 async def _hung_up(request: Request) -> None:
@@ -261,13 +258,8 @@ def json_text(answer: BaseModel | Json) -> bytes:
     return to_json(answer, inf_nan_mode="null")
 
 
-def photo_url(request: Request, backend: Backend, image_id: str) -> str | None:
-    """Path of the photo on this server, None if the backend has no photos folder."""
-    return photo_urls(request, backend)(image_id)
-
-
 def photo_urls(request: Request, backend: Backend) -> Callable[[str], str | None]:
-    """As `photo_url`, for the images of one answer."""
+    """Gives paths of photos on this server; None of a backend without a photos folder."""
     if not backend.has_photos:
         return lambda _: None
     start = f"{request.scope.get('root_path', '')}/v1/images/"

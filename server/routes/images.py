@@ -34,7 +34,7 @@ from server.routes.common import (
     explained,
     in_thread,
     json_response,
-    photo_url,
+    photo_urls,
     read,
 )
 from server.routes.writes import forwarder_of
@@ -168,7 +168,7 @@ async def similar(
             filter=read(filter),
             explain=explained(wanted) if explain else None,
         )
-        about = {"image_id": image_id, "url": photo_url(request, backend, image_id), "also": also}
+        about = {"image_id": image_id, "url": photo_urls(request, backend)(image_id), "also": also}
         return json_response(_similar(request, backend, answer, q) | about)
 
     return await in_thread(request, task)
@@ -248,7 +248,7 @@ async def explain(
         start = perf_counter()
         found = backend.searcher.explain(q, image_id, substitute=substitute)
         record_of(request.scope).stages["explain"] = (perf_counter() - start) * MS
-        url, version = photo_url(request, backend, image_id), backends_of(request).version
+        url, version = photo_urls(request, backend)(image_id), backends_of(request).version
         about = {"query": q, "backend": backend.name, "index_version": version, "url": url}
         return json_response({**about, **vars(found)})
 
@@ -266,5 +266,5 @@ def get_image(request: Request, backend: BackendParameter, image_id: str) -> sch
         image_id=image_id,
         backend=backend.name,
         metadata=backend.searcher.metadata(image_id),
-        url=photo_url(request, backend, image_id),
+        url=photo_urls(request, backend)(image_id),
     )
