@@ -20,7 +20,7 @@ from indexer.postings import ImagePostings, Postings, PostingShard
 from indexer.store.changes import Add
 from indexer.store.commit import LOGS, read_commit
 from indexer.store.given import FILE, Given, add_given, size_of, with_given, write_given
-from indexer.store.origin import BUILT
+from indexer.store.images import BUILT
 from indexer.store.snapshot import Snapshot
 from indexer.update.former import FormerImages
 from indexer.update.images import ResidentEncoder

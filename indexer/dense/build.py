@@ -32,7 +32,7 @@ from indexer.dense.vectors import (
 from indexer.encoding.features import check_features, check_same_images, check_stores
 from indexer.encoding.models import model_fingerprint
 from indexer.manifest import Manifest, check_hash, describe_parts, is_index
-from indexer.store.origin import built_origin, origin_of
+from indexer.store.images import built_origin, origin_of
 from indexer.store.snapshot import Snapshot
 from sparta.atomic import check_name, recover, replace_folder, work_folder
 from sparta.checksum import sha256

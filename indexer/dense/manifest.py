@@ -17,7 +17,6 @@ FORMAT_VERSION = 3
 FOLDER = "dense"
 MODEL = "model"
 VECTORS = "vectors.faiss"
-ORIGINS = "origins.arrow"  # of the rows
 SPARSE = "sparta"  # the inverted index
 MILVUS = "milvus"  # the inverted index, found in Milvus
 # Free of dots, so that a hidden work folder has no part's name.

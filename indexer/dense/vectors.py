@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.dense.manifest import ORIGINS
 from indexer.manifest import MANIFEST
-from indexer.store.origin import DIGITS
+from indexer.store.images import DIGITS
 from sparta.atomic import sync
 from sparta.errors import InputError, first_line
 from sparta.extras import require
 
+ORIGINS = "origins.arrow"  # of the rows
 _SCHEMA = pa.schema([("origin", pa.large_string())])
 
 

@@ -1,4 +1,9 @@
-"""`images.arrow` of a segment: ids, metadata, origins and groundings by document number."""
+"""`images.arrow` of a segment: ids, metadata, origins and groundings by document number.
+
+The origin of an image names what it was encoded from; one that is replaced has another. So what was
+computed of an image, and is stored by its origin, is never taken for that of another content under
+the same id, and images of one origin have the same vectors.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +11,24 @@ import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
+from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
 
 import pyarrow as pa
 
 from indexer.fields.columns import FieldWriter
 from indexer.fields.kinds import Kind
 from indexer.manifest import REMEDY
-from indexer.store.origin import BUILT, built_origin
 from sparta.errors import InputError, first_line
+
+if TYPE_CHECKING:
+    from sparta.features.record import ImageFeatures
+
+BUILT = "="  # before the id of an image that is as the index was built
+DIGITS = 32  # of every other origin, hexadecimal
 
 IMAGES = "images.arrow"
 REMEMBERED = 50_000  # images whose id and metadata are kept, some 400 bytes each
@@ -30,6 +42,27 @@ SCHEMA = pa.schema(
         ("grounding", pa.large_binary()),  # see `indexer.grounding.pack_all`
     ]
 )
+
+
+def built_origin(image_id: str) -> str:
+    """The origin of an image that is as the index was built."""
+    return BUILT + image_id
+
+
+def new_origin() -> str:
+    """The origin of an image of which nothing but its terms is known."""
+    return uuid4().hex
+
+
+def origin_of(image: ImageFeatures) -> str:
+    """The origin of an image that is encoded from features: a hash of them."""
+    digest = blake2b(digest_size=DIGITS // 2)
+    size = [image.width, image.height, *image.features.shape]
+    for part in (size, image.labels, image.attributes):
+        digest.update(repr(list(part)).encode())
+    for values in (image.features, image.boxes):
+        digest.update(values.tobytes())
+    return digest.hexdigest()
 
 
 class Stored(NamedTuple):

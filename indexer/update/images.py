@@ -20,7 +20,7 @@ from indexer.postings import ImagePostings
 from indexer.settings import TermSet
 from indexer.store.changes import Add, Delete, MetadataChange
 from indexer.store.given import with_given
-from indexer.store.origin import origin_of
+from indexer.store.images import origin_of
 from indexer.update.dense import DenseFollower, WrittenImages
 from indexer.update.former import FormerImages
 from indexer.update.writer import Writer, open_writer

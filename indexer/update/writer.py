@@ -23,10 +23,9 @@ from indexer.store.commit import (
 )
 from indexer.store.compaction import Compactor
 from indexer.store.given import Record, given_of, open_given, records_of
-from indexer.store.images import UnknownImageError
+from indexer.store.images import UnknownImageError, new_origin
 from indexer.store.known import KnownImages, problem_of
 from indexer.store.log import ChangeLog, read_changes, read_log
-from indexer.store.origin import new_origin
 from indexer.store.snapshot import Place
 from sparta.errors import InputError
 from sparta.image_ids import check_id

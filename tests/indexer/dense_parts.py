@@ -13,7 +13,7 @@ from indexer.dense.manifest import FORMAT_VERSION, VECTORS, DenseManifest, dense
 from indexer.dense.text_encoder import ModelText
 from indexer.dense.vectors import ImageVectors, VectorIndexKind, write_origins
 from indexer.manifest import Manifest, describe_parts
-from indexer.store.origin import built_origin
+from indexer.store.images import built_origin
 from indexer.store.snapshot import Snapshot
 
 LETTERS = "abcdefgh"

@@ -20,7 +20,7 @@ from indexer.dense.vectors import VectorIndexKind
 from indexer.engines.open import open_backend
 from indexer.manifest import Manifest
 from indexer.store.changes import Add, Delete
-from indexer.store.origin import origin_of
+from indexer.store.images import origin_of
 from indexer.store.snapshot import Snapshot
 from indexer.update.dense import DenseFollower, WrittenImages
 from indexer.update.images import add_images
