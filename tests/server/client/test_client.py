@@ -249,7 +249,8 @@ def test_answers_to_writes(connect: Connect) -> None:
         "/v1/images/batch": batch,
         "/v1/images/similar": {
             **{"backend": "sparta", "index_version": "7", "terms": [{"term": "dog", "count": 3}]},
-            **dict.fromkeys(("unknown", "rare", "corrections", "substitutions", "conditions"), []),
+            **{name: [] for name in ("unknown", "rare", "corrections", "conditions")},
+            "substitutions": [],
             "hits": [],
             "timings": {"tokenise_ms": 0, "encode_ms": 0, "search_ms": 1, "total_ms": 1},
         },
