@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
-from indexer.grounding import Grounding, pack
+from indexer.grounding import pack_all
 from indexer.milvus.collection import Collection, Marker
 from indexer.milvus.connection import Milvus, MilvusError
 from indexer.milvus.push import Pushed, Update, follow, push
@@ -56,7 +56,7 @@ def test_all_of_an_index_is_stored(milvus: Milvus, index: Path, postings: Postin
         assert row["id"] == key_of(image.image_id) > MARKER
         assert row["impacts"] == dict(zip(image.terms.tolist(), image.impacts, strict=True))
         assert json.loads(row["metadata"]) == image.metadata
-        packed = pack(Grounding(image.terms, image.positions, image.inputs))
+        [packed] = pack_all(Postings.of([image]))
         assert base64.b64decode(row["grounding"]) == packed
         assert row["fields"]["width"] == image.metadata["width"]
         assert row["fields"]["path"] == image.image_id
