@@ -9,7 +9,7 @@ from pathlib import Path
 from sparta.captions.caption_lines import CaptionLine, by_photo
 from sparta.captions.record import CaptionedPhoto
 from sparta.errors import InputError
-from sparta.features.readers.parsing.text_lines import read_lines
+from sparta.features.readers.base import read_lines
 
 LINE = re.compile(r"(?P<image>[^\t]+)#(?P<number>\d+)\t(?P<text>.*)", re.DOTALL)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sparta.captions.record import CaptionedPhoto, captioned
 from sparta.errors import InputError
-from sparta.features.readers.parsing.text_lines import read_lines
+from sparta.features.readers.base import read_lines
 from sparta.features.readers.precomp import PrecompSplit, rows_of_images, splits_of
 
 

@@ -17,7 +17,7 @@ from sparta.captions.karpathy import read_karpathy
 from sparta.captions.precomp import read_precomp
 from sparta.captions.record import CaptionedPhoto, captioned
 from sparta.errors import InputError
-from sparta.features.readers.parsing.text_lines import read_lines
+from sparta.features.readers.base import read_lines
 from sparta.features.readers.precomp import splits_of
 
 __all__ = ["CaptionedPhoto", "read_captions"]

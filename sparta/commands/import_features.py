@@ -8,10 +8,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from sparta.features.readers.import_store import import_features
-from sparta.features.readers.parsing import class_names, detected_objects
-from sparta.features.readers.parsing.region_limit import RegionLimit, Rule
-from sparta.features.readers.registry import FORMATS, Format, detect, open_reader
+from sparta.features.readers import labels
+from sparta.features.readers.base import RegionLimit, Rule
+from sparta.features.readers.registry import (
+    FORMATS,
+    Format,
+    detect,
+    import_features,
+    open_reader,
+)
 
 FormatName = Annotated[
     Literal["auto", Format],
@@ -45,8 +50,8 @@ Attributes = Annotated[
         min=0,
         max=1,
         help="Confidence above which a region's attributes are kept, where the files have it "
-        f"(default: {detected_objects.ATTRIBUTE_CONFIDENCE}; lxmert and bottom-up-npz: "
-        f"{class_names.ATTRIBUTE_CONFIDENCE}).",
+        f"(default: {labels.ATTRIBUTE_CONFIDENCE}; lxmert and bottom-up-npz: "
+        f"{labels.CLASS_ATTRIBUTE_CONFIDENCE}).",
     ),
 ]
 Vocabulary = Annotated[

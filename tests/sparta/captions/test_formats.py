@@ -13,8 +13,7 @@ import pytest
 from sparta.captions.kaggle import read_table
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
-from sparta.features.readers.import_store import import_features
-from sparta.features.readers.precomp import PrecompReader
+from sparta.features.readers.registry import import_features, open_reader
 
 
 def image(name: str, split: str, captions: int = 5, **more: Any) -> dict[str, Any]:
@@ -518,7 +517,7 @@ def test_captions_and_features_have_the_same_ids(tmp_path: Path) -> None:
     features = np.random.default_rng(0).normal(size=(3, 4, 6)).astype(np.float32)
     folder = write_precomp(tmp_path / "in", "dev", lines(15), ["10"] * 5 + ["9"] * 5 + ["8"] * 5)
     np.save(folder / "dev_ims.npy", features)
-    store = import_features(PrecompReader(folder, ["dev"]), tmp_path / "store")
+    store = import_features(open_reader("precomp", [folder], ["dev"]), tmp_path / "store")
     for found, wanted in zip(read_captions(folder, "dev"), features, strict=True):
         image = store[store.index(found.image_id)]
         np.testing.assert_array_equal(image.features, wanted.astype(np.float16))

@@ -15,13 +15,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.readers.bottom_up_npz import FLOATS, Arrays, array_names
-from sparta.features.readers.parsing import memory_limit
-from sparta.features.readers.parsing.arrays.npy import ArrayFile
-from sparta.features.readers.parsing.tsv import lines as line_offsets
-from sparta.features.readers.parsing.tsv.lines import TsvFile
-from sparta.features.readers.parsing.tsv.regions import ENOUGH, looks_half
-from sparta.features.readers.parsing.validation import relative_boxes
+from sparta.features.readers import base, keyed_files
+from sparta.features.readers.base import relative_boxes
+from sparta.features.readers.bottom_up import ENOUGH, looks_half
+from sparta.features.readers.keyed_files import TsvFile
+from sparta.features.readers.npy import FLOATS, ArrayFile, Arrays, array_names
 
 FIELDS = b"{'descr': '<i8', 'fortran_order': False, 'shape': (), }"
 # Headers changed as fuzzing changed them, and what NumPy raises out of its parser of each.
@@ -83,7 +81,7 @@ def test_a_claim_is_checked_before_memory_is_taken(tmp_path: Path) -> None:
 
 
 def test_compressed_zeros_are_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_limit, "LARGEST", 1 << 20)
+    monkeypatch.setattr(base, "LARGEST", 1 << 20)
     path = tmp_path / "a.npz"
     np.savez_compressed(path, x=np.zeros((8, 1 << 20), np.float32))
     assert path.stat().st_size < 1 << 16
@@ -172,7 +170,7 @@ def test_lines_are_found_whatever_is_read_at_a_time(
     lines = [f"{number}\t{'x' * number}" for number in range(30)]
     path = write(tmp_path / "a.tsv", ("\n".join(lines) + "\n" * 9).encode())
     for block in (1, 2, 7, 1 << 20):
-        monkeypatch.setattr(line_offsets, "BLOCK", block)
+        monkeypatch.setattr(keyed_files, "BLOCK", block)
         file = TsvFile(path)
         assert file.keys == [str(number) for number in range(30)]
         assert file.cells(29, NAMES)[1] == b"x" * 29
@@ -196,7 +194,7 @@ def test_a_file_cut_while_it_is_read_is_an_error(tmp_path: Path) -> None:
 def test_a_line_too_long_for_an_image_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory_limit, "LARGEST", 1000)
+    monkeypatch.setattr(base, "LARGEST", 1000)
     file = TsvFile(write(tmp_path / "a.tsv", b"a\t" + b"x" * 1000 + b"\nb\ty\n"))
     with pytest.raises(InputError, match=r"a\.tsv, line 1: it claims 1,003 bytes, and at most 1,0"):
         file.cells(0, NAMES)
