@@ -173,7 +173,7 @@ def index(
     from indexer.metadata import read_metadata
     from indexer.settings import ASKED_KINDS, PruningSettings
     from sparta.console import Console
-    from sparta.features.skipped import skipped_summary
+    from sparta.features.record import skipped_summary
     from sparta.progress import progress_bars
 
     pruning = PruningSettings(

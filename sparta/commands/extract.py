@@ -12,8 +12,8 @@ from sparta.addresses import folder_at
 from sparta.cluster import connected
 from sparta.commands.options import Ray
 from sparta.errors import InputError
-from sparta.features.extract.detector_settings import REGIONS, DetectorSettings
 from sparta.features.readers.registry import fitting
+from sparta.features.record import REGIONS, DetectorSettings
 from sparta.libraries import set_up_libraries
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _nothing_to_extract_with(photos: str) -> InputError:
 
 def _print(report: ExtractReport, out: Path) -> None:
     from sparta.console import Console
-    from sparta.features.skipped import skipped_summary
+    from sparta.features.record import skipped_summary
 
     console = Console()
     new = report.images + report.skipped - report.reused

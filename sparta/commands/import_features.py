@@ -108,7 +108,7 @@ def import_(
     sparta import hgr MSRVTT/ordered_feature/SA/resnet152.pth --split trn --out features/
     """
     from sparta.console import Console
-    from sparta.features.skipped import SKIPPED
+    from sparta.features.record import SKIPPED
     from sparta.progress import progress_bars
 
     known = detect(paths) if format_name == "auto" else format_name

@@ -44,7 +44,7 @@ def import_immich(
     sparta index immich/photos --metadata immich/metadata.jsonl --out index
     """
     from sparta.console import Console
-    from sparta.features.skipped import SKIPPED
+    from sparta.features.record import SKIPPED
     from sparta.immich.download import download
     from sparta.immich.library import Library
     from sparta.progress import progress_bars

@@ -9,12 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from sparta.errors import InputError
-from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.extractor import Extractor, load_extractor_of
 from sparta.features.extract.networks.backbone import pick_device
-from sparta.features.extract.photos import Photo, find_photos
-from sparta.features.record import FeatureSource, ImageFeatures
-from sparta.features.skipped import Skipped
+from sparta.features.extract.photos import Augmentation, Photo, find_photos
+from sparta.features.record import FeatureSource, ImageFeatures, Skipped
 from sparta.model_id import read_model_config
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.config import VisualSpartaConfig

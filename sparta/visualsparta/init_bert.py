@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from sparta.errors import InputError
-from sparta.features.extract.networks.pixel_patches import PATCH
+from sparta.features.extract.networks.encoder import PATCH
 from sparta.features.record import FeatureSource
 from sparta.text_encoder import cut_embeddings, load_text_encoder, load_word_pieces
 from sparta.tokenizer import Tokenizer

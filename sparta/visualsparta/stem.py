@@ -8,7 +8,7 @@ from math import isqrt
 import torch
 from torch import Tensor, nn
 
-from sparta.features.extract.networks.pixel_patches import PATCH
+from sparta.features.extract.networks.encoder import PATCH
 
 BLOCKS = (1, 2, 1)  # residual blocks of the stages, at 4, 8 and 16 pixels a cell
 

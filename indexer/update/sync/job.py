@@ -19,11 +19,10 @@ from indexer.update.sync.scan import Scan, scan_photos
 from indexer.update.sync.seen import Seen, SeenPhotos, synced_folders
 from sparta.atomic import work_folder
 from sparta.errors import InputError
-from sparta.features.extract.listing import Stamp, stamp_of
-from sparta.features.extract.photos import not_utf8
-from sparta.features.skipped import Skipped, read_skipped
+from sparta.features.extract.photos import Stamp, not_utf8, stamp_of
+from sparta.features.record import Skipped, read_skipped
 from sparta.features.store import FeatureStore, read_header
-from sparta.features.unchanged import load_stamps
+from sparta.features.writer import load_stamps
 from sparta.lock import writing
 from sparta.progress import Progress, no_progress
 

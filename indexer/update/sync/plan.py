@@ -17,7 +17,7 @@ from indexer.update.sync.seen import Seen, synced_folders
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from sparta.features.extract.image_files import PhotoError, open_photo
-from sparta.features.extract.listing import Stamp
+from sparta.features.extract.photos import Stamp
 
 Key = Callable[[str], object]
 VANISHED = 0.2  # share of the photos from which a disk is rather not mounted

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparta.features.extract.image_files import PhotoError, reason_of
-from sparta.features.extract.listing import Stamp, read_stamp
-from sparta.features.extract.photos import not_utf8, walk_photos
+from sparta.features.extract.photos import Stamp, not_utf8, read_stamp, walk_photos
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sparta.atomic import sync
 from sparta.errors import InputError
-from sparta.features.extract.listing import Stamp
+from sparta.features.extract.photos import Stamp
 
 SYNC = "sync"  # folder of an index
 VERSION = "1"

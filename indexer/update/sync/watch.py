@@ -13,8 +13,8 @@ from indexer.update.sync.job import PhotoSync, SyncReport
 from indexer.update.sync.scan import Scan
 from indexer.update.sync.seen import Seen
 from sparta.errors import InputError
-from sparta.features.extract.listing import Stamp
-from sparta.features.skipped import Skipped
+from sparta.features.extract.photos import Stamp
+from sparta.features.record import Skipped
 from sparta.progress import Notice, Progress, no_progress
 
 SHARE = 0.1  # of the time in which the folder may be looked at

@@ -16,8 +16,7 @@ from sparta.features.readers import bottom_up_npz, hgr, oscar, oscar_pt, oscar_t
 from sparta.features.readers.base import FeatureReader, ImportOptions, RegionLimit
 from sparta.features.readers.bottom_up import BOTTOM_UP, LXMERT, BottomUpReader
 from sparta.features.readers.oscar import OscarReader
-from sparta.features.record import ImageFeatures
-from sparta.features.skipped import SKIPPED, Skipped
+from sparta.features.record import SKIPPED, ImageFeatures, Skipped
 from sparta.features.store import FeatureStore
 from sparta.features.writer import SHARD_SIZE, StoreWriter
 from sparta.image_ids import check_id

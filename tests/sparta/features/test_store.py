@@ -17,12 +17,9 @@ import pytest
 
 from sparta.addresses import folder_at
 from sparta.errors import InputError
-from sparta.features.record import FeatureSource, ImageFeatures
-from sparta.features.skipped import SKIPPED, Skipped, skipped_summary
-from sparta.features.store import FeatureStore
-from sparta.features.unchanged import Changes, Stamps
-from sparta.features.verify import stores_in, verify_store, verify_stores
-from sparta.features.writer import StoreWriter
+from sparta.features.record import SKIPPED, FeatureSource, ImageFeatures, Skipped, skipped_summary
+from sparta.features.store import FeatureStore, stores_in, verify_store, verify_stores
+from sparta.features.writer import Changes, Stamps, StoreWriter
 from tests import tiny
 from tests.indexer import tiny as index_tiny
 from tests.stores import write_store

@@ -18,7 +18,7 @@ from transformers import BertModel
 import sparta.visualsparta.model
 from sparta.errors import InputError
 from sparta.features.extract.extractor import grid_boxes
-from sparta.features.extract.networks.pixel_patches import PixelPatches
+from sparta.features.extract.networks.encoder import PixelPatches
 from sparta.features.record import ImageFeatures
 from sparta.inference.convert import convert
 from sparta.inference.runtime import Network

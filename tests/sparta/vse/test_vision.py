@@ -19,8 +19,8 @@ from transformers import (
 )
 
 from sparta.errors import InputError
-from sparta.features.extract.augmentations import Crop
 from sparta.features.extract.networks.backbone import Backbone
+from sparta.features.extract.photos import Crop
 from sparta.features.record import FeatureSource
 from sparta.vse.batch import PixelBatch, RegionBatch
 from sparta.vse.init import from_captions

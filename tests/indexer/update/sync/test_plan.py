@@ -16,7 +16,7 @@ from indexer.update.sync.plan import compare, content_hash
 from indexer.update.sync.scan import scan_photos
 from indexer.update.sync.seen import Seen, SeenPhotos, synced_folders
 from sparta.errors import InputError
-from sparta.features.extract.listing import Stamp
+from sparta.features.extract.photos import Stamp
 
 
 @pytest.fixture

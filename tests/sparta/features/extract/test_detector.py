@@ -20,8 +20,7 @@ from transformers import (
 from sparta.errors import InputError
 from sparta.features.extract import detector as module
 from sparta.features.extract.detector import Detector
-from sparta.features.extract.detector_settings import extract_command
-from sparta.features.record import FeatureSource
+from sparta.features.record import FeatureSource, extract_command
 from tests.sparta.features.extract.tiny_detectors import (
     FAMILIES,
     QUERIES,

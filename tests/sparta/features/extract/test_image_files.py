@@ -11,11 +11,10 @@ import pytest
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from sparta.features.extract import image_files
-from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.image_files import UprightPhoto, load_photo, small_picture
-from sparta.features.extract.networks.lite.backbone import LiteBackbone
-from sparta.features.extract.photos import Decoder
-from sparta.features.skipped import Skipped
+from sparta.features.extract.networks.lite import LiteBackbone
+from sparta.features.extract.photos import Augmentation, Decoder
+from sparta.features.record import Skipped
 from tests.sparta.features.extract.test_photos import write_heic
 
 

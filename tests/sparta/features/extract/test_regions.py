@@ -20,9 +20,9 @@ from sparta.commands.extract import extract as command
 from sparta.errors import InputError
 from sparta.features.extract import job as job
 from sparta.features.extract.detector import NAMES, Detector, box_colours, pool_boxes
-from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.job import extract_photos
 from sparta.features.extract.networks.backbone import Backbone
+from sparta.features.record import DetectorSettings
 from sparta.features.store import FeatureStore, source_hash
 from tests.sparta.features.extract.tiny_detectors import WORDS, picture, save_detector
 from tests.sparta.features.extract.tiny_networks import RESNET, save

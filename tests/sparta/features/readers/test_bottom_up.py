@@ -12,7 +12,7 @@ from sparta.errors import InputError
 from sparta.features.readers.base import RegionLimit
 from sparta.features.readers.bottom_up_npz import CONVERSION
 from sparta.features.readers.registry import fitting, import_features, open_reader
-from sparta.features.skipped import SKIPPED
+from sparta.features.record import SKIPPED
 from tests.sparta.features.readers.samples import (
     BOXES,
     FEATURES,

@@ -25,8 +25,7 @@ from sparta.features.readers.registry import (
     import_features,
     open_reader,
 )
-from sparta.features.record import ImageFeatures
-from sparta.features.skipped import read_skipped
+from sparta.features.record import ImageFeatures, read_skipped
 from sparta.features.writer import SHARD_SIZE
 from tests.sparta.features.readers.samples import (
     SAMPLES,

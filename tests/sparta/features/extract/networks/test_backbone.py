@@ -16,12 +16,11 @@ from transformers import (
 )
 
 from sparta.errors import InputError
-from sparta.features.extract.detector_settings import DetectorSettings, extract_command
 from sparta.features.extract.extractor import PooledGrid, load_extractor, load_extractor_of
 from sparta.features.extract.job import extract_photos
 from sparta.features.extract.networks.backbone import Backbone
-from sparta.features.extract.networks.pixel_patches import PixelPatches
-from sparta.features.extract.networks.weights import weights_hash
+from sparta.features.extract.networks.encoder import PixelPatches, weights_hash
+from sparta.features.record import DetectorSettings, extract_command
 from sparta.features.store import FeatureStore
 from tests import tiny
 from tests.sparta.features.extract.tiny_networks import RESNET, SIDE, SMALL, photos, prepared, save

