@@ -15,7 +15,7 @@ from sparta.errors import InputError
 from sparta.features.extract.networks.encoder import PATCH
 from sparta.features.record import FeatureSource
 from sparta.text_encoder import cut_embeddings, load_text_encoder, load_word_pieces
-from sparta.tokenizer import Tokenizer
+from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
 
@@ -64,7 +64,7 @@ def _check_parts(encoder: PreTrainedModel, name: str | Path) -> None:
 
 
 def from_config(
-    encoder: PreTrainedConfig, tokenizer: Tokenizer, source: FeatureSource, **options: Any
+    encoder: PreTrainedConfig, tokenizer: WordPieceTokenizer, source: FeatureSource, **options: Any
 ) -> VisualSparta:
     """A VisualSparta with random weights, the tokenizer attached.
 

@@ -19,7 +19,7 @@ from transformers import BertConfig
 
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
-from sparta.tokenizer import Tokenizer, WordPieceTokenizer
+from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.init_bert import from_config
 from sparta.visualsparta.model import VisualSparta
 
@@ -155,7 +155,7 @@ def read_oscar_config(folder: Path) -> _Config:
     return config
 
 
-def _read_vocabulary(folder: Path) -> Tokenizer:
+def _read_vocabulary(folder: Path) -> WordPieceTokenizer:
     path = folder / "vocab.txt"
     try:
         return WordPieceTokenizer.from_vocabulary(path)

@@ -20,7 +20,7 @@ from transformers.masking_utils import create_bidirectional_mask
 
 from sparta.errors import InputError, first_line
 from sparta.model_id import DAMAGED_WEIGHTS, model_folder
-from sparta.tokenizer import Tokenizer, WordPieceTokenizer
+from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageBatch
 from sparta.visualsparta.compact import compact_state, read_compact
 from sparta.visualsparta.config import ImageHeadConfig, VisualSpartaConfig
@@ -128,7 +128,7 @@ class VisualSparta(PreTrainedModel):
         self.register_buffer("trained_terms", torch.ones(inner.vocab_size, dtype=torch.bool))
         self.register_buffer("term_frequencies", torch.zeros(inner.vocab_size, dtype=torch.int64))
         self.register_buffer("indexable", torch.ones(inner.vocab_size, dtype=torch.bool))
-        self.tokenizer: Tokenizer | None = None
+        self.tokenizer: WordPieceTokenizer | None = None
         self.post_init()
 
     def _add_transformer(self, config: VisualSpartaConfig, inner: PreTrainedConfig) -> None:

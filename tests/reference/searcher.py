@@ -27,7 +27,7 @@ from indexer.search.api import (
     ids_of,
 )
 from indexer.search.terms.query_by_image import images_and_words
-from sparta.tokenizer import TokenisedQuery, Tokenizer, Word
+from sparta.tokenizer import TokenisedQuery, Word, WordPieceTokenizer
 from tests.reference.winner import winner
 
 
@@ -37,7 +37,7 @@ class ReferenceSearcher:
     def __init__(
         self,
         postings: Postings,
-        tokenizer: Tokenizer,
+        tokenizer: WordPieceTokenizer,
         substitutes: Mapping[str, Sequence[tuple[str, float]]] | None = None,
         rare: Set[str] = frozenset(),
     ) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from indexer.query.query import Clause, Query, QueryError, Sign
 from indexer.search.api import Substitution
-from sparta.tokenizer import Tokenizer, Word
+from sparta.tokenizer import Word, WordPieceTokenizer
 from sparta.word_tables import WordTables
 
 PART_CACHE = 50_000  # parts of queries, mostly words, that are cached
@@ -97,7 +97,7 @@ class QueryReader:
 
     def __init__(
         self,
-        tokenizer: Tokenizer,
+        tokenizer: WordPieceTokenizer,
         tables: WordTables,
         holds: Callable[[str], bool],
         largest_impact: int = 255,
@@ -204,7 +204,7 @@ class QueryReader:
         return None
 
 
-def spoken_pieces(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
+def spoken_pieces(tokenizer: WordPieceTokenizer, text: str) -> tuple[str, ...]:
     """The pieces of a text with a letter or a digit; all of them if none has one."""
     pieces = tokenizer.encode_query(text).pieces
     return tuple(piece for piece in pieces if any(map(str.isalnum, piece))) or tuple(pieces)

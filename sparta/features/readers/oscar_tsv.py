@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from sparta.errors import InputError, first_line
+from sparta.errors import InputError
 from sparta.features.readers.base import unreadable
 from sparta.features.readers.keyed_files import TsvFile, decode
 from sparta.features.readers.labels import (
@@ -25,6 +24,7 @@ from sparta.features.readers.labels import (
     parse,
 )
 from sparta.features.readers.oscar import LOCATION, PREDICTIONS, OscarPart
+from sparta.yaml_file import read_yaml
 
 SIZES = "hw.tsv"  # the end of the name
 DETECTOR_WIDTH = 2048  # numbers of a feature as published; tells half precision from single
@@ -179,13 +179,9 @@ def _names_features(path: Path) -> bool:
 
 def _read_yaml(path: Path) -> dict[str, str]:
     try:
-        found = yaml.safe_load(path.read_bytes())
+        found = read_yaml(path)
     except OSError as error:
         raise unreadable(path, error) from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not YAML: {first_line(error)}") from error
-    if not isinstance(found, dict):
-        raise InputError(f"{path}: expected names of files, one a line")
     return {key: name for key, name in found.items() if isinstance(name, str) and name}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparta.captions.kaggle import read_table
+from sparta.captions.formats import read_table
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
 from sparta.features.readers.registry import import_features, open_reader

@@ -391,7 +391,7 @@ def test_sizes_are_written_in_several_ways(tmp_path: Path, line: str) -> None:
         ("feature: [", "not YAML"),
         ("feature: 2001-99-99", "not YAML"),
         ("[" * 400, "not YAML"),
-        ("- feature\n", "expected names of files"),
+        ("- feature\n", "expected keys and values, found list"),
         ("feature: absent.tsv\n", "absent.tsv: cannot be read: No such file"),
     ],
 )
