@@ -65,7 +65,7 @@ def add(
     sparta add index/ --features features/ --model model/
     """
     from indexer.commands.building import STAGES, kept_aside
-    from sparta.libraries import set_up_libraries
+    from sparta.extras import set_up_libraries
 
     set_up_libraries()
     from indexer.encoding.features import opened_stores

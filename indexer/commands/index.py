@@ -163,7 +163,7 @@ def index(
     sparta index features/ --model model/ --out index/ --ray 10.0.0.1:6379
     """
     from indexer.commands.building import NO_FREQUENCIES, STAGES, summary
-    from sparta.libraries import set_up_libraries
+    from sparta.extras import set_up_libraries
 
     set_up_libraries()
     from indexer.build import build_index

@@ -48,7 +48,7 @@ def index_dense(
     sparta index-dense features/ --model vse++/ --model tuned=runs/7/ --hnsw --out index/
     """
     from indexer.commands.building import STAGES, dense_summary
-    from sparta.libraries import set_up_libraries
+    from sparta.extras import set_up_libraries
 
     set_up_libraries()
     from indexer.dense.build import add_dense, check_index

@@ -62,7 +62,7 @@ def sync(
 
     sparta sync index/ ~/Pictures --watch --every 30
     """
-    from sparta.libraries import set_up_libraries
+    from sparta.extras import set_up_libraries
 
     set_up_libraries()
     from indexer.commands.building import STAGES

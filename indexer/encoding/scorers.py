@@ -19,9 +19,7 @@ from indexer.encoding.models import ModelFiles, ReadConfig, load_models, model_f
 from indexer.settings import TermSet
 from sparta.errors import first_line
 from sparta.features.record import FeatureKind
-from sparta.inference.cache import add_entry, find_entry
-from sparta.inference.device import on_cpu
-from sparta.inference.runtime import Network, installed
+from sparta.inference import Network, add_entry, find_entry, installed, on_cpu
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.padding import PaddedImages
@@ -228,7 +226,7 @@ class ConvertedScorer:
     ) -> dict[str, Any]:
         import torch
 
-        from sparta.inference.convert import convert
+        from sparta.inference import convert
         from sparta.visualsparta.image_terms import ImageTerms
 
         images = _noise(EXAMPLES, regions, files.config.feature_dim)

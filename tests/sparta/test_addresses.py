@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from sparta.addresses import UnreachableError, download, folder_at, is_remote
+from sparta.addresses import UnreachableError, download, folder_at, is_remote, server_address
 from sparta.errors import InputError
-from sparta.web_address import server_address
 from sparta.yaml_file import read_yaml
 from tests.s3_server import upload
 

@@ -31,8 +31,7 @@ from transformers import (
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageBatch, ImageCollator
-from sparta.visualsparta.init_bert import from_bert, from_config
-from sparta.visualsparta.init_oscar import PICKLED, SAFE, from_oscar
+from sparta.visualsparta.init import PICKLED, SAFE, from_bert, from_config, from_oscar
 from sparta.visualsparta.model import VisualSparta
 from tests import tiny
 from tests.sparta.vse.published import affine, bert_embeddings, bert_layers, layer_norm

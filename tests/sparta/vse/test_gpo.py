@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from sparta.errors import InputError
-from sparta.vse.pooling.adpool import ADPool
-from sparta.vse.pooling.contextual import GCN, GCNSeq2Seq, GraphConvolution, SelfAttention, Seq2Seq
-from sparta.vse.pooling.gpo import GPO
+from sparta.vse.pooling.gpo import GPO, ADPool
+from sparta.vse.pooling.registry import GCN, GCNSeq2Seq, GraphConvolution, SelfAttention, Seq2Seq
 from tests.sparta.vse import published
 from tests.sparta.vse.pools import (
     DIMENSION,

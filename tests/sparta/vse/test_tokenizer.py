@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
 from sparta.errors import InputError
-from sparta.vse.nltk_words import _splitters, nltk_words
-from sparta.vse.tokenizer import TextTokenizer
+from sparta.vse.tokenizer import TextTokenizer, _splitters, nltk_words
 from tests import tiny
 
 CAPTIONS = ["The dog and a dog", "a DOG runs", "a cat, a hat", "cat", "rare"]

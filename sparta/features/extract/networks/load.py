@@ -23,9 +23,7 @@ from sparta.features.extract.networks.encoder import (
     weights_hash,
 )
 from sparta.features.record import FeatureSource
-from sparta.inference.cache import add_entry, find_entry
-from sparta.inference.device import on_cpu
-from sparta.inference.runtime import Network, installed
+from sparta.inference import Network, add_entry, find_entry, installed, on_cpu
 from sparta.model_id import find_file, pinned_name
 from sparta.progress import Progress, no_progress
 
@@ -159,7 +157,7 @@ def convert_encoder(encoder: TorchEncoder, folder: Path) -> dict[str, Any]:
     """
     import torch
 
-    from sparta.inference.convert import convert
+    from sparta.inference import convert
 
     side = encoder.source.image_size
     convert(encoder.network, [torch.zeros(1, side, side, 3).byte()], folder / NETWORK)

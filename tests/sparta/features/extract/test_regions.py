@@ -16,7 +16,7 @@ from transformers import (
 from typer import Typer
 from typer.testing import CliRunner
 
-from sparta.commands.extract import extract as command
+from sparta.commands.features import extract as command
 from sparta.errors import InputError
 from sparta.features.extract import job as job
 from sparta.features.extract.detector import NAMES, Detector, box_colours, pool_boxes

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparta.commands.import_features import import_
+from sparta.commands.features import import_
 from sparta.errors import InputError
 from sparta.features.readers.base import FeatureReader, ImportOptions, RegionLimit, without_boxes
 from sparta.features.readers.registry import (
