@@ -6,17 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 from PIL import Image
 from torch import nn
 from torch.testing import assert_close
-from transformers import (
-    Dinov2WithRegistersConfig,
-    Dinov2WithRegistersModel,
-    ResNetConfig,
-    ResNetModel,
-    ViTConfig,
-    ViTModel,
-)
 
 from sparta.errors import InputError
 from sparta.features.extract.networks.backbone import Backbone
@@ -32,10 +25,12 @@ from tests.sparta.features.extract.tiny_networks import SMALL as NETWORK
 from tests.sparta.vse.models import CAPTIONS, SENTENCES, SMALL
 
 NETWORKS: dict[str, Any] = {
-    "vit": lambda: ViTModel(ViTConfig(**NETWORK), add_pooling_layer=False),
-    "dinov2-registers": lambda: Dinov2WithRegistersModel(Dinov2WithRegistersConfig(**NETWORK)),
+    "vit": lambda: hf.ViTModel(hf.ViTConfig(**NETWORK), add_pooling_layer=False),
+    "dinov2-registers": lambda: hf.Dinov2WithRegistersModel(
+        hf.Dinov2WithRegistersConfig(**NETWORK)
+    ),
     "clip": clip,
-    "resnet": lambda: ResNetModel(ResNetConfig(**RESNET)),
+    "resnet": lambda: hf.ResNetModel(hf.ResNetConfig(**RESNET)),
 }
 
 

@@ -7,12 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import transformers as hf
 from PIL import Image
-from transformers import (
-    AutoModelForObjectDetection,
-    ResNetConfig,
-    ResNetForImageClassification,
-)
 from typer import Typer
 from typer.testing import CliRunner
 
@@ -38,7 +34,7 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def backbone(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("backbone")
-    network = ResNetForImageClassification(ResNetConfig(**RESNET))
+    network = hf.ResNetForImageClassification(hf.ResNetConfig(**RESNET))
     return str(save(network, folder, size={"height": 48, "width": 48}))
 
 
@@ -170,7 +166,7 @@ def test_views_are_of_what_the_detector_sees(photos: Path, tmp_path: Path, detec
 
 def test_states_beyond_half_precision_are_skipped(photos: Path, tmp_path: Path) -> None:
     folder = save_detector(tmp_path / "detector", "yolos")
-    model = AutoModelForObjectDetection.from_pretrained(folder)
+    model = hf.AutoModelForObjectDetection.from_pretrained(folder)
     model.vit.layernorm.weight.data *= 1e6
     model.save_pretrained(folder)
     with pytest.raises(InputError, match="no photo could be used"):
