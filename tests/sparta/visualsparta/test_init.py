@@ -138,12 +138,13 @@ def test_roberta_like_with_one_segment(tmp_path: Path) -> None:
     [
         hf.ViTModel(hf.ViTConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2)),
         hf.GPT2Model(hf.GPT2Config(vocab_size=25, n_embd=32, n_layer=1, n_head=2)),
+        hf.T5Model(hf.T5Config(d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2, vocab_size=9)),
     ],
-    ids=["vit", "gpt2"],
+    ids=["vit", "gpt2", "t5"],
 )
 def test_other_architectures_are_refused(stranger: hf.PreTrainedModel, tmp_path: Path) -> None:
     save_checkpoint(stranger, tiny.tokenizer(), tmp_path)
-    with pytest.raises(InputError, match=r"is not BERT-like|is of a vit, which is no BERT-"):
+    with pytest.raises(InputError, match=r"is not BERT-like|is of a (vit|t5), which is no BERT-"):
         from_bert(tmp_path, tiny.source())
 
 

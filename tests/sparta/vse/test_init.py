@@ -100,24 +100,6 @@ def test_padded_embeddings_are_cut_to_the_tokenizer(tmp_path: Path) -> None:
     assert_close(loaded.embed_texts(["a dog"]), model.embed_texts(["a dog"]))
 
 
-def test_another_models_tokenizer_is_refused(tmp_path: Path) -> None:
-    hf.BertModel(tiny.encoder().__class__(vocab_size=9, **SIZES)).save_pretrained(tmp_path)
-    tiny.tokenizer().save(tmp_path)
-    with pytest.raises(InputError, match="has 9 token embeddings, its tokenizer 25 entries"):
-        from_bert(tmp_path, tiny.source())
-
-
-def test_what_is_no_text_encoder_is_refused(tmp_path: Path) -> None:
-    sizes: dict[str, Any] = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
-    hf.ViTModel(hf.ViTConfig(**sizes, image_size=32)).save_pretrained(tmp_path / "vit")
-    hf.T5Model(
-        hf.T5Config(d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2, vocab_size=9)
-    ).save_pretrained(tmp_path / "t5")
-    for name in ("vit", "t5"):
-        with pytest.raises(InputError, match="is no BERT-like text encoder"):
-            from_bert(tmp_path / name, tiny.source())
-
-
 def test_unknown_options_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"unknown model options \['pooling'\]"):
         from_captions(CAPTIONS, tiny.source(), pooling="gpo")

@@ -27,6 +27,7 @@ from tests.sparta.features.readers.samples import (
     write_sizes,
 )
 
+MARK = b"\xef\xbb\xbf"
 # Numbers float16 holds exactly: 5 features, then x1, y1, x2, y2, w, h.
 DOG = [1, -2, 3, 4, 5, 0.25, 0.5, 0.75, 1, 0.5, 0.5]
 WHOLE = [0.5, 0, 0, 0, -1, 0, 0, 1, 1, 1, 1]
@@ -267,8 +268,10 @@ def test_an_image_of_two_folders_is_taken_from_the_first(tmp_path: Path) -> None
 def test_files_that_are_absent_or_empty_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"features\.tsv: cannot be read: No such file"):
         open_reader("vinvl", [tmp_path])
-    with pytest.raises(InputError, match=r"features\.tsv is empty"):
-        open_reader("vinvl", [write_folder(tmp_path, [])])
+    for content in (b"", MARK, b"\n\r\n", MARK + b"\n"):
+        (write_folder(tmp_path, []) / "features.tsv").write_bytes(content)
+        with pytest.raises(InputError, match=r"features\.tsv is empty"):
+            open_reader("vinvl", [tmp_path])
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from sparta.features.readers import base, keyed_files
 from sparta.features.readers.base import relative_boxes
 from sparta.features.readers.bottom_up import ENOUGH, looks_half
 from sparta.features.readers.keyed_files import TsvFile
-from sparta.features.readers.npy import FLOATS, ArrayFile, Arrays, array_names
+from sparta.features.readers.npy import ArrayFile, Arrays, array_names
 
 FIELDS = b"{'descr': '<i8', 'fortran_order': False, 'shape': (), }"
 # Headers changed as fuzzing changed them, and what NumPy raises out of its parser of each.
@@ -43,17 +43,6 @@ def claim(shape: tuple[int, ...], entries: int = 8) -> bytes:
     """A header that states a shape of float32, and some bytes of entries."""
     fields = {"descr": "<f4", "fortran_order": False, "shape": shape}
     return npy(repr(fields).encode() + b"\n")[:-8] + bytes(entries)
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_rows_are_read_in_either_order(tmp_path: Path, order: str) -> None:
-    values = np.random.default_rng(0).normal(size=(5, 3, 2))
-    np.save(tmp_path / "a.npy", np.asarray(values, ">f4", order=order))  # type: ignore[call-overload]
-    file = ArrayFile(tmp_path / "a.npy", (3,), "float")
-    assert (len(file), file.shape) == (5, (5, 3, 2))
-    for row in range(5):
-        np.testing.assert_array_equal(file[row], values[row].astype(np.float32))
-    np.testing.assert_array_equal(file.whole, values.astype(np.float32))
 
 
 def test_an_array_cut_while_it_is_read_is_an_error(tmp_path: Path) -> None:
@@ -128,15 +117,6 @@ def test_a_damaged_or_dangerous_array_is_a_damaged_file(
     assert "\n" not in str(error.value)
 
 
-def test_arrays_are_read_in_either_order(tmp_path: Path) -> None:
-    values = np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32)
-    np.savez_compressed(tmp_path / "a.npz", c=values, f=np.asfortranarray(values))
-    arrays = Arrays(tmp_path / "a.npz", ["c", "f", "absent"])
-    assert "absent" not in arrays
-    for name in "cf":
-        np.testing.assert_array_equal(arrays.get(name, FLOATS, (3, 2)), values)
-
-
 NAMES = ("key", "cell")
 MARK = b"\xef\xbb\xbf"
 
@@ -156,12 +136,6 @@ def test_a_mark_at_the_start_and_empty_lines_at_the_end_belong_to_no_line(
     file = TsvFile(write(tmp_path / "a.tsv", MARK + b"a\t\n" + b"bb\tyz" + end, index))
     assert file.keys == ["a", "bb"]
     assert [file.cells(line, NAMES) for line in range(2)] == [[b"a", b""], [b"bb", b"yz"]]
-
-
-@pytest.mark.parametrize("content", [b"", MARK, b"\n\r\n", MARK + b"\n"])
-def test_a_file_without_lines_is_named(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(InputError, match=r"a\.tsv is empty"):
-        TsvFile(write(tmp_path / "a.tsv", content))
 
 
 def test_lines_are_found_whatever_is_read_at_a_time(

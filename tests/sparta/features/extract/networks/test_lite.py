@@ -90,15 +90,6 @@ def test_features_of_real_photos_are_the_published_networks(
     assert alike.max() < 0.95, "different photos have different features"
 
 
-def test_features_are_deterministic(few: Path, tmp_path: Path) -> None:
-    for out in ("a", "b"):
-        extract_photos(few, tmp_path / out, NAMES[2], device="cpu", workers=0)
-    files = sorted(path.name for path in (tmp_path / "a").glob("*.arrow"))
-    assert files
-    for file in files:
-        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
-
-
 def test_there_are_no_class_names() -> None:
     with pytest.raises(InputError, match="named classes; efficientnet-lite2 has none"):
         load_encoder(NAMES[2], None, 3, "cpu")
