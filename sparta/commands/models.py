@@ -33,8 +33,7 @@ Model = Annotated[str, typer.Argument(help="VisualSparta model: folder or hub na
 CompactOut = Annotated[Path, typer.Option(help="Folder for the compact model.")]
 ModelFolder = Annotated[Path, typer.Argument(help="Folder of a VisualSparta model.")]
 Encoder = Annotated[
-    str,
-    typer.Option(help="Text encoder by which words are compared: hub name or folder."),
+    str, typer.Option(help="Text encoder by which words are compared: hub name or folder.")
 ]
 
 

@@ -33,11 +33,7 @@ SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
 LOCATION = 6  # numbers behind each visual vector
 WORDS = "embeddings.word_embeddings.weight"
 # A model's parts, without the `bert.` that goes before them in Oscar's files: ours → Oscar's.
-PARTS = {
-    "encoder.": "",
-    "region_projection.": "img_embedding.",
-    "region_norm.": "LayerNorm.",
-}
+PARTS = {"encoder.": "", "region_projection.": "img_embedding.", "region_norm.": "LayerNorm."}
 # What was trained on top of the transformer, and a buffer that is no weight.
 UNUSED = ("cls.", "classifier.", "pooler.", "embeddings.position_ids")
 # Fields that the weights decide, and no option.
@@ -110,10 +106,7 @@ def from_config(
     fields.pop("_name_or_path", None)  # a path of the machine that trains
     model = VisualSparta(
         VisualSpartaConfig(
-            encoder=fields,
-            feature_dim=source.dimension,
-            feature_source=asdict(source),
-            **options,
+            encoder=fields, feature_dim=source.dimension, feature_source=asdict(source), **options
         )
     )
     model.tokenizer = tokenizer

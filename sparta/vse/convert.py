@@ -50,11 +50,7 @@ class Converted:
 
 
 def convert_checkpoint(
-    path: Path,
-    *,
-    vocabulary: Path | None = None,
-    text: str | None = None,
-    name: str | None = None,
+    path: Path, *, vocabulary: Path | None = None, text: str | None = None, name: str | None = None
 ) -> Converted:
     """Read a published checkpoint; the model computes what the published code does.
 

@@ -34,10 +34,7 @@ def test_a_bucket_is_read(bucket: None, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("address", "reason"),
-    [
-        ("nowhere://photos", "Unsupported filesystem: 'nowhere'"),
-        ("gs://photos", "install gcsfs"),
-    ],
+    [("nowhere://photos", "Unsupported filesystem: 'nowhere'"), ("gs://photos", "install gcsfs")],
 )
 def test_what_cannot_be_read_is_refused(
     address: str, reason: str, monkeypatch: pytest.MonkeyPatch

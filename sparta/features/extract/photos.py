@@ -27,12 +27,7 @@ from PIL import Image, ImageOps
 
 from sparta.addresses import UnreachableError, is_remote
 from sparta.errors import InputError
-from sparta.features.extract.image_files import (
-    PhotoError,
-    load_photo,
-    readable_status,
-    reason_of,
-)
+from sparta.features.extract.image_files import PhotoError, load_photo, readable_status, reason_of
 from sparta.features.record import Skipped
 from sparta.features.writer import Stamps
 

@@ -203,10 +203,7 @@ def open_reader(
 
 
 def import_features(
-    reader: FeatureReader,
-    out: Path,
-    progress: Progress = no_progress,
-    skip_bad: bool = False,
+    reader: FeatureReader, out: Path, progress: Progress = no_progress, skip_bad: bool = False
 ) -> FeatureStore:
     """Write a reader's images into a store, a shard at a time in memory.
 

@@ -165,11 +165,7 @@ COPY = {"id": 9, "file_name": "COCO_9.jpg"}
 @pytest.mark.parametrize(
     ("parts", "found", "messages"),
     [
-        (
-            {"annotations": [FIRST]},
-            {"COCO_57870.jpg": 1},
-            ["1 photos without captions left out"],
-        ),
+        ({"annotations": [FIRST]}, {"COCO_57870.jpg": 1}, ["1 photos without captions left out"]),
         (
             {"annotations": [*ANNOTATIONS, BLANK]},
             {"COCO_57870.jpg": 3, "COCO_9.jpg": 2},

@@ -210,10 +210,7 @@ def write_captioning(folder: Path, images: Sequence[ImageFeatures], dtype: str =
     """`train.yaml` and the TSVs it names."""
     folder.mkdir(exist_ok=True)
     regions = {
-        image.image_id: {
-            "num_boxes": len(image.features),
-            "features": encode(rows(image), dtype),
-        }
+        image.image_id: {"num_boxes": len(image.features), "features": encode(rows(image), dtype)}
         for image in images
     }
     write_cells(folder / "train.feature.tsv", list(regions.items()))

@@ -22,12 +22,8 @@ from tests.sparta.features.readers.samples import (
     write_npz,
     write_vocabulary,
 )
-from tests.sparta.features.readers.samples import (
-    bottom_up_line as line,
-)
-from tests.sparta.features.readers.samples import (
-    lxmert_line as lxmert,
-)
+from tests.sparta.features.readers.samples import bottom_up_line as line
+from tests.sparta.features.readers.samples import lxmert_line as lxmert
 
 
 def test_lines_as_python_2_and_python_3_end_and_wrap_them(tmp_path: Path) -> None:

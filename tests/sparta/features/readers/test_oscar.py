@@ -77,8 +77,7 @@ def test_order_is_of_the_ids_not_of_the_keys(tmp_path: Path) -> None:
 # A line missing at the end, not at a line's start, none, no number, beyond the end, beyond 64 bits,
 # not rising.
 @pytest.mark.parametrize(
-    "text",
-    ["0\n", "0\n5\n", "", "0\nx\n", "0\n99999\n", f"0\n{10**30}\n", "0\nSECOND\nSECOND\n"],
+    "text", ["0\n", "0\n5\n", "", "0\nx\n", "0\n99999\n", f"0\n{10**30}\n", "0\nSECOND\nSECOND\n"]
 )
 def test_an_index_of_another_file_is_refused(tmp_path: Path, text: str) -> None:
     folder = write_folder(tmp_path, [feature_line("a"), feature_line("b")])

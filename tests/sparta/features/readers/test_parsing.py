@@ -105,11 +105,7 @@ BAD = {name: (npy(header), "") for name, header in HEADERS.items()} | {
 @pytest.mark.parametrize(("name", "opening"), [("a.npy", open_npy), ("a.npz", open_npz)])
 @pytest.mark.parametrize(("content", "message"), BAD.values(), ids=BAD.keys())
 def test_a_damaged_or_dangerous_array_is_a_damaged_file(
-    tmp_path: Path,
-    name: str,
-    opening: Callable[[Path, bytes], None],
-    content: bytes,
-    message: str,
+    tmp_path: Path, name: str, opening: Callable[[Path, bytes], None], content: bytes, message: str
 ) -> None:
     """Before memory is taken, and without unpickling."""
     with pytest.raises(InputError, match=rf"{name}.*{message}") as error:
@@ -182,12 +178,7 @@ def test_a_line_too_long_for_an_image_is_not_read(
 def test_boxes_become_relative(size: tuple[int, int], corners: list[tuple[float, ...]]) -> None:
     width, height = size
     pixels = [
-        (
-            min(x, u) * width,
-            min(y, v) * height,
-            max(x, u) * width,
-            max(y, v) * height,
-        )
+        (min(x, u) * width, min(y, v) * height, max(x, u) * width, max(y, v) * height)
         for x, y, u, v in corners
     ]
     assume(max(map(max, pixels)) > 1.02)  # else they are taken for relative ones
@@ -234,7 +225,5 @@ def test_the_type_shows_in_the_numbers(seed: int, regions: int, name: str) -> No
 
 
 @pytest.mark.parametrize("values", [np.zeros(ENOUGH), np.ones(ENOUGH), np.linspace(0, 1, 9)])
-def test_few_numbers_and_equal_ones_count_as_float32(
-    values: NDArray[np.float64],
-) -> None:
+def test_few_numbers_and_equal_ones_count_as_float32(values: NDArray[np.float64]) -> None:
     assert not looks_half(values.astype("<f4").tobytes())
