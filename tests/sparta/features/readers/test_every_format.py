@@ -216,23 +216,6 @@ def test_whatever_changes_in_a_file_is_noticed_or_harmless(
         assert not numbered or set(image.labels) <= {"yolk", "traffic light", "dog"}
 
 
-LAYOUTS = [name for name in SAMPLES if name.startswith(("oscar", "scene"))]
-
-
-@pytest.mark.parametrize("name", LAYOUTS)
-def test_real_regions_are_the_same_in_every_layout(tmp_path: Path, shared: Path, name: str) -> None:
-    folder = shared / "regions" / "val"
-    if not folder.is_dir():
-        pytest.skip(f"real regions are not installed: {folder} is absent")
-    whole = open_reader("vinvl", [folder])
-    images = [whole[row] for row in range(0, 1000, 25)]
-    reader = opened(name, written(name, tmp_path, images))
-    assert reader.ids == [image.image_id for image in images]
-    assert reader.source.dimension == 256
-    for row, image in enumerate(images):
-        same(reader[row], image)
-
-
 class Reader(FeatureReader):
     """Images some of which are malformed; one more may bring the process down."""
 
