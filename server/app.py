@@ -25,21 +25,7 @@ from server.changeover.watch import IndexWatch
 from server.monitoring import middleware as monitoring
 from server.monitoring.metrics import Metrics
 from server.monitoring.monitor import measure, open_monitor
-from server.routes import backends as backend_routes
-from server.routes import (
-    count,
-    explain,
-    fields,
-    health,
-    images,
-    keys,
-    photo_search,
-    search,
-    session,
-    suggest,
-    thumbnails,
-    writes,
-)
+from server.routes import collection, health, images, keys, search, session, thumbnails, writes
 from server.routes.plain import COMPRESSION, LEAST_COMPRESSED, PlainSearch
 from server.security import install as security
 from server.security.openapi import describe
@@ -52,13 +38,8 @@ from server.writing.forward import Forwarder
 # An image id may be anything, so the path of an image matches those before it, too.
 ROUTERS = (
     search.router,
-    suggest.router,
-    fields.router,
-    backend_routes.router,
-    explain.router,
-    count.router,
+    collection.router,
     writes.many,
-    photo_search.router,
     thumbnails.router,
     images.router,
     writes.one,
@@ -120,8 +101,6 @@ def create_app(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         figures = measure(metrics, lambda: current.resource, forwarder.counts)
         measuring = asyncio.create_task(figures)
-        # Once the index is replaced, what explains it cannot be opened any more.
-        current.resource.prepare_explaining()
         if watch:
             watch.start()
         yield
@@ -184,7 +163,6 @@ def _watch(
         found = reopen()
         try:
             found.warm_up()  # before a request uses it
-            found.prepare_explaining()
             found.load_as(current.resource)
         except BaseException:
             found.close()  # Java would keep its files

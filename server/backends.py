@@ -9,18 +9,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from fastapi import Request
 
 from indexer.dense.manifest import MILVUS, SPARSE
-from indexer.search.api import (
-    Follower,
-    Preparable,
-    Searcher,
-    UnavailableError,
-)
-from indexer.search.lazy import LazySearcher
+from indexer.manifest import is_sharded
+from indexer.search.answer import UnavailableError, Version
+from indexer.search.engine import Capability
+from indexer.search.searcher import Searcher
 from indexer.shards import index_folders, owner
 from indexer.state import IndexState, index_version, place_of
 from server.changeover.leases import lease_of
@@ -29,29 +25,7 @@ from server.settings import ServerSettings
 from server.writing.uploads import has_uploads
 from sparta.errors import InputError
 
-if TYPE_CHECKING:
-    from indexer.search.lucene import LuceneSearcher
-    from indexer.search.sharded.open import LocalSearcher
-
 log = logging.getLogger(__name__)
-
-
-@runtime_checkable
-class Companion(Protocol):
-    """A searcher of the same images as the inverted index, which it is beside."""
-
-    def following(self, sparse: Any) -> Searcher:
-        """The same backend beside another commit of the index."""
-        ...
-
-
-@runtime_checkable
-class WarmsUp(Protocol):
-    """A searcher of an index folder."""
-
-    def warm_up(self) -> None:
-        """Do once what the first requests would wait for."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -60,12 +34,9 @@ class Backend:
 
     Attributes:
         name: value of the `backend` parameter of a request.
-        searcher: must allow searches from several threads at once.
+        searcher: of the backend.
         photos: the folder that image ids are relative to, None if photos cannot be shown.
         examples: example queries for the page.
-        quick: whether a search takes about a millisecond at most. It then runs in the event loop,
-            because switching to a thread and back would cost more.
-        engine: "columns", "lucene", "dense" or "milvus", for the metrics.
         uploads: the folders of the index, of its shards if it is divided, which have photos that
             were sent to the server.
     """
@@ -74,18 +45,12 @@ class Backend:
     searcher: Searcher
     photos: Path | None = None
     examples: tuple[str, ...] = ()
-    quick: bool = False
-    engine: str = ""
     uploads: tuple[Path, ...] = ()
 
     @property
-    def missing(self) -> int:
-        """Images of the index that a dense model has no vectors of.
-
-        Raises:
-            UnavailableError: if the vectors are damaged.
-        """
-        return self.searcher.missing if isinstance(self.searcher, LazySearcher) else 0
+    def quick(self) -> bool:
+        """Whether a search runs in the event loop: switching to a thread would cost more."""
+        return Capability.QUICK in self.searcher.can
 
     @property
     def has_photos(self) -> bool:
@@ -109,16 +74,18 @@ class Backends:
         self._by_name = {backend.name: backend for backend in backends}
         self.default = backends[0]
         self._state = state
-        searcher = self.default.searcher
-        self._live = searcher if isinstance(searcher, Follower) else None
 
     @property
     def version(self) -> str:
         """Of the index and, if it was written to, its commit; "unknown" for no index folder."""
+        return self.version_of(self.default.searcher.version)
+
+    def version_of(self, answer: Version) -> str:
+        """As `version`, of the commit that gave an answer."""
         if self._state is None:
             return "unknown"
-        commit = self._live.commit.version if self._live is not None else 0
-        return f"{self._state.version}.{commit}" if commit else self._state.version
+        number = answer.number
+        return f"{self._state.version}.{number}" if number else self._state.version
 
     @property
     def place(self) -> int:
@@ -138,7 +105,7 @@ class Backends:
         found = {}
         for backend in self:
             with suppress(UnavailableError):
-                found[backend.name] = backend.missing
+                found[backend.name] = backend.searcher.missing_images
         return {name: found[name] for name in found if name != self.default.name}
 
     def __iter__(self) -> Iterator[Backend]:
@@ -166,15 +133,17 @@ class Backends:
             ReplacedError: if that commit does not continue this one: dense parts, uploads and the
                 manifest may be others, too.
         """
-        newer = self._live.continued() if self._live is not None else None
+        newer = self.default.searcher.refreshed()
         if newer is None:
             return None
-        beside = [
-            replace(one, searcher=one.searcher.following(newer))
+        from indexer.engines.open import beside
+
+        others = [
+            replace(one, searcher=beside(one.searcher, newer))
             for one in self
-            if isinstance(one.searcher, Companion)
+            if one is not self.default
         ]
-        return Backends([replace(self.default, searcher=newer), *beside], self._state)
+        return Backends([replace(self.default, searcher=newer), *others], self._state)
 
     def warm_up(self) -> None:
         """Do once what the first requests of the index would wait for; takes seconds.
@@ -182,8 +151,7 @@ class Backends:
         Raises:
             InputError: if something of the index that is not needed to open it is damaged.
         """
-        if isinstance(self.default.searcher, WarmsUp):
-            self.default.searcher.warm_up()
+        self.default.searcher.warm_up()
 
     def warm_up_first(self) -> None:
         """As `warm_up`, in a thread where the first answers are quick without it."""
@@ -199,26 +167,17 @@ class Backends:
         else:
             self.warm_up()
 
-    def prepare_explaining(self) -> None:
-        """Open what explains in a thread, where that is not open already; returns at once."""
-        if isinstance(self.default.searcher, Preparable):
-            self.default.searcher.prepare_explaining()
-
     def load_as(self, former: Backends) -> None:
         """Load the dense models that are loaded in the former backends, before a query waits."""
-        loaded = {backend.name for backend in former if _is_loaded(backend.searcher)}
+        used = {backend.name for backend in former if backend.searcher.used}
         for backend in self:
-            if backend.name in loaded and isinstance(backend.searcher, LazySearcher):
-                backend.searcher.opened()
+            if backend.name in used and backend is not self.default:
+                backend.searcher.warm_up()
 
     def close(self) -> None:
         """Close all searchers."""
         for backend in self:
             backend.searcher.close()
-
-
-def _is_loaded(searcher: Searcher) -> bool:
-    return isinstance(searcher, LazySearcher) and searcher.is_open
 
 
 def backends_of(request: Request) -> Backends:
@@ -239,53 +198,33 @@ def open_backends(settings: ServerSettings) -> Backends:
         InputError: if the folder is not an index or is damaged, or was replaced meanwhile.
     """
     # Imported here, because this may start Java.
-    from indexer.search.open import open_searcher
+    from indexer.engines.open import open_dense, open_index
 
     index = settings.index.resolve()  # an alias may be switched meanwhile
     state = IndexState.read(index)
-    sparse = open_searcher(index, settings.engine)
-    try:
-        return _opened(index, settings, state, sparse)
-    except BaseException:
-        sparse.close()  # Java would keep its files
-        raise
-
-
-def _opened(
-    index: Path, settings: ServerSettings, state: IndexState, sparse: LuceneSearcher | LocalSearcher
-) -> Backends:
-    """The backends beside an open index."""
-    from indexer.search.lucene import LuceneSearcher
-    from indexer.search.open import open_dense_lazily
-
-    recorded = sparse.manifest.photos
-    folder = settings.photos or (Path(recorded) if recorded else None)
-    if folder and not folder.is_dir():
-        folder = None
-    uploads = tuple(index_folders(index))
-    searchers: dict[str, Searcher] = {SPARSE: sparse}
-    if isinstance(sparse, LuceneSearcher):
-        searchers |= open_dense_lazily(index, sparse)
-        if settings.milvus:
-            from indexer.milvus.search import open_milvus
-
-            searchers[MILVUS] = open_milvus(index, sparse, settings.milvus, settings.collection)
-    elif settings.milvus:
+    if settings.milvus and is_sharded(index):
         raise InputError(f"--milvus: {index} is divided into shards, which are not in Milvus")
+    sparse = open_index(index, settings.engine)
+    searchers = {SPARSE: sparse}
+    if not is_sharded(index):
+        searchers |= open_dense(index, sparse)
+    if settings.milvus:
+        from indexer.milvus.engine import open_milvus
+
+        searchers[MILVUS] = open_milvus(index, sparse, settings.milvus, settings.collection)
     if (index_version(index), place_of(index)) != (state.version, state.place):
+        sparse.close()  # Java would keep its files
         raise InputError(f"{settings.index} was replaced while it was opened: start again")
-    return Backends(
-        [
-            Backend(
-                name,
-                searcher,
-                folder,
-                settings.examples,
-                quick=searcher is sparse and sparse.quick,
-                engine=getattr(searcher, "engine", "dense"),
-                uploads=uploads,
-            )
-            for name, searcher in searchers.items()
-        ],
-        state,
-    )
+    folder, uploads = photos_of(settings, state), tuple(index_folders(index))
+    backends = [
+        Backend(name, searcher, folder, settings.examples, uploads)
+        for name, searcher in searchers.items()
+    ]
+    return Backends(backends, state)
+
+
+def photos_of(settings: ServerSettings, state: IndexState) -> Path | None:
+    """The folder with the photos of an index, None if it is not on this machine."""
+    recorded = state.manifest.photos
+    folder = settings.photos or (Path(recorded) if recorded else None)
+    return folder if folder and folder.is_dir() else None

@@ -10,7 +10,6 @@ from importlib import import_module
 from pathlib import Path
 
 from indexer.manifest import is_sharded
-from indexer.search.live_columns import LiveColumnSearcher
 from server.backends import Backends
 from server.changeover.watch import stamp_of
 from server.settings import ServerSettings
@@ -39,9 +38,7 @@ class Inherited:
             InputError: if the index is damaged.
         """
         assert self.backends is not None
-        searcher = self.backends.default.searcher
-        assert isinstance(searcher, LiveColumnSearcher)
-        searcher.prepare()
+        self.backends.warm_up()
         import_module("server.preloaded")
 
     def look(self) -> None:

@@ -13,8 +13,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from indexer.query.query import QueryError
-from indexer.search.api import UnanswerableError, UnavailableError
+from indexer.filters.expression import FilterError
+from indexer.query import QueryError
+from indexer.search.answer import RefusedError, UnavailableError
+from indexer.store.images import UnknownImageError
 from server.monitoring.record import HEADER, record_of
 from server.schemas import Problem
 from server.security_headers import SECURITY_HEADERS
@@ -287,8 +289,17 @@ def _unavailable(request: Request, error: Exception) -> Response:
     return _known(request, ProblemError("backend-unavailable", str(error), "backend"))
 
 
-def _unanswerable(request: Request, error: Exception) -> Response:
-    return _known(request, ProblemError("invalid-parameter", f"backend: {error}", "backend"))
+def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusedError)
+    return _known(request, ProblemError("invalid-parameter", str(error), error.field))
+
+
+def _unfiltered(request: Request, error: Exception) -> Response:
+    return _known(request, ProblemError("invalid-parameter", str(error), "filter"))
+
+
+def _unknown(request: Request, error: Exception) -> Response:
+    return _known(request, unknown_image(error.args[0]))
 
 
 def _unreadable(request: Request, error: Exception) -> Response:
@@ -312,7 +323,9 @@ def _invalid(request: Request, error: Exception) -> Response:
 _HANDLERS: dict[type[Exception], Callable[[Request, Exception], Response]] = {
     ProblemError: _known,
     UnavailableError: _unavailable,
-    UnanswerableError: _unanswerable,
+    RefusedError: _refused,
+    FilterError: _unfiltered,
+    UnknownImageError: _unknown,
     QueryError: _unreadable,
     RequestValidationError: _invalid,
 }

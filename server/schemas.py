@@ -135,14 +135,14 @@ class SubstitutionAnswer(_Answer):
     similarity: float = Field(description="Cosine similarity of the two", examples=[0.67])
 
 
-class BucketAnswer(BaseModel):
+class BucketAnswer(_Answer):
     """One value of a facet."""
 
     value: str | float | bool = Field(description="A date as its period", examples=["2024"])
     count: int = Field(description="Matching photos that have it", examples=[12])
 
 
-class CorrectionAnswer(BaseModel):
+class CorrectionAnswer(_Answer):
     """An unknown word, and the words of the index that are spelled most like it."""
 
     word: str = Field(description="The word of the query", examples=["beech"])
@@ -159,10 +159,17 @@ class ConditionAnswer(_Answer):
     images: int = Field(description="How many photos have the word", examples=[1203])
 
 
+class QueryTerm(_Answer):
+    """One term of the query made from an image."""
+
+    term: str = Field(description="The word piece as the index spells it", examples=["dog"])
+    count: int = Field(description="How often the query contains it", examples=[31])
+
+
 class SearchAnswer(BaseModel):
     """Hits by descending score, ties by image id."""
 
-    query: str = Field(examples=["two dogs on a beach"])
+    query: str = Field(default="", description="The words", examples=["two dogs on a beach"])
     backend: str = Field(examples=["sparta"])
     index_version: str = INDEX_VERSION
     hits: list[HitAnswer]
@@ -179,6 +186,10 @@ class SearchAnswer(BaseModel):
     )
     conditions: list[ConditionAnswer] = Field(
         description="Words that photos must have (+) or must not have (-)"
+    )
+    terms: list[QueryTerm] = Field(
+        description="The terms of a query made of images, which are the top ten of the images and "
+        "those of the words, by descending count; else empty"
     )
     timings: TimingsAnswer
     missing_images: int = MISSING_IMAGES
@@ -247,51 +258,14 @@ class SuggestAnswer(BaseModel):
     suggestions: list[SuggestionAnswer]
 
 
-class QueryTerm(BaseModel):
-    """One term of the query made from an image."""
-
-    term: str = Field(description="The word piece as the index spells it", examples=["dog"])
-    count: int = Field(description="How often the query contains it", examples=[31])
-
-
-class SimilarAnswer(BaseModel):
+class SimilarAnswer(SearchAnswer):
     """Photos similar to one or several, by descending score, ties by image id."""
 
     image_id: str = Field(examples=["beach/two dogs.jpg"])
     url: str | None = Field(
         description="Path of the image's photo on this server", examples=["/v1/images/x.jpg/file"]
     )
-    backend: str = Field(examples=["sparta"])
-    index_version: str = INDEX_VERSION
     also: list[str] = Field(description="The other images", examples=[[]])
-    query: str = Field(description="The words", examples=["at night"])
-    terms: list[QueryTerm] = Field(
-        description="The terms of the query, which are the top ten of the images and those of the "
-        "words, by descending count; empty for a dense model"
-    )
-    unknown: list[str] = Field(description="Words that the index lacks", examples=[[]])
-    rare: list[str] = RARE
-    substitutions: list[SubstitutionAnswer] = Field(
-        description="Words in whose place a substitute was searched"
-    )
-    conditions: list[ConditionAnswer] = Field(
-        description="Words that photos must have (+) or must not have (-)"
-    )
-    hits: list[HitAnswer]
-    timings: TimingsAnswer
-    missing_images: int = MISSING_IMAGES
-
-
-class PhotoSearchAnswer(BaseModel):
-    """Photos similar to one that was sent, by descending score, ties by image id."""
-
-    backend: str = Field(examples=["sparta"])
-    index_version: str = INDEX_VERSION
-    terms: list[QueryTerm] = Field(
-        description="The terms of the query, which are the photo's top ten, by descending count"
-    )
-    hits: list[HitAnswer]
-    timings: TimingsAnswer
 
 
 class ExplanationAnswer(BaseModel):

@@ -79,10 +79,8 @@ class ServerSettings(BaseSettings):
     photos: DirectoryPath | None = Field(
         default=None, description="Photos folder; by default the one that was indexed"
     )
-    engine: Literal["auto", "lucene", "columns"] = Field(
-        default="auto",
-        description="Engine of the inverted index: lucene; columns, which are built if missing; or "
-        "auto: columns if the index has them",
+    engine: Literal["columns", "lucene"] = Field(
+        default="columns", description="Engine of the inverted index: columns or lucene"
     )
     models: Texts = Field(
         default=("photos",),

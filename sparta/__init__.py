@@ -28,7 +28,7 @@ _MODULES = {
     "ClientError": "server.client.transport",
     "VisualSparta": "sparta.visualsparta.model",
     "encode_photos": "sparta.visualsparta.encode_photos",
-    "open_index": "indexer.search.open",
+    "open_index": "indexer.engines.open",
 }
 
 

@@ -1,4 +1,4 @@
-from indexer.search.open import open_index as open_index
+from indexer.engines.open import open_index as open_index
 from server.client.client import AsyncClient as AsyncClient
 from server.client.client import Client as Client
 from server.client.transport import ClientError as ClientError

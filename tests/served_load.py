@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from indexer.search.api import SearchResult
+from indexer.search.answer import Answer
 from tests.indexer.vocabulary import RARE
 from tests.served_cluster import patiently
 
@@ -24,7 +24,7 @@ Ranking = list[tuple[str, float]]
 Expected = Mapping[str, Ranking]
 
 
-def ranking(result: SearchResult) -> Ranking:
+def ranking(result: Answer) -> Ranking:
     return [(hit.image_id, hit.score) for hit in result.hits]
 
 

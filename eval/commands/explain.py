@@ -50,20 +50,21 @@ def explain(
     """
     from eval.figures import grounding
     from indexer.commands.answer_tables import terms_table
-    from indexer.search.lucene import LuceneSearcher
+    from indexer.engines.open import open_index
+    from indexer.manifest import Manifest
     from sparta.console import Console
 
     for text in query:
         check_query(text)
     check_out(figure, "--figure", ".png")
-    searcher = LuceneSearcher(index)
+    searcher = open_index(index)
     found = [grounding.explain(searcher, image, text, substitute) for text in query]
     records = [one.record() for one in found]
     if figure is not None:
         from eval.plotting import save
         from eval.report import head_of, index_models
 
-        drawn = grounding.draw(found, photos or searcher.manifest.photos)
+        drawn = grounding.draw(found, photos or Manifest.open(index).photos)
         head = head_of(context, index_models(index))
         save(drawn, {**head, "examples": records}, figure)
     if as_json:
@@ -72,7 +73,7 @@ def explain(
     console = Console()
     for one in found:
         title = f"{image}: “{one.query}” ({one.explanation.score:g})"
-        console.print(terms_table(one.explanation, title))
+        console.print(terms_table(one.explanation.terms, title))
         if one.explanation.against:
             console.print(f"A search leaves it out: {' '.join(one.explanation.against)}")
 

@@ -98,7 +98,7 @@ def index(
     from eval.recall.photos import missing_of
     from eval.report import index_models
     from indexer.dense.manifest import SPARSE
-    from indexer.search.open import open_backend
+    from indexer.engines.open import open_backend
     from sparta.captions.matching import as_stored
     from sparta.captions.read import read_captions
 
@@ -106,7 +106,7 @@ def index(
     check_out(run, "--run", "")
     check_out(qrels, "--qrels", "")
     photos, name = read_captions(captions, split), backend or SPARSE
-    with closing(open_backend(index, name, "lucene")) as searcher:
+    with closing(open_backend(index, name)) as searcher:
         own = IndexIds(searcher, index)
         photos = as_stored(photos, own, str(index))
         missing = missing_of([one.image_id for one in photos], own, own, index, allow_missing)
@@ -150,10 +150,10 @@ def queries(
     """
     from eval.recall.index import IndexIds, measure_first_hits, read_judged_queries
     from eval.report import index_models
-    from indexer.search.open import open_searcher
+    from indexer.engines.open import open_index
 
     _begin(out)
-    judged, images = read_judged_queries(queries), IndexIds(open_searcher(index), index)
+    judged, images = read_judged_queries(queries), IndexIds(open_index(index), index)
     measure = partial(measure_first_hits, images, judged, allow_missing)
     _report(measure, context, out, as_json, index_models(index))
 

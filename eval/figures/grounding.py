@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from indexer.commands.answer_tables import won_by
-from indexer.search.api import Explainer, Explanation, TermExplanation, UnknownImageError
+from indexer.search.answer import Explanation, TermExplanation
+from indexer.search.searcher import Searcher
+from indexer.store.images import UnknownImageError
 from sparta.errors import InputError
 from sparta.features.extract.image_files import PhotoError, load_photo
 
@@ -47,7 +49,7 @@ class Explained:
         return {"query": self.query, **asdict(self.explanation)}
 
 
-def explain(searcher: Explainer, image_id: str, query: str, substitute: bool = True) -> Explained:
+def explain(searcher: Searcher, image_id: str, query: str, substitute: bool = True) -> Explained:
     """Explain the score of an image for a query, with or without substitutes of unknown words.
 
     Raises:

@@ -26,7 +26,8 @@ from eval.recall.model import DenseModel, Images, open_members
 from eval.recall.scores import DenseScores, measure_recall
 from indexer.dense.text_encoder import load_dense_model
 from indexer.encoding.features import check_features, check_stores
-from indexer.search.lucene import LuceneSearcher
+from indexer.engines.open import open_index
+from indexer.manifest import Manifest
 from sparta.captions.matching import as_stored
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
@@ -309,12 +310,13 @@ def heat_map(
 
 def draw_won(given: Inputs) -> Drawn:
     """What in photos won each term of their first captions (VisualSparta, figure 3)."""
-    searcher = LuceneSearcher(given.sources[0])
-    ids = IndexIds(searcher, Path(given.sources[0]))
+    index = Path(given.sources[0])
+    searcher, manifest = open_index(index), Manifest.open(index)
+    ids = IndexIds(searcher, index)
     photos = as_stored(read_captions(given.needed("captions"), given.split), ids, str(ids.folder))
     pairs = every_nth(photos, given.count)
     found = [explain(searcher, *pair) for pair in pairs]
-    figure = draw_grounding(found, given.photos or searcher.manifest.photos)
+    figure = draw_grounding(found, given.photos or manifest.photos)
     return figure, {"examples": [one.record() for one in found]}
 
 

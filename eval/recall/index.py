@@ -17,10 +17,10 @@ from rich.table import Table
 
 from eval.recall.photos import missing_of
 from eval.recall.scores import recall_table
-from indexer.query.query import Query
-from indexer.search.api import Hit, Searcher, UnknownImageError
-from indexer.shards import index_folders
-from indexer.store.snapshot import Snapshot
+from indexer.query import Query
+from indexer.search.answer import Hit
+from indexer.search.searcher import Searcher
+from indexer.store.images import UnknownImageError
 from sparta.captions.matching import stored_ids
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
@@ -44,10 +44,7 @@ class IndexIds(Collection[str]):
         return True
 
     def __iter__(self) -> Iterator[str]:
-        for folder in index_folders(self.folder):
-            images = Snapshot.open(folder)
-            for document in images.live_documents().tolist():
-                yield images.stored(document).image_id
+        return iter(self.searcher.ids())
 
     def __len__(self) -> int:
         return len(self.searcher)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -14,10 +13,10 @@ from numpy.typing import NDArray
 from indexer.columns.postings import rows_of
 from indexer.dense.manifest import dense_folder, dense_names
 from indexer.encoding.impacts import MEANS, REBUILD, drift
+from indexer.engines.open import open_dense, open_index, snapshot_of
 from indexer.fields.kinds import Kind
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, UPLOADS
-from indexer.search.open import open_dense_lazily, open_index
 from indexer.state import bytes_below
 from indexer.store.commit import LOGS, SEGMENTS, log_numbers, log_path
 from indexer.store.snapshot import Snapshot
@@ -87,14 +86,12 @@ def index_info(index: Path) -> IndexInfo:
     Raises:
         InputError: if the folder is not an index, or is damaged.
     """
-    with closing(open_index(index)) as searcher:
-        manifest, images = searcher.manifest, len(searcher)
-        snapshot, postings, live = Snapshot.open(index), manifest.postings, None
-        if snapshot.commit.version:
-            live, postings = _live(index, snapshot)
-        fields = searcher.field_index().kinds
-        dense = open_dense_lazily(index, searcher)
-        vectors = {name: len(backend) for name, backend in dense.items()}
+    searcher, manifest = open_index(index), Manifest.open(index)
+    snapshot = snapshot_of(searcher)
+    images, postings, live = len(snapshot), manifest.postings, None
+    if snapshot.commit.version:
+        live, postings = _live(index, snapshot)
+    vectors = {name: len(backend) for name, backend in open_dense(index, searcher).items()}
     return IndexInfo(
         images=images,
         terms_per_image=postings / max(1, images),
@@ -107,7 +104,7 @@ def index_info(index: Path) -> IndexInfo:
         engines=["columns", *["lucene"] * (index / LUCENE).is_dir(), *dense_names(index)],
         vectors=vectors,
         bytes=_bytes(index),
-        fields=fields,
+        fields=snapshot.field_index().kinds,
         live=live,
     )
 

@@ -3,74 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import MappingProxyType
 
 from rich.console import RenderableType
 from rich.table import Table
 
-from indexer.commands.answers import Corrections
-from indexer.search.api import Explanation, SearchResult, TermExplanation
+from indexer.search.answer import Answer, Hit, TermExplanation
 
 LONGEST_WORD = 100  # letters; a word piece tokenizer knows none longer
 
 
-def answer_tables(
-    result: SearchResult,
-    explanations: list[Explanation],
-    explain: bool,
-    corrections: Corrections = MappingProxyType({}),
-) -> Iterator[RenderableType]:
+def answer_tables(answer: Answer, explain: bool) -> Iterator[RenderableType]:
     """An answer for the terminal: hits, each hit's terms with `explain`, words without postings."""
-    if result.hits:
-        yield _hits_table(result, explanations)
+    if answer.hits:
+        yield _hits_table(answer.hits)
     else:
         yield "No image shares a word with the query."
     if explain:
-        for explanation in explanations:
-            yield terms_table(explanation, f"{explanation.image_id} ({explanation.score:g})")
-    yield from _conditions(result)
-    if result.substitutions:
-        words = (f"{found.word} → {found.term}" for found in result.substitutions)
+        for hit in answer.hits:
+            yield terms_table(hit.explanation or [], f"{hit.image_id} ({hit.score:g})")
+    yield from _conditions(answer)
+    if answer.substitutions:
+        words = (f"{found.word} → {found.term}" for found in answer.substitutions)
         yield f"Substitutes: {', '.join(words)}"
-    if result.rare:
-        quoted = (f'"{_shortened(word)}"' for word in result.rare)
+    if answer.rare:
+        quoted = (f'"{_shortened(word)}"' for word in answer.rare)
         yield f"Rarely seen in training: {', '.join(quoted)}"
-    if result.unknown:
-        yield f"Unknown words: {', '.join(map(_shortened, result.unknown))}"
-    for word, near in corrections.items():
-        yield f"Words of the index spelled like {_shortened(word)!r}: {', '.join(near)}"
+    if answer.unknown:
+        yield f"Unknown words: {', '.join(map(_shortened, answer.unknown))}"
+    for near in answer.corrections:
+        similar = ", ".join(near.words)
+        yield f"Words of the index spelled like {_shortened(near.word)!r}: {similar}"
 
 
-def _conditions(result: SearchResult) -> Iterator[RenderableType]:
+def _conditions(answer: Answer) -> Iterator[RenderableType]:
     for sign, name in (("+", "Required"), ("-", "Excluded")):
         words = [
             f"{_shortened(found.word)} ({found.images:,} images have it)"
-            for found in result.conditions
+            for found in answer.conditions
             if found.sign == sign
         ]
         if words:
             yield f"{name}: {', '.join(words)}"
 
 
-def _hits_table(result: SearchResult, explanations: list[Explanation]) -> Table:
-    if not explanations:
+def _hits_table(hits: list[Hit]) -> Table:
+    if hits[0].explanation is None:
         table = Table("rank", "score", "image")
-        for hit in result.hits:
+        for hit in hits:
             table.add_row(str(hit.rank), f"{hit.score:.4f}", hit.image_id)
         return table
     table = Table("rank", "score", "covers", "image", "matching words")
-    for hit, explanation in zip(result.hits, explanations, strict=True):
-        matching = sorted(explanation.terms, key=lambda term: -term.score)
+    for hit in hits:
+        matching = sorted(hit.explanation or (), key=lambda term: -term.score)
         words = dict.fromkeys(_source(term) for term in matching if term.score)
-        covers = "" if explanation.coverage is None else f"{explanation.coverage:.0%}"
+        covers = "" if hit.coverage is None else f"{hit.coverage:.0%}"
         table.add_row(str(hit.rank), f"{hit.score:g}", covers, hit.image_id, ", ".join(words))
     return table
 
 
-def terms_table(explanation: Explanation, title: str) -> Table:
+def terms_table(terms: list[TermExplanation], title: str) -> Table:
     """An image's score term by term, with the grounding of each term."""
     table = Table("term", "word", "count", "impact", "score", "won by", "box", title=title)
-    for term in explanation.terms:
+    for term in terms:
         table.add_row(*_term_row(term))
     return table
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from indexer.commands.options import IndexFolder, Yes
+from indexer.commands.options import IndexFolder, Yes, reading_filter
 from sparta.errors import InputError
 
 Ids = Annotated[
@@ -39,13 +39,15 @@ def delete(
     sparta delete index/ --filter "folder:raw -rating:>=3"
     """
     from indexer.commands.consent import ask
-    from indexer.commands.filtering import images_let_through
+    from indexer.engines.open import open_index
     from indexer.update.delete import delete_images
 
     if bool(ids) == (filter_text is not None):
         raise InputError("give ids, or a --filter, and not both")
     if filter_text is not None:
-        ids, images = images_let_through(filter_text, index)
+        searcher = open_index(index)
+        with reading_filter(filter_text) as filter:
+            ids, images = searcher.ids(filter), len(searcher)
         if not ids:
             typer.echo(f"{index}: the filter lets none of {images:,} images through")
             return

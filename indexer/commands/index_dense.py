@@ -54,7 +54,7 @@ def index_dense(
     from indexer.dense.build import add_dense, check_index
     from indexer.dense.models import check_models, name_models
     from indexer.encoding.features import open_stores
-    from indexer.search.dense_part import missing_vectors
+    from indexer.engines.open import open_backend
     from sparta.console import Console
     from sparta.progress import progress_bars
 
@@ -79,7 +79,7 @@ def index_dense(
                 progress=show,
             )
     for name, manifest in added.items():
-        missing = missing_vectors(out, name)
+        missing = open_backend(out, name).missing_images
         left = f"; {missing:,} without" if missing else ""
         line = f"{out}: {dense_summary(name, manifest)}{left}"
         console.print(line, soft_wrap=True, highlight=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,12 +15,10 @@ from indexer.commands.options import (
     IndexFolder,
     SubstituteOption,
     check_query,
+    reading_filter,
 )
 from indexer.dense.manifest import SPARSE
 from sparta.errors import InputError
-
-if TYPE_CHECKING:
-    from indexer.search.api import Searcher, SearchResult, Selection
 
 Query = Annotated[
     str,
@@ -55,7 +53,7 @@ def search(
     k: Hits = 10,
     explain: Explain = False,
     backend: Backend = SPARSE,
-    engine: Engine = "auto",
+    engine: Engine = "columns",
     substitute: SubstituteOption = True,
     filter_text: FilterOption = None,
     sort: Sort = None,
@@ -82,70 +80,34 @@ def search(
 
     sparta search index/ --filter "camera:canon" --sort -taken
     """
-    from indexer.commands.answers import answer_json, corrections_of
-    from indexer.search.api import Explainer
-    from indexer.search.open import open_backend
+    from indexer.engines.open import open_backend
+    from indexer.search.searcher import Explain
 
     check_query(query, optional=filter_text is not None or sort is not None)
     if explain and backend != SPARSE:
         raise InputError(f"--explain: the scores of {backend} are not sums over terms")
     searcher = open_backend(index, backend, engine)
-    allowed = None
-    if filter_text is not None:
-        from indexer.commands.filtering import allowed_by
-
-        allowed = allowed_by(filter_text, searcher, index)
-    if sort is not None or not query.strip():
-        result = _browsed(searcher, query, k, sort, substitute, allowed, min_coverage)
-    else:
-        result = searcher.search(
-            query, k, substitute=substitute, allowed=allowed, min_coverage=min_coverage
+    with reading_filter(filter_text) as filter:
+        answer = searcher.search(
+            query,
+            k,
+            substitute=substitute,
+            filter=filter,
+            min_coverage=min_coverage,
+            sort=sort,
+            explain=Explain(grounded=explain) if explain or not as_json else None,
         )
-    explanations = []
-    if query.strip() and isinstance(searcher, Explainer) and (explain or not as_json):
-        ids = [hit.image_id for hit in result.hits]
-        explanations = searcher.explain_all(query, ids, substitute=substitute, grounded=explain)
-    corrections = corrections_of(searcher, result.unknown)
     if as_json:
-        typer.echo(answer_json(query, result, explanations, corrections))
+        from json import dumps
+
+        typer.echo(dumps({"query": query, **answer.as_json()}, ensure_ascii=False, indent=2))
         return
     from indexer.commands.answer_tables import answer_tables
     from sparta.console import Console
 
     console = Console()
-    if not (query.strip() or result.hits):
+    if not (query.strip() or answer.hits):
         console.print("The filter lets no image through.")
         return
-    for part in answer_tables(result, explanations, explain, corrections):
+    for part in answer_tables(answer, explain):
         console.print(part)
-
-
-def _browsed(
-    searcher: Searcher,
-    query: str,
-    k: int,
-    sort: str | None,
-    substitute: bool,
-    allowed: Selection | None,
-    min_coverage: float | None,
-) -> SearchResult:
-    """The first of all matching images by a field, or by their ids.
-
-    Raises:
-        InputError: if there is no such field, or the backend finds every image.
-    """
-    from indexer.filters.expression import FilterError
-    from indexer.search.browsing import Browsable, Page
-
-    if not isinstance(searcher, Browsable):
-        raise InputError(f"--backend: searches without words, and --sort, are of {SPARSE} alone")
-    try:
-        return searcher.browse(
-            query,
-            Page(k, order=sort),
-            substitute=substitute,
-            allowed=allowed,
-            min_coverage=min_coverage,
-        ).result
-    except FilterError as error:
-        raise InputError(f"--sort: {error.reason}") from error

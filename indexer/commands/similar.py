@@ -4,7 +4,15 @@ from typing import Annotated
 
 import typer
 
-from indexer.commands.options import AsJson, Backend, Engine, FilterOption, Hits, IndexFolder
+from indexer.commands.options import (
+    AsJson,
+    Backend,
+    Engine,
+    FilterOption,
+    Hits,
+    IndexFolder,
+    reading_filter,
+)
 from indexer.dense.manifest import SPARSE
 from sparta.errors import InputError
 
@@ -20,7 +28,7 @@ def similar(
     words: Words = "",
     k: Hits = 10,
     backend: Backend = SPARSE,
-    engine: Engine = "auto",
+    engine: Engine = "columns",
     filter_text: FilterOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -42,35 +50,32 @@ def similar(
 
     sparta similar index/ "beach/two dogs.jpg" --backend vse++
     """
-    import json
-    from dataclasses import asdict
-
-    from indexer.commands.answer_tables import answer_tables
-    from indexer.commands.filtering import allowed_by
-    from indexer.search.api import Explainer, UnknownImageError
-    from indexer.search.open import open_backend
-    from sparta.console import Console
+    from indexer.engines.open import open_backend
+    from indexer.search.searcher import Explain
+    from indexer.store.images import UnknownImageError
 
     searcher = open_backend(index, backend, engine)
-    allowed = None if filter_text is None else allowed_by(filter_text, searcher, index)
+    how = None if as_json else Explain(grounded=False)
     try:
-        result = searcher.similar(image_id, k, words=words, allowed=allowed)
+        with reading_filter(filter_text) as filter:
+            answer = searcher.similar(image_id, k, words=words, filter=filter, explain=how)
     except UnknownImageError as error:
         raise InputError(
             f"{index} has no image {error.args[0]!r}: give an id as sparta search shows it"
         ) from error
     if as_json:
+        from json import dumps
+
         first, *also = image_id
-        answer = {"image_id": first, "also": also, "words": words, **asdict(result)}
-        typer.echo(json.dumps(answer, ensure_ascii=False, indent=2))
+        about = {"image_id": first, "also": also, "query": words}
+        typer.echo(dumps({**about, **answer.as_json()}, ensure_ascii=False, indent=2))
         return
-    explanations = []
-    if isinstance(searcher, Explainer):
-        ids = [hit.image_id for hit in result.hits]
-        explanations = searcher.explain_all(result.terms, ids, grounded=False)
+    from indexer.commands.answer_tables import answer_tables
+    from sparta.console import Console
+
     console = Console()
-    if result.terms:
-        terms = ", ".join(f"{term} ({count})" for term, count in result.terms.items())
+    if answer.terms:
+        terms = ", ".join(f"{one.term} ({one.count})" for one in answer.terms)
         console.print(f"Query terms: {terms}")
-    for part in answer_tables(result, explanations, explain=False):
+    for part in answer_tables(answer, explain=False):
         console.print(part)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +18,17 @@ MOST = 100  # values of a facet
 Value = str | float | bool
 
 
-class Bucket(NamedTuple):
+@dataclass(slots=True)
+class Bucket:
     """One value of a facet.
 
     Attributes:
         value: of the field; of a date the year, month or day.
-        images: how many have it.
+        count: how many images have it.
     """
 
     value: Value
-    images: int
+    count: int
 
 
 def count_values(fields: FieldIndex, facet: str, found: NDArray[np.bool_]) -> Counter[Value]:

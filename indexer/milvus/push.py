@@ -14,8 +14,8 @@ from indexer.manifest import Manifest
 from indexer.milvus.collection import Collection, Marker, check_exact, collection_name, switch_alias
 from indexer.milvus.connection import Milvus
 from indexer.milvus.rows import key_of, row_of
-from indexer.search.api import ReplacedError
 from indexer.state import VERSION_DIGITS
+from indexer.store.commit import ReplacedError
 from indexer.store.log import read_changes
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError

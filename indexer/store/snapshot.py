@@ -237,6 +237,11 @@ class Snapshot:
                 self.origin(document),
             )
 
+    def read_ahead(self) -> None:
+        """Touch every page of the segments' columns, so that no query waits for the disk."""
+        for segment in self.segments.all:
+            segment.index.read_ahead()
+
     def live_documents(self) -> NDArray[np.int64]:
         """The documents that are not deleted, rising."""
         return np.arange(self.documents) if self.live is None else np.flatnonzero(self.live)

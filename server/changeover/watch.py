@@ -13,10 +13,9 @@ from typing import Generic, TypeAlias
 
 from indexer.dense.manifest import FOLDER as DENSE
 from indexer.parts import MANIFEST
-from indexer.search.api import ReplacedError
 from indexer.shards import index_folders
 from indexer.state import index_version, place_of
-from indexer.store.commit import commit_content
+from indexer.store.commit import ReplacedError, commit_content
 from server.changeover.leases import Current, Kind
 from server.writing.board import Board
 from sparta.errors import InputError

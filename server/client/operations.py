@@ -25,7 +25,6 @@ from server.schemas import (
     ExplanationAnswer,
     FieldsAnswer,
     ImageAnswer,
-    PhotoSearchAnswer,
     SearchAnswer,
     SearchAnswers,
     SimilarAnswer,
@@ -238,7 +237,7 @@ def similar(
 
 def similar_to_photo(
     photo: bytes, k: int = 10, *, explain: bool = False, filter: str | None = None
-) -> Operation[PhotoSearchAnswer]:
+) -> Operation[SearchAnswer]:
     """The k photos most similar to one that is sent, which the server does not keep.
 
     Args:
@@ -251,7 +250,7 @@ def similar_to_photo(
         ClientError: if the request fails, as with status 422 for what is no photo.
     """
     params: Params = {"k": k, "explain": explain, "filter": filter}
-    read = _reader(PhotoSearchAnswer)
+    read = _reader(SearchAnswer)
     return Operation("POST", "/v1/images/similar", read, params, content=(photo, PHOTO))
 
 

@@ -27,7 +27,7 @@ from sparta.console import Console
 from sparta.errors import InputError
 from sparta.extras import require
 
-AT_ONCE = 100  # tasks of a replica
+AT_ONCE = 100  # questions of a replica
 DRAIN = 5.0  # seconds that requests with the former index have left
 LITTLE: dict[str, Any] = {"num_cpus": 0}
 # How soon Ray notices that a replica is not well.
@@ -118,7 +118,7 @@ def _parts(served: Served, settings: ServerSettings, replicas: int, spread: int)
                 ray_actor_options={**LITTLE, "memory": bytes_below(folder / SEGMENTS)},
                 **HEALTH,
             )
-            .bind(served, number, settings.engine)
+            .bind(served, number)
         )
         yield (
             serve.deployment(ShardWriter)

@@ -5,24 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import FastAPI
 
 from indexer.dense.manifest import SPARSE
-from indexer.search.api import UnavailableError
-from indexer.search.sharded.asking import Asking
-from indexer.search.sharded.open import read_language
-from indexer.search.sharded.searcher import ShardedSearcher
-from indexer.search.sharded.shards import Answer, ShardsMissingError
-from indexer.search.sharded.tasks import Task
+from indexer.engines.open import read_language
+from indexer.engines.shards import Question, ShardsEngine
+from indexer.search.searcher import Searcher
 from indexer.shards import index_folders
 from indexer.state import IndexState
-from indexer.store.commit import Commit
 from server.app import create_app
-from server.backends import Backend, Backends
+from server.backends import Backend, Backends, photos_of
 from server.cluster.names import Served, shard_deployment
 from server.cluster.replica import Refusal
 from server.cluster.writers import ClusterForwarder
@@ -36,34 +31,6 @@ TRY_SECONDS = 3.0  # for one replica, before another one is tried
 PAUSE = 0.05  # seconds before the next try
 
 
-class RemoteSearcher(ShardedSearcher):
-    """Searches shards on the cluster, each at its newest commit.
-
-    Attributes:
-        commit: of all shards together when they last answered; its version is the sum of theirs.
-    """
-
-    def __init__(self, asking: Asking) -> None:
-        super().__init__(asking)
-        self._images = 0
-
-    @property
-    def commit(self) -> Commit:
-        """Of the shards' last answers."""
-        return Commit(sum(one.version for one in self._asking.commits.values()))
-
-    def refreshed(self) -> None:
-        """Nothing: shards refresh themselves."""
-
-    def continued(self) -> None:
-        """The same."""
-
-    def __len__(self) -> int:
-        with suppress(UnavailableError):  # there are as many as there were
-            self._images = super().__len__()
-        return self._images
-
-
 def open_remote(settings: ServerSettings, served: Served) -> Backends:
     """The backends over the shards of an index on this cluster.
 
@@ -72,16 +39,15 @@ def open_remote(settings: ServerSettings, served: Served) -> Backends:
         UnavailableError: if a shard does not answer.
     """
     index = Path(served.folder)
-    searcher = RemoteSearcher(Asking(RemoteShards(served), read_language(index)))
+    engine = ShardsEngine(RemoteShards(served))
+    searcher = Searcher(engine, read_language(index), lenient=engine.lenient)
     searcher.warm_up()
     state = IndexState.read(index)
-    photos = settings.photos or (Path(state.manifest.photos) if state.manifest.photos else None)
     backend = Backend(
         SPARSE,
         searcher,
-        photos if photos and photos.is_dir() else None,
+        photos_of(settings, state),
         settings.examples,
-        engine=searcher.engine,
         uploads=tuple(index_folders(index)),
     )
     return Backends([backend], state)
@@ -120,7 +86,7 @@ class Ingress:
 
 
 class RemoteShards:
-    """The shards of an index on the cluster; see `indexer.search.sharded.shards.Shards`.
+    """The shards of an index on the cluster, each at its newest commit; see `Shards`.
 
     Args:
         served: the index.
@@ -142,23 +108,16 @@ class RemoteShards:
     def __len__(self) -> int:
         return len(self._replicas)
 
-    def ask(self, tasks: Mapping[int, Task[Result]]) -> dict[int, Answer[Result]]:
-        """The answers of some shards; see `Shards`."""
-        answers, missing = self.ask_those_there(tasks, SECONDS)
-        if missing:
-            raise ShardsMissingError(missing)
-        return answers
-
-    def ask_those_there(
-        self, tasks: Mapping[int, Task[Result]], seconds: float | None = None
-    ) -> tuple[dict[int, Answer[Result]], list[int]]:
+    def ask(
+        self, questions: Mapping[int, Question[Result]], lenient: bool
+    ) -> tuple[dict[int, Result], list[int]]:
         """The answers of those shards that answer in time, and the numbers of the others."""
-        end = time.monotonic() + (PARTIAL_SECONDS if seconds is None else seconds)
-        waiting = {number: self._send(number, task) for number, task in tasks.items()}
-        answers: dict[int, Answer[Result]] = {}
+        end = time.monotonic() + (PARTIAL_SECONDS if lenient else SECONDS)
+        waiting = {number: self._send(number, question) for number, question in questions.items()}
+        answers: dict[int, Result] = {}
         missing = []
-        for number, task in tasks.items():
-            found = self._answer(number, task, waiting[number], end)
+        for number, question in questions.items():
+            found = self._answer(number, question, waiting[number], end)
             if found is None:
                 missing.append(number)
             elif isinstance(found, Refusal):
@@ -167,10 +126,10 @@ class RemoteShards:
                 answers[number] = found
         return answers, missing
 
-    def _send(self, number: int, task: Task[Any]) -> Any:
-        return self._replicas[number].remote(task)
+    def _send(self, number: int, question: Question[Any]) -> Any:
+        return self._replicas[number].remote(question)
 
-    def _answer(self, number: int, task: Task[Any], response: Any, end: float) -> Any:
+    def _answer(self, number: int, question: Question[Any], response: Any, end: float) -> Any:
         """What a replica of the shard answers; None if none does in time."""
         task_error = require("ray.exceptions").RayTaskError
         while True:
@@ -184,7 +143,10 @@ class RemoteShards:
                 if left <= PAUSE:
                     return None
                 time.sleep(PAUSE)
-                response = self._send(number, task)
+                response = self._send(number, question)
+
+    def refreshed(self) -> None:
+        """Nothing: shards follow their commits by themselves."""
 
     def close(self) -> None:
         """Nothing: shards go on."""

@@ -7,13 +7,13 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, TypeVar
 
-from indexer.search.api import UnknownImageError
-from indexer.search.open import open_index
-from indexer.search.sharded.shards import Answer, Shared, answer
-from indexer.search.sharded.tasks import Task
+from indexer.engines.open import open_index
+from indexer.engines.shards import Question
+from indexer.search.engine import Engine
 from indexer.shards import index_folders
 from indexer.state import index_version
-from indexer.store.commit import commit_content
+from indexer.store.commit import ReplacedError
+from indexer.store.images import UnknownImageError
 from server.cluster.names import Served
 from sparta.errors import InputError
 
@@ -23,7 +23,7 @@ REFUSED = (InputError, UnknownImageError, TypeError, ValueError)
 
 
 class Refusal(NamedTuple):
-    """A task that cannot be done, on any replica.
+    """A question that cannot be answered, on any replica.
 
     Attributes:
         error: to be raised by who asked.
@@ -47,44 +47,38 @@ def shard_folder(served: Served, number: int) -> Path:
 
 
 class ShardReplica:
-    """Searches a shard; every task is done at the newest commit.
+    """Searches a shard; every question is answered at the newest commit.
 
     Args:
         served: the index.
         number: of the shard.
-        engine: see `open_index`.
     """
 
-    def __init__(self, served: Served, number: int, engine: str) -> None:
+    def __init__(self, served: Served, number: int) -> None:
         self._folder = shard_folder(served, number)
-        searcher = open_index(self._folder, engine)
-        searcher.warm_up()
-        searcher.prepare_explaining()
-        self._open = Shared(searcher)
-        self._newest = b""
+        self._engine = self._opened()
         self._lock = Lock()
 
-    async def ask(self, task: Task[Result]) -> Answer[Result] | Refusal:
-        """Do a task."""
-        return await asyncio.to_thread(self._ask, task)
+    def _opened(self) -> Engine:
+        searcher = open_index(self._folder)
+        searcher.warm_up()
+        return searcher.engine
 
-    def _ask(self, task: Task[Result]) -> Answer[Result] | Refusal:
-        opened = self._at_newest()
+    async def ask(self, question: Question[Result]) -> Result | Refusal:
+        """Answer a question."""
+        return await asyncio.to_thread(self._ask, question)
+
+    def _ask(self, question: Question[Result]) -> Result | Refusal:
         try:
-            return answer(opened.searcher, task)
+            return question(self._at_newest())
         except REFUSED as error:
             return Refusal(error)
-        finally:
-            opened.close()
 
-    def _at_newest(self) -> Shared:
-        """The searcher of the newest commit, with one user more."""
+    def _at_newest(self) -> Engine:
+        """The engine of the newest commit."""
         with self._lock:
-            newest = commit_content(self._folder)
-            if newest != self._newest:
-                found = self._open.searcher.refreshed()
-                if found is not None:
-                    self._open.close()
-                    self._open = Shared(found)
-                self._newest = newest
-            return self._open.shared()
+            try:
+                self._engine = self._engine.refreshed() or self._engine
+            except ReplacedError:  # a restored snapshot
+                self._engine = self._opened()
+            return self._engine

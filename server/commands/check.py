@@ -39,8 +39,6 @@ def _settings(loaded: LoadedSettings) -> list[tuple[str, ...]]:
 
 def _facts(state: IndexState, settings: ServerSettings) -> list[tuple[str, ...]]:
     manifest = state.manifest
-    engine: str = settings.engine
-    engine = "columns" if engine == "auto" else engine
     folder = settings.photos or manifest.photos
     return [
         ("version", state.version),
@@ -48,7 +46,7 @@ def _facts(state: IndexState, settings: ServerSettings) -> list[tuple[str, ...]]
         ("images", f"{state.images:,}"),
         ("postings", f"{manifest.postings:,} of {manifest.distinct_terms:,} terms"),
         ("size", _size(state.bytes)),
-        ("engine", engine),
+        ("engine", settings.engine),
         ("dense models", ", ".join(state.dense) or "none"),
         ("photos", str(folder or "none: photos cannot be shown")),
     ]

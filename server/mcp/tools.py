@@ -114,15 +114,15 @@ class Tools:
 
         With `filter` only photos whose metadata fulfil it; without `query` all of these.
 
-        Every hit lists the words of the query that the photo matches, with their shares of its
-        score. Words in `unknown` match no photo at all; search again with other words.
+        Every hit lists the terms of the query with their shares of its score. Words in
+        `unknown` match no photo at all; search again with other words.
         Photos for words in `rare` may be wrong: the model rarely saw these words in training.
         """
         with actionable():
             found = await self._client.search(
                 query, k, explain=True, backend=backend, filter=filter
             )
-        return answers.search(found)
+        return answers.Search.model_validate(found)
 
     async def similar(
         self, image_id: ImageId, words: Words = "", k: Count = 10, backend: Backend = None
@@ -131,13 +131,13 @@ class Tools:
 
         With `words`, as "at night" or "-dog", photos like this one that fit the words as well.
 
-        `words` are those that describe the photo best, which is also a way to learn what it shows.
+        `terms` are those that describe the photo best, which is also a way to learn what it shows.
         """
         with actionable():
             found = await self._client.similar(
                 image_id, k, words=words, explain=True, backend=backend
             )
-        return answers.similar(found)
+        return answers.Similar.model_validate(found)
 
     async def explain(self, query: Query, image_id: ImageId) -> answers.Explanation:
         """Explain why a photo has its score for a text: each word, its share, and where it is.
@@ -146,7 +146,7 @@ class Tools:
         """
         with actionable():
             found = await self._client.explain(query, image_id)
-        return answers.explanation(found)
+        return answers.Explanation.model_validate(found)
 
     async def image(self, image_id: ImageId) -> Image:
         """Look at a photo: a picture of at most 1024 pixels a side."""

@@ -10,7 +10,7 @@ from itertools import count
 from time import perf_counter
 from typing import Any
 
-from indexer.search.api import Timings
+from indexer.search.answer import Timings
 
 HEADER = b"x-request-id"
 _KEY = "visualsparta.record"  # in the ASGI scope
@@ -53,6 +53,8 @@ class RequestRecord:
         if timings.encode_ms:
             self.stages["encode"] = timings.encode_ms
         self.stages["search"] = timings.search_ms
+        if timings.explain_ms is not None:
+            self.stages["explain"] = timings.explain_ms
 
 
 def begin(scope: MutableMapping[str, Any]) -> RequestRecord:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,9 +15,9 @@ from scipy.sparse import csc_array, csr_array
 
 from indexer.columns.builder import topical_order
 from indexer.columns.row_files import PostingRows, RowFiles
+from indexer.engines.open import read_language
 from indexer.manifest import is_sharded
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index
+from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
@@ -54,55 +54,44 @@ class Collection:
         return len(self.ids)
 
 
-@contextmanager
-def open_collection(index: Path, progress: Progress = no_progress) -> Iterator[Collection]:
+def open_collection(index: Path, progress: Progress = no_progress) -> Collection:
     """Read the postings of an index folder, of which metadata and groundings are read later.
 
     In memory are some ten bytes a posting.
 
     Args:
         index: the folder.
-        progress: stages "columns", if they have to be built, and "terms".
+        progress: stage "terms".
 
     Raises:
         InputError: if it is no index, is damaged, or is divided into shards.
     """
     if is_sharded(index):
         raise InputError(f"{index} is divided into shards: publish what `sparta merge` makes of it")
-    with closing(open_index(index, "columns", progress)) as searcher:
-        yield _read(searcher, WordTables.open(index), progress)
-
-
-def _read(searcher: LuceneSearcher, tables: WordTables, progress: Progress) -> Collection:
-    live = np.flatnonzero(searcher.field_index().live()).tolist()
-    numbered = sorted((searcher.image_id(number), number) for number in live)
-    ids = [image_id for image_id, _ in numbered]
+    language, snapshot = read_language(index), Snapshot.open(index)
+    live = snapshot.live_documents().tolist()
+    numbered = sorted((snapshot.stored(one).image_id, one) for one in live)
     numbers = np.array([number for _, number in numbered], np.int64)
-    impacts = _impacts(searcher, numbers, progress)
-
-    def groundings(documents: Sequence[int]) -> list[bytes]:
-        return searcher.packed_groundings([ids[one] for one in documents])
-
+    impacts = _impacts(snapshot, numbers, progress)
     return Collection(
-        searcher.tokenizer,
-        tables,
-        searcher.manifest.bits,
-        ids,
+        language.tokenizer,
+        language.tables,
+        snapshot.bits,
+        [image_id for image_id, _ in numbered],
         impacts,
-        ordered(impacts, searcher.manifest.bits),
-        lambda document: searcher.finder.stored(int(numbers[document])).metadata,
-        groundings,
+        ordered(impacts, snapshot.bits),
+        lambda document: snapshot.stored(int(numbers[document])).metadata,
+        lambda documents: snapshot.groundings(numbers[documents].tolist()),
     )
 
 
-def _impacts(searcher: LuceneSearcher, numbers: NDArray[np.int64], progress: Progress) -> csr_array:
-    """[N, V], read term by term from whatever engine is open."""
-    vocabulary = searcher.tokenizer.vocabulary
-    frequencies = searcher.finder.document_frequencies(vocabulary)
-    places, values, lengths = [], [], np.zeros(len(vocabulary), np.int64)
-    for term in np.flatnonzero(frequencies).tolist():
-        progress("terms", term + 1, len(vocabulary))
-        column = searcher.finder.term_impacts(vocabulary[term])[numbers]
+def _impacts(snapshot: Snapshot, numbers: NDArray[np.int64], progress: Progress) -> csr_array:
+    """[N, V], read term by term."""
+    vocabulary = snapshot.vocabulary
+    places, values, lengths = [], [], np.zeros(vocabulary, np.int64)
+    for term in np.flatnonzero(snapshot.document_frequencies).tolist():
+        progress("terms", term + 1, vocabulary)
+        column = snapshot.term_impacts(term)[numbers]
         own = np.flatnonzero(column)
         places.append(own.astype(np.int32))
         values.append(column[own].astype(np.uint16))
@@ -110,7 +99,7 @@ def _impacts(searcher: LuceneSearcher, numbers: NDArray[np.int64], progress: Pro
     starts = np.concatenate([[0], np.cumsum(lengths)])
     joined = np.concatenate([np.empty(0, np.int32), *places])
     weights = np.concatenate([np.empty(0, np.uint16), *values])
-    shape = (len(numbers), len(vocabulary))
+    shape = (len(numbers), vocabulary)
     return csc_array((weights, joined, starts), shape=shape).tocsr()
 
 

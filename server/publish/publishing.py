@@ -91,13 +91,14 @@ def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_pr
         index: the folder.
         out: of the site; missing, empty, or a site published before.
         choices: what is published.
-        progress: stages "columns", "terms", "photos" and "records".
+        progress: stages "terms", "photos" and "records".
 
     Raises:
         InputError: if the index cannot be published, no image has a field that is to be, or `out`
             has something else.
     """
-    with writing(out), open_collection(index, progress) as collection:
+    with writing(out):
+        collection = open_collection(index, progress)
         site = SiteFolder(out)
         report = Report(len(collection))
         images = _shown(index, collection, site, choices, report, progress)

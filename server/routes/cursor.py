@@ -8,7 +8,8 @@ from hashlib import blake2b
 
 from pydantic_core import to_json
 
-from indexer.search.paging import DEEPEST, Position
+from indexer.search.answer import Position
+from indexer.search.searcher import DEEPEST
 from server.problems import ProblemError
 from server.routes.parameters import SearchBody, SearchParameters
 
@@ -45,23 +46,26 @@ def written(position: Position | None, hits: int, k: int, key: str) -> str | Non
     return base64.urlsafe_b64encode(to_json(content)).decode().rstrip("=")
 
 
-def read(cursor: str, key: str, ranked: bool) -> Position:
-    """The place that a cursor names.
+def read(asked: SearchParameters | SearchBody, key: str) -> Position | None:
+    """The place that the cursor of a search names, None without one.
 
     Args:
-        cursor: of the request.
-        key: of its search.
-        ranked: whether hits are ordered by their scores.
+        asked: the search.
+        key: of it.
 
     Raises:
         ProblemError: if it is none, or of another search.
     """
+    if asked.cursor is None:
+        return None
+    if asked.offset:
+        raise _problem("give either a cursor or an offset")
     try:
-        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        text = base64.urlsafe_b64decode(asked.cursor + "=" * (-len(asked.cursor) % 4))
         own, value, image_id, rank = json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
         raise _problem("this is none; give the one of an answer unchanged") from error
-    kinds = (int, float) if ranked else (int, float, str, type(None))
+    kinds = (int, float, str, type(None)) if asked.sort else (int, float)
     typed = type(value) in kinds and isinstance(image_id, str)
     if not typed or type(rank) is not int or not 0 < rank <= DEEPEST:
         raise _problem("this is none; give the one of an answer unchanged")

@@ -1,37 +1,38 @@
-"""Images of the index: metadata, photo file, and search for similar images."""
+"""Images of the index: metadata, photo file, explanation, and searches for similar images."""
 
 from __future__ import annotations
 
-from functools import partial
+import json
+from time import perf_counter
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 
-from indexer.search.api import Explainer, NoVectorError, UnknownImageError
+from indexer.search.answer import Answer
 from server import schemas
 from server.backends import Backend, backends_of
 from server.conditional import entity_tag, not_modified
 from server.image_ids import IMAGE
+from server.monitoring.metrics import MS
+from server.monitoring.record import record_of
 from server.photo_files import find_photo
-from server.problems import PROBLEM, ProblemError, responses, unknown_image
-from server.routes.filtering import allowed_by
-from server.routes.hits import (
-    Json,
-    hits_and_timings,
-    json_response,
-    photo_url,
-)
+from server.problems import PROBLEM, ProblemError, responses
+from server.routes.answers import Json, answer_json, explained, json_response, photo_url, read
 from server.routes.parameters import (
     AlsoParameter,
     BackendParameter,
     CountParameter,
     ExplainParameter,
     FilterParameter,
+    QueryParameter,
+    SubstituteParameter,
     WordsParameter,
 )
+from server.routes.writes import forwarder_of
 from server.work import Wanted, Work
 
+PHOTOS = ("image/", "application/octet-stream")  # kinds of bodies
 PHOTO_CACHE = "private, no-cache"  # cached, and asked for again every time: it may be replaced
 # OpenAPI documentation of an answer that is a photo; its format tells generated clients not to
 # read it as text.
@@ -40,8 +41,7 @@ PHOTO: dict[str, Any] = {"image/*": {"schema": {"type": "string", "format": "bin
 router = APIRouter(prefix="/v1/images")
 
 
-# The routes "…/file" and "…/similar" come first: an image id can contain slashes, so the image's
-# route would match their paths too.
+# The image's route comes last: an image id can contain slashes, so it would match all paths.
 @router.head(IMAGE + "/file", include_in_schema=False)
 @router.get(
     IMAGE + "/file",
@@ -64,7 +64,7 @@ router = APIRouter(prefix="/v1/images")
 )
 def get_photo(request: Request, backend: BackendParameter, image_id: str) -> Response:
     """The photo of an indexed image; its media type is read from the file's content."""
-    metadata = stored_metadata(backend, image_id)
+    metadata = backend.searcher.metadata(image_id)
     path, kind = find_photo(backend.photos, backend.uploads_with(image_id), image_id, metadata)
     try:
         stat = path.stat()
@@ -106,51 +106,111 @@ async def similar(
     `q` are added; `terms` lists all with their counts, and every score can be explained. A dense
     model compares vectors: it takes no words, has no terms and explains nothing.
     """
+
+    def task(wanted: Wanted) -> Response:
+        answer = backend.searcher.similar(
+            [image_id, *also],
+            k,
+            words=q,
+            filter=read(filter),
+            explain=explained(wanted) if explain else None,
+        )
+        about = {"image_id": image_id, "url": photo_url(request, backend, image_id), "also": also}
+        return json_response(_similar(request, backend, answer, q) | about)
+
     work: Work = request.app.state.work
-    answer = partial(similar_answer, request, backend, image_id, also, q, k, explain, filter)
-    return await work.run(request, lambda wanted: json_response(answer(wanted)))
+    return await work.run(request, task)
 
 
-def similar_answer(
+@router.post(
+    "/similar",
+    summary="Search photos by a photo that is sent",
+    operation_id="similar_to_photo",
+    response_model=schemas.SearchAnswer,
+    responses=responses(
+        "invalid-parameter",
+        "invalid-image",
+        "unsupported-media",
+        "not-writable",
+        "writing-failed",
+        "overloaded",
+        "backend-unavailable",
+    ),
+    openapi_extra={
+        "requestBody": {
+            "description": "The file of a photo",
+            "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}},
+            "required": True,
+        }
+    },
+)
+async def similar_to_photo(
     request: Request,
-    backend: Backend,
+    k: CountParameter = 10,
+    explain: ExplainParameter = False,
+    filter: FilterParameter = None,
+) -> Response:
+    """The photos most similar to one that is sent, which is encoded and not kept.
+
+    It is answered by the first backend, by the photo's top ten terms as a weighted query.
+    """
+    if not request.headers.get("content-type", "").lower().startswith(PHOTOS):
+        detail = "send a photo as image/jpeg (or other) or application/octet-stream"
+        raise ProblemError("unsupported-media", detail)
+    encoded = await forwarder_of(request).encode(request)
+    if encoded.status_code != 200:
+        return encoded
+    impacts: dict[str, int] = json.loads(bytes(encoded.body))
+    backend = backends_of(request).default
+
+    def task(wanted: Wanted) -> Response:
+        how = explained(wanted) if explain else None
+        answer = backend.searcher.similar_to(impacts, k, filter=read(filter), explain=how)
+        return json_response(_similar(request, backend, answer, ""))
+
+    work: Work = request.app.state.work
+    return await work.run(request, task)
+
+
+def _similar(request: Request, backend: Backend, answer: Answer, q: str) -> Json:
+    version = backends_of(request).version_of(answer.version)
+    return answer_json(request, backend, answer, query=q, index_version=version)
+
+
+@router.get(
+    IMAGE + "/explain",
+    summary="Explain the score of an image",
+    responses=responses(
+        "unknown-image",
+        "invalid-parameter",
+        "unknown-backend",
+        "backend-unavailable",
+        "overloaded",
+    ),
+    response_model=schemas.ExplanationAnswer,
+)
+async def explain(
+    request: Request,
+    backend: BackendParameter,
     image_id: str,
-    also: list[str],
-    q: str,
-    k: int,
-    explain: bool,
-    filter: str | None,
-    wanted: Wanted,
-) -> Json:
-    """Search one backend by images and convert the result to a `SimilarAnswer`."""
-    for one in (image_id, *also):
-        stored_metadata(backend, one)
-    searcher = backend.searcher
-    allowed = allowed_by(backend, filter)
-    try:
-        result = searcher.similar([image_id, *also], k, words=q, allowed=allowed)
-    except NoVectorError as error:
-        raise ProblemError("invalid-parameter", str(error), "image_id") from error
-    why = None
-    if explain and isinstance(searcher, Explainer):
-        why = partial(searcher.explain_all, result.terms)
-    hits, timings = hits_and_timings(request, backend, result, why, wanted)
-    return {
-        "image_id": image_id,
-        "url": photo_url(request, backend, image_id),
-        "also": also,
-        "query": q,
-        "backend": backend.name,
-        "index_version": backends_of(request).version,
-        "terms": [{"term": term, "count": count} for term, count in result.terms.items()],
-        "unknown": result.unknown,
-        "rare": result.rare,
-        "substitutions": result.substitutions,
-        "conditions": result.conditions,
-        "hits": hits,
-        "timings": timings,
-        "missing_images": backend.missing,
-    }
+    q: QueryParameter,
+    substitute: SubstituteParameter = True,
+) -> Response:
+    """The score of one image for a query, term by term, whether or not a search finds the image.
+
+    Dense models compare the text as a whole with a photo and cannot explain their scores.
+    """
+
+    def task(_: Wanted) -> Response:
+        start = perf_counter()
+        found = backend.searcher.explain(q, image_id, substitute=substitute)
+        record_of(request.scope).stages["explain"] = (perf_counter() - start) * MS
+        url, version = photo_url(request, backend, image_id), backends_of(request).version
+        about = {"query": q, "backend": backend.name, "index_version": version, "url": url}
+        return json_response({**about, **vars(found)})
+
+    work: Work = request.app.state.work
+    return await work.run(request, task)
 
 
 @router.get(
@@ -163,22 +223,6 @@ def get_image(request: Request, backend: BackendParameter, image_id: str) -> sch
     return schemas.ImageAnswer(
         image_id=image_id,
         backend=backend.name,
-        metadata=stored_metadata(backend, image_id),
+        metadata=backend.searcher.metadata(image_id),
         url=photo_url(request, backend, image_id),
     )
-
-
-def stored_metadata(backend: Backend, image_id: str) -> dict[str, object]:
-    """What the index stores about an image.
-
-    Raises:
-        ProblemError: if the index has no such image.
-    """
-    problem = unknown_image(image_id)
-    # Native strings end at a NUL: Java would look up the part before it, perhaps another image.
-    if "\0" in image_id:
-        raise problem
-    try:
-        return backend.searcher.metadata(image_id)
-    except UnknownImageError as error:
-        raise problem from error

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
-from indexer.filters.facets import Bucket
-from indexer.search.api import (
-    Divided,
-    Explainer,
-    PartialSearcher,
-    Searcher,
-    SearchResult,
-    Selection,
-    UnknownImageError,
-)
-from indexer.search.paging import Position, page_after
-from indexer.search.terms.words import Suggester
 from server import schemas
 from server.backends import Backend, backends_of
 from server.json_bodies import JsonRoute
 from server.problems import PROBLEM, ProblemError, responses
 from server.routes import cursor
-from server.routes.cursor import search_key
-from server.routes.filtering import allowed_by, browsed_by
-from server.routes.hits import Json, hits_and_timings, json_response, json_text
+from server.routes.answers import Json, answer_json, explained, json_response, json_text, read
 from server.routes.parameters import (
     OneOrSeveral,
     SearchBody,
@@ -40,9 +24,6 @@ from server.work import Wanted, Work
 
 QUICK_HITS = 100  # with more, or a longer query, a search may block the event loop for long
 QUICK_LENGTH = 200
-MAX_CORRECTED = 10  # unknown words
-
-ATTEMPTS = 5  # at a search whose hits are deleted while they are explained
 
 router = APIRouter(prefix="/v1", route_class=JsonRoute)
 
@@ -135,127 +116,35 @@ def search_answer(
     asked: SearchParameters | SearchBody,
     wanted: Wanted | None = None,
 ) -> Json:
-    """As `_searched`, searched again if a shard lost a hit before that was explained."""
-    for _ in range(ATTEMPTS - 1):
-        with suppress(UnknownImageError):
-            return _searched(request, backend, asked, wanted)
-    return _searched(request, backend, asked, wanted)
-
-
-def _searched(
-    request: Request,
-    backend: Backend,
-    asked: SearchParameters | SearchBody,
-    wanted: Wanted | None = None,
-) -> Json:
-    """Search one backend and convert the result to a `SearchAnswer`.
+    """Search one backend and convert the answer to a `SearchAnswer`.
 
     Raises:
-        ProblemError: if nothing is searched for, a least coverage is given for a backend that has
-            none, or the cursor is of another search.
+        ProblemError: if nothing is searched for, or the cursor is of another search.
     """
-    words = bool(asked.q.strip())
-    if not (words or asked.filter or asked.sort or asked.counted):
+    if not (asked.q.strip() or asked.filter or asked.sort or asked.counted):
         detail = "q: the query is empty; give at least one word, or a filter, an order or facets"
         raise ProblemError("invalid-parameter", detail, "q")
-    if asked.partial and isinstance(backend.searcher, Divided):
-        backend = replace(backend, searcher=backend.searcher.partial())
-    searcher = backend.searcher
-    if asked.min_coverage is not None and not isinstance(searcher, Explainer):
-        detail = f"min_coverage: {backend.name!r} has no coverage; leave it out"
-        raise ProblemError("invalid-parameter", detail, "min_coverage")
-    version = backends_of(request).version
-    key = search_key(asked, backend.name, version)
-    after = _position(asked, key)
-    allowed = allowed_by(backend, asked.filter)
-    total: int | None = None
-    facets: dict[str, list[Bucket]] = {}
-    if asked.sort or asked.counted or not words:
-        browsed = browsed_by(backend, asked, allowed, after)
-        result, total, facets, last = (
-            browsed.result,
-            browsed.total,
-            browsed.facets,
-            browsed.last,
-        )
-    else:
-        result = _best(searcher, asked, allowed, after)
-        last = _last(result)
-    why = None
-    if asked.explain and words and isinstance(searcher, Explainer):
-        why = partial(searcher.explain_all, asked.q, substitute=asked.substitute)
-    hits, timings = hits_and_timings(request, backend, result, why, wanted)
-    missing: list[str] = []
-    if asked.partial and isinstance(searcher, PartialSearcher):
-        missing = searcher.missing_shards
-    return {
-        "query": asked.q,
-        "backend": backend.name,
-        "index_version": version,
-        "hits": hits,
-        "unknown": result.unknown,
-        "rare": result.rare,
-        "corrections": _corrections(searcher, result.unknown),
-        "substitutions": result.substitutions,
-        "conditions": result.conditions,
-        "timings": timings,
-        "missing_images": backend.missing,
-        "cursor": cursor.written(last, len(hits), asked.k, key),
-        "total": total,
-        "facets": {name: _buckets(found) for name, found in facets.items()} or None,
-        "partial": bool(missing),
-        "missing_shards": missing,
-    }
-
-
-def _position(asked: SearchParameters | SearchBody, key: str) -> Position | None:
-    if asked.cursor is None:
-        return None
-    if asked.offset:
-        detail = "cursor: give either a cursor or an offset"
-        raise ProblemError("invalid-parameter", detail, "cursor")
-    return cursor.read(asked.cursor, key, ranked=not asked.sort)
-
-
-def _best(
-    searcher: Searcher,
-    asked: SearchParameters | SearchBody,
-    allowed: Selection | None,
-    after: Position | None,
-) -> SearchResult:
-    """The page of the ranking."""
-    search = partial(
-        searcher.search,
+    backends = backends_of(request)
+    key = cursor.search_key(asked, backend.name, backends.version)
+    answer = backend.searcher.search(
         asked.q,
+        asked.k,
         substitute=asked.substitute,
-        allowed=allowed,
+        filter=read(asked.filter),
         min_coverage=asked.min_coverage,
+        sort=asked.sort,
+        facets=asked.counted,
+        offset=asked.offset,
+        after=cursor.read(asked, key),
+        explain=explained(wanted) if asked.explain else None,
+        partial=asked.partial,
     )
-    if after is not None:
-        return page_after(search, asked.k, after)
-    result = search(asked.k + asked.offset)
-    result.hits = result.hits[asked.offset :]
-    return result
-
-
-def _last(result: SearchResult) -> Position | None:
-    if not result.hits:
-        return None
-    hit = result.hits[-1]
-    return Position(hit.score, hit.image_id, hit.rank)
-
-
-def _buckets(found: list[Bucket]) -> list[Json]:
-    return [{"value": value, "count": images} for value, images in found]
-
-
-def _corrections(searcher: Searcher, unknown: list[str]) -> list[Json]:
-    """The words of the index nearest to unknown ones, those that have any."""
-    if not unknown or not isinstance(searcher, Suggester):
-        return []
-    nearest = {word: searcher.correct(word) for word in unknown[:MAX_CORRECTED]}
-    return [
-        {"word": word, "words": [held.word for held in found]}
-        for word, found in nearest.items()
-        if found
-    ]
+    return answer_json(
+        request,
+        backend,
+        answer,
+        query=asked.q,
+        index_version=backends.version_of(answer.version),
+        cursor=cursor.written(answer.last, len(answer.hits), asked.k, key),
+        partial=bool(answer.missing_shards),
+    )

@@ -15,7 +15,6 @@ from server.conditional import not_modified
 from server.image_ids import IMAGE
 from server.photo_files import find_photo
 from server.problems import ProblemError, responses
-from server.routes.images import stored_metadata
 from server.routes.parameters import BackendParameter
 from server.thumbnails import MEDIA_TYPE, SIZES, Thumbnails, picture_tag
 from server.work import Work
@@ -72,7 +71,7 @@ async def get_thumbnail(
 
 def thumbnail_answer(request: Request, backend: Backend, image_id: str, size: int) -> Response:
     """Find, reduce and answer with a photo, unless the client has it."""
-    metadata = stored_metadata(backend, image_id)
+    metadata = backend.searcher.metadata(image_id)
     path, _ = find_photo(backend.photos, backend.uploads_with(image_id), image_id, metadata)
     tag = _tag(path, image_id, size)
     headers = {"Cache-Control": CACHE, "ETag": tag}

@@ -10,13 +10,12 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.concurrency import run_in_threadpool
 
-from indexer.search.browsing import Browsable
 from server import schemas
 from server.backends import backends_of
 from server.image_ids import IMAGE
 from server.json_bodies import read_body
 from server.problems import ProblemError, responses
-from server.routes.filtering import allowed_by
+from server.routes.answers import read
 from server.security.access import requires
 from server.writing.bodies import DELETE, BatchLine, DeleteBody, ImageBody, Refresh
 from server.writing.forward import Forwarder
@@ -119,11 +118,7 @@ async def delete_images(request: Request, refresh: RefreshParameter = "wait") ->
 
 def _filtered(request: Request, asked: DeleteBody) -> list[str]:
     """The ids of the images that the filter lets through."""
-    backend = backends_of(request).default
-    allowed, searcher = allowed_by(backend, asked.filter), backend.searcher
-    assert allowed is not None
-    assert isinstance(searcher, Browsable)
-    return searcher.ids(allowed)
+    return backends_of(request).default.searcher.ids(read(asked.filter))
 
 
 @one.put(

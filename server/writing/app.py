@@ -17,9 +17,9 @@ from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from indexer.search.api import UnknownImageError
 from indexer.shards import index_folders
 from indexer.state import index_version, place_of
+from indexer.store.images import UnknownImageError
 from server import problems
 from server.image_ids import IMAGE
 from server.json_bodies import problem_of

@@ -8,8 +8,8 @@ from io import BytesIO
 
 from pydantic import ValidationError
 
-from indexer.search.api import UnknownImageError
 from indexer.store.changes import Add, Change, Delete
+from indexer.store.images import UnknownImageError
 from server.json_bodies import MANY, problem_of, read_json
 from server.problems import ProblemError
 from server.schemas import BatchAnswer, BatchError, DeleteAnswer, WriteAnswer

@@ -25,17 +25,18 @@ from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 
 from indexer.care.combine import merge_segments, split_index
+from indexer.engines.open import open_index
 from indexer.filters.json_form import read_filter
 from indexer.filters.text import parse_filter
 from indexer.index_writer import write_index
+from indexer.parts import LUCENE
 from indexer.postings import Postings, PostingShard
-from indexer.search.browsing import Page
-from indexer.search.open import open_searcher
-from indexer.search.paging import Position, page_after
+from indexer.search.searcher import Explain, Searcher
 from indexer.settings import IndexSettings
 from indexer.shards import index_folders
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import read_commit
+from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends
@@ -46,6 +47,7 @@ from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import Substitute, WordTables
 from tests.golden.drawn import SPECIAL, Collection
+from tests.indexer.lucene.written import read_lucene
 from tests.scenes.corpus import write_scenes
 
 Question = Mapping[str, Any]
@@ -150,11 +152,15 @@ def postings(folder: Path, engine: str) -> Iterator[tuple[list[str], Iterator[ND
     """Of each part of an index its image ids, and the impacts of all of them term by term."""
     terms = vocabulary(folder)
     for part in index_folders(folder):
-        searcher: Any = open_searcher(part, engine)
-        with closing(searcher):
-            there = searcher.field_index().live()
-            ids = [searcher.image_id(document) for document in np.flatnonzero(there).tolist()]
-            yield ids, (searcher.finder.term_impacts(term)[there] for term in terms)
+        if engine == "lucene":
+            documents = read_lucene(part / LUCENE).documents
+            ids = [image_id for image_id, *_ in documents]
+            yield ids, (np.array([own.get(term, 0) for *_, own in documents]) for term in terms)
+            continue
+        found = Snapshot.open(part)
+        there = found.live_documents()
+        ids = [found.stored(one).image_id for one in there.tolist()]
+        yield ids, (found.term_impacts(term)[there] for term in range(len(terms)))
 
 
 # ---- ask in Python ----
@@ -163,11 +169,11 @@ def postings(folder: Path, engine: str) -> Iterator[tuple[list[str], Iterator[ND
 @contextmanager
 def asked_in_python(folder: Path, engine: str) -> Iterator[Ask]:
     """Asks a searcher of an index."""
-    with closing(open_searcher(folder, engine)) as searcher:
+    with closing(open_index(folder, engine)) as searcher:
         yield partial(_ask, searcher)
 
 
-def _ask(searcher: Any, asked: Question) -> Answer:
+def _ask(searcher: Searcher, asked: Question) -> Answer:
     calls = {"fields": _fields, "suggest": _suggestions, "explain": _explanation}
     try:
         return calls.get(asked["call"], _found)(searcher, asked)
@@ -175,71 +181,63 @@ def _ask(searcher: Any, asked: Question) -> Answer:
         return {"refused": True}
 
 
-def _fields(searcher: Any, asked: Question) -> Answer:
-    return {"fields": dict(searcher.field_index().kinds), "images": len(searcher)}
+def _fields(searcher: Searcher, asked: Question) -> Answer:
+    return {"fields": dict(searcher.kinds()), "images": len(searcher)}
 
 
-def _suggestions(searcher: Any, asked: Question) -> Answer:
+def _suggestions(searcher: Searcher, asked: Question) -> Answer:
     query, k = asked["query"], asked["k"]
     corrections = [one.word for one in searcher.correct(query)]
     return {"suggestions": [*map(list, searcher.complete(query, k))], "corrections": corrections}
 
 
-def _explanation(searcher: Any, asked: Question) -> Answer:
-    return asdict(searcher.explain(asked["query"], asked["image"]))
+def _explanation(searcher: Searcher, asked: Question) -> Answer:
+    found = asdict(searcher.explain(asked["query"], asked["image"]))
+    del found["metadata"]
+    return found
 
 
-def _found(searcher: Any, asked: Question) -> Answer:
-    query, k, allowed = asked["query"], asked["k"], None
+def _found(searcher: Searcher, asked: Question) -> Answer:
+    query, k, whole = asked["query"], asked["k"], None
     if (text := asked.get("filter")) is not None:
-        read = parse_filter(text) if isinstance(text, str) else read_filter(text)
-        allowed = searcher.field_index().allowed(read)
+        whole = parse_filter(text) if isinstance(text, str) else read_filter(text)
     if asked["call"] == "similar":
-        return _plain(asdict(searcher.similar(asked["images"], k, words=query, allowed=allowed)))
-    substitute, covered = asked.get("substitute", True), asked.get("min_coverage")
-    options = {"substitute": substitute, "min_coverage": covered, "allowed": allowed}
-    order, facets = asked.get("sort"), asked.get("facets", ())
+        found = searcher.similar(asked["images"], k, words=query, filter=whole)
+        return _plain(found.as_json(), similar=True)
+    options = {
+        name: asked[name] for name in ("substitute", "min_coverage", "sort") if name in asked
+    }
+    options |= {"filter": whole, "facets": asked.get("facets", ())}
+    explain = Explain() if asked.get("explain") else None
+    offset, after = asked.get("offset", 0), None
     pages: list[Answer] = []
-    after = None
     while len(pages) < asked.get("pages", 1):
         if pages and after is None:  # the page before was empty
             pages.append({"hits": []})
-        elif order or facets or not query.strip():
-            page = Page(k, asked.get("offset", 0), order, facets, after)
-            browsed = searcher.browse(query, page, **options)
-            after = browsed.last
-            counts = {name: [*map(list, own)] for name, own in browsed.facets.items()}
-            pages.append(
-                _plain(asdict(browsed.result) | {"total": browsed.total, "facets": counts})
-            )
-        else:
-            search = partial(searcher.search, query, **options)
-            result = page_after(search, k, after) if after else search(k)
-            last = result.hits[-1] if result.hits else None
-            after = last and Position(last.score, last.image_id, last.rank)
-            pages.append(_plain(asdict(result)))
-    if asked.get("explain"):
-        why = searcher.explain_all(query, [image_id for image_id, _ in pages[0]["hits"]])
-        pages[0]["coverage"] = [one.coverage for one in why]
-        pages[0]["explained"] = [[asdict(term) for term in one.terms] for one in why]
+            continue
+        answer = searcher.search(query, k, offset=offset, after=after, explain=explain, **options)
+        offset, after = 0, answer.last
+        pages.append(_plain(answer.as_json()))
     return pages[0] if len(pages) == 1 else {"pages": [one["hits"] for one in pages]}
 
 
-def _plain(answer: Answer) -> Answer:
+def _plain(answer: Answer, similar: bool = False) -> Answer:
     """What answers of Python, REST and the command line have in common."""
-    hits, terms = answer["hits"], answer.get("terms")
+    hits = answer["hits"]
     names = ("unknown", "substitutions", "conditions", "total", "facets")
     plain = {name: answer[name] for name in names if answer.get(name) is not None}
+    if "total" in plain:
+        plain.setdefault("facets", {})
+    for name, buckets in plain.get("facets", {}).items():
+        plain["facets"][name] = [[one["value"], one["count"]] for one in buckets]
     plain["hits"] = [[hit["image_id"], hit["score"]] for hit in hits]
     plain["coverage"] = [hit["coverage"] for hit in hits]
     plain["metadata"] = [hit["metadata"] for hit in hits[:10]]
-    explained = [hit.get("explanation") or hit.get("terms") for hit in hits]
+    explained = [hit["explanation"] for hit in hits]
     if any(explained):
         plain["explained"] = explained
-    if isinstance(terms, list):
-        plain["terms"] = {one["term"]: one["count"] for one in terms}
-    elif terms is not None:
-        plain["terms"] = terms
+    if similar:
+        plain["terms"] = {one["term"]: one["count"] for one in answer["terms"]}
     return plain
 
 
@@ -270,7 +268,9 @@ def _ask_rest(client: TestClient, asked: Question) -> Answer:
     if call == "suggest":
         return {"suggestions": [[*one.values()] for one in found["suggestions"]]}
     names = {"fields": ("fields",), "explain": ("score", "terms", "coverage", "against")}
-    return {name: found[name] for name in names[call]} if call in names else _plain(found)
+    if call in names:
+        return {name: found[name] for name in names[call]}
+    return _plain(found, similar=True)
 
 
 def _search_rest(client: TestClient, asked: Question) -> Answer:
@@ -289,8 +289,6 @@ def _search_rest(client: TestClient, asked: Question) -> Answer:
         if answer.is_error:
             return {"refused": True}
         found = answer.json()
-        for name, buckets in (found["facets"] or {}).items():
-            found["facets"][name] = [[one["value"], one["count"]] for one in buckets]
         pages.append(_plain(found))
         sent["cursor"] = found["cursor"]
     return pages[0] if len(pages) == 1 else {"pages": [one["hits"] for one in pages]}
@@ -320,6 +318,6 @@ def ask_command(folder: Path, asked: Question) -> Answer:
         except SystemExit as ended:
             if ended.code:
                 return {"refused": True}
-    answer = _plain(json.loads(out.getvalue()))
+    answer = _plain(json.loads(out.getvalue()), asked["call"] == "similar")
     del answer["coverage"]  # which an explanation there lacks
     return answer

@@ -13,8 +13,9 @@ from indexer.build import build_index
 from indexer.columns import engine
 from indexer.columns import index as column_index
 from indexer.columns import postings as in_numpy
+from indexer.engines.open import open_index
 from indexer.postings import Postings
-from indexer.search.lucene import LuceneSearcher
+from indexer.search.searcher import Searcher
 from indexer.store import snapshot
 from sparta.features.store import FeatureStore
 from tests.indexer.live_index import LiveReference
@@ -80,8 +81,8 @@ def right(small: Postings) -> LiveReference:
 
 
 @pytest.fixture(scope="session")
-def lucene(index: Path) -> LuceneSearcher:
-    return LuceneSearcher(index)
+def searcher(index: Path) -> Searcher:
+    return open_index(index)
 
 
 @pytest.fixture(scope="session")

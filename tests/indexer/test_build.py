@@ -16,9 +16,9 @@ import pytest
 import indexer.build
 from indexer.build import build_index
 from indexer.encoding.encoder import ImageEncoder, encode_rows
+from indexer.engines.open import open_index
 from indexer.manifest import Manifest
 from indexer.metadata import read_metadata
-from indexer.search.lucene import LuceneSearcher
 from indexer.settings import OffsetKind, PruningSettings
 from sparta.atomic import MARKER, REPLACED, find_work, make_work
 from sparta.errors import InputError
@@ -35,7 +35,7 @@ from tests.indexer.vocabulary import TOKENIZER
 def assert_holds(out: Path, store: FeatureStore, right: Mapping[Any, Any], error: float) -> None:
     """Compare an index with impacts and what won them; sums of float32 differ in the last bit."""
     vocabulary = [t for t in WordPieceTokenizer.from_folder(out).vocabulary if t[0] not in "[#"]
-    with closing(LuceneSearcher(out)) as searcher:
+    with closing(open_index(out)) as searcher:
         for image_id in store.ids:
             for term in searcher.explain(" ".join(vocabulary), image_id).terms:
                 impact, *winner = right.get((image_id, term.term), (0, None, None))
@@ -78,7 +78,7 @@ def test_the_index_contains_the_models_scores(
     assert manifest.clipped == 0 and 0 < manifest.mean_error <= manifest.scale
     ended = [stage for stage, done, total in stages if done == total == 21]
     assert ended[:2] == ["offset", "encode"]
-    assert sorted(ended[2:]) == ["columns", "write"]  # at the same time
+    assert sorted(ended[2:]) == ["columns", "merge", "write"]  # at the same time
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
 
 
@@ -98,7 +98,7 @@ def test_the_first_models_tables_of_words_are_copied(store: FeatureStore, tmp_pa
 
 
 def contents(index: Path, store: FeatureStore) -> list[Any]:
-    searcher = LuceneSearcher(index)
+    searcher = open_index(index)
     found = [asdict(searcher.explain("dog cat beach ball red", i)) for i in store.ids]
     searcher.close()
     return found
@@ -277,7 +277,7 @@ def test_terms_that_no_model_trained_stay_out(
         PruningSettings(offset="none"),
         device="cpu",
     )
-    searcher = LuceneSearcher(tmp_path / "index")
+    searcher = open_index(tmp_path / "index")
     assert searcher.search("cat dog").unknown == ["cat"]
     searcher.close()
 

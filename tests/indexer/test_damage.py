@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from indexer.columns.manifest import FOLDER as COLUMNS
 
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from tests.damage import KINDS, damage
@@ -104,21 +103,21 @@ def test_a_manifest_of_another_format_or_vocabulary_is_refused(
 ) -> None:
     change(copy, **fields)
     with pytest.raises(InputError, match=said):
-        LuceneSearcher(copy)
+        open_index(copy)
 
 
 def test_a_manifest_that_is_damaged_or_missing_is_named(copy: Path) -> None:
     path = copy / "manifest.json"
     path.write_text(path.read_text().replace('"bits": 8', '"bits": 9'))
     with pytest.raises(InputError, match=r"manifest\.json is damaged: .* another hash"):
-        LuceneSearcher(copy)
+        open_index(copy)
     for text in ("{", "[]", "", "[" * 100_000, "\0"):
         path.write_text(text)
         with pytest.raises(InputError, match=r"manifest\.json"):
-            LuceneSearcher(copy)
+            open_index(copy)
     path.unlink()
     with pytest.raises(InputError, match="is not an index"):
-        LuceneSearcher(copy)
+        open_index(copy)
 
 
 def test_every_missing_or_truncated_part_is_found(copy: Path, tmp_path: Path) -> None:

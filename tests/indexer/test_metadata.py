@@ -14,8 +14,7 @@ from indexer.metadata import described, read_metadata
 from indexer.postings import Postings, PostingShard
 from indexer.rebuild import Kept
 from sparta.errors import InputError
-from tests.server.drawings import postings_of
-from tests.server.fake import DRAWINGS
+from tests.server.fake import DRAWINGS, postings_of
 
 
 def test_images_have_the_metadata_of_the_file(tmp_path: Path) -> None:

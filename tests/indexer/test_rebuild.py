@@ -16,10 +16,9 @@ from indexer.build import build_index
 from indexer.care.combine import merge_indexes
 from indexer.care.snapshots import take_snapshot
 from indexer.encoding.features import open_stores
+from indexer.engines.open import open_index
 from indexer.fields.store import read_kinds
 from indexer.postings import ImagePostings, Inputs
-from indexer.search.browsing import Browsable, Page
-from indexer.search.open import open_index
 from indexer.settings import PruningSettings
 from indexer.shards import index_folders
 from indexer.store.changes import Add, Delete, MetadataChange
@@ -48,8 +47,7 @@ def fields_of(index: Path) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for folder in index_folders(index):
         with closing(open_index(folder)) as searcher:
-            assert isinstance(searcher, Browsable)
-            hits = searcher.browse("", Page(k=100)).result.hits
+            hits = searcher.search("", 100).hits
             found |= {hit.image_id: dict(hit.metadata) for hit in hits}
     return found
 

@@ -1,35 +1,38 @@
-"""A searcher over a handful of drawn photos, small enough to check every number by hand."""
+"""Searchers over a handful of drawn photos, small enough to check every number by hand."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from indexer.grounding import Box, WinningLabel
-from indexer.query.parse import parsed, plain_text
-from indexer.query.query import Clause, Query
-from indexer.search.api import (
-    Allowed,
-    Condition,
-    Explanation,
-    Hit,
-    SearchResult,
-    SimilarResult,
-    Substitution,
-    TermExplanation,
-    Timings,
-    UnknownImageError,
-    ids_of,
+from indexer.filters.expression import FilterError
+from indexer.grounding import Box, WinningLabel, pack_all
+from indexer.postings import ImagePostings, Inputs, Postings
+from indexer.query import Query
+from indexer.search.answer import Answer, Explanation, Timings, Version
+from indexer.search.engine import (
+    Capability,
+    Documents,
+    Found,
+    Needs,
+    Page,
+    Plan,
+    Statistics,
+    Survey,
+    hit_order,
 )
-from indexer.search.terms.query_by_image import image_query, images_and_words, repeated_terms
-from indexer.search.terms.words import Completion, HeldWord, HeldWords, WordList
+from indexer.search.reader import Language
+from indexer.search.searcher import Searcher
+from indexer.store.images import UnknownImageError
+from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import RARE_TERMS, Substitute, WordTables
 
 WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 LEFT: Box = (0.1, 0.2, 0.5, 0.7)
@@ -62,7 +65,10 @@ DRAWINGS = {
     "Straße/海 é.jpg": Drawing((300, 200), "gray", {"red": (20, RIGHT)}),
 }
 VOCABULARY = {"red", "green", "blue", "purple"}
-SUBSTITUTES = {"azure": Substitution("azure", "blue", 0.75)}
+TERMS = ["[PAD]", "[UNK]", *sorted(VOCABULARY), "dark", "azure"]  # in id order
+SUBSTITUTES = {"azure": (Substitute("blue", 0.75),)}
+VERSION = Version(((0, "", 0),))
+ABILITIES = frozenset(Capability) - {Capability.FILTER, Capability.BROWSE, Capability.QUICK}
 
 
 def draw(folder: Path) -> Path:
@@ -80,221 +86,199 @@ def draw(folder: Path) -> Path:
     return folder
 
 
-@dataclass
-class FakeSearcher:
-    """Sums impacts over the drawings, with a substitute for "azure"; "explode" stands for a bug.
+def postings_of(image_id: str, drawing: Drawing) -> ImagePostings:
+    terms = sorted(drawing.terms, key=TERMS.index)
+    width, height = drawing.size
+    places = list(drawing.terms)
+    positions = {term: place for place, term in enumerate(places)}
+    labels: list[tuple[int, int]] = []
+    for term, label in drawing.labels.items():
+        pieces = label.words.split()
+        positions[term] = len(places) + len(labels) + pieces.index(label.token)
+        labels += [(TERMS.index(piece), places.index(term)) for piece in pieces]
+    return ImagePostings(
+        image_id,
+        {"width": width, "height": height},
+        np.array([TERMS.index(term) for term in terms], np.int32),
+        np.array([drawing.terms[term][0] for term in terms], np.int32),
+        np.array([positions[term] for term in terms], np.int16),
+        Inputs(
+            np.array([box for _, box in drawing.terms.values()], np.float32),
+            np.array([piece for piece, _ in labels], np.int32),
+            np.array([region for _, region in labels], np.int16),
+        ),
+    )
 
-    Attributes:
-        drawings: what is indexed.
-        closed: whether `close` was called.
-        rare: words that training rarely saw.
-    """
 
-    drawings: dict[str, Drawing] = field(default_factory=lambda: dict(DRAWINGS))
-    closed: bool = False
-    rare: frozenset[str] = frozenset()
+def tokenizer() -> WordPieceTokenizer:
+    inner = Tokenizer(models.WordPiece({t: i for i, t in enumerate(TERMS)}, unk_token="[UNK]"))
+    inner.normalizer = normalizers.BertNormalizer()
+    inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    inner.add_special_tokens(TERMS[:2])
+    return WordPieceTokenizer(inner)
 
-    def search(
-        self,
-        query: str | Query,
-        k: int = 10,
-        *,
-        substitute: bool = True,
-        allowed: Allowed | None = None,
-        min_coverage: float | None = None,
-    ) -> SearchResult:
-        query = parsed(query)
-        if "explode" in query.text:
-            raise RuntimeError("secret internals at /home/someone/index")
-        explained = [self.explain(query, i, substitute=substitute) for i in self.drawings]
-        found = [one for one in explained if one.score > 0 and not one.against]
-        found = [one for one in found if (one.coverage or 0) >= (min_coverage or 0)]
-        best = sorted(found, key=lambda one: (-one.score, one.image_id))[:k]
-        hits = [
-            Hit(n, one.image_id, one.score, self.metadata(one.image_id))
-            for n, one in enumerate(best, start=1)
-        ]
-        if min_coverage is not None:
-            hits = [
-                replace(hit, coverage=one.coverage) for hit, one in zip(hits, best, strict=True)
-            ]
-        words = _searched(query)
-        unknown = [word for word in dict.fromkeys(words) if word.lower() not in VOCABULARY]
-        replaced = [SUBSTITUTES[word] for word in unknown if substitute and word in SUBSTITUTES]
-        if substitute:
-            unknown = [word for word in unknown if word not in SUBSTITUTES]
-        conditions = [
-            Condition(clause.text, clause.sign, sum(_has(one, clause) for one in self._all()))
-            for clause in query.clauses
-            if clause.sign
-        ]
-        return SearchResult(
-            hits,
-            unknown,
-            Timings(0.25, 1.0, 1.25),
-            rare=[word for word in dict.fromkeys(words) if word in self.rare],
-            substitutions=replaced,
-            conditions=conditions,
-        )
 
-    def _all(self) -> Iterable[Drawing]:
-        return self.drawings.values()
+def language(rare: frozenset[str] = frozenset()) -> Language:
+    """What queries are read with; training rarely saw some terms."""
+    words = ", ".join(f'"{word}"' for word in sorted(rare))
+    files = {RARE_TERMS: f'{{"photos": 10, "terms": [{words}]}}'.encode()}
+    tables = WordTables({**WordTables.of(SUBSTITUTES).files, **files})
+    return Language(tokenizer(), tables, 8)
 
-    def explain(self, query: str | Query, image_id: str, *, substitute: bool = True) -> Explanation:
-        drawing = self._drawing(image_id)
-        query = parsed(query)
-        found = drawing.terms
-        searched = _searched(query)
-        words = {word.lower(): word for word in reversed(searched)}
-        terms_of = {word: near.term for word, near in SUBSTITUTES.items()} if substitute else {}
-        typed = [terms_of.get(word, word.lower()) for word in searched]
-        counts = Counter(term for term in typed if term in VOCABULARY)
-        terms = []
-        for term, count in counts.items():
-            impact, box = found.get(term, (0, None))
-            region = list(found).index(term) if box else None
-            winner = region, box, drawing.labels.get(term)
-            near = next((s for s in SUBSTITUTES.values() if s.term == term not in words), None)
-            word = near.word if near else words[term]
-            found_there = (word, count, impact, count * impact, *winner)
-            terms.append(TermExplanation(term, *found_there, near.similarity if near else None))
-        against = [
-            clause.sign + clause.text
-            for clause in query.clauses
-            if clause.sign and _has(drawing, clause) == (clause.sign == "-")
-        ]
-        coverage = sum(bool(term.impact) for term in terms) / max(1, len(terms))
-        return Explanation(image_id, sum(term.score for term in terms), terms, against, coverage)
 
-    def complete(self, text: str, most: int = 10) -> list[Completion]:
-        return self._words().complete(text, most)
+class DrawnEngine:
+    """Sums impacts over drawings, one after the other; it knows no fields."""
 
-    def correct(self, word: str, most: int = 3) -> list[HeldWord]:
-        return self._words().correct(word, most)
+    name = "columns"
 
-    def _words(self) -> HeldWords:
-        known = WordList(VOCABULARY)
-        images = [sum(word in one.terms for one in self._all()) for word in known.words]
-        return HeldWords(known, np.array(images), lambda _: True)
+    def __init__(self, drawings: Mapping[str, Drawing], can: frozenset[Capability]) -> None:
+        self.drawings, self.can = drawings, can
+        self.closed = False
 
-    def similar(
-        self,
-        image_id: str | Sequence[str],
-        k: int = 10,
-        *,
-        words: str | Query = "",
-        allowed: Allowed | None = None,
-    ) -> SimilarResult:
-        impacts = Counter[str]()
-        for one in ids_of(image_id):
-            impacts.update({term: impact for term, (impact, _) in self._drawing(one).terms.items()})
-        query = parsed(words)
-        terms = images_and_words(dict(sorted(impacts.items())), _searched(query))
-        signed = "".join(f" {clause.sign}{clause.text}" for clause in query.clauses if clause.sign)
-        found = self.search(repeated_terms(terms) + signed, len(self.drawings)).hits
-        rest = [hit for hit in found if hit.image_id not in ids_of(image_id)][:k]
-        hits = [replace(hit, rank=rank) for rank, hit in enumerate(rest, start=1)]
-        spoken = self.search(words)
-        timings = Timings(0.5, 1.5, 2.0)
-        return SimilarResult(
-            hits, [], timings, terms, rare=spoken.rare, conditions=spoken.conditions
-        )
-
-    def similar_to(
-        self, impacts: Mapping[str, int], k: int = 10, *, allowed: Allowed | None = None
-    ) -> SimilarResult:
-        query = image_query(impacts)
-        found = self.search(repeated_terms(query), k)
-        return SimilarResult(found.hits, [], Timings(0.5, 1.5, 2.0), query)
-
-    def explain_all(
-        self,
-        query: str | Query | Mapping[str, int],
-        image_ids: Sequence[str],
-        *,
-        substitute: bool = True,
-    ) -> list[Explanation]:
-        text = repeated_terms(query) if isinstance(query, Mapping) else query
-        return [self.explain(text, image_id, substitute=substitute) for image_id in image_ids]
-
-    def metadata(self, image_id: str) -> dict[str, Any]:
-        width, height = self._drawing(image_id).size
-        return {"width": width, "height": height}
-
-    def _drawing(self, image_id: str) -> Drawing:
-        # Ends an id at a NUL, as a native string does on its way into Java.
-        image_id = image_id.split("\0")[0]
+    def _impacts(self, image_id: str) -> dict[int, int]:
         if image_id not in self.drawings:
             raise UnknownImageError(image_id)
-        return self.drawings[image_id]
+        found = self.drawings[image_id].terms
+        return {TERMS.index(term): impact for term, (impact, _) in found.items()}
 
-    def __len__(self) -> int:
-        return len(self.drawings)
+    def _has(self, image_id: str, needs: Needs) -> bool:
+        own = self._impacts(image_id)
+        return bool(needs.least) and all(own.get(term, 0) >= least for term, least in needs.least)
+
+    def metadata(self, image_id: str) -> dict[str, Any]:
+        width, height = self.drawings[image_id].size
+        return {"width": width, "height": height}
+
+    def statistics(
+        self, terms: Sequence[int] = (), *, kinds: bool = False, frequencies: bool = False
+    ) -> Statistics:
+        every = [self._impacts(image_id) for image_id in self.drawings]
+        largest = [max((own.get(term, 0) for own in every), default=0) for term in terms]
+        counts = Counter(term for own in every for term in own)
+        found = np.array([counts[term] for term in range(len(TERMS))], np.int64)
+        return Statistics(
+            VERSION, len(every), 0, np.array(largest, np.int64), {} if kinds else None, found
+        )
+
+    def top(self, plan: Plan, k: int) -> Found:
+        if plan.filter is not None:
+            raise FilterError("the images have no fields")
+        scores = {}
+        for image_id in self.drawings.keys() - {*plan.like}:
+            own = self._impacts(image_id)
+            score = sum(count * own.get(term, 0) for term, count in plan.terms.items())
+            right = all(self._has(image_id, one) == (one.sign == "+") for one in plan.signed)
+            share = sum(one.weight for one in plan.weighed if self._has(image_id, one))
+            if score and right and share >= plan.min_coverage - 1e-9:
+                scores[image_id] = float(score)
+        best = sorted(scores, key=lambda image_id: hit_order(image_id, scores[image_id]))[:k]
+        having = [sum(self._has(one, needs) for one in self.drawings) for needs in plan.signed]
+        found = [scores[one] for one in best]
+        return Found(VERSION, best, found, [self.metadata(one) for one in best], having)
+
+    def survey(self, plan: Plan, page: Page) -> Survey:
+        raise NotImplementedError
+
+    def documents(
+        self, image_ids: Sequence[str], terms: Sequence[int] | None, grounded: bool = False
+    ) -> Documents:
+        every = [self._impacts(image_id) for image_id in image_ids]
+        wanted = sorted({term for own in every for term in own}) if terms is None else [*terms]
+        impacts = [[own.get(term, 0) for term in wanted] for own in every]
+        images = [postings_of(one, self.drawings[one]) for one in image_ids] if grounded else []
+        return Documents(
+            VERSION,
+            [self.metadata(one) for one in image_ids],
+            wanted,
+            np.array(impacts, np.int64).reshape(len(every), len(wanted)),
+            pack_all(Postings.of(images)) if grounded else None,
+        )
+
+    def refreshed(self) -> None:
+        """Nothing is written."""
 
     def close(self) -> None:
         self.closed = True
 
 
-def _searched(query: Query) -> list[str]:
-    """The words that are not excluded, each as often as it counts."""
-    return [
-        word
-        for clause in query.clauses
-        if clause.sign != "-"
-        for word in clause.text.split() * clause.weight
-    ]
+class FakeSearcher(Searcher):
+    """Searches the drawings, with a substitute for "azure"; "explode" stands for a bug.
+
+    Attributes:
+        drawings: what is indexed.
+        rare: terms that training rarely saw.
+    """
+
+    engine: DrawnEngine
+
+    def __init__(
+        self,
+        drawings: Mapping[str, Drawing] = DRAWINGS,
+        rare: frozenset[str] = frozenset(),
+        quick: bool = False,
+    ) -> None:
+        self.drawings = dict(drawings)
+        can = ABILITIES | {Capability.QUICK} if quick else ABILITIES
+        super().__init__(DrawnEngine(self.drawings, can), language(rare))
+
+    @property
+    def closed(self) -> bool:
+        return self.engine.closed
+
+    def set_rare(self, *rare: str) -> None:
+        self.language = language(frozenset(rare))
+        self._newest = None
+
+    def search(self, query: str | Query, k: int = 10, **options: Any) -> Answer:
+        if "explode" in (query if isinstance(query, str) else query.text):
+            raise RuntimeError("secret internals at /home/someone/index")
+        return timed(super().search(query, k, **options), 0.25, 1.0)
+
+    def similar(self, image_ids: str | Sequence[str], k: int = 10, **options: Any) -> Answer:
+        return timed(super().similar(image_ids, k, **options), 0.5, 1.5)
+
+    def explain(self, query: str | Query, image_id: str, *, substitute: bool = True) -> Explanation:
+        return super().explain(query, image_id, substitute=substitute)
 
 
-def _has(drawing: Drawing, clause: Clause) -> bool:
-    return clause.text.lower() in drawing.terms
+def timed(answer: Answer, tokenise: float, search: float, encode: float = 0.0) -> Answer:
+    """An answer that took so many milliseconds."""
+    explain = answer.timings.explain_ms
+    answer.timings = Timings(tokenise, search, tokenise + search + encode, encode, explain)
+    return answer
 
 
-class FakeDense:
+class DenseDrawnEngine(DrawnEngine):
     """Finds every drawing, at a thousandth of its score, the smaller photos in their view 1."""
 
+    name = "dense"
+
+    def top(self, plan: Plan, k: int) -> Found:
+        words = plan.text.split()
+        asked = Counter(TERMS.index(one.lower()) for one in words if one.lower() in VOCABULARY)
+        for image_id in plan.like:
+            asked.update(self._impacts(image_id))
+        scores = {}
+        for image_id in self.drawings.keys() - {*plan.like}:
+            own = self._impacts(image_id)
+            scores[image_id] = sum(n * own.get(term, 0) for term, n in asked.items()) / 1000
+        best = sorted(scores, key=lambda image_id: hit_order(image_id, scores[image_id]))[:k]
+        return Found(
+            VERSION,
+            best,
+            [scores[one] for one in best],
+            [self.metadata(one) for one in best],
+            views=[int(self.drawings[one].size[0] < 320) for one in best],
+            unknown=[one for one in words if one.lower() not in VOCABULARY],
+        )
+
+
+class FakeDense(Searcher):
+    """A dense model of the drawings."""
+
     def __init__(self) -> None:
-        self._sparse = FakeSearcher()
+        can = frozenset({Capability.FILTER, Capability.SIMILAR})
+        super().__init__(DenseDrawnEngine(DRAWINGS, can), language())
 
-    def search(
-        self,
-        query: str | Query,
-        k: int = 10,
-        *,
-        substitute: bool = True,
-        allowed: Allowed | None = None,
-        min_coverage: float | None = None,
-    ) -> SearchResult:
-        query = plain_text(query)
-        drawings = self._sparse.drawings
-        explain = partial(self._sparse.explain, query, substitute=False)
-        scores = {image_id: explain(image_id).score / 1000 for image_id in drawings}
-        best = sorted((-score, i) for i, score in scores.items())[:k]
-        hits = [
-            Hit(n, i, -score, self.metadata(i), int(drawings[i].size[0] < 320))
-            for n, (score, i) in enumerate(best, start=1)
-        ]
-        unknown = [word for word in query.split() if word.lower() not in VOCABULARY]
-        return SearchResult(hits, unknown, Timings(0.25, 1.0, 13.75, 12.5))
-
-    def similar(
-        self,
-        image_id: str | Sequence[str],
-        k: int = 10,
-        *,
-        words: str | Query = "",
-        allowed: Allowed | None = None,
-    ) -> SimilarResult:
-        terms = self._sparse.similar(image_id).terms
-        found = self.search(repeated_terms(terms), len(self)).hits
-        rest = [hit for hit in found if hit.image_id not in ids_of(image_id)][:k]
-        hits = [replace(hit, rank=rank) for rank, hit in enumerate(rest, start=1)]
-        return SimilarResult(hits, [], Timings(0.0, 2.0, 2.0), {})
-
-    def metadata(self, image_id: str) -> dict[str, Any]:
-        return self._sparse.metadata(image_id)
-
-    def __len__(self) -> int:
-        return len(self._sparse)
-
-    def close(self) -> None:
-        self._sparse.close()
+    def search(self, query: str | Query, k: int = 10, **options: Any) -> Answer:
+        return timed(super().search(query, k, **options), 0.25, 1.0, 12.5)

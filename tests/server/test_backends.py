@@ -20,8 +20,8 @@ from transformers import PreTrainedModel
 import indexer.dense.text_encoder
 from indexer.dense.added import AddedRows
 from indexer.dense.build import add_dense
-from indexer.search.api import UnavailableError
-from indexer.search.open import open_backend
+from indexer.engines.open import open_backend
+from indexer.search.answer import UnavailableError
 from indexer.store.changes import Add, Delete
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
@@ -31,8 +31,8 @@ from sparta.errors import InputError
 from sparta.vse.model import VseModel
 from tests.indexer.tiny_dense import save_dense_model
 from tests.server.apps import client_of, settings
-from tests.server.drawings import index_drawings, postings_of, store_drawings
-from tests.server.fake import DRAWINGS
+from tests.server.drawings import index_drawings, store_drawings
+from tests.server.fake import DRAWINGS, postings_of
 
 NAMES = ["sparta", "mv-vse", "vse++"]
 

@@ -28,7 +28,7 @@ SEARCH = b"GET /v1/search?q=red HTTP/1.1\r\nHost: localhost\r\n\r\n"
 def address(photos: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(connections, "SECONDS", SECONDS)
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)
-    with serving(Backend("sparta", FakeSearcher(), photos, quick=True)) as address:
+    with serving(Backend("sparta", FakeSearcher(quick=True), photos)) as address:
         yield address
 
 

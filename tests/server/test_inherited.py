@@ -10,16 +10,12 @@ from typing import Any
 
 import httpx
 import pytest
-from indexer.columns.rebuild import rebuild_columns
 
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import take_snapshot
-from indexer.store.changes import Delete
-from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends
 from server.inherited import Inherited, can_be_inherited
-from sparta.errors import InputError
 from tests.server.apps import client_of, settings
 from tests.server.drawings import index_drawings
 from tests.server.served import served, workers_of
@@ -29,24 +25,16 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers are for
 
 @pytest.fixture
 def index(tmp_path: Path, photos: Path) -> Path:
-    folder = index_drawings(tmp_path / "index", photos)
-    rebuild_columns(folder)
-    return folder
+    return index_drawings(tmp_path / "index", photos)
 
 
-def test_only_an_index_in_columns_that_was_not_written_to(index: Path) -> None:
+def test_only_an_index_in_columns(index: Path) -> None:
     def is_one(**values: Any) -> bool:
         return can_be_inherited(settings(index=index, **values))
 
     assert is_one() and is_one(engine="columns")
     assert not is_one(engine="lucene")
     assert not is_one(milvus="milvus://127.0.0.1:1")
-    with open_writer(index) as writer:
-        writer.write([Delete("garden/one.png")])
-    assert not is_one()
-    (index / "manifest.json").unlink()
-    with pytest.raises(InputError, match="is not an index"):
-        is_one()
 
 
 def test_it_is_let_go_once_its_name_stands_for_another(index: Path, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ mode = "positive"
 
 @pytest.fixture(scope="module")
 def address(photos: Path) -> Iterator[str]:
-    sparta = Backend("sparta", FakeSearcher(), photos, quick=True)
+    sparta = Backend("sparta", FakeSearcher(quick=True), photos)
     with serving(sparta, Backend("vse++", FakeDense(), photos)) as address:
         yield address
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from indexer.store.changes import MetadataChange
 from indexer.update.writer import open_writer
 from server.backends import Backend
@@ -33,7 +33,7 @@ def address(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         writer.write(list(map(MetadataChange, DRAWINGS, about)))
     with closing(open_index(index)) as searcher:
         searcher.warm_up()  # so that no test waits for a compiler
-        with serving(Backend("sparta", searcher, photos, quick=True)) as address:
+        with serving(Backend("sparta", searcher, photos)) as address:
             yield address
 
 

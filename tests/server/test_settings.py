@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 import server.settings
-from indexer.search.open import ENGINES
+from indexer.engines.open import ENGINES
 from server.settings import ServerSettings, load_settings
 from sparta.errors import InputError
 
@@ -68,7 +68,7 @@ def test_what_names_no_setting_is_listed(monkeypatch: pytest.MonkeyPatch) -> Non
     [
         ("PORT", "abc", r"^SPARTA_PORT: input should be a valid integer.* \(found 'abc'\)$"),
         ("PORT", "9" * 99, r"^SPARTA_PORT: .*\(found '9{60}'…\)$"),
-        ("ENGINE", "fast", "^SPARTA_ENGINE: input should be 'auto', 'lucene' or 'columns'"),
+        ("ENGINE", "fast", "^SPARTA_ENGINE: input should be 'columns' or 'lucene'"),
         ("EXAMPLES", "[red", "^SPARTA_EXAMPLES: expecting value"),
         ("PHOTOS", "/no/such", "^SPARTA_PHOTOS: path does not point to a directory"),
     ],

@@ -11,10 +11,11 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.query.query import Query
-from indexer.search.api import Explanation, SearchResult
+from indexer.query import Query
+from indexer.search import searcher as searcher_module
+from indexer.search.answer import Answer
 from server.backends import Backend
-from server.routes import hits as hits_module
+from server.routes import answers as hits_module
 from server.work import THREADS
 from tests.server.apps import app_of, client_of
 from tests.server.fake import FakeSearcher
@@ -31,15 +32,13 @@ class Slow(FakeSearcher):
         self.begun: list[str] = []
         self.explained = 0
 
-    def search(self, query: str | Query, k: int = 10, **options: Any) -> SearchResult:
+    def search(self, query: str | Query, k: int = 10, **options: Any) -> Answer:
         if query == "slow":
-            self.begun.append(query)
+            self.begun.append("slow")
             self.release.wait(20)
-        return FakeSearcher().search("red", k)
-
-    def explain(self, query: str | Query, image_id: str, *, substitute: bool = True) -> Explanation:
-        self.explained += 1
-        return super().explain("red", image_id)
+        answer = super().search("red", k, **options)
+        self.explained += sum(hit.explanation is not None for hit in answer.hits)
+        return answer
 
 
 async def ask(address: str, target: str) -> httpx.Response:
@@ -107,7 +106,7 @@ def test_explanations_are_the_same_in_parts(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
     whole = client.get(f"/v1/{target}&explain=true").json()["hits"]
-    monkeypatch.setattr(hits_module, "EXPLAINED_AT_ONCE", 1)
+    monkeypatch.setattr(searcher_module, "EXPLAINED_AT_ONCE", 1)
     assert client.get(f"/v1/{target}&explain=true").json()["hits"] == whole
     assert all(hit["explanation"] for hit in whole)
 
@@ -116,7 +115,7 @@ def test_explanations_are_the_same_in_parts(
     ("query", "quick"), [("q=red", True), ("q=red&k=101", False), ("q=" + "red " * 51, False)]
 )
 def test_long_queries_and_many_hits_leave_the_event_loop(query: str, quick: bool) -> None:
-    searcher = Recording()
-    with client_of(app_of(Backend("sparta", searcher, quick=True))) as client:
+    searcher = Recording(quick=True)
+    with client_of(app_of(Backend("sparta", searcher))) as client:
         assert client.get(f"/v1/search?{query}").status_code == 200
     assert searcher.in_loop is quick

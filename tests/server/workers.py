@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from indexer.query.query import Query
-from indexer.search.api import SearchResult
+from indexer.query import Query
+from indexer.search.answer import Answer
 from server import processes
 from server.backends import Backend, Backends
 from server.processes import run, run_workers
@@ -24,7 +24,7 @@ from tests.server.fake import FakeSearcher
 class Slow(FakeSearcher):
     """Takes two seconds for "slow"."""
 
-    def search(self, query: str | Query, k: int = 10, **options: Any) -> SearchResult:
+    def search(self, query: str | Query, k: int = 10, **options: Any) -> Answer:
         if query == "slow":
             time.sleep(2)
             query = "red"

@@ -25,8 +25,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from indexer.build import build_index
+from indexer.engines.open import open_index
 from indexer.metadata import read_metadata
-from indexer.search.open import open_index
 from server.sockets import listen, url
 from sparta.command_line import cli
 from sparta.errors import InputError

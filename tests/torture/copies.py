@@ -22,8 +22,9 @@ from fastapi.testclient import TestClient
 from indexer.care.aliases import set_alias
 from indexer.care.combine import split_index
 from indexer.care.snapshots import restore_snapshot, take_snapshot
+from indexer.engines.open import open_index
 from indexer.filters.text import parse_filter
-from indexer.search.open import open_searcher
+from indexer.search.searcher import Explain, Searcher
 from indexer.shards import index_folders, owner
 from indexer.store import compaction
 from indexer.update import writer
@@ -91,13 +92,17 @@ class Steps:
         ]
         for watch in self._watches:
             watch._show(0)
-        self._searchers = [open_searcher(self._name, engine) for engine in ENGINES]
+        self._searchers = [open_index(self._name, engine) for engine in ENGINES]
         self._writer = ExitStack()
         self._client: TestClient | None = None
         self._waited: tuple[int, int] | None = None  # commit and place of a write in this step
         for close in (*(one.close for one in self._currents), self.close):
             opened.callback(close)
-        opened.callback(lambda: [one.close() for one in self._searchers])
+        opened.callback(self._close_searchers)
+
+    def _close_searchers(self) -> None:
+        for one in self._searchers:
+            one.close()
 
     def step(self) -> tuple[str, list[str]]:
         """Take a step; returns its name and what was wrong after it."""
@@ -240,7 +245,7 @@ class Steps:
             if newer is not None:
                 searcher.close()
                 self._searchers[number] = newer
-            found.append((self._searchers[number].engine, self._searchers[number]))
+            found.append((self._searchers[number].engine.name, self._searchers[number]))
         return [
             f"{name}: {answer} instead of {right}"
             for name, one in found
@@ -248,12 +253,11 @@ class Steps:
         ]
 
 
-def _answer(searcher: Any) -> list[tuple[str, float, Any]]:
-    hits = searcher.search("red", 50).hits
-    searcher.explain_all("red", [hit.image_id for hit in hits])
+def _answer(searcher: Searcher) -> list[tuple[str, float, Any]]:
+    hits = searcher.search("red", 50, explain=Explain()).hits
     described = {hit.image_id for hit in hits if "n" in hit.metadata}
     if described:
-        filtered = searcher.ids(searcher.field_index().allowed(parse_filter("n:>0")))
+        filtered = searcher.ids(parse_filter("n:>0"))
         if missing := described.difference(filtered):
             return [(image_id, -1, "is not found by its field") for image_id in sorted(missing)]
     return [(hit.image_id, hit.score, hit.metadata.get("n")) for hit in hits]

@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from indexer.search.api import Searcher
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
+from indexer.search.searcher import Searcher
 from indexer.store import compaction
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.update import writer
@@ -26,6 +26,7 @@ from tests.indexer.live_index import QUERIES, LiveReference
 from tests.indexer.random_postings import random_postings, shards_of, write_postings
 from tests.indexer.search.queries import answer
 from tests.indexer.vocabulary import small_tokenizer
+from tests.reference.searcher import ReferenceSearcher
 from tests.torture.kills import Processes, Report, Row, repeat
 
 IMAGES = 60
@@ -174,7 +175,7 @@ def _look(index: Path) -> State:
     return _answers(open_index(index))
 
 
-def _answers(searcher: Searcher) -> State:
+def _answers(searcher: Searcher | ReferenceSearcher) -> State:
     """What a searcher answers; it is closed."""
     found = [searcher.search(query, 1000) for query in QUERIES]
     searcher.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 from indexer.build import build_index
 from indexer.dense.build import add_dense
-from indexer.search.open import open_backend, open_index
+from indexer.engines.open import open_backend, open_index
 from indexer.settings import PruningSettings
 from sparta.cluster import connected
 from sparta.features.store import FeatureStore

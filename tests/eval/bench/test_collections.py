@@ -32,9 +32,9 @@ from eval.bench.corpus import Corpus, choose_queries, tokenise
 from eval.bench.vectors import enlarge_vectors
 from eval.recall.index import Gallery, measure_index_recall
 from indexer.build import build_index
+from indexer.engines.open import open_index
 from indexer.manifest import Manifest
 from indexer.postings import Postings
-from indexer.search.open import open_index
 from indexer.settings import PruningSettings
 from indexer.store.changes import Delete
 from indexer.update.writer import open_writer

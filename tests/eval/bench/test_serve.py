@@ -13,7 +13,7 @@ from eval.bench import serve as module
 from eval.bench.load import ERRORS, Load
 from eval.bench.serve import Served, ServeSetting, UnderLoad, Written
 from indexer.care.combine import split_index
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from sparta.command_line import cli
 from sparta.errors import InputError
 from tests.eval.bench.test_load import needs_wrk

@@ -12,7 +12,7 @@ from PIL import Image
 from transformers import ResNetConfig, ResNetModel
 from typer.testing import CliRunner
 
-from indexer.search.open import open_backend
+from indexer.engines.open import open_backend
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.command_line import cli
 from sparta.errors import InputError

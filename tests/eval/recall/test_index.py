@@ -37,12 +37,12 @@ from eval.recall.index import (
 from indexer.build import build_index
 from indexer.care.combine import split_index
 from indexer.dense.build import add_dense
-from indexer.query.parse import plain_text
-from indexer.query.query import Query
-from indexer.search.api import Allowed, Hit, SearchResult, SimilarResult, Timings, UnknownImageError
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_backend, open_index
+from indexer.engines.open import open_backend, open_index
+from indexer.query import Query, plain_text
+from indexer.search.answer import Answer, Hit, Timings, Version
+from indexer.search.searcher import Searcher
 from indexer.settings import PruningSettings
+from indexer.store.images import UnknownImageError
 from indexer.update.delete import delete_images
 from sparta.captions.read import CaptionedPhoto
 from sparta.command_line import cli
@@ -53,51 +53,31 @@ from tests.eval.data import Data, save_dense
 from tests.indexer.vocabulary import WORDS
 
 
-class RankedSearcher:
+class RankedSearcher(Searcher):
     """Returns each query's images in the given order, all with the same score."""
 
     def __init__(self, answers: dict[str, list[str]], ids: Sequence[str]) -> None:
-        self.answers = answers
-        self.ids = ids
+        self.answers, self.known = answers, ids
         self.searches: list[tuple[str, int]] = []
         self.substituted: set[bool] = set()
 
     def search(
-        self,
-        query: str | Query,
-        k: int = 10,
-        *,
-        substitute: bool = True,
-        allowed: Allowed | None = None,
-        min_coverage: float | None = None,
-    ) -> SearchResult:
+        self, query: str | Query, k: int = 10, *, substitute: bool = True, **_: Any
+    ) -> Answer:
         text = plain_text(query)
         self.searches.append((text, k))
         self.substituted.add(substitute)
         found = self.answers[text][:k]
-        hits = [Hit(rank, image_id, 1.0) for rank, image_id in enumerate(found, 1)]
-        return SearchResult(hits, [], Timings(0.0, 2.0, 2.0 if k == 10 else 1000.0))
-
-    def similar(
-        self,
-        image_id: str | Sequence[str],
-        k: int = 10,
-        *,
-        words: str | Query = "",
-        allowed: Allowed | None = None,
-    ) -> SimilarResult:
-        raise UnknownImageError(image_id)
+        hits = [Hit(rank, image_id, 1.0, {}) for rank, image_id in enumerate(found, 1)]
+        return Answer(hits, Timings(0.0, 2.0, 2.0 if k == 10 else 1000.0), Version(()))
 
     def metadata(self, image_id: str) -> dict[str, Any]:
-        if image_id not in self.ids:
+        if image_id not in self.known:
             raise UnknownImageError(image_id)
         return {}
 
     def __len__(self) -> int:
-        return len(self.ids)
-
-    def close(self) -> None:
-        pass
+        return len(self.known)
 
 
 def ranked(**places: int | None) -> tuple[RankedSearcher, list[CaptionedPhoto]]:
@@ -150,7 +130,7 @@ def index(
 
 
 def test_command(index: Path, captions_file: Path, captioned: list[CaptionedPhoto]) -> None:
-    searcher = LuceneSearcher(index)
+    searcher = open_index(index)
     ranks = []
     for photo in captioned:
         for text in photo.captions:

@@ -17,12 +17,12 @@ import indexer.update.writer
 from indexer.care.aliases import set_alias
 from indexer.care.copies import copy_index, link_uploads
 from indexer.dense.build import add_dense
+from indexer.engines.open import open_backend, open_index, snapshot_of
 from indexer.parts import UPLOADS
 from indexer.postings import Postings
-from indexer.search.api import UnknownImageError
-from indexer.search.open import open_backend, open_index
 from indexer.state import bytes_below
 from indexer.store.changes import Add, Change, Delete, MetadataChange
+from indexer.store.images import UnknownImageError
 from indexer.update.sync.seen import SeenPhotos
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
@@ -120,7 +120,7 @@ def test_a_copy_while_a_writer_commits_is_of_one_commit(
         for number in range(4):
             commit = copy_index(built, tmp_path / f"{number}")
             found = open_index(tmp_path / f"{number}")
-            assert found.commit == commit
+            assert snapshot_of(found).commit == commit
             assert verify_index(tmp_path / f"{number}") == []
             assert len(found) == commit.images
     finally:

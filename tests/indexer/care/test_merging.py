@@ -14,10 +14,10 @@ import pytest
 
 from indexer.care.combine import merge_indexes, split_index
 from indexer.encoding.impacts import MEANS
+from indexer.engines.open import open_index
 from indexer.fields.store import save_kinds
 from indexer.manifest import OFFSETS, Manifest
 from indexer.parts import UPLOADS, describe_parts
-from indexer.search.open import open_index
 from indexer.shards import index_folders, owner
 from indexer.state import IndexState
 from indexer.store.changes import Add, Delete

@@ -15,9 +15,9 @@ from indexer.care.aliases import set_alias
 from indexer.care.combine import split_index
 from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.commands.alias import alias as alias_command
+from indexer.engines.open import open_index
 from indexer.filters.text import parse_filter
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index, open_searcher
+from indexer.search.searcher import Explain, Searcher
 from indexer.update.delete import delete_images
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
@@ -124,11 +124,11 @@ def deleted(index: Path, *numbers: int) -> None:
         delete_images(index, [f"a/{number:05d} é.jpg"])
 
 
-def found(searcher: LuceneSearcher) -> set[int]:
+def found(searcher: Searcher) -> set[int]:
     """The images that a searcher finds and explains, by their numbers."""
-    hits = searcher.search(COMMON, 1000).hits
-    assert len(searcher.explain_all(COMMON, [hit.image_id for hit in hits])) == len(hits)
-    assert {hit.image_id for hit in hits} == set(searcher.ids(searcher.field_index().allowed(ALL)))
+    hits = searcher.search(COMMON, 1000, explain=Explain()).hits
+    assert all(hit.explanation for hit in hits)
+    assert {hit.image_id for hit in hits} == set(searcher.ids(ALL))
     return {int(hit.image_id[2:7]) for hit in hits}
 
 
@@ -249,7 +249,7 @@ def test_the_command_says_what_a_name_stood_for(index: Path, tmp_path: Path) -> 
 def test_a_divided_index_has_names_too(index: Path, tmp_path: Path) -> None:
     split_index(index, tmp_path / "divided", 2)
     set_alias(tmp_path / "prod", tmp_path / "divided")
-    assert len(open_searcher(tmp_path / "prod")) == 300
+    assert len(open_index(tmp_path / "prod")) == 300
     shutil.rmtree(tmp_path / "divided" / "shard-001")
     with pytest.raises(InputError, match="shard-001 is not an index"):
         set_alias(tmp_path / "other", tmp_path / "divided")

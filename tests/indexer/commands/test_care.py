@@ -17,8 +17,8 @@ from indexer.commands.update import update
 from indexer.commands.verify import verify
 from indexer.dense.build import add_dense
 from indexer.encoding.impacts import MEANS
+from indexer.engines.open import open_backend, open_index
 from indexer.manifest import Manifest
-from indexer.search.open import open_backend, open_index
 from indexer.store.changes import Add
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import indexer.commands.sync as module
 import indexer.update.sync.watch
 from indexer.commands.consent import ask
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore

@@ -18,8 +18,8 @@ from indexer.dense.build import add_dense
 from indexer.dense.manifest import DenseManifest, dense_names
 from indexer.dense.models import name_models
 from indexer.dense.vectors import VectorIndexKind
+from indexer.engines.open import open_backend
 from indexer.manifest import Manifest
-from indexer.search.open import open_backend
 from indexer.store.changes import Add, Delete
 from indexer.store.origin import origin_of
 from indexer.store.snapshot import Snapshot

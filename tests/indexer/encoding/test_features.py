@@ -12,7 +12,7 @@ from PIL import Image
 
 from indexer.build import build_index
 from indexer.encoding.features import check_stores, open_stores
-from indexer.search.lucene import LuceneSearcher
+from indexer.engines.open import open_index
 from sparta.errors import InputError
 from sparta.features.extract.job import augmentation_names, extract_photos
 from sparta.features.record import DetectorSettings, ImageFeatures
@@ -120,7 +120,7 @@ def test_photos_are_extracted_once_with_the_models_own_features(
     manifest = build_index([again], [model_dir], out, device="cpu")
     assert manifest.photos == str(photos.resolve())
     size = (photos / "1.png").stat().st_size
-    assert LuceneSearcher(out).metadata("1.png") == {"width": 30, "height": 20, "bytes": size}
+    assert open_index(out).metadata("1.png") == {"width": 30, "height": 20, "bytes": size}
     [opened] = open_stores([first.folder], [model_dir], "visual_sparta", out)
     assert opened.fingerprint == first.fingerprint
 

@@ -52,7 +52,6 @@ import sys, threading
 from dataclasses import asdict
 from itertools import product
 from indexer.lucene.jvm import java
-from indexer.search.lucene import LuceneSearcher
 
 searchers = [LuceneSearcher(sys.argv[1]) for _ in range(2)]
 queries = ["dog", "red ball", "the sky", "dogs dog running qqq"]

@@ -24,9 +24,9 @@ from indexer.milvus.connection import (
     Milvus,
     MilvusError,
 )
-from indexer.milvus.finder import Row, best_rows
+from indexer.milvus.engine import Row, best_rows
 from indexer.milvus.rows import KEY, marker_row
-from indexer.search.api import UnanswerableError
+from indexer.search.answer import RefusedError
 from indexer.store.commit import Commit
 from sparta.errors import InputError
 from tests.indexer.milvus.aliases import with_aliases
@@ -139,7 +139,7 @@ def made(milvus: Milvus, request: pytest.FixtureRequest) -> Collection:
 def test_a_marker_is_no_image(made: Collection) -> None:
     assert made.marker() is None
     for complete in (False, True):
-        made.mark(marker := Marker(Commit(3, 1, 200, 0), complete))
+        made.mark(marker := Marker(Commit(3, 1, 200, "0"), complete))
         assert made.marker() == marker
         assert made.images() == 0
         assert list(made.keys()) == []
@@ -236,7 +236,7 @@ def test_ties_are_decided_by_the_key_and_rows_that_are_not_wanted_left_out(
     some = [row for row in rows if wanted(row[1])]
     try:
         assert best_rows(Server(rows).nearest, k, limit, wanted, most) == ordered(some, k)
-    except UnanswerableError:
+    except RefusedError:
         assert out and len(rows) >= most, "all rows would have been returned"
 
 
@@ -253,6 +253,6 @@ def test_few_answers_are_needed() -> None:
 def test_too_few_rows_are_wanted() -> None:
     server = Server([(float(number), f"{number:02}") for number in range(60)])
     reason = r"at most 50 images, of which .* leave 2: let them leave at most 50 of all images"
-    with pytest.raises(UnanswerableError, match=reason):
+    with pytest.raises(RefusedError, match=reason):
         best_rows(server.nearest, 3, 4, lambda key: int(key) % 25 == 0, 50)
     assert server.answers == [4, 16, 50]

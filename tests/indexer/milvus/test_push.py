@@ -27,9 +27,9 @@ from indexer.milvus.connection import Milvus, MilvusError
 from indexer.milvus.push import Pushed, Update, follow, push
 from indexer.milvus.rows import MARKER, key_of
 from indexer.postings import Postings
-from indexer.search.lucene import LuceneSearcher
 from indexer.store.changes import Add, Delete, MetadataChange
 from indexer.store.commit import log_path
+from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
 from sparta.command_line import cli
 from sparta.errors import InputError
@@ -143,7 +143,7 @@ def test_what_was_written_since_is_pushed(milvus: Milvus, live: Path, postings: 
     collection.mark(replace(marker, commit=replace(marker.commit, version=0, bytes=0)))
     assert push(live, milvus, "live").written == 21  # what has changed is not known any more
     collection.mark(Marker(replace(marker.commit, version=100), complete=True))
-    assert Update(live, LuceneSearcher(live), collection).changes() == (21, 0)  # one was restored
+    assert Update(live, Snapshot.open(live), collection).changes() == (21, 0)  # one was restored
     assert stored(milvus, pushed.collection) == rows
 
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.query.parse import parse, plain_text, searchable
-from indexer.query.query import Clause, Query, QueryError
+from indexer.query import Clause, Query, QueryError, parse, plain_text, searchable
 
 PLAIN = [
     "two dogs on a beach",

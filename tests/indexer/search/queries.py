@@ -6,13 +6,13 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from indexer.search.api import SearchResult
+from indexer.search.answer import Answer
 from tests.indexer.vocabulary import COMMON, RARE, WORDS
 
 VOCABULARY = [*WORDS, COMMON, RARE, "dogs", "running", "sunny", "qqq", "[MASK]"]
 
 
-def answer(result: SearchResult) -> list[tuple[int, str, float]]:
+def answer(result: Answer) -> list[tuple[int, str, float]]:
     return [(hit.rank, hit.image_id, hit.score) for hit in result.hits]
 
 

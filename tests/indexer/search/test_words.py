@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.terms.words import Completion, HeldWord, HeldWords, Suggester, WordList
+from indexer.search.searcher import Searcher
+from indexer.search.words import Completion, HeldWord, HeldWords, WordList
 from tests.indexer.vocabulary import COMMON, RARE
 
 IMAGES = {"beach": 8, "bench": 9, "bear": 9, "beard": 0, "be": 3, "##ach": 7, "b2": 5, "été": 2}
@@ -94,9 +94,8 @@ def test_corrections_are_the_nearest_words(word: str, others: list[str]) -> None
     assert found == [HeldWord(other, 1) for other in near]
 
 
-def test_a_searcher_knows_the_words_of_its_index(lucene: LuceneSearcher) -> None:
-    assert isinstance(lucene, Suggester)
-    assert [one.word for one in lucene.complete("a re")] == ["red"]
-    assert lucene.complete("th") == [Completion(COMMON, COMMON, len(lucene))]
-    assert lucene.complete(RARE[:3]) == []
-    assert [one.word for one in lucene.correct("dgo")] == ["dog"]
+def test_a_searcher_knows_the_words_of_its_index(searcher: Searcher) -> None:
+    assert [one.word for one in searcher.complete("a re")] == ["red"]
+    assert searcher.complete("th") == [Completion(COMMON, COMMON, len(searcher))]
+    assert searcher.complete(RARE[:3]) == []
+    assert [one.word for one in searcher.correct("dgo")] == ["dog"]

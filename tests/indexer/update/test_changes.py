@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from indexer.engines.open import open_index
 from indexer.postings import ImagePostings, Inputs, Postings
-from indexer.search.open import open_index
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import log_path
 from indexer.store.given import FILE
@@ -130,8 +130,8 @@ def checked(folder: Path, *changes: Change) -> None:
 def test_good_changes_are_written(built: Path) -> None:
     none = Inputs(np.empty((0, 4), np.float32), NOTHING, NOTHING.astype(np.int16))
     empty = ImagePostings("é" * 16_383, {}, NOTHING, NOTHING, NOTHING.astype(np.int16), none)
-    changes = [Add(GOOD), MetadataChange("a.jpg", {"é": [1, None]}), Delete("a.jpg"), Add(empty)]
-    checked(built, *changes)
+    described = MetadataChange("a.jpg", {"é": [1, None]})
+    checked(built, Add(GOOD), described, Delete("a.jpg"), Add(empty))
 
 
 @pytest.mark.parametrize(

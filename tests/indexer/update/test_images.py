@@ -13,9 +13,9 @@ import pytest
 from indexer.build import build_index
 from indexer.encoding.features import open_stores
 from indexer.encoding.impacts import Quantiser, WeightReader
+from indexer.engines.open import open_index, snapshot_of
 from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Postings
-from indexer.search.open import open_index
 from indexer.settings import PruningSettings
 from indexer.store.commit import read_commit
 from indexer.store.snapshot import Snapshot
@@ -47,7 +47,7 @@ def test_the_index_s_images_replace_themselves_without_a_change(
     assert report == AddReport(added=0, replaced=21, images=21)
     after = open_index(index)
     assert_same(after, reference)
-    assert after.commit.version == 1
+    assert snapshot_of(after).commit.version == 1
 
 
 @pytest.mark.parametrize("stores", [1, 2])

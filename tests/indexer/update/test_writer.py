@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.care.combine import split_index
+from indexer.engines.open import open_index
 from indexer.postings import ImagePostings, Postings
-from indexer.search.api import UnknownImageError
-from indexer.search.open import open_index, open_searcher
 from indexer.shards import index_folders
 from indexer.store import compaction
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import Commit, log_path, read_commit
 from indexer.store.compaction import Compactor
+from indexer.store.images import UnknownImageError
 from indexer.store.log import read_log
 from indexer.update import writer as writer_module
 from indexer.update.delete import delete_images
@@ -167,7 +167,7 @@ def test_changes_are_visible_once_committed(
                 writer.metadata(absent)
         writer.sync(first)
         assert len(open_index(built)) == IMAGES
-        assert writer.commit().bytes == first
+        assert {0: writer.commit().bytes} == first
         assert len(open_index(built)) == len(writer) == IMAGES
     with open_writer(built) as writer:
         assert len(writer) == IMAGES
@@ -403,7 +403,7 @@ def test_any_changes_give_the_answers_of_a_whole_index(
 
 
 def check_answers(whole: Path, divided: Path) -> None:
-    with closing(open_searcher(whole)) as right, closing(open_searcher(divided)) as found:
+    with closing(open_index(whole)) as right, closing(open_index(divided)) as found:
         assert len(found) == len(right)
         for query in QUERIES:
             assert ranking(found.search(query, 99)) == ranking(right.search(query, 99))
@@ -438,5 +438,5 @@ def test_no_shard_logs_deletions_of_what_it_lacks(
         writer.sync(writer.write(list(map(Delete, gone))))
         logs = [log_path(one, 1) for one in index_folders(divided)]
         assert sum(len(list(read_log(log))) for log in logs) == 1
-    with closing(open_searcher(divided)) as found:
+    with closing(open_index(divided)) as found:
         assert len(found) == IMAGES - 1

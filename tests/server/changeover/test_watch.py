@@ -16,9 +16,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from indexer.care.aliases import set_alias
-from indexer.search.api import ReplacedError
 from indexer.state import index_version, place_of
 from indexer.store.changes import Delete
+from indexer.store.commit import ReplacedError
 from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import Backends, open_backends

@@ -63,7 +63,7 @@ class LocalCluster:
         self.served = Served.of(index)
         self.handles: dict[str, Handle] = {}
         for number in range(self.served.shards):
-            replica = ShardReplica(self.served, number, "auto")
+            replica = ShardReplica(self.served, number)
             self.handles[f"shard-{number:03d}"] = Handle(replica)
             writer = ShardWriter(self.served, number, ["photos"])
             self.handles[f"writer-{number:03d}"] = Handle(writer)

@@ -14,8 +14,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from indexer.care.snapshots import restore_snapshot, take_snapshot
-from indexer.search.sharded.asking import Asking
-from indexer.search.sharded.open import read_language
+from indexer.engines.open import read_language
+from indexer.engines.shards import ShardsEngine
+from indexer.search.searcher import Searcher
 from indexer.shards import owner
 from indexer.store.changes import Add
 from indexer.update.writer import open_writer
@@ -23,7 +24,7 @@ from server.app import create_app
 from server.backends import open_backends
 from server.cluster import ingress as remote
 from server.cluster import writers
-from server.cluster.ingress import Ingress, RemoteSearcher, RemoteShards
+from server.cluster.ingress import Ingress, RemoteShards
 from server.cluster.names import Served
 from server.cluster.replica import ShardReplica, shard_folder
 from server.cluster.writers import divided_lines
@@ -178,7 +179,7 @@ def test_replicas_need_the_index_that_is_served(indexes: tuple[Path, Path]) -> N
     served = Served.of(indexes[1])
     gone: dict[str, Any] = {**asdict(served), "folder": "/nowhere"}
     with pytest.raises(InputError, match=r"^/nowhere is not on this machine"):
-        ShardReplica(Served(**gone), 0, "auto")
+        ShardReplica(Served(**gone), 0)
     with pytest.raises(InputError, match="is another index than the one that is served"):
         shard_folder(Served(**{**asdict(served), "version": "other"}), 0)
 
@@ -188,7 +189,7 @@ def test_a_shard_that_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     shard, snapshot = index / "shard-000", tmp_path / "snapshot"
     found = LocalCluster(index)
     found.install(monkeypatch)
-    searcher = RemoteSearcher(Asking(RemoteShards(found.served), read_language(index)))
+    searcher = Searcher(ShardsEngine(RemoteShards(found.served)), read_language(index))
     terms = WordPieceTokenizer.from_folder(whole).ids
 
     def write(image_id: str, term: str) -> None:

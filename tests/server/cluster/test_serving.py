@@ -21,7 +21,7 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from indexer.shards import owner
 from indexer.store.changes import Add, Change, Delete
 from indexer.update.writer import open_writer

@@ -8,7 +8,7 @@ from shutil import copytree, rmtree
 import pytest
 from typer.testing import CliRunner
 
-from indexer.search.lucene import LuceneSearcher
+from indexer.engines.open import open_index
 from indexer.store.changes import Delete
 from indexer.update.writer import open_writer
 from sparta.command_line import cli
@@ -48,7 +48,7 @@ def test_settings_their_origins_and_the_index_are_printed(tmp_path: Path) -> Non
         assert line in printed
     written = copytree(index, tmp_path / "written")
     with open_writer(written) as writer:
-        writer.write([Delete(LuceneSearcher(written).search("red").hits[0].image_id)])
+        writer.write([Delete(open_index(written).search("red").hits[0].image_id)])
     assert "images 4 " in check(str(written))[0]
     rmtree(index / "columns")
     assert "engine lucene" in check(str(index))[0]

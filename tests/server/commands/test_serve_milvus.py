@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.milvus import finder
+from indexer.milvus import engine
 from indexer.milvus.connection import Milvus
-from indexer.milvus.finder import best_rows
+from indexer.milvus.engine import best_rows
 from indexer.milvus.push import push
 from server.app import create_app
 from server.backends import open_backends
@@ -98,9 +98,9 @@ def test_what_it_cannot_do(client: TestClient, monkeypatch: pytest.MonkeyPatch) 
         name = list(params)[1]
         wanted = f"{name}: backend milvus lists the best photos alone; search sparta"
         assert refused.json()["detail"] == wanted
-    monkeypatch.setattr(finder, "MOST_ROWS", 1)
-    monkeypatch.setattr(finder, "SPARE", 0)
-    monkeypatch.setattr(finder, "best_rows", partial(best_rows, most=1))
+    monkeypatch.setattr(engine, "MOST_ROWS", 1)
+    monkeypatch.setattr(engine, "SPARE", 0)
+    monkeypatch.setattr(engine, "best_rows", partial(best_rows, most=1))
     refused = client.get("/v1/search", params={"q": "blue -green", "backend": "milvus", "k": 2})
     assert refused.status_code == 422
     assert refused.json()["field"] == "backend"
@@ -109,7 +109,7 @@ def test_what_it_cannot_do(client: TestClient, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_one_that_is_not_there(drawings: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finder, "SECONDS", 0.5)
+    monkeypatch.setattr(engine, "SECONDS", 0.5)
     for address, collection, reason in (
         (uri, "gone", f"{uri} does not have all of the collection gone_"),
         (away := f"milvus://127.0.0.1:{free_port()}", "served", f"{away} does not answer, or not"),

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from tests.server.fake import DRAWINGS
 from tests.server.served import written
 

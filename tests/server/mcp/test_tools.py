@@ -18,12 +18,10 @@ from PIL import Image
 
 from server.backends import Backend
 from server.client.client import AsyncClient
-from server.mcp import answers
 from server.mcp.service import application_client, mcp_server
 from server.mcp.tools import SIDE, scaled_down
-from server.schemas import ExplanationAnswer, SimilarAnswer
 from tests.server.apps import app_of
-from tests.server.fake import FakeDense, FakeSearcher
+from tests.server.fake import Drawing, FakeDense, FakeSearcher
 
 Make = Callable[[], MCPServer]  # a server ends with its first client
 
@@ -91,36 +89,39 @@ def test_agents_read_what_the_tools_do(server: Make) -> None:
 
 
 def test_search(server: Make, searcher: FakeSearcher) -> None:
-    searcher.rare = frozenset({"azure"})
+    searcher.set_rare("blue")
     assert call(server, "search", query="red azure red qwx", k=1) == {
         "hits": [
             {
                 "image_id": "garden/two.jpg",
                 "score": 450,
                 "metadata": {"width": 240, "height": 320},
-                "coverage": 1.0,
-                "words": {"red": 240, "azure → blue": 210},
+                "coverage": 0.75,  # the unknown word weighs as much as the mean of the others
+                "explanation": [
+                    {"term": "red", "word": "red", "score": 240},
+                    {"term": "blue", "word": "azure", "score": 210},
+                ],
             }
         ],
         "unknown": ["qwx"],
         "rare": ["azure"],
-        "replaced": {"azure": "blue"},
-        "conditions": {},
+        "corrections": [],
+        "substitutions": [{"word": "azure", "term": "blue", "similarity": 0.75}],
+        "conditions": [],
     }
-    assert call(server, "search", query="red -blue")["conditions"] == {"-blue": 3}
+    [condition] = call(server, "search", query="red -blue")["conditions"]
+    assert condition == {"word": "blue", "sign": "-", "images": 3}
     [hit] = call(server, "search", query="red", k=1, backend="vse++")["hits"]
-    assert (hit["image_id"], hit["words"]) == ("garden/one.png", None)
+    assert (hit["image_id"], hit["explanation"]) == ("garden/one.png", None)
 
 
 def test_filters_reach_the_server(server: Make) -> None:
-    assert error(server, "search", filter="taken:2024") == (
-        "filter: the images of backend sparta have no fields."
-    )
+    assert error(server, "search", filter="taken:2024") == ("filter: the images have no fields.")
 
 
 def test_similar(server: Make) -> None:
     found = call(server, "similar", image_id="garden/one.png")
-    assert found["words"] == ["red", "green"]
+    assert [one["term"] for one in found["terms"]] == ["red", "green"]
     assert [hit["image_id"] for hit in found["hits"]] == [
         hit.image_id for hit in FakeSearcher().similar("garden/one.png").hits
     ]
@@ -134,11 +135,15 @@ def test_similar(server: Make) -> None:
 
 def test_explain(server: Make) -> None:
     found = call(server, "explain", query="green blue", image_id="garden/one.png")
-    green = {"word": "green", "score": 90, "box": [0, 0, 1, 1], "label": "dark green"}
-    blue = {"word": "blue", "score": 0, "box": None, "label": None}
-    assert found == {"score": 90, "words": [green, blue], "against": []}
+    shared = {"sign": "", "box": [0, 0, 1, 1], "label": {"words": "dark green"}}
+    green = {"term": "green", "word": "green", "score": 90, **shared}
+    nothing = {"score": 0, "box": None, "label": None}
+    blue = {"term": "blue", "word": "blue", "sign": "", **nothing}
+    # The largest impacts are 90 and 210.
+    assert found == {"score": 90, "terms": [green, blue], "against": [], "coverage": 0.3}
     found = call(server, "explain", query="green -red", image_id="garden/one.png")
-    assert found == {"score": 90, "words": [green], "against": ["-red"]}
+    assert [one["sign"] for one in found["terms"]] == ["", "-"]
+    assert found["against"] == ["-red"]
 
 
 def test_image(server: Make) -> None:
@@ -281,43 +286,9 @@ def test_photos_are_upright_and_of_one_colour_model() -> None:
     assert transparent.mode == "RGB" and transparent.getpixel((5, 5)) == (255, 255, 255)
 
 
-# ---- answers: short, and without what only an index knows ----------------------------------------
-
-
-def term(term: str, word: str, score: int) -> dict[str, Any]:
+def test_shares_and_boxes_are_as_exact_as_a_picture(server: Make, searcher: FakeSearcher) -> None:
     box = (1 / 7, 2 / 7, 3 / 7, 1.0)
-    found: dict[str, Any] = {"count": 1, "impact": score, "score": score, "region": 0, "sign": ""}
-    found["similarity"] = None
-    return {"term": term, "word": word, "box": box, "label": None, **found}
-
-
-PIECES = [term("kay", "kayak", 156), term("##ak", "kayak", 168), term("on", "on", 0)]
-IMAGE: dict[str, Any] = {"image_id": "a.jpg", "url": None, "metadata": {}, "score": 324}
-FROM = {"backend": "sparta", "index_version": "1"}
-
-
-def test_pieces_of_a_word_are_one_word() -> None:
-    answer = {
-        "image_id": "b.jpg",
-        "url": None,
-        "terms": [{"term": name, "count": 1} for name in ("boat", "##ak")],
-        "hits": [{"rank": 1, "view": None, "coverage": None, "explanation": PIECES, **IMAGE}],
-        "also": [],
-        "query": "",
-        "unknown": [],
-        "rare": [],
-        "substitutions": [],
-        "conditions": [],
-        "timings": {"tokenise_ms": 0, "encode_ms": 0, "search_ms": 0, "total_ms": 0},
-    }
-    similar = answers.similar(SimilarAnswer.model_validate(answer | FROM))
-    assert similar.words == ["boat"]
-    assert similar.hits[0].words == {"kayak": 324}
-
-
-def test_boxes_are_as_exact_as_a_picture() -> None:
-    answer = {"query": "kayak on", "terms": PIECES, "against": [], "coverage": 0.5, **IMAGE}
-    found = answers.explanation(ExplanationAnswer.model_validate(answer | FROM))
-    words = [(word.word, word.score) for word in found.words]
-    assert words == [("kayak", 156), ("kayak", 168), ("on", 0)]
-    assert found.words[0].box == (0.143, 0.286, 0.429, 1)
+    searcher.drawings["garden/one.png"] = Drawing((320, 240), "teal", {"red": (200, box)})
+    found = call(server, "explain", query="red blue green", image_id="garden/one.png")
+    assert found["terms"][0]["box"] == [0.143, 0.286, 0.429, 1]
+    assert found["coverage"] == 0.444  # 200 of 200, 210 and 40

@@ -18,8 +18,8 @@ from tests.server.fake import FakeDense, FakeSearcher
 def logged(tmp_path: Path, *paths: str, **values: Any) -> list[dict[str, Any]]:
     """The lines of the log after some requests."""
     log = tmp_path / "log"
-    sparta = Backend("sparta", FakeSearcher(), engine="columns")
-    key, dense = make_key(tmp_path / "keys.json"), Backend("vse++", FakeDense(), engine="dense")
+    sparta = Backend("sparta", FakeSearcher())
+    key, dense = make_key(tmp_path / "keys.json"), Backend("vse++", FakeDense())
     app = app_of(sparta, dense, keys=tmp_path / "keys.json", **values)
     with client_of(app, raise_server_exceptions=False) as client:
         for path in paths:

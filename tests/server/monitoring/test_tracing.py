@@ -56,7 +56,7 @@ def collected(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ResourceSpans]]:
 
 
 def ask(*paths: str) -> None:
-    app = app_of(Backend("sparta", FakeSearcher(), engine="columns"), tracing=True)
+    app = app_of(Backend("sparta", FakeSearcher()), tracing=True)
     with client_of(app, raise_server_exceptions=False) as client:
         for path in paths:
             headers = {"traceparent": f"00-{TRACE}-{PARENT}-01", "X-Request-ID": "mine"}

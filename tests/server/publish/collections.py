@@ -11,7 +11,7 @@ import numpy as np
 from playwright.sync_api import Page
 from scipy.sparse import csr_array
 
-from indexer.grounding import Grounding, pack
+from indexer.grounding import pack_all
 from indexer.postings import Postings
 from server.publish.collection import Collection, ordered
 from server.publish.folder import SiteFolder
@@ -52,7 +52,7 @@ def collection_of(
 
     def groundings(documents: Sequence[int]) -> list[bytes]:
         chosen = [images[document] for document in documents]
-        return [pack(Grounding(one.terms, one.positions, one.inputs)) for one in chosen]
+        return pack_all(Postings.of(list(chosen)))
 
     return Collection(
         tokenizer,

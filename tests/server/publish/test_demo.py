@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from indexer.search.columns import ColumnSearcher
 from playwright.sync_api import Browser, Page, expect
 from typer.testing import CliRunner
 
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from sparta.command_line import cli
 from tests.server.pages import visited
 from tests.server.publish.hosts import hosting
@@ -39,7 +38,6 @@ def opened(browser: Browser, site: Path) -> Iterator[Page]:
 def check(page: Page, index: Path, query: str) -> None:
     """The page shows the engine's hits and why the first was found, with its box."""
     with_columns = open_index(index, "columns")
-    assert isinstance(with_columns, ColumnSearcher)
     hits = with_columns.search(query, 20).hits
     best = with_columns.explain(query, hits[0].image_id)
     with_columns.close()

@@ -14,15 +14,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Page
 
+from indexer.engines.open import open_index
 from indexer.filters.expression import FilterError
 from indexer.filters.text import parse_filter
 from indexer.postings import Postings
-from indexer.query.parse import parse
-from indexer.query.query import QueryError
-from indexer.search.api import Explanation, SearchResult
-from indexer.search.browsing import Page as Wanted
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index
+from indexer.query import QueryError, parse
+from indexer.search.answer import Answer as Found
+from indexer.search.answer import Explanation
+from indexer.search.searcher import Searcher
 from server.publish.collection import open_collection
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import Substitute
@@ -50,11 +49,11 @@ def hits_of(answer: Answer) -> list[tuple[str, float]]:
     return [(hit["image_id"], hit["score"]) for hit in answer["hits"]]
 
 
-def right(result: SearchResult) -> Answer:
+def right(result: Found) -> Answer:
     return {
         "hits": [(hit.image_id, hit.score) for hit in result.hits],
-        "unknown": result.unknown,
-        "rare": result.rare,
+        "unknown": list(result.unknown),
+        "rare": list(result.rare),
         "substitutions": [(one.word, one.term, one.similarity) for one in result.substitutions],
         "conditions": [(one.word, one.sign, one.images) for one in result.conditions],
     }
@@ -173,7 +172,7 @@ def lines(text: str) -> list[str]:
 @pytest.fixture(scope="module")
 def engine(
     tokenizer: WordPieceTokenizer, site: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[LuceneSearcher]:
+) -> Iterator[Searcher]:
     """Of an index that is published as "engine"."""
     rows = list(random_postings(tokenizer, 300, seed=5))
     rows = [
@@ -183,14 +182,13 @@ def engine(
     folder = tmp_path_factory.mktemp("index") / "index"
     shards = shards_of(Postings.of(rows), 200)
     write_postings(folder, shards, tokenizer, tables=word_tables(TABLE, SELDOM))
-    with open_collection(folder) as collection:
-        publish_collection(site / "engine", collection, chunk=100, file_bytes=2000)
+    publish_collection(site / "engine", open_collection(folder), chunk=100, file_bytes=2000)
     searcher = open_index(folder, "columns")
     yield searcher
     searcher.close()
 
 
-def asked_of(engine: LuceneSearcher, query: str, **options: Any) -> Answer:
+def asked_of(engine: Searcher, query: str, **options: Any) -> Answer:
     try:
         return right(engine.search(query, 25, **options))
     except QueryError as error:
@@ -198,9 +196,7 @@ def asked_of(engine: LuceneSearcher, query: str, **options: Any) -> Answer:
 
 
 @pytest.mark.parametrize("least", [None, 0.5])
-def test_operators_equal_the_engine(
-    blank: Page, engine: LuceneSearcher, least: float | None
-) -> None:
+def test_operators_equal_the_engine(blank: Page, engine: Searcher, least: float | None) -> None:
     options = {"k": 25} | ({} if least is None else {"minCoverage": least})
     calls = [("search", query, options) for query in lines(SIGNED)]
     for query, answer in zip(lines(SIGNED), answers(blank, "engine", calls), strict=True):
@@ -211,7 +207,7 @@ def test_operators_equal_the_engine(
             assert [hit["coverage"] for hit in answer["hits"]] == pytest.approx(covered)
 
 
-def test_an_explanation_says_what_is_against_an_image(blank: Page, engine: LuceneSearcher) -> None:
+def test_an_explanation_says_what_is_against_an_image(blank: Page, engine: Searcher) -> None:
     image_id = engine.search("dog", 1).hits[0].image_id
     [answer] = answers(blank, "engine", [("explain", "-dog +zebra cat", image_id)])
     expected = engine.explain("-dog +zebra cat", image_id)
@@ -220,8 +216,7 @@ def test_an_explanation_says_what_is_against_an_image(blank: Page, engine: Lucen
     assert answer["coverage"] == pytest.approx(expected.coverage)
 
 
-def test_filters_equal_the_engine(blank: Page, engine: LuceneSearcher) -> None:
-    fields = engine.field_index()
+def test_filters_equal_the_engine(blank: Page, engine: Searcher) -> None:
     calls: list[Any] = []
     facets = ["tags", "raw", "rating", "taken:year", "taken:month", "taken:day", "camera"]
     for text in lines(FILTERS):
@@ -231,31 +226,32 @@ def test_filters_equal_the_engine(blank: Page, engine: LuceneSearcher) -> None:
     for text in lines(FILTERS):
         best, page = next(given_answers), next(given_answers)
         try:
-            allowed = fields.allowed(parse_filter(text))
+            whole = parse_filter(text)
+            alone = engine.search("dog", 10, filter=whole)
         except FilterError as error:
             assert best["error"] == page["error"]
             assert str(error).partition("; there is")[0] == best["error"].partition("; there is")[0]
             continue
-        assert hits_of(best) == right(engine.search("dog", 10, allowed=allowed))["hits"], text
-        whole = engine.browse("", Wanted(10, order="-taken", facets=facets), allowed=allowed)
-        assert [hit["image_id"] for hit in page["hits"]] == [h.image_id for h in whole.result.hits]
-        assert page["total"] == whole.total
-        for name, buckets in whole.facets.items():
+        assert hits_of(best) == right(alone)["hits"], text
+        every = engine.search("", 10, sort="-taken", facets=facets, filter=whole)
+        assert [hit["image_id"] for hit in page["hits"]] == [h.image_id for h in every.hits]
+        assert page["total"] == every.total
+        for name, buckets in (every.facets or {}).items():
             own = [(one["value"], one["count"]) for one in page["facets"][name]]
-            assert own == [tuple(one) for one in buckets], (text, name)
+            assert own == [(one.value, one.count) for one in buckets], (text, name)
 
 
 @pytest.mark.parametrize("order", [None, "rating", "-rating", "tags", "-tags", "taken", "path"])
-def test_orders_equal_the_engine(blank: Page, engine: LuceneSearcher, order: str | None) -> None:
+def test_orders_equal_the_engine(blank: Page, engine: Searcher, order: str | None) -> None:
     options = {"k": 40, "offset": 7} | ({"sort": order} if order else {})
     pages = answers(blank, "engine", [("browse", "dog -cat", options), ("browse", "", options)])
     for query, page in zip(("dog -cat", ""), pages, strict=True):
-        whole = engine.browse(query, Wanted(40, 7, order))
-        assert [hit["image_id"] for hit in page["hits"]] == [h.image_id for h in whole.result.hits]
+        whole = engine.search(query, 40, offset=7, sort=order, facets=("path",))
+        assert [hit["image_id"] for hit in page["hits"]] == [h.image_id for h in whole.hits]
         assert page["total"] == whole.total
 
 
-def test_suggestions_equal_the_engine(blank: Page, engine: LuceneSearcher) -> None:
+def test_suggestions_equal_the_engine(blank: Page, engine: Searcher) -> None:
     typed = ["d", "the do", "beech", "zebr", "bal", "+r", "dgo", "x", "dog ", "É", "ruu", "skyy"]
     completed = answers(blank, "engine", [("complete", text, 6) for text in typed])
     for text, answer in zip(typed, completed, strict=True):
@@ -263,8 +259,9 @@ def test_suggestions_equal_the_engine(blank: Page, engine: LuceneSearcher) -> No
         assert [(one["text"], one["word"], one["images"]) for one in answer] == wanted, text
 
 
-def test_images_by_id(blank: Page, engine: LuceneSearcher) -> None:
-    ids = [engine.image_id(number) for number in (0, 17, 299)]
+def test_images_by_id(blank: Page, engine: Searcher) -> None:
+    every = engine.ids()
+    ids = [every[number] for number in (0, 17, 299)]
     calls: list[Any] = [
         *(("image", image_id) for image_id in ids),
         ("image", "nowhere"),

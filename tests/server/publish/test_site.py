@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from indexer.search.columns import ColumnSearcher
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
+from indexer.engines.open import open_index
 from indexer.postings import Postings
-from indexer.search.open import open_index
+from indexer.search.searcher import Searcher
 from indexer.update.delete import delete_images
 from server.publish.photos import Pictures
 from server.publish.publishing import Choices, publish
@@ -44,9 +44,8 @@ def index(tokenizer: WordPieceTokenizer, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def engine(index: Path) -> Iterator[ColumnSearcher]:
+def engine(index: Path) -> Iterator[Searcher]:
     searcher = open_index(index, "columns")
-    assert isinstance(searcher, ColumnSearcher)
     yield searcher
     searcher.close()
 
@@ -83,7 +82,7 @@ def names(page: Page) -> list[str]:
     return page.locator(".card .name").all_inner_texts()
 
 
-def test_a_search_as_on_the_server(page: Page, engine: ColumnSearcher) -> None:
+def test_a_search_as_on_the_server(page: Page, engine: Searcher) -> None:
     expect(page.locator("#corpus")).to_have_text("40 photos")
     expect(page.locator("#by-photo")).to_have_count(0)
     expect(page.locator("#add")).to_be_hidden()
@@ -97,7 +96,7 @@ def test_a_search_as_on_the_server(page: Page, engine: ColumnSearcher) -> None:
     assert names(page)[:20] == [hit.image_id for hit in wanted]
 
 
-def test_more_like_this(page: Page, engine: ColumnSearcher) -> None:
+def test_more_like_this(page: Page, engine: Searcher) -> None:
     search(page, "dog ball")
     page.locator(".card .opener").first.click()
     page.keyboard.press("ArrowRight")
@@ -110,7 +109,7 @@ def test_more_like_this(page: Page, engine: ColumnSearcher) -> None:
     assert names(page) == near
 
 
-def test_filters_suggestions_and_deep_links(page: Page, engine: ColumnSearcher) -> None:
+def test_filters_suggestions_and_deep_links(page: Page, engine: Searcher) -> None:
     page.locator("#narrow summary").click()
     page.get_by_role("button", name="Filter by tags even").click()
     expect(page.locator(".status")).to_contain_text("20 photos")
@@ -131,7 +130,7 @@ def test_filters_suggestions_and_deep_links(page: Page, engine: ColumnSearcher) 
     expect(page.locator(".error")).to_contain_text("this quotation mark is not closed")
 
 
-def test_without_network(page: Page, index: Path, engine: ColumnSearcher) -> None:
+def test_without_network(page: Page, index: Path, engine: Searcher) -> None:
     search(page, "the ball")
     eventually(lambda: bool(page.evaluate("navigator.serviceWorker.controller !== null")))
     files = {one for one in files_of(index.parent) if one.startswith("index/")}

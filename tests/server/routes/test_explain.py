@@ -36,7 +36,7 @@ def test_an_image_that_is_no_hit_is_explained_too(client: TestClient) -> None:
 
 def test_without_substitutes(client: TestClient) -> None:
     assert answer(client, "sea/a b.webp", q="azure")["score"] == 150
-    assert answer(client, "sea/a b.webp", q="azure", substitute="false")["terms"] == []
+    assert answer(client, "sea/a b.webp", q="azure", substitute="false")["score"] == 0
 
 
 def test_errors_name_the_field(client: TestClient, searcher: FakeSearcher) -> None:
@@ -50,5 +50,5 @@ def test_errors_name_the_field(client: TestClient, searcher: FakeSearcher) -> No
     assert problem("garden/one.png", q="red", backend="vse++") == (
         422,
         "backend",
-        "backend: 'vse++' cannot explain scores; these can: sparta, other one, third",
+        "backend: the dense engine cannot explain scores; search sparta",
     )

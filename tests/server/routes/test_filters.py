@@ -137,7 +137,7 @@ def test_a_bad_filter_in_a_body(served: TestClient) -> None:
 
 
 def test_a_backend_without_fields() -> None:
-    with client_of(app_of(Backend("sparta", FakeSearcher(), quick=True))) as client:
+    with client_of(app_of(Backend("sparta", FakeSearcher(quick=True)))) as client:
         for params, field in (
             ({"filter": "a:1"}, "filter"),
             ({"facets": "a"}, "facets"),
@@ -146,7 +146,6 @@ def test_a_backend_without_fields() -> None:
         ):
             response = client.get("/v1/search", params={"q": "red", **params})
             assert (response.status_code, response.json()["field"]) == (422, field)
-            assert "backend sparta" in response.json()["detail"]
 
 
 def pages(client: TestClient, **params: Any) -> list[str]:

@@ -63,8 +63,8 @@ def test_a_dense_backend_takes_no_photo() -> None:
     app = create_app(Backends([Backend("d", FakeDense())]), settings(), forwarder=Encoding())
     with client_of(app) as client:
         answer = client.post(PATH, content=b"photo", headers=JPEG)
-    assert answer.status_code == 503
-    assert "'d' cannot search by a photo" in answer.json()["detail"]
+    assert answer.status_code == 422
+    assert "the dense engine cannot search by a photo" in answer.json()["detail"]
 
 
 def test_so_many_photos_are_encoded_at_once() -> None:

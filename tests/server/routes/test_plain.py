@@ -67,8 +67,8 @@ def ask(app: ASGIApp, query: str, headers: Headers, path: str = "/v1/search") ->
 
 
 def app_with(folder: Path, **values: Any) -> FastAPI:
-    quick = Backend("sparta", FakeSearcher(), folder, quick=True, engine="columns")
-    other = Backend("other one", FakeSearcher(), quick=True)
+    quick = Backend("sparta", FakeSearcher(quick=True), folder)
+    other = Backend("other one", FakeSearcher(quick=True))
     return app_of(quick, other, Backend("vse++", FakeDense(), folder), **values)
 
 

@@ -19,8 +19,8 @@ from fastapi.testclient import TestClient
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.dense.build import add_dense
+from indexer.engines.open import open_backend, open_dense, open_index
 from indexer.postings import ImagePostings
-from indexer.search.open import open_backend, open_dense_lazily, open_index
 from indexer.state import index_version, place_of
 from indexer.store.changes import Add, Delete
 from indexer.store.commit import log_path
@@ -298,7 +298,7 @@ def test_photos(photos: Path, tmp_path: Path) -> None:
         one_, two = searcher.metadata("one"), searcher.metadata("two")
         [first] = searcher.similar("one", 1).hits
         nearest = searcher.similar_to(impacts, 2).hits
-        stored = searcher.explain_all(impacts, ["one"])[0].terms
+        stored = searcher.explain(impacts, "one").terms
     assert first.image_id == "two"
     assert [hit.image_id for hit in nearest] == ["one", "two"]
     assert {term.term: term.impact for term in stored} == impacts
@@ -361,7 +361,7 @@ def test_dense_models_follow_photos_and_not_term_weights(
     assert scores["one"] == scores[stores[0].ids[0]]
     assert (alike.image_id, alike.score) == (stores[0].ids[1], pytest.approx(1, abs=1e-5))
     with closing(open_index(index)) as sparse:
-        missing = {n: one.missing for n, one in open_dense_lazily(index, sparse).items()}
+        missing = {n: one.missing_images for n, one in open_dense(index, sparse).items()}
     # Of the letters, all that were written are missing: its model cannot be used.
     assert missing == {"vse++": 1, "letters": 4}
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eval.recall.index import Gallery, measure_index_recall
-from indexer.search.open import open_index
+from indexer.engines.open import open_index
 from sparta.captions.read import read_captions
 from sparta.command_line import cli
 from sparta.model_id import PHOTOS

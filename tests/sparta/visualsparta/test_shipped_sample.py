@@ -17,7 +17,7 @@ from eval.recall.index import (
     read_judged_queries,
 )
 from indexer.build import build_index
-from indexer.search.lucene import LuceneSearcher
+from indexer.engines.open import open_index
 from sparta.captions.read import read_captions
 from sparta.features.extract.job import extract_photos
 from sparta.features.store import FeatureStore
@@ -62,7 +62,7 @@ def test_sample_model_reaches_its_recorded_recall(tmp_path: Path, record: dict[s
     write_scenes(scenes, int(record["scenes"]), int(record["seed"]), "test")
     extract_photos(scenes / "images", tmp_path / "features", "pixels", workers=0)
     build_index([FeatureStore.open(tmp_path / "features")], ["sample"], tmp_path / "index")
-    searcher = LuceneSearcher(tmp_path / "index")
+    searcher = open_index(tmp_path / "index")
     photos = read_captions(scenes / "captions.jsonl", "test")
     found = measure_index_recall(Gallery(searcher, photos)).recall
     write_queries(scenes, int(record["queries"]), int(record["seed"]))

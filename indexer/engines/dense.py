@@ -1,0 +1,242 @@
+"""Searches the image vectors of a dense model, which is loaded by the first query."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.dense.added import AddedRows
+from indexer.dense.manifest import MODEL, VECTORS, DenseManifest, dense_folder
+from indexer.dense.row_origins import read_origins
+from indexer.dense.rows import RowFinder
+from indexer.dense.vectors import ImageVectors, Nearest, best, import_faiss
+from indexer.engines.columns import ColumnsEngine, Mask
+from indexer.manifest import Manifest
+from indexer.parts import check_hash, check_small_parts
+from indexer.search.answer import RefusedError, UnavailableError
+from indexer.search.engine import Capability, Found, Plan, Statistics
+from indexer.store.snapshot import Snapshot
+from sparta.checksum import sha256
+from sparta.errors import InputError
+
+if TYPE_CHECKING:
+    from indexer.dense.text_encoder import ModelText
+
+MS = 1000.0
+
+log = logging.getLogger(__name__)
+
+# One lock for all models: while transformers loads a model it changes its own classes for the whole
+# process, and two models loading at once leave them changed.
+_loading = Lock()
+
+
+class Loaded(NamedTuple):
+    """A dense model and the vectors it was added with."""
+
+    vectors: ImageVectors
+    text: ModelText
+
+
+class DensePart:
+    """A dense part of an index folder, whose model and vectors are loaded once for all commits.
+
+    Args:
+        index: the index folder.
+        name: of the part.
+        of: the index's own manifest.
+
+    Raises:
+        InputError: if there is no such part, or it is damaged or of another index.
+    """
+
+    def __init__(self, index: Path, name: str, of: Manifest) -> None:
+        self.manifest = DenseManifest.open(index, name, of)
+        self.name = name
+        self._folder = dense_folder(index, name)
+        self._added = AddedRows(self._folder, self.manifest.views, self.manifest.dimension)
+        self._finder = RowFinder(read_origins(self._folder))
+        self._loaded: Loaded | None = None
+        self._checked = 0
+
+    def rows(self, snapshot: Snapshot) -> NDArray[np.int64] | None:
+        """[documents] the row of each image, -1 for none; None if rows are the documents.
+
+        An image that was added or replaced has a vector only if the part has a row of its origin.
+
+        Raises:
+            UnavailableError: if the part is damaged.
+        """
+        try:
+            rows = self._finder.find(snapshot.origin_parts(), self._added.origins())
+        except InputError as error:
+            raise UnavailableError(str(error)) from error
+        if snapshot.live is not None:
+            rows[~snapshot.live] = -1
+        as_built = np.array_equal(rows, np.arange(self.manifest.images))
+        return None if as_built else rows
+
+    def vectors(self, rows: NDArray[np.int64] | None) -> ImageVectors:
+        """The vectors of some rows, with those that were appended."""
+        vectors = self.loaded().vectors
+        if rows is None:
+            return vectors
+        added = max(0, int(rows.max(initial=-1)) + 1 - self.manifest.images)
+        following = self._added.vectors(added, self._checked)
+        self._checked = max(self._checked, added)
+        return vectors.followed_by(following)
+
+    def loaded(self) -> Loaded:
+        """The model and its vectors, loaded by the first call, and again after one that failed.
+
+        Raises:
+            UnavailableError: if the part is damaged, or what it needs is not installed.
+        """
+        if self._loaded is None:
+            with _loading:
+                try:
+                    self._loaded = self._loaded or self._load()
+                except InputError as error:
+                    raise UnavailableError(str(error)) from error
+        return self._loaded
+
+    def _load(self) -> Loaded:
+        import_faiss()
+        from indexer.dense.text_encoder import ModelText
+
+        folder, manifest = self._folder, self.manifest
+        check_small_parts(folder, manifest.parts)
+        path = folder / VECTORS
+        check_hash(path, manifest.parts[VECTORS], sha256(path))  # of any size: it is read whole
+        vectors = ImageVectors.open(path, manifest.views)
+        found = (len(vectors), vectors.dimension)
+        if found != (manifest.images, manifest.dimension):
+            raise InputError(
+                f"{path} has {found[0]} images of {found[1]} numbers instead of "
+                f"{manifest.images} of {manifest.dimension}: add it again with "
+                "`sparta index-dense`"
+            )
+        text = ModelText.open(folder / MODEL, manifest.model)
+        text.encode("a photo")  # so that torch's own preparations do not count in an answer's time
+        return Loaded(vectors, text)
+
+
+class DenseEngine(ColumnsEngine):
+    """Embeds the query, and finds the nearest images of one dense model at one commit.
+
+    Where images were written, all vectors are compared, even if there is a graph.
+
+    Args:
+        part: of the model.
+        snapshot: the commit, which filters and has the metadata.
+    """
+
+    can = frozenset({Capability.FILTER, Capability.SIMILAR})
+    name = "dense"
+
+    def __init__(self, part: DensePart, snapshot: Snapshot) -> None:
+        super().__init__(snapshot)
+        self._part = part
+
+    @cached_property
+    def _rows(self) -> NDArray[np.int64] | None:
+        rows = self._part.rows(self.snapshot)
+        missing = 0 if rows is None else len(self.snapshot) - int(np.count_nonzero(rows >= 0))
+        if missing:
+            log.warning("%s has no vectors of %d images", self._part.name, missing)
+        return rows
+
+    @cached_property
+    def _found_at_all(self) -> Mask | None:
+        """[documents] images that have vectors; None for all."""
+        return None if self._rows is None else self._rows >= 0
+
+    @cached_property
+    def _vectors(self) -> ImageVectors:
+        return self._part.vectors(self._rows)
+
+    def statistics(
+        self, terms: Sequence[int] = (), *, kinds: bool = False, frequencies: bool = False
+    ) -> Statistics:
+        """Facts of the commit, and how many images have vectors; see `Engine.statistics`."""
+        found = super().statistics(terms, kinds=kinds, frequencies=frequencies)
+        if self._found_at_all is None:
+            return found
+        images = int(np.count_nonzero(self._found_at_all))
+        return found._replace(images=images, missing_images=found.images - images)
+
+    def top(self, plan: Plan, k: int) -> Found:
+        """The k images nearest to a text, or to indexed images by the mean; see `Engine.top`."""
+        allowed, _ = self._allowed(plan)
+        if plan.like:
+            images = [self._with_vector(image_id) for image_id in plan.like]
+            similarities = np.mean([self._similarities(image) for image in images], axis=0)
+            nearest = self._best_of(similarities, k + len(images), allowed)
+            rest = np.flatnonzero(~np.isin(nearest.images, images))[:k]
+            return self._found(nearest.images[rest].tolist(), nearest.scores[rest].tolist(), ())
+        text = self._part.loaded().text
+        unknown = text.unknown(plan.text)
+        start = perf_counter()
+        encoded = text.encode(plan.text)
+        encode_ms = (perf_counter() - start) * MS
+        nearest = self._nearest(encoded, k, allowed)
+        found = self._found(nearest.images.tolist(), nearest.scores.tolist(), ())
+        views = None if nearest.views is None else nearest.views.tolist()
+        return found._replace(unknown=unknown, encode_ms=encode_ms, views=views)
+
+    def _nearest(self, encoded: NDArray[np.float32], k: int, allowed: Mask | None) -> Nearest:
+        """The k images with the nearest view, of those allowed."""
+        if self._rows is None:
+            return self._vectors.nearest(encoded, k, allowed)
+        views = self._vectors.scores(encoded)
+        nearest = self._best_of(self._by_document(views.max(axis=1)), k, allowed)
+        if self._vectors.views == 1:
+            return nearest
+        return nearest._replace(views=views[self._rows[nearest.images]].argmax(axis=1))
+
+    def _similarities(self, image: int) -> NDArray[np.float32]:
+        """The similarity of an image to every image, [N]: of the most similar pair of their views.
+
+        It is exact even where `_nearest` is not, and -inf for images without vectors.
+        """
+        views = self._vectors.of(image if self._rows is None else int(self._rows[image]))
+        scores = [self._by_document(self._vectors.scores(view).max(axis=1)) for view in views]
+        largest: NDArray[np.float32] = np.max(scores, axis=0)
+        return largest
+
+    def _by_document(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Scores of the rows as those of the documents, -inf without vectors."""
+        if self._rows is None or self._found_at_all is None:
+            return scores
+        found = np.full(len(self._rows), -np.inf, np.float32)
+        found[self._found_at_all] = scores[self._rows[self._found_at_all]]
+        return found
+
+    def _best_of(self, scores: NDArray[np.float32], k: int, allowed: Mask | None) -> Nearest:
+        """The k best of the documents' scores [N], of those allowed, in the order of hits."""
+        if self._found_at_all is None:
+            return best(scores, k, allowed)
+        some = self._found_at_all if allowed is None else self._found_at_all & allowed
+        return best(scores, k, some, lambda image: self.snapshot.stored(image).image_id)
+
+    def _with_vector(self, image_id: str) -> int:
+        document = self._document(image_id)
+        if self._found_at_all is not None and not self._found_at_all[document]:
+            raise RefusedError(
+                "image_id",
+                f"image {image_id!r} has no vector of this model, since it was added without one: "
+                "search sparta, or add vectors with `sparta index-dense`",
+            )
+        return document
+
+    def over(self, snapshot: Snapshot) -> DenseEngine:
+        """The same model over another commit."""
+        return DenseEngine(self._part, snapshot)

@@ -1,0 +1,127 @@
+"""The one way to open an index folder for searching: by any engine, or any of its dense models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, get_args
+
+from indexer.dense.manifest import SPARSE, dense_names
+from indexer.engines.columns import ColumnsEngine
+from indexer.engines.shards import LocalShards, ShardsEngine
+from indexer.manifest import Manifest, is_sharded
+from indexer.search.reader import Language
+from indexer.search.searcher import Searcher
+from indexer.shards import index_folders
+from indexer.store.snapshot import Snapshot
+from sparta.errors import InputError
+from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import WordTables
+
+EngineName = Literal["columns", "lucene"]
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+
+
+def read_language(folder: Path) -> Language:
+    """What the index of a folder, or all its shards, read queries with.
+
+    Raises:
+        InputError: if the folder is not an index, is damaged, or a shard is of another index.
+    """
+    folders = index_folders(folder)
+    manifests = [Manifest.open(one) for one in folders]
+    first = manifests[0]
+    for one, manifest in zip(folders, manifests, strict=True):
+        shared = (manifest.vocabulary, manifest.scale, manifest.bits)
+        if shared != (first.vocabulary, first.scale, first.bits):
+            raise InputError(
+                f"{one} is no shard of the index of {folders[0]}: its vocabulary, scale or bits "
+                "are others; put the right folder back"
+            )
+    tokenizer = WordPieceTokenizer.from_folder(folders[0])
+    first.check_vocabulary(folders[0], tokenizer.vocabulary_hash)
+    return Language(tokenizer, WordTables.reading(folders[0]), first.bits)
+
+
+def open_index(folder: str | Path, engine: str = "columns") -> Searcher:
+    """Open the inverted index of an index folder.
+
+    Args:
+        folder: the index folder.
+        engine: one of `ENGINES`.
+
+    Raises:
+        InputError: if the folder is not an index or is damaged, or the engine is unknown.
+    """
+    folder = Path(folder)
+    if engine not in ENGINES:
+        raise InputError(f"--engine must be one of {', '.join(ENGINES)}, got {engine!r}")
+    language, folders = read_language(folder), index_folders(folder)
+    if engine == "lucene":
+        from indexer.engines.lucene import LuceneEngine  # which loads what needs Java
+
+        vocabulary = language.tokenizer.vocabulary
+        engines: list[ColumnsEngine] = [LuceneEngine(one, vocabulary) for one in folders]
+    else:
+        engines = [ColumnsEngine(Snapshot.open(one)) for one in folders]
+
+    def prepare() -> None:
+        for one in engines:
+            one.snapshot.read_ahead()
+
+    opened = ShardsEngine(LocalShards(engines)) if is_sharded(folder) else engines[0]
+    return Searcher(opened, language, prepare=prepare)
+
+
+def open_backend(folder: Path, name: str = SPARSE, engine: str = "columns") -> Searcher:
+    """Open one backend of an index folder.
+
+    Args:
+        folder: the index folder.
+        name: "sparta" (the inverted index) or a dense part's name.
+        engine: of the inverted index; see `open_index`.
+
+    Raises:
+        InputError: if the folder is not an index or is damaged, or it has no such backend.
+    """
+    if name == SPARSE:
+        return open_index(folder, engine)
+    from indexer.engines.dense import DenseEngine, DensePart
+
+    part = DensePart(folder, name, Manifest.open(folder))
+    return Searcher(DenseEngine(part, Snapshot.open(folder)), read_language(folder))
+
+
+def open_dense(folder: Path, sparse: Searcher) -> dict[str, Searcher]:
+    """All dense backends of an index folder by name; each loads its model by its first query.
+
+    Args:
+        folder: the index folder.
+        sparse: its inverted index, open.
+
+    Raises:
+        InputError: if a dense part is damaged or belongs to another index.
+    """
+    names = dense_names(folder)
+    if not names:
+        return {}
+    from indexer.engines.dense import DenseEngine, DensePart
+
+    manifest, snapshot = Manifest.open(folder), snapshot_of(sparse)
+    found = {}
+    for name in names:
+        part = DensePart(folder, name, manifest)
+        engine = DenseEngine(part, snapshot)
+        found[name] = Searcher(engine, sparse.language, prepare=part.loaded)
+    return found
+
+
+def snapshot_of(searcher: Searcher) -> Snapshot:
+    """The commit of an index without shards that a searcher is at."""
+    assert isinstance(searcher.engine, ColumnsEngine)
+    return searcher.engine.snapshot
+
+
+def beside(companion: Searcher, sparse: Searcher) -> Searcher:
+    """The searcher of a dense model, or of Milvus, over the commit of another searcher."""
+    assert isinstance(companion.engine, ColumnsEngine)
+    return companion.over(companion.engine.over(snapshot_of(sparse)))

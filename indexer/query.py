@@ -1,0 +1,211 @@
+r"""Queries: clauses to search, to require and to exclude, and the grammar they are read by.
+
+A sentence without operators is searched as it is.
+
+    query  = plain text and clauses, with white space between them
+    clause = [sign] word [weight] | [sign] phrase [weight]
+    sign   = "+" (an image must have the word) | "-" (it must not)
+    weight = "^" and a whole number from 1 to 100
+    phrase = '"' words '"', searched as one word of all their pieces
+
+A sign counts only before a letter or a phrase, at the beginning or after white space; a weight only
+after a word with a letter, or a phrase, at its end. Quotation marks without sign or weight are
+plain text. A backslash before a sign, "^" or a quotation mark makes it plain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from sparta.errors import InputError
+
+_LETTER = r"[^\W\d_]"
+_QUOTE = '["“”]'
+_WEIGHT = r"\^(?P<weight>[-+]?\d+(?:[.,]\d+)?)"
+_END = r"(?=[.,;:!?)\]]*(?:\s|\Z))"
+_SPACE = re.compile(r"\s+")
+_PART = re.compile(r"\S+")
+_PHRASE = re.compile(
+    rf'(?P<sign>[-+]?){_QUOTE}(?P<words>(?:\\.|[^"“”\\])*){_QUOTE}(?:{_WEIGHT})?{_END}',
+    re.DOTALL,
+)
+_UNCLOSED = re.compile(rf"[-+](?={_QUOTE})")
+# Not a sign: the first hyphen of "rock -n- roll".
+_SIGNED = re.compile(
+    rf"(?P<sign>[-+])(?={_LETTER})(?!\S*-(?:\s|\Z))(?P<words>\S+?)(?:{_WEIGHT})?{_END}"
+)
+_WEIGHTED = re.compile(rf"(?P<sign>)(?P<words>(?=[^\s^]*{_LETTER})[^\s^]*\w){_WEIGHT}{_END}")
+_ESCAPE = re.compile(rf"\A\\(?=[-+]{_LETTER}|[-+]?{_QUOTE})|(?<=\w)\\(?=\^[-+]?\d)")
+_ESCAPED_QUOTE = re.compile(r'\\(["“”\\])')
+# One of these is in every text with an operator or an escape; most texts have none, and most of
+# those none of the characters, which are looked for in a sixth of the time.
+_OPERATORS = re.compile(r'[-+^"“”]')
+_SUSPECT = re.compile(rf"(?:\A|[\s\\])(?:[-+]{_LETTER}|[-+]?{_QUOTE})|\^[-+]?\d")
+
+LARGEST_WEIGHT = 100
+SHOWN = 60  # characters of a long query beside the place of an error
+
+Sign = Literal["", "+", "-"]
+
+
+class Clause(NamedTuple):
+    """A part of a query.
+
+    Attributes:
+        text: without operators and escapes.
+        sign: "+" for a word that a photo must have, "-" for one that it must not have.
+        weight: how often the text counts; 1 to 100.
+        word: whether the text is one word, of all its pieces; else it is plain text.
+        column: where the clause begins in the query, from 1.
+    """
+
+    text: str
+    sign: Sign = ""
+    weight: int = 1
+    word: bool = False
+    column: int = 1
+
+
+class Query(NamedTuple):
+    """A query.
+
+    Attributes:
+        text: as typed.
+        clauses: in the order of the text; of a text without operators the text itself.
+    """
+
+    text: str
+    clauses: tuple[Clause, ...]
+
+    @classmethod
+    def plain(cls, text: str) -> Query:
+        """A text in which nothing is an operator, such as the caption of a photo."""
+        return cls(text, (Clause(text),))
+
+    @property
+    def operator(self) -> Clause | None:
+        """The first clause with an operator, None for plain text."""
+        return next((clause for clause in self.clauses if clause.word), None)
+
+
+class QueryError(InputError):
+    """Raised for a query that cannot be read.
+
+    Attributes:
+        problem: what is wrong, and what to write.
+        column: of the character where it is, from 1.
+
+    Args:
+        problem: one line.
+        text: the query.
+        column: of the character where it is, from 1.
+    """
+
+    def __init__(self, problem: str, text: str, column: int) -> None:
+        self.problem, self.column = problem, column
+        start = max(0, column - 1 - SHOWN // 2)
+        shown = "".join(" " if char.isspace() else char for char in text[start : start + SHOWN])
+        pointer = " " * (column - 1 - start) + "^"
+        super().__init__(f"query, column {column}: {problem}\n  {shown}\n  {pointer}")
+
+
+def parse(text: str) -> Query:
+    """Read a query.
+
+    Raises:
+        QueryError: if an operator cannot be read.
+    """
+    if _OPERATORS.search(text) is None or _SUSPECT.search(text) is None:
+        return Query.plain(text)
+    clauses: list[Clause] = []
+    for column, token in _tokens(text):
+        if isinstance(token, Clause):
+            clauses.append(token)
+        elif clauses and not clauses[-1].word:
+            clauses[-1] = clauses[-1]._replace(text=clauses[-1].text + token)
+        else:
+            clauses.append(Clause(token, column=column))
+    if len(clauses) > 1:
+        clauses = [clause for clause in clauses if clause.word or clause.text.strip()]
+    return Query(text, tuple(clauses))
+
+
+def parsed(query: str | Query) -> Query:
+    """A query, read if it is a text.
+
+    Raises:
+        QueryError: as `parse`.
+    """
+    return parse(query) if isinstance(query, str) else query
+
+
+def searchable(query: str | Query) -> Query:
+    """A query that searches for something.
+
+    Raises:
+        QueryError: as `parse`, and if the query only excludes.
+    """
+    query = parsed(query)
+    if query.clauses[0].sign == "-" and all(clause.sign == "-" for clause in query.clauses):
+        problem = "it only excludes: add words to search for"
+        raise QueryError(problem, query.text, query.clauses[0].column)
+    return query
+
+
+def plain_text(query: str | Query) -> str:
+    """The text of a query, for a searcher that has no operators.
+
+    Raises:
+        QueryError: as `parse`, and if the query has an operator.
+    """
+    query = parsed(query)
+    if query.operator is not None:
+        problem = "a dense model has no signs and weights: leave them out, or search sparta"
+        raise QueryError(problem, query.text, query.operator.column)
+    return query.clauses[0].text
+
+
+def _tokens(text: str) -> Iterator[tuple[int, str | Clause]]:
+    """Columns with plain text, without escapes, and clauses, in order."""
+    place = 0
+    while place < len(text):
+        token, end = _token(text, place)
+        yield place + 1, token
+        place = end
+
+
+def _token(text: str, place: int) -> tuple[str | Clause, int]:
+    """What begins at a place, which no part of the text reaches across, and its end."""
+    if space := _SPACE.match(text, place):
+        return space[0], space.end()
+    if phrase := _PHRASE.match(text, place):
+        operator = phrase["sign"] or phrase["weight"]
+        return _clause(phrase) if operator else phrase[0], phrase.end()
+    if unclosed := _UNCLOSED.match(text, place):
+        problem = "this quotation mark is not closed before a space or the end"
+        raise QueryError(problem, text, unclosed.end() + 1)
+    if word := _SIGNED.match(text, place) or _WEIGHTED.match(text, place):
+        return _clause(word), word.end()
+    part = _PART.match(text, place)
+    assert part is not None
+    return _ESCAPE.sub("", part[0]), part.end()
+
+
+def _clause(found: re.Match[str]) -> Clause:
+    text = found.string
+    words = _ESCAPE.sub("", _ESCAPED_QUOTE.sub(r"\1", found["words"])).strip()
+    if not words:
+        raise QueryError("there is no word between the quotation marks", text, found.start() + 1)
+    sign: Sign = "-" if found["sign"] == "-" else "+" if found["sign"] == "+" else ""
+    weight = found["weight"]
+    if weight is None:
+        return Clause(words, sign, word=True, column=found.start() + 1)
+    column = found.start("weight") + 1
+    if sign == "-":
+        raise QueryError("an excluded word has no weight: leave it out", text, column)
+    if len(weight) > 3 or not weight.isdecimal() or not 1 <= int(weight) <= LARGEST_WEIGHT:
+        problem = f"a weight is a whole number from 1 to {LARGEST_WEIGHT}"
+        raise QueryError(problem, text, column)
+    return Clause(words, sign, int(weight), word=True, column=found.start() + 1)

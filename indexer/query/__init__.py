@@ -1,1 +1,0 @@
-"""What a user asks: words to search, words a photo must have, and words it must not have."""

@@ -1,0 +1,261 @@
+"""The one shape of an answer: Python, REST, MCP, the command line and published sites share it.
+
+The fields of a `Hit` are the fields of a hit in JSON, and those of an `Answer` the fields of an
+answer in JSON, but for `INTERNAL`. REST adds addresses, the backend's name and a cursor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sparta.errors import InputError
+
+if TYPE_CHECKING:
+    from indexer.filters.facets import Bucket
+    from indexer.grounding import Box, WinningLabel
+    from indexer.query import Sign
+
+WHOLE_PHOTO = 0.999  # share of the photo's area from which a box locates nothing
+INTERNAL = ("version", "last")  # fields of an answer that are not in JSON
+
+
+class Version(NamedTuple):
+    """The state of an index that gave an answer.
+
+    Attributes:
+        commits: number, lineage and version of the commit of each shard that answered; an index
+            without shards is shard 0.
+    """
+
+    commits: tuple[tuple[int, str, int], ...]
+
+    @property
+    def number(self) -> int:
+        """Rises with every commit; 0 for an index as it was built."""
+        return sum(version for *_, version in self.commits)
+
+
+class Position(NamedTuple):
+    """The place of a hit in an order, after which the next page begins.
+
+    Attributes:
+        value: the hit's score, or its value in the field that sorts; None if it has none there.
+        image_id: decides between equal values.
+        rank: of the hit; the next page counts on from it.
+    """
+
+    value: float | str | None
+    image_id: str
+    rank: int
+
+
+# What an answer consists of is not frozen: making a frozen one takes several times as long.
+@dataclass
+class Hit:
+    """One image of an answer.
+
+    Attributes:
+        rank: 1 for the best.
+        image_id: as in the feature store.
+        score: sum over the query's terms of count × impact (equation 15 on quantised scores), or
+            a dense model's cosine similarity.
+        metadata: the image's stored metadata (width, height, …).
+        view: for a multi-view model (MV-VSE), which view of the image was nearest, else None.
+        coverage: the share, 0 to 1, of the query's weight that belongs to words which the image
+            has; None unless the search had a least coverage or explains.
+        explanation: the score term by term; None unless the search explains.
+    """
+
+    rank: int
+    image_id: str
+    score: float
+    metadata: dict[str, Any]
+    view: int | None = None
+    coverage: float | None = None
+    explanation: list[TermExplanation] | None = None
+
+
+@dataclass(slots=True)
+class TermExplanation:
+    """What one term of the query contributes to one image's score, and its grounding.
+
+    Attributes:
+        term: the word piece as the index spells it.
+        word: the query's word it comes from.
+        count: how often the query contains it; 0 for a term of an excluded word.
+        impact: the image's impact for it (0 if the image has none).
+        score: count × impact.
+        region: which region won the maximum of equation 10, itself or by a token of its label;
+            None if unknown.
+        box: that region's x1, y1, x2, y2 relative to the photo, None if unknown.
+        label: the label token that won, None if the region itself won.
+        similarity: of the term to the word it replaces; None if the query contains the term.
+        sign: of the word: "+" if images must have it, "-" if they must not, else "".
+    """
+
+    term: str
+    word: str
+    count: int
+    impact: int
+    score: float
+    region: int | None
+    box: Box | None
+    label: WinningLabel | None
+    similarity: float | None = None
+    sign: Sign = ""
+
+    @property
+    def whole(self) -> bool:
+        """Whether that region covers the whole photo."""
+        if self.box is None:
+            return False
+        x1, y1, x2, y2 = self.box
+        return (x2 - x1) * (y2 - y1) > WHOLE_PHOTO
+
+
+@dataclass
+class Explanation:
+    """The score of one image for one query, term by term; the terms' scores sum to it.
+
+    Attributes:
+        image_id: of the image.
+        score: of the image.
+        terms: of the query, those of excluded words last.
+        coverage: as of a `Hit`; None for a query that is no text.
+        against: the query's words for which a search leaves the image out, with their signs.
+        metadata: as of a `Hit`.
+    """
+
+    image_id: str
+    score: float
+    terms: list[TermExplanation]
+    coverage: float | None
+    against: list[str]
+    metadata: dict[str, Any]
+
+
+@dataclass
+class Timings:
+    """Milliseconds spent on one query.
+
+    Attributes:
+        tokenise_ms: reading the text, or the terms of images.
+        search_ms: finding the images.
+        total_ms: the whole search, without explanations.
+        encode_ms: embedding the text with a dense model; 0 for the inverted index.
+        explain_ms: explaining all hits; None if nothing is explained.
+    """
+
+    tokenise_ms: float
+    search_ms: float
+    total_ms: float
+    encode_ms: float = 0.0
+    explain_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """A word of the query that the index lacks, and what was searched in its place.
+
+    Attributes:
+        word: as typed.
+        term: its substitute, which the index has.
+        similarity: cosine of the two, as the table of substitutes records it.
+    """
+
+    word: str
+    term: str
+    similarity: float
+
+
+@dataclass(slots=True)
+class Condition:
+    """A word of the query that images must or must not have.
+
+    Attributes:
+        word: as typed, without its sign.
+        sign: "+" if images must have it, "-" if they must not.
+        images: how many images have it.
+    """
+
+    word: str
+    sign: Sign
+    images: int
+
+
+@dataclass(slots=True)
+class Correction:
+    """An unknown word, and the words of the index nearest to it, the nearest first."""
+
+    word: str
+    words: list[str]
+
+
+@dataclass(slots=True)
+class QueryTerm:
+    """A term of a query that was made of images, and how often the query contains it."""
+
+    term: str
+    count: int
+
+
+@dataclass
+class Answer:
+    """What a search found.
+
+    Attributes:
+        hits: in the order of `indexer.search.engine`, or by the field that sorts.
+        timings: milliseconds by step.
+        version: of the index that answered.
+        unknown: the query's words of which no word piece is in the index (for a dense model: in
+            its vocabulary) and which no substitute replaced, each once.
+        rare: the query's words with a word piece, or a substitute, that training rarely saw, each
+            once; none for a dense model.
+        corrections: unknown words for which the index has words of similar spelling.
+        substitutions: the query's words that a substitute replaced, each once.
+        conditions: the query's words with a sign, in order.
+        terms: of a query made of images, the largest count first; empty for other queries, and for
+            a dense model, which compares vectors.
+        total: images that match; None for a search by score without facets.
+        facets: the values that most matching images have, by facet; None without facets.
+        missing_images: images of the index that a dense model has no vectors of.
+        missing_shards: names of shards that did not answer.
+        last: the place of the last hit; None without hits.
+    """
+
+    hits: list[Hit]
+    timings: Timings
+    version: Version
+    unknown: list[str] = field(default_factory=list)
+    rare: list[str] = field(default_factory=list)
+    corrections: list[Correction] = field(default_factory=list)
+    substitutions: list[Substitution] = field(default_factory=list)
+    conditions: list[Condition] = field(default_factory=list)
+    terms: list[QueryTerm] = field(default_factory=list)
+    total: int | None = None
+    facets: dict[str, list[Bucket]] | None = None
+    missing_images: int = 0
+    missing_shards: list[str] = field(default_factory=list)
+    last: Position | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """All fields but the internal ones as values of JSON."""
+        return {name: value for name, value in asdict(self).items() if name not in INTERNAL}
+
+
+class UnavailableError(InputError):
+    """Raised if an index, a model or a shard cannot be opened or asked; the text says why."""
+
+
+class RefusedError(InputError):
+    """Raised for a search that the index or the engine cannot answer.
+
+    Attributes:
+        reason: what is wrong and what to do.
+        field: the argument that asks for it.
+    """
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field, self.reason = field, reason

@@ -1,0 +1,428 @@
+"""Reads queries with the statistics of an index: texts, and queries by image."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.query import Clause, Query, QueryError, Sign
+from indexer.search.answer import Substitution, Version
+from indexer.search.engine import Engine, Needs, Statistics
+from indexer.search.words import HeldWords, WordList
+from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import WordTables
+
+if TYPE_CHECKING:
+    from indexer.fields.kinds import Kind
+
+# Share of the term's largest impact in the index with which an image has a term: one that needs no
+# adjusting to a model; see docs/results/constants.md.
+PRESENT = 0.45
+CACHED = 50_000  # parts of queries, mostly words
+LARGEST_SCORE = 2**24  # Lucene adds floats, whose whole numbers are exact below this
+TERMS = 10  # of a query by image; see docs/results/constants.md
+# Counts of a query by image add up to at most this: scores stay below the largest, even for
+# impacts of 16 bits.
+COUNTS = 256
+
+
+class ReadWord(NamedTuple):
+    """A word of a query.
+
+    Attributes:
+        text: as typed.
+        terms: vocabulary ids of its word pieces, or of its substitute.
+        known: whether an image has one of its word pieces.
+        rare: whether training rarely saw one of its terms; False for an unknown word.
+        substitution: where a substitute was taken.
+        sign: "+" for a word that an image must have, "-" for one that it must not have.
+        times: how often the query contains it; 0 for an excluded word.
+    """
+
+    text: str
+    terms: tuple[int, ...]
+    known: bool
+    rare: bool
+    substitution: Substitution | None
+    sign: Sign = ""
+    times: int = 1
+
+
+class Reading(NamedTuple):
+    """A query as it was read.
+
+    Attributes:
+        terms: vocabulary id → count.
+        notable: words that an answer names: no image has them, or training rarely saw them.
+        signed: words that an image must or must not have.
+    """
+
+    terms: dict[int, int]
+    notable: list[ReadWord]
+    signed: list[ReadWord]
+
+    @property
+    def unknown(self) -> list[str]:
+        """Words that no image has and no substitute replaced, each once."""
+        found = (one.text for one in self.notable if not (one.known or one.substitution))
+        return list(dict.fromkeys(found))
+
+    @property
+    def rare(self) -> list[str]:
+        """Words that are searched and that training rarely saw, each once."""
+        found = (one.text for one in self.notable if one.rare and one.sign != "-")
+        return list(dict.fromkeys(found))
+
+    @property
+    def substitutions(self) -> list[Substitution]:
+        """Words that no image has, with the terms in their place, each once."""
+        found = (one.substitution for one in self.notable if one.substitution)
+        return list(dict.fromkeys(found))
+
+
+class _Part(NamedTuple):
+    """The text between two spaces of a query: its terms, and the words that an answer names."""
+
+    terms: tuple[int, ...]
+    notable: list[ReadWord]
+
+
+class MovedError(Exception):
+    """Raised within a search when the index has another version than the search began with."""
+
+
+class Language:
+    """What all versions and shards of an index share, with which queries are read.
+
+    Attributes:
+        tokenizer: of the index.
+        tables: of words.
+        bits: of an impact.
+
+    Args:
+        tokenizer, tables, bits: the same.
+    """
+
+    def __init__(self, tokenizer: WordPieceTokenizer, tables: WordTables, bits: int) -> None:
+        self.tokenizer, self.tables, self.bits = tokenizer, tables, bits
+        self._parts: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+
+    @cached_property
+    def words(self) -> WordList:
+        """The whole words of the vocabulary."""
+        return WordList(self.tokenizer.vocabulary)
+
+    @cached_property
+    def word_ids(self) -> NDArray[np.int64]:
+        """[W] the vocabulary id of each of those words."""
+        return np.array([self.tokenizer.ids[word] for word in self.words.words], np.int64)
+
+    @cached_property
+    def rare(self) -> frozenset[int]:
+        """Vocabulary ids of terms that training rarely saw."""
+        ids = self.tokenizer.ids
+        return frozenset(ids[term] for term in self.tables.rare if term in ids)
+
+    def words_of(self, part: str) -> list[tuple[str, tuple[int, ...]]]:
+        """The words of a part of a query, with the ids of their pieces; cached."""
+        found = self._parts.get(part)
+        if found is None:
+            if len(self._parts) >= CACHED:
+                self._parts.clear()  # keeping track of use costs more
+            found = self._parts[part] = self.split(part)
+        return found
+
+    def split(self, text: str) -> list[tuple[str, tuple[int, ...]]]:
+        """The words of a text, with the ids of their pieces."""
+        ids, words = self.tokenizer.ids, self.tokenizer.encode_query(text).words
+        return [(word.text, tuple(ids[piece] for piece in word.pieces)) for word in words]
+
+    def as_one_word(self, text: str) -> tuple[int, ...]:
+        """The pieces of a text with a letter or a digit; all of them if none has one."""
+        pieces = [piece for _, own in self.split(text) for piece in own]
+        terms = self.tokenizer.vocabulary
+        return tuple(one for one in pieces if any(map(str.isalnum, terms[one]))) or tuple(pieces)
+
+
+class _Largest:
+    """The largest impacts of one version of an index, each asked for once."""
+
+    def __init__(self, engine: Engine, version: Version) -> None:
+        self._engine, self._version = engine, version
+        self._known: dict[int, int] = {}
+
+    def __call__(self, terms: Sequence[int]) -> list[int]:
+        """Of any image for each of some terms, 0 if no image has it.
+
+        Raises:
+            MovedError: if the index has another version by now.
+        """
+        if unknown := [term for term in terms if term not in self._known]:
+            found = self._engine.statistics(unknown)
+            _check(self._version, found.version)
+            self._known.update(zip(unknown, found.largest.tolist(), strict=True))
+        return [self._known[term] for term in terms]
+
+
+def _check(version: Version, found: Version) -> None:
+    """Check that all shards that answered did so from a version.
+
+    Raises:
+        MovedError: if not.
+    """
+    if found is not version and not {*found.commits} <= {*version.commits}:
+        raise MovedError
+
+
+class Reader:
+    """Reads queries with the statistics of one version of an index. Safe from any thread.
+
+    Attributes:
+        version: the index's.
+        images: how many there are.
+        missing_images: images that the engine cannot find.
+        largest: impacts of any image for each of some terms, 0 if no image has it; raises
+            MovedError.
+
+    Args:
+        language: of the index.
+        engine: gives statistics when a query first needs them.
+        statistics: of the version.
+    """
+
+    def __init__(self, language: Language, engine: Engine, statistics: Statistics) -> None:
+        self.version = statistics.version
+        self.images, self.missing_images = statistics.images, statistics.missing_images
+        self._language, self._engine = language, engine
+        self._most_counts = LARGEST_SCORE // 2**language.bits
+        self.largest = _Largest(engine, statistics.version)
+        self._parts: dict[bool, dict[str, _Part]] = {False: {}, True: {}}
+
+    def check(self, version: Version) -> None:
+        """Check that all shards that answered did so from this version.
+
+        Raises:
+            MovedError: if not.
+        """
+        _check(self.version, version)
+
+    @cached_property
+    def kinds(self) -> Mapping[str, Kind]:
+        """The kinds of all fields.
+
+        Raises:
+            MovedError: if the index has another version by now.
+        """
+        found = self._engine.statistics(kinds=True)
+        self.check(found.version)
+        assert found.kinds is not None
+        return found.kinds
+
+    @cached_property
+    def held_words(self) -> HeldWords:
+        """The words that images have.
+
+        Raises:
+            MovedError: if the index has another version by now.
+        """
+        found = self._engine.statistics(frequencies=True)
+        self.check(found.version)
+        assert found.frequencies is not None
+        language = self._language
+        counts = found.frequencies[language.word_ids]
+        ids, largest = language.tokenizer.ids, self.largest
+        return HeldWords(language.words, counts, lambda word: largest([ids[word]])[0] > 0)
+
+    def read(self, query: Query, substitute: bool) -> Reading:
+        """Read a query; the parts of plain text are cached.
+
+        Args:
+            query: of any clauses.
+            substitute: whether words that no image has are replaced; excluded ones never are.
+
+        Raises:
+            QueryError: if its weights are so large that scores would not be exact.
+            MovedError: if the index has another version by now.
+        """
+        counts: dict[int, int] = {}
+        notable: list[ReadWord] = []
+        signed: list[ReadWord] = []
+        parts = self._parts[substitute]
+        for clause in query.clauses:
+            if clause.word:
+                word = self._clause_word(clause, substitute)
+                for term in word.terms if word.times else ():
+                    counts[term] = counts.get(term, 0) + word.times
+                notable += [word] if word.rare or not word.known else []
+                signed += [word] if word.sign else []
+                continue
+            for text in self._language.tokenizer.parts(clause.text):
+                part = parts.get(text) or self._part(text, substitute)
+                for term in part.terms:
+                    counts[term] = counts.get(term, 0) + 1
+                if part.notable:
+                    notable += part.notable
+        if len(query.clauses) > 1 or query.clauses[0].word:
+            self._check_weights(query, counts)
+        return Reading(counts, notable, signed)
+
+    def _check_weights(self, query: Query, counts: Mapping[int, int]) -> None:
+        weighted = next((clause for clause in query.clauses if clause.weight > 1), None)
+        if weighted is not None and sum(counts.values()) > self._most_counts:
+            problem = f"the weights add up to more than {self._most_counts}: use smaller ones"
+            raise QueryError(problem, query.text, weighted.column)
+
+    def words(self, query: Query, substitute: bool) -> list[ReadWord]:
+        """The words of a query, in order."""
+        found = []
+        for clause in query.clauses:
+            if clause.word:
+                found.append(self._clause_word(clause, substitute))
+            else:
+                split = self._language.split(clause.text)
+                self.largest([piece for _, pieces in split for piece in pieces])  # all at once
+                found += [self._word(*word, substitute) for word in split]
+        return found
+
+    def _clause_word(self, clause: Clause, substitute: bool) -> ReadWord:
+        """A clause as one word."""
+        excluded = clause.sign == "-"
+        pieces = self._language.as_one_word(clause.text)
+        word = self._word(clause.text, pieces, substitute and not excluded)
+        return word._replace(sign=clause.sign, times=0 if excluded else clause.weight)
+
+    def _part(self, text: str, substitute: bool) -> _Part:
+        """Read a part and cache it."""
+        words = [self._word(*word, substitute) for word in self._language.words_of(text)]
+        cache = self._parts[substitute]
+        if len(cache) >= CACHED:
+            cache.clear()
+        terms = tuple(term for word in words for term in word.terms)
+        part = cache[text] = _Part(terms, [one for one in words if one.rare or not one.known])
+        return part
+
+    def _word(self, text: str, pieces: tuple[int, ...], substitute: bool) -> ReadWord:
+        known = any(self.largest(pieces))
+        found = self._substitution(text, pieces) if substitute and not known else None
+        terms = (self._language.tokenizer.ids[found.term],) if found else pieces
+        rare = (known or found is not None) and not self._language.rare.isdisjoint(terms)
+        return ReadWord(text, terms, known, rare, found)
+
+    def _substitution(self, text: str, pieces: tuple[int, ...]) -> Substitution | None:
+        """The best substitute that an image has."""
+        tokenizer = self._language.tokenizer
+        word = "".join(tokenizer.vocabulary[piece] for piece in pieces)
+        near = self._language.tables.substitutes.get(word, ())
+        candidates = [one for one in near if one.term in tokenizer.ids]
+        largest = self.largest([tokenizer.ids[one.term] for one in candidates])
+        for one, impact in zip(candidates, largest, strict=True):
+            if impact:
+                return Substitution(text, one.term, one.similarity)
+        return None
+
+    def needs(self, words: Sequence[ReadWord], weighed: bool = False) -> list[Needs]:
+        """Words as engines test them.
+
+        A word's weight is its count times the largest sum of impacts that its terms could have;
+        that of an unknown word is the mean of the others. So words that say little about photos,
+        as "on", weigh little, and a word that no image has is not forgotten.
+
+        Args:
+            words: of a query, all of them if they are weighed.
+            weighed: whether they get their weights; all 0 for a query of unknown words.
+        """
+        found, sums = [], []
+        for word in words:
+            largest = self.largest(word.terms)
+            least = tuple(zip(word.terms, map(least_impact, largest), strict=True))
+            found.append(Needs(least, word.sign))
+            sums.append(sum(largest))
+        if not weighed:
+            return found
+        largest_sums = np.array(sums, np.float64)
+        counts = np.array([word.times for word in words], np.float64)
+        known = (largest_sums > 0) & (counts > 0)
+        if not known.any():
+            return found
+        weights = counts * np.where(known, largest_sums, largest_sums[known].mean())
+        shares: list[float] = (weights / weights.sum()).tolist()
+        return [one._replace(weight=share) for one, share in zip(found, shares, strict=True)]
+
+
+def least_impact(largest: int, present: float = PRESENT) -> int:
+    """The smallest impact with which an image has a term.
+
+    Args:
+        largest: impact of any image for the term.
+        present: the share of it that is enough.
+    """
+    return max(1, math.ceil(present * largest))
+
+
+def had(
+    needs: Sequence[Needs], terms: Sequence[int], impacts: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """[words, d] whether some images have some words.
+
+    Args:
+        needs: of the words.
+        terms: [m] vocabulary ids, those of the words among them.
+        impacts: [d, m] of the images.
+    """
+    places = {term: place for place, term in enumerate(terms)}
+    found = np.zeros((len(needs), len(impacts)), np.bool_)
+    for row, one in enumerate(needs):
+        if one.least:
+            own = impacts[:, [places[term] for term, _ in one.least]]
+            found[row] = (own >= np.array([least for _, least in one.least])).all(axis=1)
+    return found
+
+
+def coverages(needs: Sequence[Needs], own: Iterable[NDArray[np.bool_]], images: int) -> list[float]:
+    """The share, 0 to 1, of a query's weight that each of some images has.
+
+    Args:
+        needs: of the words of the query, weighed.
+        own: [words, d] whether images have the words.
+        images: d.
+    """
+    # Word by word: a product of matrices rounds by their shapes, which differ among shards.
+    shares = np.zeros(images)
+    for one, having in zip(needs, own, strict=True):
+        shares += one.weight * having
+    found: list[float] = shares.tolist()
+    return found
+
+
+def image_query(
+    impacts: Mapping[int, int], words: Mapping[int, int] | None = None
+) -> dict[int, int]:
+    """The query for images similar to some, and to words as well; both have half of the weight.
+
+    Args:
+        impacts: of all terms of the images, added, in any fixed order, which breaks ties.
+        words: terms of the words, with their counts.
+
+    Returns:
+        the images' ten largest terms and those of the words, with counts in proportion to their
+        impacts, the largest count first.
+    """
+    strongest = sorted(impacts, key=lambda term: -impacts[term])[:TERMS]
+    shared = COUNTS // 2 if words else COUNTS
+    query = Counter(_shares({term: impacts[term] for term in strongest}, shared))
+    if not words:
+        return dict(query)
+    query.update(_shares(words, shared))
+    return dict(query.most_common())
+
+
+def _shares(weights: Mapping[int, int], counts: int) -> dict[int, int]:
+    total = sum(weights.values())
+    shares = {term: weight * counts // total for term, weight in weights.items()}
+    return {term: share for term, share in shares.items() if share}

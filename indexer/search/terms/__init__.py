@@ -1,1 +1,0 @@
-"""Words and terms: reading queries, which images have a term, explanations, suggestions."""
