@@ -30,11 +30,10 @@ from indexer.update.sync_plan import (
 )
 from sparta.atomic import work_folder
 from sparta.errors import InputError
-from sparta.features.extract.listing import Stamp, stamp_of
-from sparta.features.extract.photos import not_utf8
-from sparta.features.skipped import Skipped, read_skipped
+from sparta.features.extract.photos import Stamp, not_utf8, stamp_of
+from sparta.features.record import Skipped, read_skipped
 from sparta.features.store import FeatureStore, read_header
-from sparta.features.unchanged import load_stamps
+from sparta.features.writer import load_stamps
 from sparta.lock import writing
 from sparta.progress import Notice, Progress, no_progress
 
