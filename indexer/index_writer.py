@@ -24,7 +24,7 @@ from indexer.settings import IndexSettings
 from indexer.store.commit import Commit, segment_folder, segment_name, write_segment_list
 from indexer.store.segment import SegmentWriter
 from indexer.store.snapshot import Snapshot
-from sparta.atomic import replace_folder, work_folder
+from sparta.files import replace_folder, work_folder
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import WordTables

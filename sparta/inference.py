@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparta.checksum import sha256
+from sparta.files import sha256
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from indexer.manifest import Manifest, index_folders, is_index
-from sparta.atomic import check_name, work_folder
 from sparta.cluster import Cluster
 from sparta.errors import InputError
 from sparta.features.extract.job import extract_augmented
@@ -23,7 +22,7 @@ from sparta.features.record import (
     read_skipped,
 )
 from sparta.features.store import HEADER, FeatureStore
-from sparta.lock import writing
+from sparta.files import check_name, work_folder, writing
 from sparta.model_id import read_model_config
 from sparta.progress import Notice, Progress, no_notice, no_progress
 

@@ -28,13 +28,12 @@ from indexer.update.sync_plan import (
     scan_photos,
     synced_folders,
 )
-from sparta.atomic import work_folder
 from sparta.errors import InputError
 from sparta.features.extract.photos import Stamp, not_utf8, stamp_of
 from sparta.features.record import Skipped, read_skipped
 from sparta.features.store import FeatureStore, read_header
 from sparta.features.writer import load_stamps
-from sparta.lock import writing
+from sparta.files import work_folder, writing
 from sparta.progress import Notice, Progress, no_progress
 
 AT_ONCE = 512  # photos after which the index has them, whatever happens then

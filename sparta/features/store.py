@@ -16,9 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparta.addresses import download, folder_at, is_remote
-from sparta.checksum import sha256
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.files import sha256
 from sparta.progress import Progress, no_progress
 
 FORMAT = 2

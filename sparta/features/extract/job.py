@@ -19,7 +19,6 @@ import numpy as np
 
 from sparta.addresses import is_remote
 from sparta.cluster import Cluster
-from sparta.disk import check_room, full_disk_reported
 from sparta.errors import InputError
 from sparta.features.extract.extractor import Extractor, load_extractor
 from sparta.features.extract.photos import (
@@ -37,8 +36,8 @@ from sparta.features.extract.photos import (
 from sparta.features.record import SKIPPED, DetectorSettings, FeatureSource, ImageFeatures, Skipped
 from sparta.features.store import FeatureStore
 from sparta.features.writer import SHARD_SIZE, StoreWriter
+from sparta.files import check_room, full_disk_reported, writing
 from sparta.image_ids import id_problem
-from sparta.lock import writing
 from sparta.progress import Notice, Progress, no_notice, no_progress
 
 # Of an extraction's progress; texts and units for its bars.

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from sparta.disk import check_room, full_disk_reported
 from sparta.errors import InputError
 from sparta.features.readers import bottom_up_npz, hgr, oscar, oscar_pt, oscar_tsv, precomp
 from sparta.features.readers.base import FeatureReader, ImportOptions, RegionLimit
@@ -19,8 +18,8 @@ from sparta.features.readers.oscar import OscarReader
 from sparta.features.record import SKIPPED, ImageFeatures, Skipped
 from sparta.features.store import FeatureStore
 from sparta.features.writer import SHARD_SIZE, StoreWriter
+from sparta.files import check_room, full_disk_reported, writing
 from sparta.image_ids import check_id
-from sparta.lock import writing
 from sparta.progress import Progress, no_progress
 
 Format = Literal[
