@@ -275,7 +275,8 @@ def replace_folder(new: Path, out: Path, work: Path) -> None:
         if not os.path.lexists(out):
             new.rename(out)
         elif _exchange(new, out):
-            new.rename(work / REPLACED)
+            with suppress(OSError):  # the new one is in its place
+                new.rename(work / REPLACED)
         else:
             out.rename(work / REPLACED)
             sync(work)

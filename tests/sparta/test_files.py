@@ -130,6 +130,7 @@ def test_a_replacement_that_fails_leaves_the_old_folder(
             raise OSError("disk unplugged")
         return rename(self, target)
 
+    monkeypatch.setattr(files, "_exchange", lambda *_: False)
     monkeypatch.setattr(Path, "rename", failing)
     with pytest.raises(OSError, match="unplugged"), work_folder(out) as work:
         replace_folder(folder(work / "new", "new"), out, work)
