@@ -76,7 +76,9 @@ def test_an_index_in_the_place_of_another_does_not_continue_it(
     shutil.move(other, built)
     write(built, added(1))
     with pytest.raises(ReplacedError):
-        searcher.refreshed()
+        searcher.continued()
+    newer = searcher.refreshed()
+    assert newer is not None and len(newer) == 6
 
 
 def test_an_index_without_images_is_searched(own: Path, small: Postings) -> None:
