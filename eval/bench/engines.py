@@ -21,7 +21,7 @@ from indexer.columns.index import ColumnIndex
 from indexer.dense.vectors import EF_CONSTRUCTION, EF_SEARCH, NEIGHBOURS, best
 from indexer.lucene.reader import LuceneIndex
 from indexer.lucene.writer import LuceneWriter
-from indexer.parts import LUCENE
+from indexer.manifest import LUCENE
 from indexer.postings import Postings
 from sparta.errors import InputError
 

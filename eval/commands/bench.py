@@ -231,7 +231,7 @@ def build(
 
     from eval.bench.build import measure_build
     from eval.report import head_of, report
-    from indexer.commands.building import STAGES
+    from indexer.commands.build import STAGES
     from indexer.encoding.models import load_models, model_fingerprint
     from indexer.settings import USUAL, PruningSettings
     from sparta.console import Console

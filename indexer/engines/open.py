@@ -9,10 +9,9 @@ from typing import Literal, get_args
 from indexer.dense.manifest import SPARSE, dense_names
 from indexer.engines.columns import ColumnsEngine
 from indexer.engines.shards import LocalShards, ShardsEngine
-from indexer.manifest import Manifest, is_sharded
+from indexer.manifest import Manifest, index_folders, is_sharded
 from indexer.search.reader import Language
 from indexer.search.searcher import Searcher
-from indexer.shards import index_folders
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer

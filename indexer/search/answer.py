@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
-    from indexer.filters.facets import Bucket
+    from indexer.filters.browse import Bucket
     from indexer.grounding import Box, WinningLabel
     from indexer.query import Sign
 

@@ -368,7 +368,7 @@ class Searcher:
             some = " ".join(words[:: 1 + len(words) // WARM_UP])
             self.search(some, explain=Explain(grounded=False))
         if Capability.FILTER in self.can:
-            from indexer.fields.derived import PATH
+            from indexer.fields.kinds import PATH
             from indexer.filters.expression import Match
 
             with suppress(InputError):  # an index without images has no fields
@@ -394,7 +394,11 @@ class Searcher:
             ReplacedError: if the newest version does not continue this one.
         """
         newer = self.engine.refreshed()
-        return None if newer is None else self.over(newer)
+        if newer is None:
+            return None
+        other = self.over(newer)
+        other._prepare = None  # which would keep the files of this one
+        return other
 
     def over(self, engine: Engine) -> Searcher:
         """The same searcher over the same kind of engine at another version."""
@@ -475,7 +479,7 @@ class Searcher:
 
     def _surveyed(self, reader: Reader, plan: Plan, page: Page, reading: Reading) -> Answer:
         """A page of all that matches."""
-        from indexer.filters.facets import most_frequent  # which a search by score does not need
+        from indexer.filters.browse import most_frequent  # which a search by score does not need
 
         survey = self.engine.survey(plan, page)
         reader.check(survey.found.version)

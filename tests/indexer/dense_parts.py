@@ -10,12 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from indexer.dense.manifest import FORMAT_VERSION, VECTORS, DenseManifest, dense_folder
-from indexer.dense.row_origins import write_origins
 from indexer.dense.text_encoder import ModelText
-from indexer.dense.vectors import ImageVectors, VectorIndexKind
-from indexer.manifest import Manifest
-from indexer.parts import describe_parts
-from indexer.store.origin import built_origin
+from indexer.dense.vectors import ImageVectors, VectorIndexKind, write_origins
+from indexer.manifest import Manifest, describe_parts
+from indexer.store.images import built_origin
 from indexer.store.snapshot import Snapshot
 
 LETTERS = "abcdefgh"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from indexer.filters.facets import Bucket
+from indexer.filters.browse import Bucket
 from indexer.search import answer
 from server import schemas
 from server.mcp import answers as tools

@@ -11,11 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from indexer.care.aliases import set_alias
-from indexer.care.snapshots import take_snapshot
+from indexer.care.copies import set_alias, take_snapshot
 from server.app import create_app
 from server.backends import open_backends
-from server.inherited import Inherited, can_be_inherited
+from server.processes import Inherited, can_be_inherited
 from tests.server.apps import client_of, settings
 from tests.server.drawings import index_drawings
 from tests.server.served import served, workers_of
@@ -53,8 +52,9 @@ def test_preparing_starts_no_java_and_no_thread(index: Path) -> None:
     script = f"""
 import sys, threading
 from pathlib import Path
+from typing import Any
 from server.backends import open_backends
-from server.inherited import Inherited, java_runs
+from server.processes import Inherited, java_runs
 from tests.server.apps import settings
 chosen = settings(index=Path({str(index)!r}))
 Inherited(open_backends(chosen), chosen.index).prepare()

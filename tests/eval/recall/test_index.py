@@ -43,7 +43,7 @@ from indexer.search.answer import Answer, Hit, Timings, Version
 from indexer.search.searcher import Searcher
 from indexer.settings import PruningSettings
 from indexer.store.images import UnknownImageError
-from indexer.update.delete import delete_images
+from indexer.update.images import delete_images
 from sparta.captions.read import CaptionedPhoto
 from sparta.command_line import cli
 from sparta.errors import InputError

@@ -16,7 +16,7 @@ import pytest
 from indexer.commands.search import search
 from indexer.dense.build import add_dense
 from indexer.engines.open import open_backend
-from indexer.filters.text import parse_filter
+from indexer.filters.syntax import parse_filter
 from indexer.postings import Postings
 from sparta.features.store import FeatureStore
 from sparta.word_tables import Substitute
@@ -50,7 +50,7 @@ def test_searching_and_explaining_need_no_torch(index: Path, exact: ReferenceSea
     [
         ([], "pydantic numba jnius importlib.metadata scipy indexer.engines.lucene"),
         (["--json"], "rich pydantic numba jnius importlib.metadata indexer.lucene.reader"),
-        (["--no-substitute", "-k", "3"], "indexer.engines.dense indexer.filters.facets"),
+        (["--no-substitute", "-k", "3"], "indexer.engines.dense indexer.filters.browse"),
     ],
 )
 def test_a_search_in_columns_loads_little(index: Path, options: list[str], unneeded: str) -> None:

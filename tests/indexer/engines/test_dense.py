@@ -18,11 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.care.copies import copy_index
-from indexer.dense.added import AddedRows
 from indexer.dense.manifest import dense_folder
-from indexer.dense.vectors import VectorIndexKind
+from indexer.dense.vectors import AddedRows, VectorIndexKind
 from indexer.engines.open import beside, open_backend, open_dense, open_index
-from indexer.fields.derived import PATH
+from indexer.fields.kinds import PATH
 from indexer.filters.expression import Match
 from indexer.postings import ImagePostings, Postings
 from indexer.query import QueryError

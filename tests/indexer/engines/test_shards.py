@@ -14,11 +14,11 @@ from indexer.engines.columns import ColumnsEngine
 from indexer.engines.open import read_language
 from indexer.engines.shards import LocalShards, Question, Result, ShardsEngine, ShardsMissingError
 from indexer.filters.expression import FilterError
-from indexer.filters.text import parse_filter
+from indexer.filters.syntax import parse_filter
+from indexer.manifest import index_folders, owner
 from indexer.postings import Postings
 from indexer.search.answer import Answer, Explanation, RefusedError, UnavailableError
 from indexer.search.searcher import Explain, Searcher
-from indexer.shards import index_folders, owner
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.images import UnknownImageError
 from indexer.store.snapshot import Snapshot

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.commands.answer_tables import won_by
+from indexer.commands.search import won_by
 from indexer.engines.open import open_index
 from indexer.grounding import WinningLabel
 from indexer.postings import Postings
