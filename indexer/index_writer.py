@@ -24,9 +24,9 @@ from indexer.settings import IndexSettings
 from indexer.store.commit import Commit, segment_folder, segment_name, write_segment_list
 from indexer.store.segment import SegmentWriter
 from indexer.store.snapshot import Snapshot
-from sparta.atomic import replace_folder, work_folder
+from sparta.files import replace_folder, work_folder
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import Tokenizer, WordPieceTokenizer
+from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import WordTables
 
 MOST_THREADS = 4  # that lay out columns; each has the postings of 8,160 images in memory
@@ -37,7 +37,7 @@ FIRST = segment_name(1)
 def write_index(
     folder: Path,
     shards: Iterable[PostingShard],
-    tokenizer: Tokenizer,
+    tokenizer: WordPieceTokenizer,
     settings: IndexSettings,
     offset: NDArray[np.float32],
     scale: float,

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sparta.checksum import sha256
 from sparta.errors import InputError
+from sparta.files import sha256
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

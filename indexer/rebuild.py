@@ -27,7 +27,7 @@ from indexer.update.images import ResidentEncoder
 from indexer.update.sync_plan import SeenPhotos, synced_folders
 from indexer.update.writer import apply_log, open_writer
 from sparta.errors import InputError
-from sparta.lock import writing
+from sparta.files import writing
 from sparta.progress import Notice
 
 

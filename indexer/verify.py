@@ -24,8 +24,8 @@ from indexer.store.commit import Commit, read_commit, segment_folder
 from indexer.store.given import check_given
 from indexer.store.segment import SegmentManifest, check_seal
 from indexer.store.snapshot import Snapshot
-from sparta.checksum import sha256
 from sparta.errors import InputError
+from sparta.files import sha256
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 

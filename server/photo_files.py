@@ -18,7 +18,6 @@ from PIL import Image
 
 from indexer.manifest import UPLOAD, UPLOADS
 from server.problems import ProblemError
-from sparta.atomic import sync
 from sparta.errors import InputError, first_line
 from sparta.features.extract.image_files import (
     LARGE,
@@ -30,6 +29,7 @@ from sparta.features.extract.image_files import (
     open_photo,
     small_picture,
 )
+from sparta.files import sync
 
 LARGEST = 256_000_000  # pixels of a photo that is sent
 SUFFIXES = {"JPEG": "jpg", "MPO": "jpg", "JPEG2000": "jp2", "TIFF": "tif"}

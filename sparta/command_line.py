@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from sparta.own_packages import check_packages
+from sparta.errors import InputError
 
 # Name → module and function; "eval index" is the command `index` of the group `eval`. The help
 # shows the commands in this order: what a newcomer needs first comes first.
 COMMANDS = {
-    "extract": "sparta.commands.extract:extract",
-    "import": "sparta.commands.import_features:import_",
+    "extract": "sparta.commands.features:extract",
+    "import": "sparta.commands.features:import_",
     "train": "training.commands.train:train",
     "index": "indexer.commands.build:index",
     "search": "indexer.commands.search:search",
@@ -32,11 +34,11 @@ COMMANDS = {
     "bench serve": "eval.commands.bench:serve",
     "bench build": "eval.commands.bench:build",
     "bench speed": "eval.commands.bench:speed",
-    "captions": "sparta.commands.captions:captions",
-    "convert": "sparta.commands.convert:convert",
+    "captions": "sparta.commands.features:captions",
+    "convert": "sparta.commands.models:convert",
     "delete": "indexer.commands.keep:delete",
     "export": "indexer.commands.maintain:export",
-    "import-immich": "sparta.commands.import_immich:import_immich",
+    "import-immich": "sparta.commands.features:import_immich",
     "index-dense": "indexer.commands.build:index_dense",
     "info": "indexer.commands.maintain:info",
     "keys create": "server.commands.keys:create",
@@ -47,10 +49,10 @@ COMMANDS = {
     "publish": "server.commands.publish:publish",
     "push": "indexer.commands.build:push",
     "restore": "indexer.commands.maintain:restore",
-    "shrink": "sparta.commands.shrink:shrink",
+    "shrink": "sparta.commands.models:shrink",
     "similar": "indexer.commands.search:similar",
     "snapshot": "indexer.commands.maintain:snapshot",
-    "substitutes": "sparta.commands.substitutes:substitutes",
+    "substitutes": "sparta.commands.models:substitutes",
     "sync": "indexer.commands.keep:sync",
     "update": "indexer.commands.keep:update",
     "verify": "indexer.commands.maintain:verify",
@@ -60,6 +62,8 @@ GROUPS = {
     "bench": "Time engines and servers.",
     "keys": "Create, list and revoke the API keys of a server.",
 }
+
+PACKAGES = ("indexer", "server", "training", "eval")  # imported besides this one; common names
 
 # Without Rich, which would read square brackets in helps and messages as styles.
 PLAIN: Any = {"rich_markup_mode": None, "add_completion": False}
@@ -124,6 +128,23 @@ class Commands(TyperGroup):
         ]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+
+def check_packages() -> None:
+    """Refuse packages of other projects that have the names of ours.
+
+    Raises:
+        InputError: naming the file that would be imported instead.
+    """
+    for name in PACKAGES:
+        spec = find_spec(name)
+        places = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or [])]
+        found = next((Path(place) for place in places if place), None)
+        if found is None or found.parent.parent != Path(__file__).parents[1]:
+            raise InputError(
+                f"{found or 'nothing'} is imported as {name!r} instead of VisualSparta's package: "
+                "install VisualSparta into an environment of its own (uv tool install, pipx)"
+            )
 
 
 def _group(name: str) -> Any:

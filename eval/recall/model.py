@@ -37,7 +37,7 @@ from sparta.features.record import FeatureSource
 from sparta.features.store import HEADER, FeatureStore
 from sparta.model_id import pinned_name, read_model_config
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import Tokenizer
+from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
@@ -142,7 +142,7 @@ class SparseModel:
 
     name: str
     model: VisualSparta
-    tokenizer: Tokenizer
+    tokenizer: WordPieceTokenizer
 
     def scores(
         self, texts: Sequence[str], images: Images, batch_size: int, progress: Progress

@@ -38,11 +38,16 @@ from indexer.store.given import read_given, write_given
 from indexer.store.memtable import NewImage
 from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
-from sparta.atomic import check_name, replace_folder, work_folder
-from sparta.checksum import sha256
-from sparta.disk import check_room, full_disk_reported
 from sparta.errors import InputError
-from sparta.lock import writing
+from sparta.files import (
+    check_name,
+    check_room,
+    full_disk_reported,
+    replace_folder,
+    sha256,
+    work_folder,
+    writing,
+)
 from sparta.progress import Progress, no_progress
 
 ALIKE = (

@@ -29,10 +29,8 @@ from indexer.store.commit import (
 from indexer.store.given import FILE as GIVEN
 from indexer.update.sync_plan import SYNC
 from indexer.verify import verify_index
-from sparta.atomic import check_name, replace_folder, sync, work_folder
-from sparta.disk import full_disk_reported
 from sparta.errors import InputError
-from sparta.lock import writing
+from sparta.files import check_name, full_disk_reported, replace_folder, sync, work_folder, writing
 from sparta.progress import Progress, no_progress
 
 ATTEMPTS = 20  # a writer commits once a second, and replaces few files each time

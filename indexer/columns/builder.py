@@ -27,11 +27,14 @@ from indexer.columns.layout import (
     PLACES,
     SUPERBLOCK,
     TOPS,
+    Chunk,
+    PostingRows,
+    RowFiles,
+    SpooledRows,
     create,
     edit,
     save,
 )
-from indexer.columns.row_files import Chunk, PostingRows, RowFiles, SpooledRows
 from sparta.progress import Progress, no_progress
 
 DIMENSIONS = 32

@@ -226,7 +226,7 @@ def index(
 
     sparta index features/ --model model/ --out index/ --ray 10.0.0.1:6379
     """
-    from sparta.libraries import set_up_libraries
+    from sparta.extras import set_up_libraries
 
     set_up_libraries()
     from indexer.build import build_index
@@ -236,7 +236,7 @@ def index(
     from indexer.metadata import read_metadata
     from indexer.settings import ASKED_KINDS, PruningSettings
     from sparta.console import Console
-    from sparta.features.skipped import skipped_summary
+    from sparta.features.record import skipped_summary
     from sparta.progress import progress_bars
 
     pruning = PruningSettings(
@@ -342,7 +342,7 @@ def index_dense(
 
     sparta index-dense features/ --model vse++/ --model tuned=runs/7/ --hnsw --out index/
     """
-    from sparta.libraries import set_up_libraries
+    from sparta.extras import set_up_libraries
 
     set_up_libraries()
     from indexer.dense.build import add_dense, check_index, check_models, name_models

@@ -91,7 +91,7 @@ def add(
     sparta add index/ --features features/ --model model/
     """
     from indexer.commands.build import STAGES, kept_aside
-    from sparta.libraries import set_up_libraries
+    from sparta.extras import set_up_libraries
 
     set_up_libraries()
     from indexer.encoding.features import opened_stores
@@ -266,7 +266,7 @@ def sync(
 
     sparta sync index/ ~/Pictures --watch --every 30
     """
-    from sparta.libraries import set_up_libraries
+    from sparta.extras import set_up_libraries
 
     set_up_libraries()
     from indexer.commands.build import STAGES

@@ -119,8 +119,7 @@ def verify(folder: Folder) -> None:
     from indexer.manifest import is_index
     from indexer.verify import verify_index
     from sparta.console import Console
-    from sparta.features.store import HEADER
-    from sparta.features.verify import stores_in, verify_stores
+    from sparta.features.store import HEADER, stores_in, verify_stores
     from sparta.progress import progress_bars
 
     stores = [] if is_index(folder) else stores_in(folder)

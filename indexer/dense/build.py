@@ -34,14 +34,19 @@ from indexer.encoding.models import model_fingerprint
 from indexer.manifest import Manifest, check_hash, describe_parts, is_index
 from indexer.store.images import built_origin, origin_of
 from indexer.store.snapshot import Snapshot
-from sparta.atomic import check_name, recover, replace_folder, work_folder
-from sparta.checksum import sha256
-from sparta.disk import full_disk_reported
 from sparta.errors import InputError
 from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
-from sparta.lock import writing
+from sparta.files import (
+    check_name,
+    full_disk_reported,
+    recover,
+    replace_folder,
+    sha256,
+    work_folder,
+    writing,
+)
 from sparta.model_id import read_model_config
 from sparta.progress import Progress, no_progress
 from sparta.vse.batch import collate_images

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from indexer.manifest import MANIFEST
 from indexer.store.images import DIGITS
-from sparta.atomic import sync
 from sparta.errors import InputError, first_line
 from sparta.extras import require
+from sparta.files import sync
 
 ORIGINS = "origins.arrow"  # of the rows
 _SCHEMA = pa.schema([("origin", pa.large_string())])

@@ -28,8 +28,8 @@ from indexer.manifest import Manifest, check_hash, check_small_parts
 from indexer.search.answer import RefusedError, UnavailableError
 from indexer.search.engine import Capability, Found, Plan, Statistics
 from indexer.store.snapshot import Snapshot
-from sparta.checksum import sha256
 from sparta.errors import InputError
+from sparta.files import sha256
 
 if TYPE_CHECKING:
     from indexer.dense.text_encoder import ModelText

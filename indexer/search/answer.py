@@ -259,3 +259,7 @@ class RefusedError(InputError):
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}")
         self.field, self.reason = field, reason
+
+    def __reduce__(self) -> tuple[type[RefusedError], tuple[str, str]]:
+        # To be raised again in the process that asked.
+        return RefusedError, (self.field, self.reason)

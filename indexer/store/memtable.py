@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.columns.row_files import impact_type
+from indexer.columns.layout import impact_type
 from indexer.fields.columns import FieldPart, part_of
 from indexer.fields.kinds import Kind
 from indexer.store.images import Stored

@@ -24,15 +24,14 @@ from indexer.store.images import origin_of
 from indexer.update.dense import DenseFollower, WrittenImages
 from indexer.update.former import FormerImages
 from indexer.update.writer import Writer, open_writer
-from sparta.disk import full_disk_reported
 from sparta.errors import InputError
-from sparta.features.extract.augmentations import Augmentation
-from sparta.features.extract.augmented_stores import augmentation_names
 from sparta.features.extract.extractor import Extractor, load_extractor_of
+from sparta.features.extract.job import augmentation_names
 from sparta.features.extract.photo_metadata import photo_metadata
-from sparta.features.extract.photos import Photo
+from sparta.features.extract.photos import Augmentation, Photo
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
+from sparta.files import full_disk_reported
 from sparta.progress import Progress, no_progress
 
 AT_ONCE = 4096  # changes in a record of the log

@@ -28,14 +28,12 @@ from indexer.update.sync_plan import (
     scan_photos,
     synced_folders,
 )
-from sparta.atomic import work_folder
 from sparta.errors import InputError
-from sparta.features.extract.listing import Stamp, stamp_of
-from sparta.features.extract.photos import not_utf8
-from sparta.features.skipped import Skipped, read_skipped
+from sparta.features.extract.photos import Stamp, not_utf8, stamp_of
+from sparta.features.record import Skipped, read_skipped
 from sparta.features.store import FeatureStore, read_header
-from sparta.features.unchanged import load_stamps
-from sparta.lock import writing
+from sparta.features.writer import load_stamps
+from sparta.files import work_folder, writing
 from sparta.progress import Notice, Progress, no_progress
 
 AT_ONCE = 512  # photos after which the index has them, whatever happens then

@@ -15,11 +15,10 @@ from indexer.store.changes import Add, Change, Delete
 from indexer.store.given import read_given
 from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
-from sparta.atomic import sync
 from sparta.errors import InputError
 from sparta.features.extract.image_files import PhotoError, open_photo, reason_of
-from sparta.features.extract.listing import Stamp, read_stamp
-from sparta.features.extract.photos import not_utf8, walk_photos
+from sparta.features.extract.photos import Stamp, not_utf8, read_stamp, walk_photos
+from sparta.files import sync
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from indexer.store.known import KnownImages, problem_of
 from indexer.store.log import ChangeLog, read_changes, read_log
 from indexer.store.snapshot import Place
 from sparta.errors import InputError
+from sparta.files import writing
 from sparta.image_ids import check_id
-from sparta.lock import writing
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 

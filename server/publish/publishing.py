@@ -22,8 +22,8 @@ from server.publish.packs import Shown, as_json
 from server.publish.photos import Photo, Pictures, publish_photos
 from sparta.errors import InputError
 from sparta.features.extract.image_files import PhotoError
-from sparta.features.skipped import Skipped
-from sparta.lock import writing
+from sparta.features.record import Skipped
+from sparta.files import writing
 from sparta.progress import Progress, no_progress
 
 ALWAYS = ("width", "height")  # fields without which photos would jump while they load

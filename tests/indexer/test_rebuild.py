@@ -27,10 +27,9 @@ from indexer.update.images import add_images, delete_images, update_metadata
 from indexer.update.sync import Encoding, PhotoSync
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
-from server.writing.forward import Board
 from server.writing.bodies import ImageBody
-from server.writing.index import PhotoEncoder
-from server.writing.index import WritableIndex
+from server.writing.forward import Board
+from server.writing.index import PhotoEncoder, WritableIndex
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.indexer.live_index import Opened

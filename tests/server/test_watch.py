@@ -22,8 +22,8 @@ from server.app import create_app
 from server.backends import Backends, Current, open_backends
 from server.watch import IndexWatch, stamp_of
 from server.writing.forward import Board
-from sparta.atomic import replace_folder, work_folder
 from sparta.errors import InputError
+from sparta.files import replace_folder, work_folder
 from tests.server.apps import client_of, settings
 from tests.server.drawings import index_drawings
 

@@ -12,9 +12,8 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from sparta.errors import InputError
-from sparta.features.extract.augmentations import Crop
-from sparta.features.extract.photos import not_utf8
-from sparta.features.skipped import SKIPPED
+from sparta.features.extract.photos import Crop, not_utf8
+from sparta.features.record import SKIPPED
 from sparta.vse.photo_folder import PhotoFolder, vision_source
 from sparta.vse.tokenizer import TextTokenizer
 from training.vse.config import VseAugmentationConfig, VseTrainConfig

@@ -20,7 +20,7 @@ from indexer.search.searcher import Explain, Searcher
 from indexer.update.images import delete_images
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
-from sparta.lock import lock_path, writing
+from sparta.files import lock_path, writing
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.vocabulary import COMMON, TOKENIZER
 

@@ -12,8 +12,7 @@ from scipy.sparse import csr_array
 
 from indexer.columns.builder import build_columns
 from indexer.columns.index import ColumnIndex
-from indexer.columns.layout import BITMAP_SHARE, LEVEL_SHARE
-from indexer.columns.row_files import PostingRows
+from indexer.columns.layout import BITMAP_SHARE, LEVEL_SHARE, PostingRows
 from indexer.store.memtable import NewImage
 
 VOCABULARY = 40

@@ -21,9 +21,11 @@ from indexer.columns.layout import (
     LEVEL_SHARE,
     SUPERBLOCK,
     Columns,
+    PostingRows,
+    RowFiles,
+    SpooledRows,
 )
 from indexer.columns.postings import rows_of
-from indexer.columns.row_files import PostingRows, RowFiles, SpooledRows
 from sparta.errors import InputError
 from tests.indexer.columns.corpus import VOCABULARY, built, chunks_of, exact_top, random_rows, top
 

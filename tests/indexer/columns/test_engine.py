@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from indexer.columns import engine
 from indexer.columns import postings as in_numpy
 from indexer.columns.index import REMEMBERED, ColumnIndex, Remembered
-from indexer.columns.layout import LEVELS, NARROW, SUPERBLOCK, Columns
-from indexer.columns.row_files import PostingRows
+from indexer.columns.layout import LEVELS, NARROW, SUPERBLOCK, Columns, PostingRows
 from indexer.store.memtable import Memtable
 from tests.indexer.columns.corpus import (
     VOCABULARY,

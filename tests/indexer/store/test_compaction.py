@@ -21,8 +21,8 @@ from indexer.store.memtable import CAPACITY
 from indexer.store.snapshot import Snapshot
 from indexer.update import writer as writing
 from indexer.update.writer import IndexWriter, open_whole, open_writer
-from sparta.atomic import MARKER, make_work
 from sparta.errors import InputError
+from sparta.files import MARKER, make_work
 from tests.indexer.random_postings import random_postings
 from tests.indexer.store.images import Images, add, build, found
 from tests.indexer.vocabulary import TOKENIZER

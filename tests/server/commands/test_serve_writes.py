@@ -19,7 +19,7 @@ from indexer.dense.build import add_dense
 from indexer.engines.open import open_index
 from server.commands.serve import _index_of
 from sparta.errors import InputError
-from sparta.lock import lock_path
+from sparta.files import lock_path
 from tests.indexer.tiny_dense import save_dense_model
 from tests.server.drawings import index_drawings, store_drawings
 from tests.server.fake import DRAWINGS, draw

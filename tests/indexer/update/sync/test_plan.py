@@ -21,7 +21,7 @@ from indexer.update.sync_plan import (
     synced_folders,
 )
 from sparta.errors import InputError
-from sparta.features.extract.listing import Stamp
+from sparta.features.extract.photos import Stamp
 
 
 @pytest.fixture
