@@ -92,17 +92,11 @@ def learning_rate_factor(step: int, total: int, warmup: float, schedule: Schedul
 
 
 class ProcessPart(NamedTuple):
-    """One process's part of a run.
+    """One process's part of a run."""
 
-    Attributes:
-        rank: number of the process.
-        world: how many processes share the run.
-        epoch: the epoch the run starts with, above 0 when it is resumed.
-    """
-
-    rank: int
-    world: int
-    epoch: int
+    rank: int  # number of the process
+    world: int  # how many processes share the run
+    epoch: int  # the epoch the run starts with, above 0 when it is resumed
 
 
 class Run(NamedTuple):

@@ -31,15 +31,10 @@ VECTORS, GRAPH = "vectors.npy", "vectors.faiss"
 
 
 class Answer(NamedTuple):
-    """Images by descending score.
+    """Images by descending score."""
 
-    Attributes:
-        documents: [at most k] integers.
-        scores: as many numbers.
-    """
-
-    documents: NDArray[np.integer]
-    scores: NDArray[np.number]
+    documents: NDArray[np.integer]  # [at most k] integers
+    scores: NDArray[np.number]  # as many numbers
 
 
 class Promise(Enum):
@@ -57,19 +52,14 @@ Data = TypeVar("Data", Corpus, Vectors)
 class Engine(ABC, Generic[Data]):
     """An index of one collection, and its search.
 
-    Attributes:
-        settings: description of how it is built and searched.
-        promise: about its answers.
-        library: that it needs and this package does not, if any.
-
     Args:
         data: the collection.
         folder: for the engine's index.
     """
 
-    settings: ClassVar[str]
-    promise: ClassVar[Promise]
-    library: ClassVar[str | None] = None
+    settings: ClassVar[str]  # description of how it is built and searched
+    promise: ClassVar[Promise]  # about its answers
+    library: ClassVar[str | None] = None  # that it needs and this package does not, if any
 
     def __init__(self, data: Data, folder: Path) -> None:
         self.data: Data = data

@@ -40,17 +40,12 @@ class InMemoryRanking(NamedTuple):
 
 @dataclass(frozen=True)
 class CaptionQueries:
-    """Q captions, each with its photo as the target.
+    """Q captions, each with its photo as the target."""
 
-    Attributes:
-        terms: [U] int64, the captions' vocabulary ids, each once, rising.
-        texts: each caption's terms, as positions in `terms`; repeated terms are repeated.
-        targets: [Q] int64, the photos' positions among the images searched.
-    """
-
-    terms: Tensor
+    terms: Tensor  # [U] int64, the captions' vocabulary ids, each once, rising
+    # Each caption's terms, as positions in `terms`; repeated terms are repeated.
     texts: list[list[int]]
-    targets: Tensor
+    targets: Tensor  # [Q] int64, the photos' positions among the images searched
 
     @classmethod
     def of(

@@ -58,17 +58,12 @@ class JudgedPair(NamedTuple):
 
 
 class Judgements(NamedTuple):
-    """All pairs of a split's three files.
+    """All pairs of a split's three files."""
 
-    Attributes:
-        text_image: a caption and an image each; those of method "c2i_original" are COCO's own.
-        text_text: two captions.
-        image_image: two images; some pairs were judged in both orders.
-    """
-
+    # A caption and an image each; those of method "c2i_original" are COCO's own.
     text_image: list[JudgedPair]
-    text_text: list[JudgedPair]
-    image_image: list[JudgedPair]
+    text_text: list[JudgedPair]  # two captions
+    image_image: list[JudgedPair]  # two images; some pairs were judged in both orders
 
 
 def read_judgements(folder: Path, split: str) -> Judgements:
@@ -159,16 +154,11 @@ def read_sentences(path: Path) -> dict[int, str]:
 
 @dataclass(frozen=True)
 class RelevantItems:
-    """The gallery, and the relevant items of each query.
+    """The gallery, and the relevant items of each query."""
 
-    Attributes:
-        captions: COCO's numbers, in the order of the file.
-        images: likewise.
-        ways: direction → for each query the positions of its relevant items, rising.
-    """
-
-    captions: list[int]
-    images: list[int]
+    captions: list[int]  # COCO's numbers, in the order of the file
+    images: list[int]  # likewise
+    # Direction → for each query the positions of its relevant items, rising.
     ways: dict[str, list[list[int]]]
 
 

@@ -51,15 +51,10 @@ TEXTS = 1024  # encoded between two steps of a progress bar
 
 @dataclass(frozen=True)
 class Images:
-    """Some images of a store, in a given order.
+    """Some images of a store, in a given order."""
 
-    Attributes:
-        store: of their features, or of the photos themselves; it has all of them.
-        image_ids: in it.
-    """
-
-    store: Store
-    image_ids: Sequence[str]
+    store: Store  # of their features, or of the photos themselves; it has all of them
+    image_ids: Sequence[str]  # in it
 
     @classmethod
     def of(cls, store: Store, *groups: Sequence[str]) -> Images:
@@ -133,16 +128,11 @@ class SparseModel:
     A longer caption sums more terms and scores higher for every image. That does not affect text →
     image, for which the model was trained; in image → text, long captions come first for every
     image unless `CaptionPosterior` corrects for it.
-
-    Attributes:
-        name: folder or hub name.
-        model: in eval mode, on its device.
-        tokenizer: the model's.
     """
 
-    name: str
-    model: VisualSparta
-    tokenizer: Tokenizer
+    name: str  # folder or hub name
+    model: VisualSparta  # in eval mode, on its device
+    tokenizer: Tokenizer  # the model's
 
     def scores(
         self, texts: Sequence[str], images: Images, batch_size: int, progress: Progress

@@ -20,21 +20,13 @@ SPLIT = "val"
 
 @dataclass(frozen=True)
 class Measured:
-    """Models, what they read, and the photos to measure them on.
+    """Models, what they read, and the photos to measure them on."""
 
-    Attributes:
-        models: folders or hub names.
-        features: feature stores or photos, one for each model or one for all.
-        captions: a file or folder.
-        split: of the captions.
-        all_captions: the captions of other splits.
-    """
-
-    models: list[str]
-    features: list[Path]
-    captions: Path
-    split: str
-    all_captions: Path
+    models: list[str]  # folders or hub names
+    features: list[Path]  # feature stores or photos, one for each model or one for all
+    captions: Path  # a file or folder
+    split: str  # of the captions
+    all_captions: Path  # the captions of other splits
 
     @classmethod
     def of(

@@ -98,18 +98,13 @@ def view_maximum(queries: Tensor, items: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class SparseScores:
-    """Equation 12 of VisualSparta: the sum of the scores of a text's terms.
+    """Equation 12 of VisualSparta: the sum of the scores of a text's terms."""
 
-    Attributes:
-        terms: [S] int64, the terms of all texts one text after another, as rows of `weights`;
-            repeated terms count repeatedly.
-        starts: [T + 1] int64, text i has the terms starts[i] to starts[i + 1].
-        weights: [U, N] float32, each term's score in every image.
-    """
-
+    # [S] int64, the terms of all texts one text after another, as rows of `weights`; repeated terms
+    # count repeatedly.
     terms: Tensor
-    starts: Tensor
-    weights: Tensor
+    starts: Tensor  # [T + 1] int64, text i has the terms starts[i] to starts[i + 1]
+    weights: Tensor  # [U, N] float32, each term's score in every image
 
     @classmethod
     def of(cls, texts: Sequence[Sequence[int]], weights: Tensor) -> SparseScores:

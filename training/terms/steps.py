@@ -29,23 +29,14 @@ def batches(photos: int, size: int, seed: int, start: int) -> Iterator[Tensor]:
 
 
 class Plan(NamedTuple):
-    """How long and how a module is trained.
+    """How long and how a module is trained."""
 
-    Attributes:
-        photos: N.
-        batch_size: of them.
-        epochs: over them.
-        seed: of all draws.
-        clip: largest norm of a gradient.
-        average: decay of the moving average.
-    """
-
-    photos: int
-    batch_size: int
-    epochs: int
-    seed: int
-    clip: float
-    average: float
+    photos: int  # N
+    batch_size: int  # of them
+    epochs: int  # over them
+    seed: int  # of all draws
+    clip: float  # largest norm of a gradient
+    average: float  # decay of the moving average
 
 
 def optimise(

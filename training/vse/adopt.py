@@ -24,19 +24,13 @@ AdoptVariant = Literal["paper", "code"]
 
 
 class AdoptLoss(NamedTuple):
-    """The loss, K, and the two quantities that determine K.
+    """The loss, K, and the two quantities that determine K."""
 
-    Attributes:
-        loss: scalar float, with gradient.
-        alignment: scalar float, γ_align, no gradient.
-        uniformity: scalar float, γ_uniform as the variant defines it, no gradient.
-        negatives: scalar int64, K, the same for both directions. A text or image with fewer
-            negatives uses all it has.
-    """
-
-    loss: Tensor
-    alignment: Tensor
-    uniformity: Tensor
+    loss: Tensor  # scalar float, with gradient
+    alignment: Tensor  # scalar float, γ_align, no gradient
+    uniformity: Tensor  # scalar float, γ_uniform as the variant defines it, no gradient
+    # Scalar int64, K, the same for both directions. A text or image with fewer negatives uses all
+    # it has.
     negatives: Tensor
 
 

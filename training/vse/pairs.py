@@ -132,17 +132,12 @@ def disturb_words(
 
 
 class PairBatch(NamedTuple):
-    """B pairs; image i and text i are a positive pair.
+    """B pairs; image i and text i are a positive pair."""
 
-    Attributes:
-        images: B images, as features or, for a model with a vision network, as pixels.
-        texts: B captions.
-        photos: [B] int64, index of each pair's photo in the data set.
-    """
-
+    # B images, as features or, for a model with a vision network, as pixels.
     images: RegionBatch | PixelBatch
-    texts: TextBatch
-    photos: Tensor
+    texts: TextBatch  # B captions
+    photos: Tensor  # [B] int64, index of each pair's photo in the data set
 
     def to(self, device: torch.device | str) -> PairBatch:
         """The same batch on another device."""
@@ -151,17 +146,11 @@ class PairBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingPair:
-    """One photo and one caption as drawn in one epoch.
+    """One photo and one caption as drawn in one epoch."""
 
-    Attributes:
-        photo: index in the data set.
-        image: features, or pixels as [side, side, 3] RGB.
-        ids: of the caption, with start and end tokens.
-    """
-
-    photo: int
-    image: ImageFeatures | NDArray[np.uint8]
-    ids: list[int]
+    photo: int  # index in the data set
+    image: ImageFeatures | NDArray[np.uint8]  # features, or pixels as [side, side, 3] RGB
+    ids: list[int]  # of the caption, with start and end tokens
 
 
 class CaptionWords:
