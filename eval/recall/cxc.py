@@ -31,7 +31,7 @@ from rich.table import Table
 
 from eval.recall.model import EvaluatedModel, scores_of
 from eval.recall.photos import coco_number
-from eval.recall.scores import DenseScores, after, mean_of, recall_table
+from eval.recall.scores import after, dense_scores, mean_scores, recall_table
 from sparta.captions.json_file import load_json, validate
 from sparta.errors import InputError
 from sparta.metrics import Block, Recall, ranks_by_block, recall
@@ -286,14 +286,13 @@ def measure_cxc(
         raise InputError(f"--captions lacks {len(lost)} captions, number {lost[0]} for one")
     texts = [sentences[caption] for caption in right.captions]
     scores = scores_of(members, texts, [[*map(str, right.images)]], batch_size, progress)
-    dense = [one for one in scores if isinstance(one, DenseScores)]
-    blocks: dict[str, list[Block]] = {
-        TEXT_TO_IMAGE: [one.rows for one in scores],
-        IMAGE_TO_TEXT: [one.columns for one in scores],
-    }
-    if len(dense) == len(scores):
-        blocks[TEXT_TO_TEXT] = [one.between_texts for one in dense]
-        blocks[IMAGE_TO_IMAGE] = [one.between_images for one in dense]
+    mean = mean_scores(scores)
+    blocks: dict[str, Block] = {TEXT_TO_IMAGE: mean.rows, IMAGE_TO_TEXT: mean.columns}
+    vectors = [one.vectors for one in scores if one.vectors]
+    if len(vectors) == len(scores):
+        texts_of, images_of = zip(*vectors, strict=True)
+        blocks[TEXT_TO_TEXT] = mean_scores([dense_scores(one, one) for one in texts_of]).rows
+        blocks[IMAGE_TO_IMAGE] = mean_scores([dense_scores(one, one) for one in images_of]).rows
     asked = {name: right.ways[name] for name in blocks if any(right.ways[name])}
     total, done, ways = sum(map(len, asked.values())), 0, {}
     for name, answers in asked.items():
@@ -302,13 +301,11 @@ def measure_cxc(
     return CxcRecall(members, len(right.images), len(texts), ways, len(missing))
 
 
-def _way(
-    name: str, right: RelevantItems, blocks: Sequence[Block], progress: Progress
-) -> tuple[int, Recall]:
-    """The number of queries in a direction, and their recall by the mean of the scores."""
+def _way(name: str, right: RelevantItems, block: Block, progress: Progress) -> tuple[int, Recall]:
+    """The number of queries in a direction, and their recall."""
     answers = right.ways[name]
     ranks = ranks_by_block(
-        lambda part: mean_of([block(part) for block in blocks]),
+        block,
         len(right.captions if name in (IMAGE_TO_TEXT, TEXT_TO_TEXT) else right.images),
         answers,
         ties="pessimistic",

@@ -18,7 +18,7 @@ from training.config import PRESETS, load_config
 from training.visualsparta import prepare
 from training.visualsparta.config import VisualSpartaTrainConfig
 from training.vse.config import VseTrainConfig
-from training.vse.prepare import build_model
+from training.vse.module import build_model
 
 
 def write(folder: Path, text: str) -> str:

@@ -11,8 +11,7 @@ from typer.testing import CliRunner, Result
 
 from sparta.command_line import cli
 from sparta.errors import InputError
-from tests.training.corpus import Corpus, write_corpus
-from tests.training.vse.runs import config as dense_config
+from tests.training.corpus import Corpus, dense_config, write_corpus
 from training.fit import train
 
 

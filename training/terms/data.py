@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -27,14 +26,6 @@ from sparta.tokenizer import WordPieceTokenizer
 
 BATCH = 256  # sentences
 LONGEST = 128  # word pieces of a sentence that the encoder reads
-
-
-class Drawn(Protocol):
-    """Photos, of each of which one view is drawn at a time."""
-
-    def draw(self, photos: Tensor) -> Tensor:
-        """[B] numbers of photos to features [B, d] float32 of a random view of each."""
-        ...
 
 
 @dataclass

@@ -17,7 +17,7 @@ from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageBatch, ImageCollator
 from sparta.visualsparta.model import pad_ids
-from training.dropout import drop_regions, drop_words
+from training.module import drop_regions, drop_words
 from training.teacher.similarities import SentenceDraw
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -25,8 +25,7 @@ from tests import tiny
 from tests.eval.data import save_dense
 from tests.sparta.vse.models import bigru
 from tests.stores import write_store
-from tests.training.corpus import Corpus, write_corpus
-from tests.training.vse.runs import config
+from tests.training.corpus import Corpus, dense_config, write_corpus
 from training.fit import train
 
 
@@ -167,7 +166,7 @@ def test_moving_mean() -> None:
 def test_real_runs_of_both_formulas(corpus: Corpus, tmp_path: Path) -> None:
     for variant in ("paper", "code"):
         objective = {"kind": "adopt", "variant": variant}
-        train(config(corpus, "vse-2ad", objective=objective, epochs=4), tmp_path / variant)
+        train(dense_config(corpus, "vse-2ad", objective=objective, epochs=4), tmp_path / variant)
     runs = [tmp_path / variant for variant in ("paper", "code")]
     printed, coded = drawn("negatives", *runs, "--out", tmp_path / "negatives.png")["runs"]
     assert (printed["variant"], coded["variant"]) == ("paper", "code")

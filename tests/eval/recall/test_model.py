@@ -15,7 +15,7 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 from eval.recall.model import measure_model_recall, open_members
-from eval.recall.scores import DenseScores, measure_recall
+from eval.recall.scores import dense_scores, measure_recall
 from sparta.captions.read import CaptionedPhoto
 from sparta.command_line import cli
 from sparta.errors import InputError
@@ -60,7 +60,7 @@ def sparse_matrix(folder: Path, store: FeatureStore, captioned: list[CaptionedPh
 
 
 def expected(matrix: Tensor, captioned: list[CaptionedPhoto]) -> dict[str, Any]:
-    exact = DenseScores(matrix, torch.eye(len(captioned))[:, None])
+    exact = dense_scores(matrix[:, None], torch.eye(len(captioned))[:, None])
     return measure_recall("all", [captioned], exact).record()
 
 

@@ -194,20 +194,6 @@ def test_a_killed_run_ends_with_the_weights_of_an_uninterrupted_one(
         assert torch.equal(found[name], whole[name]), name
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"model": {}}, "model.init: name a BERT-like sentence encoder"),
-        ({"batch_size": 500}, "batch_size: 500 is more than the 100 training photos"),
-    ],
-)
-def test_a_setting_that_does_not_fit_is_refused(
-    folder: Path, tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        train(settings(folder, **changes), tmp_path / "run")
-
-
 def test_an_encoder_may_have_spare_token_embeddings_but_not_fewer(
     folder: Path, tmp_path: Path
 ) -> None:
