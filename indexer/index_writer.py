@@ -155,7 +155,10 @@ def finish_index(
     )
     manifest.save(folder)
     segments = {FIRST: np.ones(images, np.bool_)}
-    Commit(images=images, segments=write_segment_list(folder, 2, 1, segments)).save(folder)
+    commit = Commit(images=images, segments=write_segment_list(folder, 2, 1, segments))
+    commit.save(folder)
+    if (folder / LUCENE).is_dir():
+        commit.save(folder / LUCENE)
     return manifest
 
 
@@ -180,6 +183,7 @@ def write_lucene(index: Path, progress: Progress = no_progress) -> None:
         ) as output:
             for images in images_by_id([snapshot]):
                 output.add(images)
+        snapshot.commit.save(made)  # whose segments are kept for Lucene's searches
         replace_folder(made, index / LUCENE, work)
 
 

@@ -44,7 +44,12 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
     commit = None
     with _noting(problems):
         commit = read_commit(index)
-    for name, entry in commit.segments.entries.items() if commit else ():
+    entries = {**commit.segments.entries} if commit else {}
+    if (index / LUCENE).is_dir():
+        with _noting(problems):
+            check_lucene(index / LUCENE)
+            entries |= read_commit(index / LUCENE).segments.entries
+    for name, entry in entries.items():
         with _noting(problems):
             folder = segment_folder(index, name)
             check_seal(folder, entry)
@@ -59,9 +64,6 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
     if commit is not None:
         with _noting(problems):
             check_given(index, commit.given if commit.version else None)
-    if (index / LUCENE).is_dir():
-        with _noting(problems):
-            check_lucene(index / LUCENE)
     if commit is not None and not problems:
         with _noting(problems):
             _check_references(index, manifest, commit)

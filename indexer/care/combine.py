@@ -24,14 +24,14 @@ from indexer.index_writer import FIRST, finish_index, write_lucene
 from indexer.manifest import FORMAT_VERSION, OFFSETS, Manifest
 from indexer.postings import QuantisationReport
 from indexer.settings import IndexSettings
-from indexer.shards import ShardsManifest, owner, shard_name
+from indexer.shards import ShardsManifest, index_folders, owner, shard_name
 from indexer.state import bytes_below
 from indexer.store.commit import segment_folder
 from indexer.store.compaction import Sources, combine, sources_of
 from indexer.store.given import read_given, write_given
 from indexer.store.memtable import NewImage
 from indexer.store.snapshot import Snapshot
-from indexer.update.writer import open_whole
+from indexer.update.writer import open_writer
 from sparta.atomic import check_name, replace_folder, work_folder
 from sparta.checksum import sha256
 from sparta.disk import check_room, full_disk_reported
@@ -62,9 +62,11 @@ def merge_segments(index: Path, progress: Progress = no_progress) -> int:
         InputError: if the folder is not an index or is damaged, another process writes it, or the
             disk is full.
     """
-    with full_disk_reported(index), open_whole(index) as writer:
+    with full_disk_reported(index), open_writer(index) as writer:
         writer.merge(progress)
-        write_lucene(index, progress)
+        for folder in index_folders(index):
+            write_lucene(folder, progress)
+        writer.tidy()
         return len(writer)
 
 

@@ -20,6 +20,7 @@ from indexer.store.commit import (
     commit_content,
     log_numbers,
     log_path,
+    lucene_commit,
     parse_commit,
     segment_folder,
 )
@@ -80,7 +81,10 @@ def _copy(index: Path, copy: Path) -> Commit:
         for path in _below(index, dense_folder(index, name)):
             (grown if Path(path).name.startswith(PREFIX) else names).append(path)
     names += _below(index, index / SYNC)
-    for name, entry in commit.segments.entries.items():
+    lucene = lucene_commit(index)
+    entries = [*commit.segments.entries.items()]
+    entries += lucene.segments.entries.items() if lucene else ()
+    for name, entry in entries:
         names += _below(index, segment_folder(index, name))
         names += [f"{SEGMENTS}/{entry.deleted}"] if entry.deleted else []
     for name in dict.fromkeys(names):

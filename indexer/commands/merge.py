@@ -31,7 +31,6 @@ def merge(indexes: Indexes, out: Out = None) -> None:
     """
     from indexer.care.combine import merge_indexes, merge_segments
     from indexer.commands.building import STAGES
-    from indexer.shards import index_folders
     from sparta.console import Console
     from sparta.progress import progress_bars
 
@@ -40,7 +39,7 @@ def merge(indexes: Indexes, out: Out = None) -> None:
     console = Console()
     with progress_bars(STAGES, Console(stderr=True)) as progress:
         if out is None:
-            images = sum(merge_segments(one, progress) for one in index_folders(indexes[0]))
+            images = merge_segments(indexes[0], progress)
             text = f"{indexes[0]}: {images:,} images in one segment"
         else:
             images = merge_indexes(indexes, out, progress).images

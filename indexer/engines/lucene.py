@@ -7,27 +7,29 @@ from pathlib import Path
 from indexer.engines.columns import OF_SEGMENTS, ColumnsEngine, Mask
 from indexer.lucene.reader import open_lucene
 from indexer.search.engine import Plan
+from indexer.store.commit import lucene_commit
 from indexer.store.snapshot import Snapshot
 
 
 class LuceneEngine(ColumnsEngine):
     """Lucene finds and scores images; all else is answered by the one segment of their commit.
 
-    Both number the images in the order of their ids.
+    That segment is kept until a merge writes Lucene's index anew: what is written since is not
+    found before. Both number the images in the order of their ids.
 
     Args:
         folder: of the index.
         vocabulary: [V] terms in id order.
 
     Raises:
-        InputError: if it was written to since, there is no Lucene index, or it is damaged.
+        InputError: if there is no Lucene index, or one of them is damaged.
     """
 
     can = OF_SEGMENTS
     name = "lucene"
 
     def __init__(self, folder: Path, vocabulary: list[str]) -> None:
-        super().__init__(Snapshot.open(folder))
+        super().__init__(Snapshot.open(folder, lucene_commit(folder)))
         self._folder, self._vocabulary = folder, vocabulary
         self._lucene = open_lucene(folder, self.snapshot.commit)
 
@@ -39,13 +41,10 @@ class LuceneEngine(ColumnsEngine):
         return [document for document, _ in found], [score for _, score in found]
 
     def refreshed(self) -> LuceneEngine | None:
-        """The engine of a newer commit, None if there is none.
-
-        Raises:
-            InputError: if Lucene's index is not of that commit.
-        """
-        newer = self.snapshot.refreshed()
-        return None if newer is None else LuceneEngine(self._folder, self._vocabulary)
+        """The engine of Lucene's newest index; see `Engine.refreshed`."""
+        if lucene_commit(self._folder) in (None, self.snapshot.commit):
+            return None
+        return LuceneEngine(self._folder, self._vocabulary)
 
     def close(self) -> None:
         """Close Lucene's files."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from indexer.lucene.jvm import declare, in_turn, java, java_path, lucene_installed
 from indexer.lucene.writer import CONTENTS
 from indexer.parts import LUCENE
-from indexer.store.commit import Commit
+from indexer.store.commit import COMMIT, Commit
 from sparta.errors import InputError, first_line
 
 # Larger indexes are checked by `sparta verify` alone: a search must not read gigabytes to open.
@@ -68,7 +68,7 @@ def check_lucene(folder: Path) -> None:
 
 
 def _check_checksums(folder: Path) -> None:
-    for path in sorted(folder.iterdir()):
+    for path in sorted(path for path in folder.iterdir() if path.name != COMMIT):
         left, found = path.stat().st_size - CHECKSUM_BYTES, 0
         with path.open("rb") as file:
             while content := file.read(min(AT_ONCE, max(0, left))):

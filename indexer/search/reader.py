@@ -150,6 +150,36 @@ class Language:
         return tuple(one for one in pieces if any(map(str.isalnum, terms[one]))) or tuple(pieces)
 
 
+class _Largest:
+    """The largest impacts of one version of an index, each asked for once."""
+
+    def __init__(self, engine: Engine, version: Version) -> None:
+        self._engine, self._version = engine, version
+        self._known: dict[int, int] = {}
+
+    def __call__(self, terms: Sequence[int]) -> list[int]:
+        """Of any image for each of some terms, 0 if no image has it.
+
+        Raises:
+            MovedError: if the index has another version by now.
+        """
+        if unknown := [term for term in terms if term not in self._known]:
+            found = self._engine.statistics(unknown)
+            _check(self._version, found.version)
+            self._known.update(zip(unknown, found.largest.tolist(), strict=True))
+        return [self._known[term] for term in terms]
+
+
+def _check(version: Version, found: Version) -> None:
+    """Check that all shards that answered did so from a version.
+
+    Raises:
+        MovedError: if not.
+    """
+    if found is not version and not {*found.commits} <= {*version.commits}:
+        raise MovedError
+
+
 class Reader:
     """Reads queries with the statistics of one version of an index. Safe from any thread.
 
@@ -157,6 +187,8 @@ class Reader:
         version: the index's.
         images: how many there are.
         missing_images: images that the engine cannot find.
+        largest: impacts of any image for each of some terms, 0 if no image has it; raises
+            MovedError.
 
     Args:
         language: of the index.
@@ -169,7 +201,7 @@ class Reader:
         self.images, self.missing_images = statistics.images, statistics.missing_images
         self._language, self._engine = language, engine
         self._most_counts = LARGEST_SCORE // 2**language.bits
-        self._largest: dict[int, int] = {}
+        self.largest = _Largest(engine, statistics.version)
         self._parts: dict[bool, dict[str, _Part]] = {False: {}, True: {}}
 
     def check(self, version: Version) -> None:
@@ -178,20 +210,7 @@ class Reader:
         Raises:
             MovedError: if not.
         """
-        if version is not self.version and not {*version.commits} <= {*self.version.commits}:
-            raise MovedError
-
-    def largest(self, terms: Sequence[int]) -> list[int]:
-        """The largest impact of any image for each of some terms, 0 if no image has it.
-
-        Raises:
-            MovedError: if the index has another version by now.
-        """
-        if unknown := [term for term in terms if term not in self._largest]:
-            found = self._engine.statistics(unknown)
-            self.check(found.version)
-            self._largest.update(zip(unknown, found.largest.tolist(), strict=True))
-        return [self._largest[term] for term in terms]
+        _check(self.version, version)
 
     @cached_property
     def kinds(self) -> Mapping[str, Kind]:
@@ -217,8 +236,8 @@ class Reader:
         assert found.frequencies is not None
         language = self._language
         counts = found.frequencies[language.word_ids]
-        ids = language.tokenizer.ids
-        return HeldWords(language.words, counts, lambda word: self.largest([ids[word]])[0] > 0)
+        ids, largest = language.tokenizer.ids, self.largest
+        return HeldWords(language.words, counts, lambda word: largest([ids[word]])[0] > 0)
 
     def read(self, query: Query, substitute: bool) -> Reading:
         """Read a query; the parts of plain text are cached.

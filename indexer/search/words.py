@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,30 +43,6 @@ class Completion(NamedTuple):
     text: str
     word: str
     images: int
-
-
-@runtime_checkable
-class Suggester(Protocol):
-    """A searcher that knows the words of its index."""
-
-    def complete(self, text: str, most: int = 10) -> list[Completion]:
-        """Queries whose last word is one of the index, those in the most images first.
-
-        Args:
-            text: a query as far as it is typed, with or without operators. The letters at its end
-                begin the words; if no word begins so, the words nearest to them are taken.
-            most: queries at most.
-        """
-        ...
-
-    def correct(self, word: str, most: int = 3) -> list[HeldWord]:
-        """The words of the index nearest to one, first by edits, then by the images with them.
-
-        Args:
-            word: any; one of the index is not among its own corrections.
-            most: words at most.
-        """
-        ...
 
 
 class WordList:
@@ -107,7 +83,7 @@ class HeldWords:
         self._corrected: dict[tuple[str, int], list[HeldWord]] = {}
 
     def complete(self, text: str, most: int) -> list[Completion]:
-        """See `Suggester.complete`."""
+        """See `Searcher.complete`."""
         last = _LAST_WORD.search(text)
         if last is None:
             return []
@@ -121,7 +97,7 @@ class HeldWords:
         return self._first_held(places, most)
 
     def correct(self, word: str, most: int) -> list[HeldWord]:
-        """See `Suggester.correct`.
+        """See `Searcher.correct`.
 
         An edit inserts, removes or replaces a letter, or swaps two neighbours. Words of three
         letters and more may have one edit, of six and more two. What was found last is remembered:

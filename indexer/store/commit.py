@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.parts import MANIFEST
+from indexer.parts import LUCENE, MANIFEST
 from sparta.atomic import find_work, recover, remove_work, sync
 from sparta.checksum import sha256
 from sparta.errors import InputError
@@ -127,6 +127,7 @@ class Commit:
         began: version of that commit.
         given: bytes of the record of what the user gave (`indexer.store.given`).
         images: that are not deleted.
+        changes: since the index was built.
         segments: what finished change logs have become.
     """
 
@@ -138,6 +139,7 @@ class Commit:
     began: int = 0
     given: int = 0
     images: int = 0
+    changes: int = 0
     segments: SegmentList = SegmentList()
 
     @property
@@ -178,6 +180,14 @@ def read_commit(index: Path) -> Commit:
         InputError: if there is none, or it is damaged or of another version of the format.
     """
     return parse_commit(commit_content(index), index)
+
+
+def lucene_commit(index: Path) -> Commit | None:
+    """The commit that Lucene's index is of, whose segments are kept for it; None without one."""
+    try:
+        return read_commit(index / LUCENE)
+    except InputError:
+        return None
 
 
 def commit_content(index: Path) -> bytes:
@@ -261,8 +271,10 @@ def remove_unlisted(
         making: numbers that are being written.
     """
     lists = list(lists)
-    kept = {name for one in lists for name in one.entries}
-    kept |= {entry.deleted for one in lists for entry in one.entries.values() if entry.deleted}
+    lucene = lucene_commit(index)
+    entries = [pair for one in lists for pair in one.entries.items()]
+    entries += lucene.segments.entries.items() if lucene else ()
+    kept = {name for name, _ in entries} | {entry.deleted for _, entry in entries}
     for match in _segment_files(index):
         hidden, segment, deletion = match.groups()
         path = index / SEGMENTS / match[0]

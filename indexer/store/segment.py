@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.columns.builder import lay_out
 from indexer.columns.index import ColumnIndex
 from indexer.columns.row_files import Chunk, RowFiles
 from indexer.fields.kinds import Kind
@@ -212,6 +211,8 @@ class SegmentWriter:
             progress: stage "columns", in images.
             threads: that lay out; each has the postings of 8,160 images in memory.
         """
+        from indexer.columns.builder import lay_out  # SciPy, which a search does not need
+
         self._images.close()
         made = self._work / self._folder.name
         made.mkdir()

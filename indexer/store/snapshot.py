@@ -129,14 +129,15 @@ class Snapshot:
         self.vocabulary, self.bits = place.vocabulary, 8 * newest[0].columns.itemsize
 
     @classmethod
-    def open(cls, index: Path) -> Snapshot:
-        """Open the newest commit of an index folder.
+    def open(cls, index: Path, commit: Commit | None = None) -> Snapshot:
+        """Open the newest commit of an index folder, or a former one whose files are there.
 
         Raises:
             InputError: if it is not an index, a file is missing or damaged, or the index is
                 divided into shards.
         """
-        return _newest(Place.of(index), None)
+        place = Place.of(index)
+        return _newest(place, None) if commit is None else _at(place, commit, None)
 
     def refreshed(self) -> Snapshot | None:
         """The newest commit, None if it is this one.

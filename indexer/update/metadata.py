@@ -10,8 +10,7 @@ from pathlib import Path
 from indexer.metadata import Metadata
 from indexer.store.changes import MetadataChange
 from indexer.store.given import with_given
-from indexer.update.sharded import Writer
-from indexer.update.writer import open_writer
+from indexer.update.writer import Writer, open_writer
 from sparta.disk import full_disk_reported
 from sparta.progress import Progress, no_progress
 

@@ -12,26 +12,23 @@ from threading import Lock, RLock
 from typing import Any
 from uuid import uuid4
 
-from indexer.manifest import Manifest, is_sharded
-from indexer.postings import ImagePostings
-from indexer.shards import index_folders
+from indexer.manifest import Manifest
+from indexer.shards import index_folders, owner
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import (
     LOGS,
     Commit,
-    SegmentList,
     log_numbers,
     log_path,
     read_commit,
-    segment_folder,
 )
 from indexer.store.compaction import Compactor
 from indexer.store.given import Record, given_of, open_given, records_of
-from indexer.store.images import ImageTable, UnknownImageError
-from indexer.store.log import ChangeLog, read_log
+from indexer.store.images import UnknownImageError
+from indexer.store.known import KnownImages, problem_of
+from indexer.store.log import ChangeLog, read_changes, read_log
 from indexer.store.origin import new_origin
 from indexer.store.snapshot import Place
-from indexer.update.sharded import ShardsWriter, Writer
 from sparta.errors import InputError
 from sparta.image_ids import check_id
 from sparta.lock import writing
@@ -80,6 +77,9 @@ class IndexWriter:
         newest = max([commit.log, *log_numbers(folder)])
         self._log = ChangeLog(log_path(folder, newest), commit.bytes if newest == commit.log else 0)
         self._log_number, self._logged, self._waiting = newest, 0, 0
+        whole = Commit(log=newest, bytes=self._log.end)
+        later = read_changes(folder, commit.log, commit.bytes, whole)
+        self._changes = commit.changes + sum(1 for _ in later)
         self._known = KnownImages(folder, commit.segments)
         for number in range(commit.segments.log, newest + 1):
             end = self._log.end if number == newest else None
@@ -133,6 +133,7 @@ class IndexWriter:
             position = self._append(changes)
             self._logged += len(changes)
             self._waiting += len(changes)
+            self._changes += len(changes)
             for change in changes:
                 self._known.note(self._log_number, change)
             full = self._waiting >= COMMIT_AT
@@ -207,6 +208,7 @@ class IndexWriter:
                 bytes=end,
                 given=self._given.end,
                 images=len(self._known),
+                changes=self._changes,
                 segments=listed,
             )
             if commit == former:
@@ -251,6 +253,11 @@ class IndexWriter:
                 self._compactor.wait()
             self._compactor.merge_everything(progress)
             return self.commit()
+
+    def tidy(self) -> None:
+        """Remove segments that neither the last commit nor Lucene's index needs."""
+        with self._committing:
+            self._compactor.remove_except([self._commit.segments])
 
     def __contains__(self, image_id: str) -> bool:
         """Whether the index has an image, with all that has been written."""
@@ -303,109 +310,6 @@ class IndexWriter:
         self._given.close()
 
 
-class KnownImages:
-    """The images of some segments, with changes since. Safe from any thread.
-
-    One thread at a time changes it, while others look images up.
-
-    Args:
-        index: the index folder.
-        listed: the segments.
-
-    Raises:
-        InputError: if a segment is damaged.
-    """
-
-    def __init__(self, index: Path, listed: SegmentList) -> None:
-        self._index = index
-        # By log, the newest last: id → metadata, None where an image was deleted.
-        self._changes: dict[int, dict[str, dict[str, Any] | None]] = {}
-        self.follow(listed)
-        self._count = sum(int(live.sum()) for _, live in self._tables)
-
-    def note(self, log: int, change: Change) -> None:
-        """Change an image.
-
-        Args:
-            log: number of the log that has the change; not below that of the one before.
-            change: of the image.
-        """
-        if not isinstance(change, MetadataChange):
-            self._count += isinstance(change, Add) - (change.image_id in self)
-        own = self._changes.setdefault(log, {})
-        if isinstance(change, Delete):
-            own[change.image_id] = None
-        else:
-            metadata = change.image.metadata if isinstance(change, Add) else change.metadata
-            own[change.image_id] = metadata
-
-    def follow(self, listed: SegmentList) -> None:
-        """Forget changes that newer segments have."""
-        live = listed.live(self._index)
-        self._tables = [
-            (ImageTable(segment_folder(self._index, name)), own) for name, own in live.items()
-        ]
-        # After the tables, so that whoever misses a change here finds it there.
-        self._changes = {log: own for log, own in self._changes.items() if log >= listed.log}
-
-    def metadata(self, image_id: str) -> Mapping[str, Any] | None:
-        """An image's metadata, None if there is no such image."""
-        for own in reversed(list(self._changes.values())):
-            if image_id in own:
-                changed: dict[str, Any] | None = own[image_id]
-                return changed
-        place = self._place(image_id)
-        return None if place is None else place[0].stored(place[1]).metadata
-
-    def __contains__(self, image_id: str) -> bool:
-        """Whether there is an image; stored metadata is not read."""
-        for own in reversed(list(self._changes.values())):
-            if image_id in own:
-                return own[image_id] is not None
-        return self._place(image_id) is not None
-
-    def __len__(self) -> int:
-        """How many images there are."""
-        return self._count
-
-    def _place(self, image_id: str) -> tuple[ImageTable, int] | None:
-        """The table of the segment that has an image, and its document number there."""
-        for table, live in self._tables:
-            document = table.document(image_id)
-            if document is not None and live[document]:
-                return table, document
-        return None
-
-
-def problem_of(image: ImagePostings, vocabulary: int, largest: int) -> str | None:
-    """Why an image cannot be in an index, None if it can.
-
-    Args:
-        image: to be written.
-        vocabulary: number of terms of the index.
-        largest: impact.
-    """
-    terms, impacts, read = image.terms, image.impacts, image.inputs
-    positions = len(read.boxes) + len(read.label_terms)
-    if not len(terms) == len(impacts) == len(image.positions):
-        return "it has other numbers of terms, impacts and positions"
-    if len(terms) and not (terms[0] >= 0 and terms[-1] < vocabulary):
-        return f"a term is not one of the {vocabulary} of the vocabulary"
-    if (terms[1:] <= terms[:-1]).any():
-        return "its terms do not rise"
-    if ((impacts < 1) | (impacts > largest)).any():
-        return f"an impact is not from 1 to {largest}"
-    if ((image.positions < -1) | (image.positions >= positions)).any():
-        return "a term was won by a position that it lacks"
-    if len(read.label_terms) != len(read.label_regions):
-        return "it has other numbers of label tokens and of their regions"
-    if ((read.label_terms < 0) | (read.label_terms >= vocabulary)).any():
-        return f"a label token is not one of the {vocabulary} of the vocabulary"
-    if ((read.label_regions < 0) | (read.label_regions >= len(read.boxes))).any():
-        return "a label token is of a region that it lacks"
-    return None
-
-
 def _check_metadata(image_id: str, metadata: Mapping[str, Any]) -> None:
     try:
         json.dumps(metadata, allow_nan=False)
@@ -418,6 +322,105 @@ def _with_origin(change: Change) -> Change:
     if isinstance(change, Add) and not change.image.origin:
         return replace(change, image=replace(change.image, origin=new_origin()))
     return change
+
+
+class Writer:
+    """Writes to all shards of an index, or to its only one. Safe from any thread.
+
+    Changes of several shards are checked together. They are written shard by shard: a process that
+    is killed meanwhile leaves those of the first ones.
+
+    Args:
+        shards: a writer of each, in their order.
+    """
+
+    def __init__(self, shards: Sequence[IndexWriter]) -> None:
+        self._shards = shards
+        self._writing = Lock()
+
+    def _owner(self, image_id: str) -> IndexWriter:
+        return self._shards[owner(image_id, len(self._shards))]
+
+    def _divided(self, changes: Sequence[Change]) -> dict[int, list[Change]]:
+        parts: dict[int, list[Change]] = {}
+        for change in changes:
+            parts.setdefault(owner(change.image_id, len(self._shards)), []).append(change)
+        return parts
+
+    def check(self, changes: Sequence[Change]) -> None:
+        """Check changes; see `IndexWriter.check`."""
+        for number, own in self._divided(changes).items():
+            self._shards[number].check(own)
+
+    def write(self, changes: Sequence[Change]) -> dict[int, int]:
+        """Write changes, or none if one cannot be applied.
+
+        Returns:
+            the position to sync in each shard that has changes.
+
+        Raises:
+            InputError, OSError: as `IndexWriter.write`.
+        """
+        with self._writing:
+            self.check(changes)
+            parts = self._divided(changes)
+            return {number: self._shards[number].write(own) for number, own in parts.items()}
+
+    def remember(self, record: Record) -> None:
+        """Note what the user gave to images; see `IndexWriter.remember`."""
+        for image_id, given in record.items():
+            self._owner(image_id).remember({image_id: given})
+
+    def sync(self, position: dict[int, int] | None = None) -> None:
+        """Wait until changes survive a power cut; see `IndexWriter.sync`."""
+        for number in range(len(self._shards)) if position is None else position:
+            self._shards[number].sync(None if position is None else position[number])
+
+    def commit(self) -> Commit:
+        """Make all changes visible, shard by shard.
+
+        Returns:
+            a commit whose version is the sum of theirs, as that of a searcher of all shards.
+        """
+        commits = [shard.commit() for shard in self._shards]
+        return replace(commits[0], version=sum(commit.version for commit in commits))
+
+    def merge(self, progress: Progress = no_progress) -> None:
+        """Make one segment of each shard's images; see `IndexWriter.merge`."""
+        for shard in self._shards:
+            shard.merge(progress)
+
+    def tidy(self) -> None:
+        """Remove what nothing needs; see `IndexWriter.tidy`."""
+        for shard in self._shards:
+            shard.tidy()
+
+    def __contains__(self, image_id: str) -> bool:
+        """Whether the index has an image, with all that has been written."""
+        return image_id in self._owner(image_id)
+
+    def __len__(self) -> int:
+        """Images at the last commit."""
+        return sum(map(len, self._shards))
+
+    def metadata(self, image_id: str) -> dict[str, Any]:
+        """An image's metadata; see `IndexWriter.metadata`."""
+        return self._owner(image_id).metadata(image_id)
+
+    @property
+    def segments_made(self) -> int:
+        """Segments of columns of all shards made since the index was opened."""
+        return sum(shard.segments_made for shard in self._shards)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the folders of all shards are still those that were opened."""
+        return all(shard.in_place for shard in self._shards)
+
+    def settle(self) -> None:
+        """Wait for columns; see `IndexWriter.settle`."""
+        for shard in self._shards:
+            shard.settle()
 
 
 @contextmanager
@@ -433,12 +436,8 @@ def open_writer(folder: Path) -> Iterator[Writer]:
         InputError: if the folder is not an index, is damaged, or another process writes it.
     """
     folder = folder.resolve()  # an alias may be switched meanwhile
-    if not is_sharded(folder):
-        with open_whole(folder) as writer:
-            yield writer
-        return
     with ExitStack() as opened:
-        yield ShardsWriter([opened.enter_context(open_whole(one)) for one in index_folders(folder)])
+        yield Writer([opened.enter_context(open_whole(one)) for one in index_folders(folder)])
 
 
 @contextmanager

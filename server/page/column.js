@@ -23,7 +23,7 @@ function summary(answer, explains) {
   const count = `${plural(total ?? hits.length, "photo", "photos")}${more}`;
   const found = hits.length ? count : "No photo matches";
   const before = ms(timings.tokenise_ms + timings.encode_ms);
-  const time = `${terms ? "terms" : "text"} ${before} · search ${ms(timings.search_ms)}`;
+  const time = `${terms?.length ? "terms" : "text"} ${before} · search ${ms(timings.search_ms)}`;
   const parts = hits.length || !unknown.length ? [found, time] : [found];
   if (missing) parts.push(`${plural(missing, "photo", "photos")} unknown to ${backend}`);
   if (substitutions.length) {

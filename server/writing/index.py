@@ -18,8 +18,7 @@ from indexer.shards import index_folders, owner
 from indexer.state import index_version, place_of
 from indexer.store.changes import Add, Change, Delete, MetadataChange, Sent
 from indexer.store.given import with_given
-from indexer.update.sharded import Writer
-from indexer.update.writer import open_writer
+from indexer.update.writer import Writer, open_writer
 from server.writing.board import Board
 from server.writing.bodies import Image
 from server.writing.encoding import PhotoEncoder

@@ -10,8 +10,7 @@ from indexer.postings import ImagePostings
 from indexer.search.searcher import Searcher
 from indexer.store.changes import Add, Change, MetadataChange
 from indexer.store.commit import Commit
-from indexer.update.sharded import Writer
-from indexer.update.writer import open_writer
+from indexer.update.writer import Writer, open_writer
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.search.queries import answer
 from tests.indexer.vocabulary import COMMON, RARE, TOKENIZER

@@ -11,7 +11,7 @@ import pytest
 import indexer.build
 from indexer.build import build_index
 from indexer.encoding.encoder import encode_rows
-from indexer.engines.open import open_index
+from indexer.engines.open import ENGINES, open_index
 from indexer.postings import Postings, PostingShard
 from indexer.search.answer import Explanation
 from indexer.settings import PruningSettings
@@ -81,7 +81,8 @@ def test_the_terms_asked_for_are_kept_and_rankings_are_exact(
     for key, impact in found.items():
         assert abs(impact - right[key][0]) <= 1  # sums of float32 differ in the last bit
     exact = ReferenceSearcher(postings, TOKENIZER)
-    for searcher in (open_index(tmp_path / "index"), open_index(tmp_path / "index")):
+    for engine in ENGINES:
+        searcher = open_index(tmp_path / "index", engine)
         for query in (*VOCABULARY, *CAPTIONS, *QUERIES, " ".join(VOCABULARY)):
             assert answer(searcher.search(query, 30)) == answer(exact.search(query, 30))
         for image_id in store.ids:

@@ -78,7 +78,7 @@ def test_the_index_contains_the_models_scores(
     assert manifest.clipped == 0 and 0 < manifest.mean_error <= manifest.scale
     ended = [stage for stage, done, total in stages if done == total == 21]
     assert ended[:2] == ["offset", "encode"]
-    assert sorted(ended[2:]) == ["columns", "write"]  # at the same time
+    assert sorted(ended[2:]) == ["columns", "merge", "write"]  # at the same time
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
 
 

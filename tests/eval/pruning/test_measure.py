@@ -90,7 +90,7 @@ def test_rows_against_the_model_and_slow_impacts(data: Data) -> None:
     assert [row.choice for row in study.rows] == [None, *CHOICES]
     agree(study, data, data.models, {"none": []})
     sizes = [row.size for row in study.rows[1:]]
-    assert all(size and size.columns > 0 and 0 < size.lucene < 50_000 for size in sizes)
+    assert all(size and size.segments > 0 and 0 < size.lucene < 50_000 for size in sizes)
     weights: Weights = {}
     for model in map(VisualSparta.from_pretrained, data.models):
         for view in data.views:
@@ -250,10 +250,10 @@ def test_indexes_are_kept_and_refused_where_one_is(
         found = measure_index_recall(Gallery(searcher, data.captioned)).recall
         searcher.close()
         assert [row["r1"], row["r5"], row["r10"]] == list(found[:3])
-        for part in ("lucene", "columns"):
-            files = (folder / name / part).iterdir()
-            size = sum(path.stat().st_size for path in files if path.name != "manifest.json")
-            assert row[f"{part}_bytes_per_image"] == size / 21
+        for part, figure in (("lucene", "lucene"), ("segments", "segment")):
+            files = (path for path in (folder / name / part).rglob("*") if path.is_file())
+            size = sum(path.stat().st_size for path in files)
+            assert row[f"{figure}_bytes_per_image"] == size / 21
     run = run_command(data, asked_models, *options, "--out", out)
     assert isinstance(run.exception, InputError)
     assert "none-3-4-bits exists: remove it or choose another folder" in str(run.exception)

@@ -20,7 +20,7 @@ def test_a_commit_comes_back_from_its_file(tmp_path: Path) -> None:
     segments = SegmentList(
         2, {"000001": SegmentEntry("ab", 9), "000004": SegmentEntry("c", 3, "d", "e")}
     )
-    commit = Commit(17, 3, 123_456, "a", "b", 9, 7, 11, segments)
+    commit = Commit(17, 3, 123_456, "a", "b", 9, 7, 11, 40, segments)
     commit.save(tmp_path)
     assert read_commit(tmp_path) == commit
     assert log_path(Path("index"), 3) == Path("index/log/000003")

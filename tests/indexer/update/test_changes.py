@@ -130,8 +130,8 @@ def checked(folder: Path, *changes: Change) -> None:
 def test_good_changes_are_written(built: Path) -> None:
     none = Inputs(np.empty((0, 4), np.float32), NOTHING, NOTHING.astype(np.int16))
     empty = ImagePostings("é" * 16_383, {}, NOTHING, NOTHING, NOTHING.astype(np.int16), none)
-    changes = [Add(GOOD), MetadataChange("a.jpg", {"é": [1, None]}), Delete("a.jpg"), Add(empty)]
-    checked(built, *changes)
+    described = MetadataChange("a.jpg", {"é": [1, None]})
+    checked(built, Add(GOOD), described, Delete("a.jpg"), Add(empty))
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_changes_are_visible_once_committed(
                 writer.metadata(absent)
         writer.sync(first)
         assert len(open_index(built)) == IMAGES
-        assert writer.commit().bytes == first
+        assert {0: writer.commit().bytes} == first
         assert len(open_index(built)) == len(writer) == IMAGES
     with open_writer(built) as writer:
         assert len(writer) == IMAGES
