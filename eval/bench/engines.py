@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
@@ -16,16 +16,19 @@ from scipy.sparse import csr_array
 
 from eval.bench.corpus import Corpus, TermQuery
 from eval.bench.vectors import Vectors
-from indexer.columns.builder import build_columns
-from indexer.columns.index import ColumnIndex
 from indexer.dense.vectors import EF_CONSTRUCTION, EF_SEARCH, NEIGHBOURS, best
+from indexer.index_writer import FIRST, finish_index
 from indexer.lucene.reader import LuceneIndex
 from indexer.lucene.writer import LuceneWriter
+from indexer.manifest import OFFSETS
 from indexer.parts import LUCENE
-from indexer.postings import Postings
+from indexer.postings import Postings, QuantisationReport
+from indexer.settings import IndexSettings
+from indexer.store.commit import segment_folder
+from indexer.store.segment import SegmentWriter
+from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 
-COLUMNS = "columns"
 STARTS, DOCUMENTS, IMPACTS = "starts.npy", "documents.npy", "impacts.npy"
 VECTORS, GRAPH = "vectors.npy", "vectors.faiss"
 
@@ -100,14 +103,10 @@ class LuceneEngine(Engine[Corpus]):
 
     def build(self) -> None:
         """Write one document an image."""
-        done, images = 0, self.data.images
+        images = self.data.images
         with LuceneWriter(self.folder / LUCENE, self.data.vocabulary, images) as writer:
-            for rows in self.data.rows():
-                ids = [f"{done + place:09d}" for place in range(len(rows))]
-                metadata: list[dict[str, Any]] = [{}] * len(rows)
-                own = rows.starts, rows.terms, rows.impacts
-                writer.add(Postings.without_grounding(ids, metadata, *own))
-                done += len(rows)
+            for part in numbered(self.data):
+                writer.add(part)
 
     def open(self) -> None:
         """Open the index."""
@@ -125,27 +124,47 @@ class LuceneEngine(Engine[Corpus]):
 
 
 class ColumnsEngine(Engine[Corpus]):
-    """The columns as `sparta serve --engine columns` searches them."""
+    """An index of one segment, without Lucene, as `sparta serve --engine columns` searches it."""
 
     settings = "as sparta serve searches them: memory-mapped, read ahead, one core a query"
     promise = Promise.ORDER
 
     def build(self) -> None:
-        """Write the columns."""
-        corpus = self.data
-        build_columns(self.folder / COLUMNS, corpus.rows(), len(corpus.vocabulary), corpus.bits)
+        """Write the segment, and what an index has beside it."""
+        terms, bits, images = len(self.data.vocabulary), self.data.bits, self.data.images
+        with SegmentWriter(segment_folder(self.folder, FIRST), terms, bits) as segment:
+            for part in numbered(self.data):
+                segment.add(part)
+            segment.finish()
+            frequencies = segment.frequencies
+        np.save(self.folder / OFFSETS, np.zeros(terms, np.float32))
+        settings = IndexSettings(
+            bits=bits, models=[], features=[], photos=None, offset_images=images
+        )
+        report = QuantisationReport()
+        finish_index(self.folder, images, frequencies, report, "", settings, scale=1.0)
 
     def open(self) -> None:
-        """Map the columns."""
-        self._index = ColumnIndex.open(self.folder / COLUMNS)
+        """Open the commit."""
+        self._snapshot = Snapshot.open(self.folder)
 
     def read_ahead(self) -> None:
-        """Read them from disk, as a server does."""
-        self._index.read_ahead()
+        """Read the columns from disk, as a server does."""
+        self._snapshot.read_ahead()
 
     def search(self, query: TermQuery, k: int) -> Answer:
         """Sum the columns."""
-        return Answer(*self._index.top(query.terms, k))
+        return Answer(*self._snapshot.top(query.terms, k))
+
+
+def numbered(corpus: Corpus) -> Iterator[Postings]:
+    """The images as an index takes them, under their numbers, without metadata or grounding."""
+    done = 0
+    for rows in corpus.rows():
+        ids = [f"{done + place:09d}" for place in range(len(rows))]
+        metadata: list[dict[str, Any]] = [{}] * len(rows)
+        yield Postings.without_grounding(ids, metadata, rows.starts, rows.terms, rows.impacts)
+        done += len(rows)
 
 
 class Bm25sEngine(Engine[Corpus]):
