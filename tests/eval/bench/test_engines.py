@@ -83,16 +83,11 @@ def test_overlap_takes_any_of_equals_and_counts_an_image_once(
     assert found == pytest.approx(overlap)
 
 
-def make(name: str, data: object, folder: Path) -> Engine[Any]:
-    engine = find([name])[0][name](data, folder)
+def overlap(name: str, data: object, truth: GroundTruth, folder: Path, k: int) -> float:
+    engine: Engine[Any] = find([name])[0][name](data, folder)
     folder.mkdir()
     engine.build()
     engine.open()
-    return engine
-
-
-def overlap(name: str, data: object, truth: GroundTruth, folder: Path, k: int) -> float:
-    engine = make(name, data, folder)
     asked = queries(source(400))
     found = truth.check(name, engine.promise, [engine.search(query, k) for query in asked], k)
     assert engine.memory_bytes() > 0
