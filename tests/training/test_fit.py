@@ -336,10 +336,6 @@ def test_every_method_learns(corpus: Corpus, tmp_path: Path, method: str) -> Non
     assert model.embed_texts(["a dog and the cat"]).shape == (1, 32)
 
 
-def test_a_resumed_dense_run_repeats_the_unbroken_one(corpus: Corpus, tmp_path: Path) -> None:
-    assert_resumes(dense_config(corpus, "mv-vse", epochs=3), tmp_path, VseTraining)
-
-
 @pytest.mark.parametrize("rate", [0.0, 0.1])
 def test_a_text_encoder_learns_at_its_own_rate(corpus: Corpus, minilm: Path, rate: float) -> None:
     settings = dense_config(corpus, learning_rate=5e-4, text_rate=rate)

@@ -224,7 +224,9 @@ def test_a_dense_part_gives_its_vectors_and_the_queries(
 def test_the_command_needs_nothing_but_an_index(index: Path, tmp_path: Path) -> None:
     """An index of few terms, without features beside it, and no queries: all is made of it."""
     out = tmp_path / "o"
-    text = shown(*SPEED, index, "--out", out)
+    run = sparta(*SPEED, index, "--out", out)
+    text = run.output
+    assert run.exit_code == 0, run.exception
     assert "Drawn of 21 photos: 30, 40 images of all terms; 40 images of 50, 100" not in text
     assert "Queries per second by images (table 2): drawn, top-n all, k 10, threads 1" in text
     assert {path.name for path in out.iterdir()} == {"speed.json", "speed.md", BY_SIZE}
@@ -246,8 +248,11 @@ def test_features_give_every_top_n_and_captions_recall(
 ) -> None:
     options = ["--captions", data.captions_file, "--features", data.views[0].folder]
     options += ["--model", data.models[0], "--kind", "copies", "--top-n", "4,2,900,all"]
-    text = sparta(*SPEED, index, "--out", tmp_path, *options).output
-    assert "30, 40 images of 4 terms; 40 images of 2, all terms" in text, text
+    run = sparta(*SPEED, index, "--out", tmp_path, *options)
+    text = run.output
+    assert run.exit_code == 0 and "30, 40 images of 4 terms; 40 images of 2, all terms" in text, (
+        text
+    )
     assert "captions.jsonl, 21 of 21 photos of split val" in text
     assert "R@1" in text and "42 captions of 21 photos, ranked among 21 photos" in text
     files = {"speed.json", "speed.md", BY_SIZE, BY_TOP_N}
