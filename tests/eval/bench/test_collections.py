@@ -199,14 +199,6 @@ def test_an_index_without_images_is_refused(index: Path) -> None:
         read_source(index)
 
 
-def test_weights_decide_which_terms_an_image_keeps() -> None:
-    weighed = replace(source(), weights=np.linspace(0.5, 4, 30).astype(np.float32))
-    kept = keep_top(weighed, weighed.impacts, 6)
-    for row, own in zip(weighed.impacts.astype(float), kept, strict=True):
-        wanted = np.argsort(-(row * np.linspace(0.5, 4, 30)), kind="stable")[:6]
-        assert {*np.flatnonzero(own)} == {place for place in wanted if row[place] > 0}
-
-
 def test_drawn_queries_have_terms_as_frequent_as_the_source_says() -> None:
     made = source()
     queries = draw_queries(made, 4000)

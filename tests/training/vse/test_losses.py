@@ -154,18 +154,6 @@ def test_softmax(kind: MultiViewVariant, photos: list[int], views: int, temperat
     assert gradient(values, found).isfinite().all()
 
 
-@pytest.mark.parametrize("loss", [triplet, softmax])
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("size", [0.05, 0.5])
-def test_equation_14(loss: Any, seed: int, size: float) -> None:
-    """For any margin or temperature."""
-    values, apart = similarities(seed, 7, 7, 3), different(PHOTOS)
-    lowest, middle, highest = (
-        loss(values, apart, size, kind) for kind in ("max", "upper", "rough")
-    )
-    assert lowest <= middle + 1e-9 and middle <= highest + 1e-9
-
-
 def test_ties_are_not_found() -> None:
     values = torch.full((2, 2, 2), 0.5, dtype=torch.float64)
     values[:, :, 1] = 0.1
@@ -242,23 +230,6 @@ def test_k_as_printed_and_as_coded(
 ) -> None:
     assert negatives(alignment, negative, "paper") == printed
     assert negatives(alignment, negative, "code") == coded
-
-
-def test_only_the_code_ends_with_few_negatives_as_the_text_says() -> None:
-    """The text starts with many negatives and ends with a handful."""
-    alignments = [step / 20 for step in range(21)]
-    printed = [negatives(alignment, 0.05, "paper") for alignment in alignments]
-    coded = [negatives(alignment, 0.05, "code") for alignment in alignments]
-    assert printed == sorted(printed, reverse=True)
-    assert coded == sorted(coded, reverse=True)
-    assert min(printed) == 85  # of 127, for a perfect alignment
-    assert coded[0] > 64
-    assert set(coded[10:]) == {1}
-
-
-def test_as_printed_k_is_1_only_where_all_embeddings_coincide() -> None:
-    assert negatives(1.0, 1.0, "paper") == 1
-    assert negatives(1.0, 0.5, "paper") > 40
 
 
 def test_a_mean_below_0_takes_all_negatives() -> None:
