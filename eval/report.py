@@ -20,9 +20,7 @@ from rich.console import Group
 from rich.table import Table
 
 from indexer.dense.manifest import SPARSE, DenseManifest, dense_folder, dense_names
-from indexer.manifest import Manifest, is_index
-from indexer.parts import MANIFEST
-from indexer.shards import index_folders
+from indexer.manifest import MANIFEST, Manifest, index_folders, is_index
 from indexer.store.commit import COMMIT
 from sparta.console import Console
 from sparta.features.store import HEADER, FeatureStore

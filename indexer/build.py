@@ -40,22 +40,23 @@ from indexer.metadata import Metadata, described
 from indexer.postings import Postings, PostingShard, QuantisationReport
 from indexer.rebuild import Kept, kept_of
 from indexer.settings import OFFSET_OF_MODEL, IndexSettings, PruningSettings
-from sparta.atomic import (
+from sparta.cluster import Cluster
+from sparta.errors import InputError
+from sparta.features.store import FeatureStore
+from sparta.files import (
     MARKER,
     check_name,
+    check_room,
     find_work,
+    full_disk_reported,
     make_work,
     recover,
     remove_entry,
     remove_work,
     replace_folder,
+    writing,
 )
-from sparta.cluster import Cluster
-from sparta.disk import check_room, full_disk_reported
-from sparta.errors import InputError
-from sparta.features.store import FeatureStore
 from sparta.image_ids import id_problem
-from sparta.lock import writing
 from sparta.progress import Notice, Progress, no_notice, no_progress
 from sparta.word_tables import WordTables
 

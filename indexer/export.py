@@ -15,14 +15,11 @@ from numpy.typing import NDArray
 
 from indexer.index_writer import images_by_id
 from indexer.lucene.writer import LuceneWriter
-from indexer.manifest import Manifest
+from indexer.manifest import Manifest, index_folders
 from indexer.postings import ImagePostings, Postings
-from indexer.shards import index_folders
 from indexer.store.snapshot import Snapshot
-from sparta.atomic import check_name, replace_folder, work_folder
-from sparta.disk import full_disk_reported
 from sparta.errors import InputError
-from sparta.lock import writing
+from sparta.files import check_name, full_disk_reported, replace_folder, work_folder, writing
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 

@@ -15,20 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.encoding.impacts import MEANS
-from indexer.fields.kinds import Kind
-from indexer.fields.store import save_kinds
+from indexer.fields.kinds import Kind, save_kinds
 from indexer.lucene.jvm import lucene_installed
 from indexer.lucene.writer import LuceneWriter
-from indexer.manifest import FORMAT_VERSION, OFFSETS, Manifest
-from indexer.parts import LUCENE, describe_parts
+from indexer.manifest import FORMAT_VERSION, LUCENE, OFFSETS, Manifest, describe_parts
 from indexer.postings import Postings, PostingShard, QuantisationReport
 from indexer.settings import IndexSettings
 from indexer.store.commit import Commit, segment_folder, segment_name, write_segment_list
 from indexer.store.segment import SegmentWriter
 from indexer.store.snapshot import Snapshot
-from sparta.atomic import replace_folder, work_folder
+from sparta.files import replace_folder, work_folder
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import Tokenizer, WordPieceTokenizer
+from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import WordTables
 
 MOST_THREADS = 4  # that lay out columns; each has the postings of 8,160 images in memory
@@ -39,7 +37,7 @@ FIRST = segment_name(1)
 def write_index(
     folder: Path,
     shards: Iterable[PostingShard],
-    tokenizer: Tokenizer,
+    tokenizer: WordPieceTokenizer,
     settings: IndexSettings,
     offset: NDArray[np.float32],
     scale: float,

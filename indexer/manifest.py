@@ -1,24 +1,103 @@
-"""The manifest of an index folder, and the check that the folder is complete."""
+"""Manifests: what an index folder is, the size and hash of its files, and which shards it has."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from indexer.parts import MANIFEST, Part, Parts, check_size
 from sparta.errors import InputError
+from sparta.files import sha256
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+MANIFEST = "manifest.json"
+LUCENE = "lucene"
+UPLOADS = "uploads"  # photos that were sent to a server
+# Field of the metadata that names the file of one; "" for an image that was sent without a photo,
+# so that no file which happens to have its id is shown as its photo.
+UPLOAD = "upload"
+# Larger files are hashed by `sparta verify` alone: a search must not read gigabytes to open.
+HASHED_AT_OPENING = 2**24
+REMEDY = "restore a snapshot, or build the index again"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file.
+
+    Attributes:
+        bytes: its size.
+        sha256: of its content.
+    """
+
+    bytes: int
+    sha256: str
+
+
+Parts = Mapping[str, Part]
+
+
+def describe_parts(folder: Path, pattern: str = "**/*") -> dict[str, Part]:
+    """The files of a folder that fit a pattern (but its manifest), by their paths in it."""
+    files = sorted(path for path in folder.glob(pattern) if path.is_file())
+    names = [path.relative_to(folder).as_posix() for path in files]
+    return {
+        name: Part((folder / name).stat().st_size, sha256(folder / name))
+        for name in names
+        if name != MANIFEST
+    }
+
+
+def check_size(path: Path, part: Part) -> None:
+    """Refuse a file that is missing or cut.
+
+    Raises:
+        InputError: if it is.
+    """
+    if not path.is_file():
+        raise InputError(f"{path} is missing: the index is damaged; build it again")
+    found = path.stat().st_size
+    if found != part.bytes:
+        raise InputError(
+            f"{path} has {found} bytes instead of {part.bytes}: the index is damaged; build it "
+            "again"
+        )
+
+
+def check_hash(path: Path, part: Part, found: str) -> None:
+    """Refuse a file whose content has another hash.
+
+    Raises:
+        InputError: if it has.
+    """
+    if part.sha256 != found:
+        raise InputError(
+            f"{path} is damaged: its content has another hash than the manifest records; build "
+            "the index again"
+        )
+
+
+def check_small_parts(folder: Path, parts: Parts) -> None:
+    """Compare the content of files up to 16 MB with its hash.
+
+    Raises:
+        InputError: if a file is damaged.
+    """
+    for name, part in parts.items():
+        if part.bytes <= HASHED_AT_OPENING:
+            check_hash(folder / name, part, sha256(folder / name))
+
 
 FORMAT_VERSION = 6
 SEAL = "sha256"  # of the other fields, so that a damaged manifest is noticed
 OFFSETS = "term_offsets.npy"
 BUILD_AGAIN = "build the index again with `sparta index`"
-SHARDS = "shards"  # field of the manifest of an index that is divided; see `indexer.shards`
+SHARDS = "shards"  # field of the manifest of an index that is divided; see `indexer.manifest`
 
 Kind = TypeVar("Kind", bound="DataclassInstance")
 
@@ -195,3 +274,70 @@ def _read(folder: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InputError(f"{path} should contain one JSON object; build the index again")
     return values
+
+
+DIGEST = 8  # bytes of an id's hash
+
+
+@dataclass(frozen=True)
+class ShardsManifest:
+    """`manifest.json` of a divided index. Every shard is an index in itself.
+
+    Offsets, scale, vocabulary and kinds of fields are those of all images, in every shard.
+
+    Attributes:
+        format_version: of the folder's layout.
+        package_version: of the program that divided it.
+        created: when, ISO 8601, UTC.
+        images: of all shards as they were built.
+        shards: names of their folders; an image is in the one at the place of its `owner`.
+        parts: none; files are listed by the shards.
+    """
+
+    format_version: int
+    package_version: str
+    created: str
+    images: int
+    shards: list[str]
+    parts: Parts
+
+    def save(self, folder: Path) -> None:
+        """Write `folder/manifest.json`."""
+        save_manifest(self, folder)
+
+    @classmethod
+    def open(cls, folder: Path) -> ShardsManifest:
+        """Read a folder's manifest.
+
+        Raises:
+            InputError: if the folder is no divided index of this version.
+        """
+        return open_manifest(cls, folder, FORMAT_VERSION)
+
+
+def shard_name(number: int) -> str:
+    """The folder of a shard in a divided index."""
+    return f"shard-{number:03d}"
+
+
+def owner(image_id: str, shards: int) -> int:
+    """Which of some shards has an image, if any has it.
+
+    Args:
+        image_id: any text.
+        shards: how many there are.
+    """
+    content = image_id.encode(errors="surrogatepass")
+    digest = hashlib.blake2b(content, digest_size=DIGEST).digest()
+    return int.from_bytes(digest, "big") % shards
+
+
+def index_folders(folder: Path) -> list[Path]:
+    """The plain indexes that an index folder consists of: its shards, or the folder itself.
+
+    Raises:
+        InputError: if the folder is divided, and its manifest is damaged.
+    """
+    if not is_sharded(folder):
+        return [folder]
+    return [folder / name for name in ShardsManifest.open(folder).shards]

@@ -11,7 +11,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from indexer.parts import UPLOAD
+from indexer.manifest import UPLOAD
 from indexer.postings import PostingShard
 from sparta.errors import InputError, first_line
 from sparta.features.extract.photo_metadata import photo_metadata

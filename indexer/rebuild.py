@@ -13,24 +13,21 @@ import numpy as np
 
 from indexer.care.copies import link_file, uploads_of
 from indexer.encoding.impacts import Quantiser
-from indexer.fields.kinds import Kind
-from indexer.fields.store import read_kinds
-from indexer.manifest import Manifest, is_index
+from indexer.fields.kinds import Kind, read_kinds
+from indexer.manifest import UPLOAD, UPLOADS, Manifest, index_folders, is_index, owner
 from indexer.metadata import Metadata
-from indexer.parts import UPLOAD, UPLOADS
 from indexer.postings import ImagePostings, Postings, PostingShard
-from indexer.shards import index_folders, owner
 from indexer.store.changes import Add
 from indexer.store.commit import LOGS, read_commit
 from indexer.store.given import FILE, Given, add_given, size_of, with_given, write_given
-from indexer.store.origin import BUILT
+from indexer.store.images import BUILT
 from indexer.store.snapshot import Snapshot
 from indexer.update.former import FormerImages
 from indexer.update.images import ResidentEncoder
-from indexer.update.sync.seen import SeenPhotos, synced_folders
+from indexer.update.sync_plan import SeenPhotos, synced_folders
 from indexer.update.writer import apply_log, open_writer
 from sparta.errors import InputError
-from sparta.lock import writing
+from sparta.files import writing
 from sparta.progress import Notice
 
 

@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from indexer.dense.manifest import DenseManifest, dense_folder, dense_names
-from indexer.manifest import Manifest, is_index, is_sharded
-from indexer.parts import LUCENE, MANIFEST
-from indexer.shards import index_folders
+from indexer.manifest import LUCENE, MANIFEST, Manifest, index_folders, is_index, is_sharded
 from indexer.store.commit import LOGS, SEGMENTS, read_commit
 from sparta.errors import InputError
 

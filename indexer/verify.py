@@ -6,19 +6,26 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from indexer.dense.added import AddedRows
 from indexer.dense.manifest import DenseManifest, dense_folder, dense_names
-from indexer.dense.row_origins import read_origins
+from indexer.dense.vectors import AddedRows, read_origins
 from indexer.lucene.reader import check_lucene
-from indexer.manifest import Manifest, is_sharded
-from indexer.parts import LUCENE, REMEDY, Part, check_hash, check_size
-from indexer.shards import index_folders, owner
+from indexer.manifest import (
+    LUCENE,
+    REMEDY,
+    Manifest,
+    Part,
+    check_hash,
+    check_size,
+    index_folders,
+    is_sharded,
+    owner,
+)
 from indexer.store.commit import Commit, read_commit, segment_folder
 from indexer.store.given import check_given
 from indexer.store.segment import SegmentManifest, check_seal
 from indexer.store.snapshot import Snapshot
-from sparta.checksum import sha256
 from sparta.errors import InputError
+from sparta.files import sha256
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 

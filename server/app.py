@@ -6,67 +6,49 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import FileResponse
-from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
-from starlette.types import Receive, Scope, Send
 
 from server import problems, schemas
-from server.backends import Backends
-from server.changeover.leases import Current
-from server.changeover.middleware import OneIndex
-from server.changeover.watch import IndexWatch
-from server.monitoring import middleware as monitoring
+from server.backends import Backends, Current, OneIndex
 from server.monitoring.metrics import Metrics
-from server.monitoring.monitor import measure, open_monitor
-from server.routes import collection, health, images, keys, search, session, thumbnails, writes
-from server.routes.plain import COMPRESSION, LEAST_COMPRESSED, PlainSearch
-from server.security import install as security
-from server.security.openapi import describe
-from server.security.rate_limit import Buckets
+from server.monitoring.monitor import INDEX_VERSION, Monitoring, open_monitor
+from server.photo_files import Thumbnails
+from server.routes import collection, images, keys, search, writes
+from server.routes.common import Work
+from server.routes.plain import COMPRESSION, LEAST_COMPRESSED, Application
+from server.security import guards as security
+from server.security.access import Buckets
 from server.settings import ServerSettings
-from server.thumbnails import Thumbnails
-from server.work import Work
+from server.watch import IndexWatch
 from server.writing.forward import Forwarder
 
 # An image id may be anything, so the path of an image matches those before it, too.
-ROUTERS = (
+ROUTERS: tuple[APIRouter, ...] = (
     search.router,
     collection.router,
     writes.many,
-    thumbnails.router,
     images.router,
     writes.one,
-    session.router,
     keys.router,
-    health.router,
 )
 # FastAPI's own, which newer versions have: `server.monitoring` records every request.
 NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False}
+MEASURED = 5.0  # seconds between two looks at the memory
 PAGE = Path(__file__).parent / "page"
+VERSION_HEADER = {
+    "description": "Version of the index that gave the answer: answers of two may differ",
+    "schema": {"type": "string", "examples": ["0f3a52b1c9de"]},
+}
 # Photos are compressed already.
 NOT_COMPRESSED = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "image/*", "application/octet-stream")
-
-
-class _Application(FastAPI):
-    """An application with a plain handler before all its layers."""
-
-    plain: PlainSearch
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        scope["app"] = self
-        await self.plain(scope, receive, send)
-
-    async def layered(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As `FastAPI`."""
-        await super().__call__(scope, receive, send)
 
 
 def create_app(
@@ -99,8 +81,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        figures = measure(metrics, lambda: current.resource, forwarder.counts)
-        measuring = asyncio.create_task(figures)
+        measuring = asyncio.create_task(_measure(metrics, current, forwarder))
         if watch:
             watch.start()
         yield
@@ -112,20 +93,20 @@ def create_app(
         monitor.close()
         current.close()
 
-    app = _Application(
+    app = Application(
         title="VisualSparta",
         version=version("visualsparta"),
         summary="Text-to-image search on an inverted index, with an explanation of every hit",
         lifespan=lifespan,
         redoc_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=_operation_id,
+        generate_unique_id_function=attrgetter("name"),  # generated clients name theirs so
         telemetry=NO_TELEMETRY,
     )
     app.state.work, app.state.metrics, app.state.forwarder = work, metrics, forwarder
-    app.state.monitor = monitor
-    app.state.thumbnails, app.state.current = Thumbnails(), current
-    app.state.stopping = False
+    app.state.monitor, app.state.current = monitor, current
+    app.state.thumbnails, app.state.stopping = Thumbnails(), False
+    problems.install(app)
     # The last one added is the first to see a request.
     app.add_middleware(OneIndex, current=current)
     app.add_middleware(problems.PlainErrors)
@@ -136,34 +117,28 @@ def create_app(
         exclude_content_types=NOT_COMPRESSED,
     )
     guards = security.install(app, settings, buckets or Buckets())
-    app.add_middleware(monitoring.Monitoring, monitor=monitor)
-    problems.install(app)
+    app.add_middleware(Monitoring, monitor=monitor)
     for router in ROUTERS:
         app.include_router(router)
     app.add_api_route("/", _index, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/page", StaticFiles(directory=PAGE))
-    app.plain = PlainSearch(app.layered, current, guards, monitor)
+    app.answer_plainly(current, guards, monitor)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
 
-def _operation_id(route: APIRoute) -> str:
-    """The endpoint's function names its operation, from which generated clients name theirs."""
-    return route.name
-
-
 def _watch(
     settings: ServerSettings,
-    current: Current[Backends],
+    current: Current,
     metrics: Metrics,
     reopen: Callable[[], Backends],
     forwarder: Forwarder,
-) -> IndexWatch[Backends]:
+) -> IndexWatch:
     def open_as_before() -> Backends:
         found = reopen()
         try:
             found.warm_up()  # before a request uses it
-            found.load_as(current.resource)
+            found.load_as(current.backends)
         except BaseException:
             found.close()  # Java would keep its files
             raise
@@ -172,6 +147,18 @@ def _watch(
     return IndexWatch(
         settings.index, open_as_before, current, metrics.index_change, *forwarder.place
     )
+
+
+async def _measure(metrics: Metrics, current: Current, forwarder: Forwarder) -> None:
+    """Look at the memory, the index and what the writer did again and again."""
+    while True:
+        metrics.measure_memory()
+        # No name here refers to an index, which would stay open until the next look.
+        metrics.index(*await asyncio.to_thread(lambda: current.backends.figures))
+        metrics.missing(await asyncio.to_thread(lambda: current.backends.missing()))
+        if (counts := forwarder.counts) is not None:
+            metrics.writer(counts)
+        await asyncio.sleep(MEASURED)
 
 
 async def _index() -> FileResponse:
@@ -193,7 +180,9 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             for operation in operations.values():
                 if "HTTPValidationError" in str(operation["responses"].get("422")):
                     del operation["responses"]["422"]
-        monitoring.describe(schema)  # before what is refused without asking the index
-        describe(schema)
+                # Before what is refused without asking the index.
+                for response in operation["responses"].values():
+                    response.setdefault("headers", {})[INDEX_VERSION] = VERSION_HEADER
+        security.describe(schema)
         app.openapi_schema = schema
     return app.openapi_schema

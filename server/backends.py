@@ -1,29 +1,32 @@
-"""The backends of a server: searchers under their names."""
+"""The backends of a server, searchers under their names, and which of them a request uses."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
+from typing import Any
 
 from fastapi import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from indexer.dense.manifest import MILVUS, SPARSE
-from indexer.manifest import is_sharded
+from indexer.manifest import index_folders, is_sharded, owner
 from indexer.search.answer import UnavailableError, Version
 from indexer.search.engine import Capability
 from indexer.search.searcher import Searcher
-from indexer.shards import index_folders, owner
 from indexer.state import IndexState, index_version, place_of
-from server.changeover.leases import lease_of
+from server.monitoring.monitor import record_of
+from server.photo_files import has_uploads
 from server.problems import ProblemError
 from server.settings import ServerSettings
-from server.writing.uploads import has_uploads
 from sparta.errors import InputError
+
+_LEASE = "visualsparta.lease"  # in the ASGI scope
 
 log = logging.getLogger(__name__)
 
@@ -133,7 +136,7 @@ class Backends:
             ReplacedError: if that commit does not continue this one: dense parts, uploads and the
                 manifest may be others, too.
         """
-        newer = self.default.searcher.refreshed()
+        newer = self.default.searcher.continued()
         if newer is None:
             return None
         from indexer.engines.open import beside
@@ -180,14 +183,6 @@ class Backends:
             backend.searcher.close()
 
 
-def backends_of(request: Request) -> Backends:
-    """The backends that a request uses, the same from its beginning to its end."""
-    lease = lease_of(request.scope)
-    assert lease is not None, "the middleware OneIndex keeps a lease"
-    backends: Backends = lease.resource
-    return backends
-
-
 def open_backends(settings: ServerSettings) -> Backends:
     """Open all backends of an index folder: "sparta", dense models, "milvus".
 
@@ -228,3 +223,102 @@ def photos_of(settings: ServerSettings, state: IndexState) -> Path | None:
     recorded = state.manifest.photos
     folder = settings.photos or (Path(recorded) if recorded else None)
     return folder if folder and folder.is_dir() else None
+
+
+class Lease:
+    """Backends and the number of their users; safe from any thread.
+
+    Attributes:
+        backends: not closed while they have users.
+    """
+
+    def __init__(self, backends: Backends) -> None:
+        self.backends = backends
+        self._users = 0
+        self._lock = Lock()
+
+    def take(self) -> None:
+        """Count a user."""
+        with self._lock:
+            self._users += 1
+
+    def give_back(self) -> None:
+        """Count a user less."""
+        with self._lock:
+            self._users -= 1
+
+    @property
+    def used(self) -> bool:
+        """Whether they have users."""
+        return self._users > 0
+
+
+class Current:
+    """The backends that new requests use, and replaced ones that older requests still use."""
+
+    def __init__(self, backends: Backends) -> None:
+        self._lease = Lease(backends)
+        self._replaced: list[Lease] = []
+        self._lock = Lock()
+
+    @property
+    def backends(self) -> Backends:
+        """The newest ones."""
+        return self._lease.backends
+
+    def take(self, scope: Scope) -> Lease:
+        """A lease of the newest ones for a request, which gives it back."""
+        with self._lock:
+            self._lease.take()
+            scope[_LEASE] = lease = self._lease
+        record_of(scope).index = lease.backends.version
+        return lease
+
+    def change(self, backends: Backends) -> None:
+        """Let new requests use other backends; `close_unused` closes the former ones."""
+        with self._lock:
+            self._replaced.append(self._lease)
+            self._lease = Lease(backends)
+
+    def close_unused(self) -> None:
+        """Close what has been replaced and is no longer used."""
+        unused = [lease for lease in self._replaced if not lease.used]
+        self._replaced = [lease for lease in self._replaced if lease not in unused]
+        for lease in unused:
+            lease.backends.close()
+
+    def close(self) -> None:
+        """Close all, at the end, when no request is answered any more."""
+        for lease in (*self._replaced, self._lease):
+            lease.backends.close()
+
+
+def lease_of(scope: MutableMapping[str, Any]) -> Lease | None:
+    """What a request uses, None before `Current.take`."""
+    lease: Lease | None = scope.get(_LEASE)
+    return lease
+
+
+def backends_of(request: Request) -> Backends:
+    """The backends that a request uses, the same from its beginning to its end."""
+    lease = lease_of(request.scope)
+    assert lease is not None, "the middleware OneIndex takes a lease"
+    return lease.backends
+
+
+class OneIndex:
+    """The innermost middleware: a request uses the index that was current when it arrived."""
+
+    def __init__(self, app: ASGIApp, current: Current) -> None:
+        self.app, self.current = app, current
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        lease = self.current.take(scope)
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            lease.give_back()

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from server.monitoring.metrics import Metrics
 from server.problems import MEDIA_TYPE, RETRY_AFTER, plain_problem
-from server.security_headers import SECURITY_HEADERS
+from server.security.guards import SECURITY_HEADERS
 
 MAX_CONNECTIONS = 500  # of a process
 MAX_HEAD = 32 * 1024  # bytes of the request line and the headers

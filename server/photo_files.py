@@ -1,23 +1,68 @@
-"""Finding the file of an image id, without ever leaving the photos folder."""
+"""The files of photos: found without ever leaving their folder, kept when sent, and reduced."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+from collections import OrderedDict
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from io import BytesIO
 from pathlib import Path
+from tempfile import NamedTemporaryFile
+from threading import BoundedSemaphore, Lock
+from typing import NamedTuple
 
 from PIL import Image
 
-from indexer.parts import UPLOAD
+from indexer.manifest import UPLOAD, UPLOADS
 from server.problems import ProblemError
-from server.writing.uploads import upload_path
-from sparta.features.extract.image_files import PhotoError, open_known, open_photo
+from sparta.errors import InputError, first_line
+from sparta.features.extract.image_files import (
+    LARGE,
+    PhotoError,
+    decoded_pixels,
+    is_large,
+    open_image,
+    open_known,
+    open_photo,
+    small_picture,
+)
+from sparta.files import sync
+
+LARGEST = 256_000_000  # pixels of a photo that is sent
+SUFFIXES = {"JPEG": "jpg", "MPO": "jpg", "JPEG2000": "jp2", "TIFF": "tif"}
+SIZES = (256, 512)  # pixels of the longer side of small pictures
+QUALITY = 80
+MEDIA_TYPE = "image/jpeg"
+CACHED_BYTES = 2**26  # of all pictures of a process
+DECODED_AT_ONCE = 2  # photos, each of which may take hundreds of megabytes
+_NAME = re.compile(r"[0-9a-f]{2}/[0-9a-f]{64}\.[a-z0-9]{2,5}")
+
+
+class PhotoFile(NamedTuple):
+    """The file of an image, whose media type is that of its content."""
+
+    path: Path
+    media_type: str
+    stat: os.stat_result
+
+    @property
+    def tag(self) -> str:
+        """An entity tag that changes whenever the file does: a change time cannot be set back."""
+        found = self.stat
+        return f'"{found.st_mtime_ns:x}-{found.st_ctime_ns:x}-{found.st_size:x}"'
+
+    def picture_tag(self, size: int) -> str:
+        """The tag of a small picture of it."""
+        return f'{self.tag[:-1]}-{size}"'
 
 
 def find_photo(
     folder: Path | None, index: Path | None, image_id: str, metadata: Mapping[str, object]
-) -> tuple[Path, str]:
-    """The file of an indexed image and its media type.
+) -> PhotoFile:
+    """The file of an indexed image.
 
     Args:
         folder: with the photos, None without one.
@@ -39,14 +84,14 @@ def find_photo(
             raise ProblemError("photo-missing", detail, "image_id")
         path = upload
     try:
-        kind = _media_type(path)
+        kind, stat = _media_type(path), path.stat()
     except (OSError, PhotoError) as error:
         detail = f"the file of image {image_id!r} cannot be read"
         raise ProblemError("photo-missing", detail, "image_id") from error
     if kind is None:
         detail = f"the file of image {image_id!r} is not a photo"
         raise ProblemError("photo-unreadable", detail, "image_id")
-    return path, kind
+    return PhotoFile(path, kind, stat)
 
 
 def _in_folder(folder: Path | None, image_id: str) -> Path:
@@ -96,3 +141,146 @@ def _media_type(path: Path) -> str | None:
             return None
     # MPO, which cameras write, is a JPEG with further images appended; browsers know only JPEG.
     return "image/jpeg" if found == "MPO" else Image.MIME.get(found)
+
+
+def not_modified(headers: Mapping[str, str], tag: str, modified: float) -> bool:
+    """Whether a client has a file already, so that its answer is 304.
+
+    Args:
+        headers: of the request.
+        tag: the file's entity tag.
+        modified: when it was last modified, in seconds since 1970.
+    """
+    if (tags := headers.get("if-none-match")) is not None:
+        listed = [one.strip().removeprefix("W/") for one in tags.split(",")]
+        return listed == ["*"] or tag in listed
+    try:
+        since = parsedate_to_datetime(headers["if-modified-since"]).timestamp()
+    except (KeyError, ValueError, OverflowError):
+        return False
+    return int(modified) <= since
+
+
+def keep_upload(index: Path, photo: bytes) -> str:
+    """Write a photo below the index folder and sync it, unless it is there.
+
+    Args:
+        index: the index folder.
+        photo: the content of the file.
+
+    Returns:
+        its name, for `upload_path`.
+
+    Raises:
+        InputError: if it is no image of a known format, or too large.
+        OSError: if it cannot be written.
+    """
+    suffix = check_photo(photo).suffix
+    digest = hashlib.sha256(photo).hexdigest()
+    folder = index / UPLOADS / digest[:2]
+    folder.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile(dir=folder, prefix=".", delete=False) as file:
+        try:
+            file.write(photo)
+            file.flush()
+            path = folder / f"{digest}.{suffix}"
+            os.fchmod(file.fileno(), 0o644)
+            os.fsync(file.fileno())
+            Path(file.name).replace(path)
+        except BaseException:
+            Path(file.name).unlink()
+            raise
+    for one in (folder, folder.parent, index):
+        sync(one)
+    return f"{digest[:2]}/{path.name}"
+
+
+def upload_path(index: Path, name: object) -> Path | None:
+    """The file of an upload by its name in the metadata; None if the name is not one."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        return None
+    return index / UPLOADS / name
+
+
+def has_uploads(index: Path | None) -> bool:
+    """Whether photos were sent to the server of an index."""
+    return index is not None and (index / UPLOADS).is_dir()
+
+
+class CheckedPhoto(NamedTuple):
+    """A photo that was sent: the suffix that its file should have, and its pixels."""
+
+    suffix: str
+    pixels: int
+
+
+def check_photo(photo: bytes) -> CheckedPhoto:
+    """What the header of a photo says; it is not decoded.
+
+    Raises:
+        InputError: if it is no image of a known format, or decoding it would take too much memory.
+    """
+    try:
+        with open_image(BytesIO(photo)) as image:
+            found, pixels, large = str(image.format), decoded_pixels(image), is_large(image)
+    except Image.DecompressionBombError:
+        found, pixels, large = "", LARGEST + 1, True
+    except Exception as error:  # anything may come out of a damaged file
+        raise InputError(
+            "the photo cannot be used: not an image, or of an unknown format"
+        ) from error
+    if large or pixels > LARGEST:
+        has = f"has {pixels / 1e6:.1f} megapixels" if found else "is too large"
+        raise InputError(
+            f"the photo {has}; {LARGE // 10**6} are allowed, and {LARGEST // 10**6} in a JPEG that "
+            "is not progressive: send it smaller"
+        )
+    return CheckedPhoto(SUFFIXES.get(found, found.lower()), pixels)
+
+
+class Thumbnails:
+    """Makes pictures of photos and keeps those used last. Safe from any thread.
+
+    They have no metadata of the photo: neither where it was taken nor a larger preview.
+
+    Args:
+        cached_bytes: of all pictures at most.
+    """
+
+    def __init__(self, cached_bytes: int = CACHED_BYTES) -> None:
+        self._room = cached_bytes
+        self._pictures: OrderedDict[tuple[Path, str], bytes] = OrderedDict()
+        self._lock = Lock()
+        self._decoding = BoundedSemaphore(DECODED_AT_ONCE)
+
+    def of(self, photo: PhotoFile, size: int) -> bytes:
+        """The picture of a photo as JPEG: upright, and no larger than the photo.
+
+        Args:
+            photo: its file.
+            size: of the longer side at most, in pixels.
+
+        Raises:
+            ProblemError: if the file cannot be shown as a picture.
+        """
+        key = photo.path, photo.picture_tag(size)
+        with self._lock:
+            if key in self._pictures:
+                self._pictures.move_to_end(key)
+                return self._pictures[key]
+        with self._decoding:
+            try:
+                made = BytesIO()
+                small_picture(photo.path, size).save(made, "JPEG", quality=QUALITY)
+            except Exception as error:  # anything may come out of a damaged file
+                reason = first_line(error) or type(error).__name__
+                detail = f"the file of the image cannot be shown as a picture: {reason}"
+                raise ProblemError("photo-unreadable", detail, "image_id") from error
+        picture = made.getvalue()
+        with self._lock:
+            if key not in self._pictures:
+                self._room -= len(picture)
+                self._pictures[key] = picture
+            while self._room < 0:
+                self._room += len(self._pictures.popitem(last=False)[1])
+        return picture

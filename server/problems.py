@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -17,32 +17,23 @@ from indexer.filters.expression import FilterError
 from indexer.query import QueryError
 from indexer.search.answer import RefusedError, UnavailableError
 from indexer.store.images import UnknownImageError
-from server.monitoring.record import HEADER, record_of
+from server.monitoring.monitor import ID_HEADER, record_of
 from server.schemas import Problem
-from server.security_headers import SECURITY_HEADERS
 
 MEDIA_TYPE = "application/problem+json"
 # OpenAPI documentation of an answer that is a problem.
 PROBLEM: dict[str, Any] = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
 RETRY_AFTER = "1"  # seconds
 _SHOWN = 60
-# Kinds of problems that no parameter causes.
-_NO_FIELD = (
-    "overloaded",
-    "stopping",
-    "wrong-host",
-    "key-needed",
-    "scope-missing",
-    "other-site",
-    "too-many-requests",
-    "body-too-large",
-    "length-required",
-    "not-writable",
-    "writing-failed",
-    "invalid-image",
-    "unsupported-media",
-    "image-exists",
-)
+# The field of an example, of kinds that a parameter causes.
+_FIELDS = {
+    "invalid-parameter": "k",
+    "unknown-backend": "backend",
+    "backend-unavailable": "backend",
+    **dict.fromkeys(
+        ("unknown-image", "photo-unreadable", "photo-missing", "photo-forbidden"), "image_id"
+    ),
+}
 
 # Kind → status, title, and an example of a detail for the documentation.
 KINDS: dict[str, tuple[int, str, str]] = {
@@ -66,11 +57,7 @@ KINDS: dict[str, tuple[int, str, str]] = {
         "Too many searches at once",
         "too many searches are running; try again in a second",
     ),
-    "stopping": (
-        503,
-        "The server is stopping",
-        "the server is stopping; ask another one",
-    ),
+    "stopping": (503, "The server is stopping", "the server is stopping; ask another one"),
     "wrong-host": (
         421,
         "The server does not answer for this host",
@@ -178,24 +165,56 @@ class ProblemError(Exception):
         self.kind, self.detail, self.field, self.headers = kind, detail, field, headers
 
 
-def unknown_image(image_id: str) -> ProblemError:
-    """The problem of an image that the index lacks."""
-    detail = f"image {image_id[:200]!r} is not in the index"
-    return ProblemError("unknown-image", detail, "image_id")
+KNOWN: tuple[type[Exception], ...] = (
+    ProblemError,
+    UnavailableError,
+    RefusedError,
+    FilterError,
+    UnknownImageError,
+    QueryError,
+    RequestValidationError,
+)
 
 
 def install(app: FastAPI) -> None:
     """Answer every error of the application with a problem, unexpected ones included."""
-    for kind, handler in _HANDLERS.items():
-        app.add_exception_handler(kind, handler)
+    for kind in KNOWN:
+        app.add_exception_handler(kind, answer_to)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, unexpected)
 
 
 def answer_to(request: Request, error: Exception) -> Response:
     """The answer to a request that failed with an error that is one of `KNOWN`."""
-    handler = next(handler for kind, handler in _HANDLERS.items() if isinstance(error, kind))
-    return handler(request, error)
+    return problem_response(request, _problem_of(error))
+
+
+def _problem_of(error: Exception) -> ProblemError:
+    match error:
+        case ProblemError():
+            return error
+        case UnavailableError():
+            return ProblemError("backend-unavailable", str(error), "backend")
+        case RefusedError():
+            return ProblemError("invalid-parameter", str(error), error.field)
+        case FilterError():
+            return ProblemError("invalid-parameter", str(error), "filter")
+        case UnknownImageError():
+            detail = f"image {error.args[0][:200]!r} is not in the index"
+            return ProblemError("unknown-image", detail, "image_id")
+        case QueryError():
+            detail = f"q: {error.problem} (column {error.column})"
+            return ProblemError("invalid-parameter", detail, "q")
+        case RequestValidationError():
+            first = error.errors()[0]
+            field = str(first["loc"][-1])
+            detail = f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}"
+            # Bodies are not shown: they have keys.
+            if first["type"] != "missing" and first["loc"][0] != "body":
+                found = str(first["input"])
+                detail += f" (found {found[:_SHOWN]!r}{'…' if len(found) > _SHOWN else ''})"
+            return ProblemError("invalid-parameter", detail, field)
+    raise error
 
 
 def responses(*kinds: str) -> dict[int | str, dict[str, Any]]:
@@ -204,11 +223,9 @@ def responses(*kinds: str) -> dict[int | str, dict[str, Any]]:
     for kind in kinds:
         status, title, detail = KINDS[kind]
         example = {"type": _urn(kind), "title": title, "status": status, "detail": detail}
-        example["instance"] = "/v1/…"
-        if kind not in _NO_FIELD:
-            example["field"] = "backend" if "backend" in kind else kind.rpartition("-")[2]
-        if kind == "invalid-parameter":
-            example |= {"instance": "/v1/search", "field": "k"}
+        example["instance"] = "/v1/search" if kind == "invalid-parameter" else "/v1/…"
+        if kind in _FIELDS:
+            example["field"] = _FIELDS[kind]
         content = {MEDIA_TYPE: PROBLEM[MEDIA_TYPE] | {"examples": {}}}
         entry = found.setdefault(status, {"description": "", "content": content})
         entry["description"] = ", or ".join(filter(None, [entry["description"], title.lower()]))
@@ -280,58 +297,6 @@ def _response(request: Request, problem: dict[str, Any], headers: Any = None) ->
     return Response(body, problem["status"], headers=headers, media_type=MEDIA_TYPE)
 
 
-def _known(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ProblemError)
-    return problem_response(request, error)
-
-
-def _unavailable(request: Request, error: Exception) -> Response:
-    return _known(request, ProblemError("backend-unavailable", str(error), "backend"))
-
-
-def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RefusedError)
-    return _known(request, ProblemError("invalid-parameter", str(error), error.field))
-
-
-def _unfiltered(request: Request, error: Exception) -> Response:
-    return _known(request, ProblemError("invalid-parameter", str(error), "filter"))
-
-
-def _unknown(request: Request, error: Exception) -> Response:
-    return _known(request, unknown_image(error.args[0]))
-
-
-def _unreadable(request: Request, error: Exception) -> Response:
-    assert isinstance(error, QueryError)
-    detail = f"q: {error.problem} (column {error.column})"
-    return _known(request, ProblemError("invalid-parameter", detail, "q"))
-
-
-def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    field = str(first["loc"][-1])
-    detail = f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}"
-    # Bodies are not shown: they have keys.
-    if first["type"] != "missing" and first["loc"][0] != "body":
-        found = str(first["input"])
-        detail += f" (found {found[:_SHOWN]!r}{'…' if len(found) > _SHOWN else ''})"
-    return _known(request, ProblemError("invalid-parameter", detail, field))
-
-
-_HANDLERS: dict[type[Exception], Callable[[Request, Exception], Response]] = {
-    ProblemError: _known,
-    UnavailableError: _unavailable,
-    RefusedError: _refused,
-    FilterError: _unfiltered,
-    UnknownImageError: _unknown,
-    QueryError: _unreadable,
-    RequestValidationError: _invalid,
-}
-KNOWN = tuple(_HANDLERS)
-
-
 def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     details = {
@@ -353,10 +318,8 @@ def _allow(request: Request, headers: Mapping[str, str] | None) -> Mapping[str, 
     return {"Allow": ", ".join(sorted(methods))} if methods else headers
 
 
-def unexpected(request: Request, error: Exception) -> Response:
-    """The answer to a request that failed by a mistake of the program."""
+def unexpected(request: Request, _: Exception) -> Response:
+    """The answer to a request that failed by a mistake of the program, outside all middleware."""
     detail = "the server failed to answer this request; see its log for the reason"
     problem = _plain(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
-    # These are answered outside all middleware, so the headers are set here.
-    headers = SECURITY_HEADERS | {HEADER.decode(): record_of(request.scope).id}
-    return _response(request, problem, headers)
+    return _response(request, problem, {ID_HEADER.decode(): record_of(request.scope).id})

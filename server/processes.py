@@ -13,10 +13,11 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from multiprocessing import forkserver, get_context
+from importlib import import_module
+from multiprocessing import Pipe, forkserver, get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkContext, ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
@@ -29,23 +30,23 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.applications import Starlette
 
+from indexer.manifest import is_sharded
 from server.app import create_app
 from server.backends import Backends
 from server.connections import LimitedProtocol
-from server.inherited import Inherited
 from server.monitoring.metrics import Metrics, forget, share
-from server.security.rate_limit import Buckets
-from server.security.tls import renew_certificate
+from server.security.access import Buckets
+from server.security.listening import renew_certificate
 from server.settings import ServerSettings
-from server.stop_signals import held_back, stop_signals, stop_with_parent, take
-from server.writing.board import NOT_OPEN
-from server.writing.forward import Forwarder
-from server.writing.process import WriterAddress, WriterStarter, writer_starter
+from server.watch import stamp_of
+from server.writing.forward import NOT_OPEN, Forwarder, WriterAddress
+from server.writing.process import WriterStarter, stop_with_parent, writer_starter
 from sparta.errors import InputError
 
 DRAIN = 30  # seconds that a server which is stopped has for the requests in flight
 LOOK = 5.0  # seconds between two looks at the index that workers are forked with
 PAUSE = 5.0  # seconds before another worker is tried in place of one that could not start
+STOPS = (signal.SIGINT, signal.SIGTERM)
 
 Context: TypeAlias = ForkContext | ForkServerContext | SpawnContext
 
@@ -107,6 +108,55 @@ class _Server(uvicorn.Server):
         self._app.state.stopping = True
         await asyncio.sleep(self._drain)
         await super().shutdown(sockets)
+
+
+class Inherited:
+    """Backends that workers begin with, until the index is replaced.
+
+    Attributes:
+        backends: of the index as it was when the server started; None once it is another one, so
+            that the disk is not kept full with it.
+
+    Args:
+        backends: of an index as `can_be_inherited` wants it.
+        folder: of the index.
+    """
+
+    def __init__(self, backends: Backends, folder: Path) -> None:
+        self.backends: Backends | None = backends
+        self._folder, self._stamp = folder, stamp_of(folder)
+
+    def prepare(self) -> None:
+        """Make and load what workers that are forked afterwards would each make by themselves.
+
+        Raises:
+            InputError: if the index is damaged.
+        """
+        assert self.backends is not None
+        self.backends.warm_up()
+        import_module("server.preloaded")
+
+    def look(self) -> None:
+        """Let the index go if it is not there any more."""
+        if self.backends is not None and stamp_of(self._folder) != self._stamp:
+            self.backends.close()
+            self.backends = None
+
+
+def can_be_inherited(settings: ServerSettings) -> bool:
+    """Whether forks can search an index that was opened before, which Java does not survive."""
+    index = settings.index
+    return (
+        sys.platform == "linux"
+        and settings.milvus is None
+        and settings.engine != "lucene"
+        and not is_sharded(index)
+    )
+
+
+def java_runs() -> bool:
+    """Whether opening an index has started Java, as for columns that had to be built."""
+    return "jnius" in sys.modules
 
 
 def run_workers(
@@ -281,6 +331,43 @@ def _app(job: _Job, place: int) -> FastAPI:
         job.buckets,
         Forwarder(job.writer, place),
     )
+
+
+@contextmanager
+def stop_signals() -> Iterator[Connection]:
+    """A connection that has something to read as soon as SIGINT or SIGTERM came.
+
+    As an exception a signal would be lost where Python ignores exceptions, as in imports by C and
+    in finalisers, and the server would go on. Afterwards they raise KeyboardInterrupt, as Ctrl+C.
+    """
+    reader, writer = Pipe(duplex=False)
+    for number in STOPS:
+        signal.signal(number, lambda *_: writer.send_bytes(b"stop"))
+    try:
+        yield reader
+    finally:
+        for number in STOPS:
+            signal.signal(number, signal.default_int_handler)
+        reader.close()
+        writer.close()
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Let a process that is forked now get such signals when it asks for them; see `take`."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+
+
+def take() -> None:
+    """Leave Ctrl+C to the first process, and end by SIGTERM, one that was held back included."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if sys.platform == "linux":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
 
 
 class _SingleAccept(socket.socket):

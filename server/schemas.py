@@ -80,16 +80,14 @@ class HitAnswer(_Answer):
         description="Path of the photo in the photos folder", examples=["beach/two dogs.jpg"]
     )
     score: float = Field(
-        description="Sum of the terms' scores, or a dense model's cosine similarity",
-        examples=[412],
+        description="Sum of the terms' scores, or a dense model's cosine similarity", examples=[412]
     )
     url: str | None = Field(
         description="Path of the photo on this server; null without a photos folder",
         examples=["/v1/images/beach/two%20dogs.jpg/file"],
     )
     metadata: dict[str, Any] = Field(
-        description="Metadata stored in the index",
-        examples=[{"width": 640, "height": 480}],
+        description="Metadata stored in the index", examples=[{"width": 640, "height": 480}]
     )
     view: int | None = Field(
         description="The nearest view of the photo, from 0, for a multi-view model; else null",
@@ -115,8 +113,7 @@ class TimingsAnswer(_Answer):
         examples=[0.1],
     )
     encode_ms: float = Field(
-        description="Embedding the text with a dense model; 0 for the inverted index",
-        examples=[0],
+        description="Embedding the text with a dense model; 0 for the inverted index", examples=[0]
     )
     search_ms: float = Field(description="Finding the hits", examples=[1.1])
     total_ms: float = Field(description="The whole search, without explanations", examples=[1.2])

@@ -9,14 +9,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     DirectoryPath,
     Field,
-    SecretStr,
     ValidationError,
     model_validator,
 )
@@ -165,6 +164,11 @@ class ServerSettings(BaseSettings):
         """Of the server's addresses."""
         return "https" if self.certificate else "http"
 
+    @property
+    def is_proxied(self) -> bool:
+        """Whether requests are said to come through a proxy."""
+        return bool(self.trusted_proxies or self.root_path)
+
     # Operation
     access_log: str | None = Field(
         default=None,
@@ -210,7 +214,7 @@ class LoadedSettings:
     ignored: list[str]
 
     def shown(self, field: str) -> str:
-        """A setting as text; a secret only as stars."""
+        """A setting as text."""
         value = getattr(self.settings, field)
         if isinstance(value, tuple):
             return ", ".join(map(str, value)) or "none"
@@ -274,13 +278,6 @@ def _problem(
     if first["type"] == "extra_forbidden":
         known = ", ".join(sorted(ServerSettings.model_fields))
         return f"{origins[field]}: there is no such setting; the settings are {known}"
-    text = f"{origins[field]}: {message}"
-    if _is_secret(field):
-        return text
     found = str(first["input"])
-    return f"{text} (found {found[:SHOWN]!r}{'…' if len(found) > SHOWN else ''})"
-
-
-def _is_secret(field: str) -> bool:
-    kind = ServerSettings.model_fields[field].annotation
-    return SecretStr in (kind, *get_args(kind))
+    shown = f"{found[:SHOWN]!r}{'…' if len(found) > SHOWN else ''}"
+    return f"{origins[field]}: {message} (found {shown})"

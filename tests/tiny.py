@@ -11,7 +11,7 @@ from transformers import BertConfig
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageBatch, ImageCollator
-from sparta.visualsparta.init_bert import from_config
+from sparta.visualsparta.init import from_config
 from sparta.visualsparta.model import VisualSparta
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

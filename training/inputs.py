@@ -18,10 +18,8 @@ from sparta.captions.matching import as_stored
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.console import Console
 from sparta.errors import InputError
-from sparta.features.extract.augmented_stores import extract_augmented
-from sparta.features.extract.job import EXTRACT_STAGES
-from sparta.features.extract.listing import file_stamps, listing_hash
-from sparta.features.extract.photos import find_photos
+from sparta.features.extract.job import EXTRACT_STAGES, extract_augmented
+from sparta.features.extract.photos import file_stamps, find_photos, listing_hash
 from sparta.features.store import FeatureStore
 from sparta.progress import progress_bars
 from sparta.vse.photo_folder import PhotoFolder

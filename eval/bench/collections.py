@@ -26,10 +26,9 @@ from indexer.encoding.encoder import ImageEncoder, parameters_of
 from indexer.encoding.impacts import ImpactParameters, largest
 from indexer.encoding.models import load_models, model_fingerprint
 from indexer.index_writer import write_index
-from indexer.manifest import OFFSETS, Manifest
+from indexer.manifest import OFFSETS, Manifest, index_folders
 from indexer.postings import Postings, PostingShard
 from indexer.settings import ASKED_KINDS, IndexSettings
-from indexer.shards import index_folders
 from indexer.store.snapshot import Snapshot
 from sparta.captions.matching import as_stored, some_of
 from sparta.captions.read import read_captions

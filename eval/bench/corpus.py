@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.tokenizer import Tokenizer
+from sparta.tokenizer import WordPieceTokenizer
 
 MOST_QUERIES = 5_000  # as many as the paper asks
 READ = 10_000  # images in memory at once
@@ -119,7 +119,7 @@ def read_queries(path: Path) -> list[str]:
     return [line for line in dict.fromkeys(lines) if line.strip()]
 
 
-def tokenise(texts: Sequence[str], tokenizer: Tokenizer) -> list[TermQuery]:
+def tokenise(texts: Sequence[str], tokenizer: WordPieceTokenizer) -> list[TermQuery]:
     """Texts as queries, numbered in their order; some may have no word piece of the index.
 
     Args:

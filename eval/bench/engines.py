@@ -20,8 +20,7 @@ from indexer.dense.vectors import EF_CONSTRUCTION, EF_SEARCH, NEIGHBOURS, best
 from indexer.index_writer import FIRST, finish_index
 from indexer.lucene.reader import LuceneIndex
 from indexer.lucene.writer import LuceneWriter
-from indexer.manifest import OFFSETS
-from indexer.parts import LUCENE
+from indexer.manifest import LUCENE, OFFSETS
 from indexer.postings import Postings, QuantisationReport
 from indexer.settings import IndexSettings
 from indexer.store.commit import segment_folder

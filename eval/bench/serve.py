@@ -20,8 +20,7 @@ from rich.table import Table
 
 from eval.bench.collections import enlarge, read_source
 from eval.bench.load import Access, Load, Server, drive, search_paths, serving
-from indexer.manifest import Manifest
-from indexer.shards import index_folders
+from indexer.manifest import Manifest, index_folders
 from server.client.client import Client
 from server.client.operations import Refresh
 from sparta.errors import InputError

@@ -26,7 +26,7 @@ from eval.bench.vectors import (
     enlarge_vectors,
     read_dense,
 )
-from sparta.disk import check_room
+from sparta.files import check_room
 from sparta.progress import Notice, Progress, no_notice, no_progress
 
 TOP_N_IMAGES = 200_000  # other top-n than the first are timed at the largest size up to this

@@ -231,7 +231,7 @@ def build(
 
     from eval.bench.build import measure_build
     from eval.report import head_of, report
-    from indexer.commands.building import STAGES
+    from indexer.commands.build import STAGES
     from indexer.encoding.models import load_models, model_fingerprint
     from indexer.settings import USUAL, PruningSettings
     from sparta.console import Console
@@ -287,7 +287,7 @@ def serve(
     queries: Queries,
     connections: Connections = "1,8,32",
     seconds: LoadSeconds = 10,
-    engine: EngineNames = "auto",
+    engine: EngineNames = "columns",
     workers: Workers = "1",
     images: ImageCount = None,
     writes: Writes = 0,

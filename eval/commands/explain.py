@@ -49,7 +49,7 @@ def explain(
     sparta explain index/ beach/1.jpg "two dogs" "a ball in the sand" --figure why.png
     """
     from eval.figures import grounding
-    from indexer.commands.answer_tables import terms_table
+    from indexer.commands.search import terms_table
     from indexer.engines.open import open_index
     from indexer.manifest import Manifest
     from sparta.console import Console

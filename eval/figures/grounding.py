@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from indexer.commands.answer_tables import won_by
+from indexer.commands.search import won_by
 from indexer.search.answer import Explanation, TermExplanation
 from indexer.search.searcher import Searcher
 from indexer.store.images import UnknownImageError

@@ -26,7 +26,7 @@ from indexer.encoding.impacts import (
 )
 from indexer.encoding.scorers import wanted_terms
 from indexer.index_writer import write_index
-from indexer.parts import LUCENE
+from indexer.manifest import LUCENE
 from indexer.settings import (
     OFFSET_KINDS,
     IndexSettings,

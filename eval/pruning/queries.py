@@ -15,7 +15,7 @@ from eval.recall.scores import sparse_scores
 from indexer.encoding.impacts import largest
 from sparta.captions.read import CaptionedPhoto
 from sparta.metrics import LARGEST_BLOCK, Recall, ranks, recall
-from sparta.tokenizer import Tokenizer
+from sparta.tokenizer import WordPieceTokenizer
 
 FIRST = 10
 # Of a term in the training captions; a term in more of them is hardly rare.
@@ -50,7 +50,7 @@ class CaptionQueries:
     @classmethod
     def of(
         cls,
-        tokenizer: Tokenizer,
+        tokenizer: WordPieceTokenizer,
         captions: Sequence[CaptionedPhoto],
         image_ids: Sequence[str],
     ) -> CaptionQueries:
@@ -111,7 +111,7 @@ class QueryGroups:
     @classmethod
     def of(
         cls,
-        tokenizer: Tokenizer,
+        tokenizer: WordPieceTokenizer,
         photos: Sequence[CaptionedPhoto],
         image_ids: Sequence[str],
         frequencies: Tensor,

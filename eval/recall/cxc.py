@@ -32,7 +32,7 @@ from rich.table import Table
 from eval.recall.model import EvaluatedModel, scores_of
 from eval.recall.photos import coco_number
 from eval.recall.scores import after, dense_scores, mean_scores, recall_table
-from sparta.captions.json_file import load_json, validate
+from sparta.captions.record import load_json, validate
 from sparta.errors import InputError
 from sparta.metrics import Block, Recall, ranks_by_block, recall
 from sparta.progress import Progress, no_progress

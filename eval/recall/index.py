@@ -24,7 +24,7 @@ from indexer.store.images import UnknownImageError
 from sparta.captions.matching import stored_ids
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
-from sparta.features.readers.parsing.text_lines import read_lines
+from sparta.features.readers.base import read_lines
 from sparta.metrics import Recall, recall
 from sparta.progress import Progress, no_progress
 

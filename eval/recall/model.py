@@ -37,7 +37,7 @@ from sparta.features.record import FeatureSource
 from sparta.features.store import HEADER, FeatureStore
 from sparta.model_id import pinned_name, read_model_config
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import Tokenizer
+from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
@@ -131,7 +131,7 @@ class SparseModel:
 
     name: str  # folder or hub name
     model: VisualSparta  # in eval mode, on its device
-    tokenizer: Tokenizer  # the model's
+    tokenizer: WordPieceTokenizer  # the model's
 
     def scores(
         self, texts: Sequence[str], images: Images, batch_size: int, progress: Progress

@@ -24,8 +24,8 @@ from typing import Any
 from sparta.captions.matching import some_of, stored_ids
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
-from sparta.features.extract.decode_pool import default_workers
-from sparta.features.readers.parsing.text_lines import read_lines
+from sparta.features.extract.photos import default_workers
+from sparta.features.readers.base import read_lines
 from sparta.features.store import FeatureStore
 from sparta.vse.photo_folder import PhotoFolder
 from sparta.yaml_file import read_yaml

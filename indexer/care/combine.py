@@ -18,13 +18,19 @@ from numpy.typing import NDArray
 
 from indexer.care.copies import link_uploads
 from indexer.dense.manifest import dense_names
-from indexer.fields.kinds import Kind
-from indexer.fields.store import DECLARED, read_kinds, save_kinds
+from indexer.fields.kinds import DECLARED, Kind, read_kinds, save_kinds
 from indexer.index_writer import FIRST, finish_index, write_lucene
-from indexer.manifest import FORMAT_VERSION, OFFSETS, Manifest
+from indexer.manifest import (
+    FORMAT_VERSION,
+    OFFSETS,
+    Manifest,
+    ShardsManifest,
+    index_folders,
+    owner,
+    shard_name,
+)
 from indexer.postings import QuantisationReport
 from indexer.settings import IndexSettings
-from indexer.shards import ShardsManifest, index_folders, owner, shard_name
 from indexer.state import bytes_below
 from indexer.store.commit import segment_folder
 from indexer.store.compaction import Sources, combine, sources_of
@@ -32,11 +38,16 @@ from indexer.store.given import read_given, write_given
 from indexer.store.memtable import NewImage
 from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
-from sparta.atomic import check_name, replace_folder, work_folder
-from sparta.checksum import sha256
-from sparta.disk import check_room, full_disk_reported
 from sparta.errors import InputError
-from sparta.lock import writing
+from sparta.files import (
+    check_name,
+    check_room,
+    full_disk_reported,
+    replace_folder,
+    sha256,
+    work_folder,
+    writing,
+)
 from sparta.progress import Progress, no_progress
 
 ALIKE = (

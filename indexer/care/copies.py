@@ -1,4 +1,4 @@
-"""Copies of an index that share its files."""
+"""Copies of an index that share its files: snapshots, restored ones; and names for indexes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
+from datetime import datetime
+from itertools import chain, count
 from pathlib import Path
+from tempfile import mkdtemp
 
-from indexer.dense.added import PREFIX
 from indexer.dense.manifest import dense_folder, dense_names
-from indexer.manifest import Manifest
-from indexer.parts import LUCENE, MANIFEST, UPLOADS
+from indexer.dense.vectors import PREFIX
+from indexer.manifest import LUCENE, MANIFEST, UPLOADS, Manifest, index_folders, is_index
 from indexer.state import index_version, place_of
 from indexer.store.commit import (
     LOGS,
@@ -25,8 +27,11 @@ from indexer.store.commit import (
     segment_folder,
 )
 from indexer.store.given import FILE as GIVEN
-from indexer.update.sync.seen import SYNC
+from indexer.update.sync_plan import SYNC
+from indexer.verify import verify_index
 from sparta.errors import InputError
+from sparta.files import check_name, full_disk_reported, replace_folder, sync, work_folder, writing
+from sparta.progress import Progress, no_progress
 
 ATTEMPTS = 20  # a writer commits once a second, and replaces few files each time
 # The disk, or its number of links to a file, does not allow another link.
@@ -133,3 +138,117 @@ def link_file(source: Path, target: Path) -> None:
         if error.errno not in NO_LINK:
             raise
         shutil.copyfile(source, target)
+
+
+def take_snapshot(index: Path, out: Path) -> Commit:
+    """Copy an index as of its newest commit; see `copy_index`.
+
+    Args:
+        index: the index folder, which may be searched and written to meanwhile.
+        out: the snapshot, an index itself; must not exist.
+
+    Returns:
+        the commit.
+
+    Raises:
+        InputError: if there is something at `out`, the folder is not an index or is damaged, or
+            the disk is full.
+    """
+    Manifest.read(index)
+    check_name(out)
+    if out.resolve().is_relative_to(index.resolve()):
+        raise InputError(f"{out} is in the index: give a folder beside it")
+    with writing(out), full_disk_reported(out):
+        if os.path.lexists(out):
+            raise InputError(f"{out} exists: give a new folder for the snapshot")
+        return _place(index, out)
+
+
+def restore_snapshot(snapshot: Path, index: Path, progress: Progress = no_progress) -> Path | None:
+    """Put a snapshot in the place of an index, or where none is.
+
+    Args:
+        snapshot: is checked whole before anything is changed, and stays as it is.
+        index: the index folder, or a name that stands for it; must not exist, or be an index,
+            which is moved aside.
+        progress: stages of `verify_index`.
+
+    Returns:
+        where the former index is, None if there was none.
+
+    Raises:
+        InputError: if the snapshot is damaged, something else is at `index`, another process
+            writes it, or the disk is full.
+    """
+    if index.is_symlink() and index.exists():
+        index = index.resolve()  # of a name the index that it stands for, which is locked
+    check_name(index)
+    if index.resolve() == snapshot.resolve():
+        raise InputError(f"{index} is the snapshot itself: give another folder")
+    if problems := verify_index(snapshot, progress):
+        more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+        raise InputError(f"{snapshot} is not restored: {problems[0]}{more}")
+    with writing(index), full_disk_reported(index):
+        if not os.path.lexists(index):
+            _place(snapshot, index)
+            return None
+        if not is_index(index):
+            raise InputError(f"{index} is something else than an index: give another folder")
+        aside = _aside(index)
+        with work_folder(index) as work:
+            copy_index(snapshot, work / "copy")
+            index.rename(aside)
+            try:
+                replace_folder(work / "copy", index, work)
+            except BaseException:
+                aside.rename(index)
+                raise
+        return aside
+
+
+def _place(source: Path, out: Path) -> Commit:
+    """A copy at a place where nothing is, whole or not at all."""
+    with work_folder(out) as work:
+        commit = copy_index(source, work / "copy")
+        replace_folder(work / "copy", out, work)
+    sync(out.parent)
+    return commit
+
+
+def _aside(index: Path) -> Path:
+    name = f"{index.name}.before-{datetime.now():%Y%m%d-%H%M%S}"
+    names = chain([name], (f"{name}-{number}" for number in count(2)))
+    return next(path for path in map(index.with_name, names) if not os.path.lexists(path))
+
+
+def set_alias(alias: Path, index: Path) -> Path | None:
+    """Let a name stand for an index; whoever opens it finds the former one or this one.
+
+    Args:
+        alias: path of the name; need not exist.
+        index: an index folder, or another alias, whose index is meant.
+
+    Returns:
+        the index that it stood for, None if the name is new.
+
+    Raises:
+        InputError: if `index` is not an index, or something else has the name.
+    """
+    target = index.resolve()
+    for folder in index_folders(target):
+        Manifest.open(folder)
+    if os.path.lexists(alias) and not alias.is_symlink():
+        raise InputError(f"{alias} exists and is no alias: choose another name")
+    former = alias.resolve() if alias.is_symlink() else None
+    alias.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(mkdtemp(prefix=f".{alias.name}.", dir=alias.parent))
+    try:
+        link = work / "link"
+        # Relative, so that both can be moved together, as into a container.
+        link.symlink_to(os.path.relpath(target, alias.parent.resolve()))
+        link.replace(alias)
+    finally:
+        (work / "link").unlink(missing_ok=True)
+        work.rmdir()
+    sync(alias.parent)
+    return former

@@ -15,8 +15,7 @@ from indexer.dense.manifest import dense_folder, dense_names
 from indexer.encoding.impacts import MEANS, REBUILD, drift
 from indexer.engines.open import open_dense, open_index, snapshot_of
 from indexer.fields.kinds import Kind
-from indexer.manifest import Manifest
-from indexer.parts import LUCENE, UPLOADS
+from indexer.manifest import LUCENE, UPLOADS, Manifest
 from indexer.state import bytes_below
 from indexer.store.commit import LOGS, SEGMENTS, log_numbers, log_path
 from indexer.store.snapshot import Snapshot

@@ -26,11 +26,12 @@ from indexer.columns.layout import (
     PLACES,
     SUPERBLOCK,
     TOPS,
+    PostingRows,
+    SpooledRows,
     create,
     edit,
     save,
 )
-from indexer.columns.row_files import PostingRows, SpooledRows
 from sparta.progress import Progress, no_progress
 
 DIMENSIONS = 32

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from indexer.columns.engine import impacts_at, impacts_of_row
 from indexer.columns.layout import BITMAP, GROUP, HALF, LEVELS, PLACES, SUPERBLOCK, Columns
-from indexer.parts import REMEDY
+from indexer.manifest import REMEDY
 from sparta.errors import InputError
 
 PAGE = 4096  # bytes

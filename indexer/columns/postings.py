@@ -21,8 +21,9 @@ from indexer.columns.layout import (
     SUPERBLOCK,
     TOPS,
     Columns,
+    PostingRows,
+    term_type,
 )
-from indexer.columns.row_files import PostingRows, term_type
 
 Array = NDArray[Any]
 Longs = NDArray[np.int64]

@@ -86,7 +86,7 @@ def reading_filter(text: str | None) -> Iterator[Filter | None]:
             return
         # A search without a filter does not need them.
         from indexer.filters.expression import FilterError
-        from indexer.filters.text import parse_filter, pointed
+        from indexer.filters.syntax import parse_filter, pointed
 
         try:
             yield parse_filter(text)

@@ -2,33 +2,163 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from indexer.dense.added import AddedRows
-from indexer.dense.embed import embed_store
-from indexer.dense.manifest import FORMAT_VERSION, MODEL, VECTORS, DenseManifest, dense_folder
-from indexer.dense.models import check_models
-from indexer.dense.row_origins import read_origins, write_origins
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from indexer.dense.manifest import (
+    FORMAT_VERSION,
+    MODEL,
+    VECTORS,
+    DenseManifest,
+    dense_folder,
+    is_name,
+)
 from indexer.dense.text_encoder import load_dense_model
-from indexer.dense.vectors import ImageVectors, VectorIndexKind
-from indexer.encoding.features import check_same_images
+from indexer.dense.vectors import (
+    AddedRows,
+    ImageVectors,
+    VectorIndexKind,
+    import_faiss,
+    read_origins,
+    write_origins,
+)
+from indexer.encoding.features import check_features, check_same_images, check_stores
 from indexer.encoding.models import model_fingerprint
-from indexer.manifest import Manifest, is_index
-from indexer.parts import check_hash, describe_parts
-from indexer.store.origin import built_origin, origin_of
+from indexer.manifest import Manifest, check_hash, describe_parts, is_index
+from indexer.store.images import built_origin, origin_of
 from indexer.store.snapshot import Snapshot
-from sparta.atomic import check_name, recover, replace_folder, work_folder
-from sparta.checksum import sha256
-from sparta.disk import full_disk_reported
 from sparta.errors import InputError
 from sparta.features.extract.networks.backbone import pick_device
+from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
-from sparta.lock import writing
+from sparta.files import (
+    check_name,
+    full_disk_reported,
+    recover,
+    replace_folder,
+    sha256,
+    work_folder,
+    writing,
+)
+from sparta.model_id import read_model_config
 from sparta.progress import Progress, no_progress
+from sparta.vse.batch import collate_images
+from sparta.vse.config import VseConfig
 from sparta.vse.model import VseModel
+from sparta.vse.photo_folder import PhotoFolder
+
+
+def name_models(given: Sequence[str]) -> dict[str, str]:
+    """Name → folder or hub name of each model, from MODEL (its configured name) or NAME=MODEL.
+
+    Raises:
+        InputError: if a name cannot be used, two are the same, or one is not a dense model.
+    """
+    models: dict[str, str] = {}
+    for text in given:
+        name, _, model = text.partition("=")
+        if not model or "/" in name:  # a path may contain a =
+            model = text
+            name = _read_config(model).name
+        if not is_name(name):
+            raise InputError(
+                f"--model {text}: {name!r} cannot be a backend's name, which has letters, digits, "
+                "+, _ and - and is not sparta or milvus: give --model NAME=MODEL"
+            )
+        if name in models:
+            raise InputError(
+                f"--model {models[name]} and {model} are both named {name!r}: distinguish them "
+                "with --model NAME=MODEL"
+            )
+        models[name] = model
+    return models
+
+
+def check_models(models: Mapping[str, str], store: FeatureStore) -> None:
+    """Refuse, before long work, models that cannot embed a store.
+
+    Raises:
+        InputError: if one is not a dense model or takes other features, the store is not the
+            plain one, or FAISS is not installed.
+    """
+    import_faiss()
+    check_stores([store])
+    for model in models.values():
+        config = _read_config(model)
+        if config.vision is None:
+            check_features(model, config, store.source, store.folder)
+        elif store.photos is None or not store.photos.is_dir():
+            raise InputError(
+                f"--model {model} takes photos, and those of {store.folder} are not where it "
+                f"records them ({store.photos or 'nowhere'}): extract them again"
+            )
+
+
+def _read_config(model: str) -> VseConfig:
+    values = read_model_config(model, (VseConfig.model_type,), "dense model", "--model")
+    return VseConfig.from_dict(values)
+
+
+def embed(model: VseModel, images: Sequence[Any], ids: Sequence[str]) -> NDArray[np.float32]:
+    """Vectors [B, K, D] of a batch of images.
+
+    Args:
+        model: on the device that is to compute.
+        images: features, or pixels for a model with a vision network.
+        ids: of the images, for messages.
+
+    Raises:
+        InputError: if a vector is not finite.
+    """
+    batch = collate_images(images, model.config.max_regions).to(model.device)
+    with torch.inference_mode():
+        vectors: NDArray[np.float32] = model.encode_images(batch).cpu().numpy()
+    if not np.isfinite(vectors).all():
+        raise InputError(
+            f"the model's vectors of {ids[0]} to {ids[-1]} are not finite: its weights are "
+            "damaged, or its training diverged"
+        )
+    return vectors
+
+
+def pixels(model: VseModel, photos: Path, ids: Sequence[str]) -> list[NDArray[np.uint8]]:
+    """Photos as a model with a vision network takes them.
+
+    Raises:
+        InputError: if one cannot be read.
+    """
+    found = PhotoFolder(photos, FeatureSource(**model.config.feature_source), ids)
+    return [found[found.index(image_id)] for image_id in ids]
+
+
+def embed_store(
+    model: VseModel,
+    store: FeatureStore,
+    rows: Sequence[int],
+    batch_size: int,
+    device: torch.device,
+) -> Iterator[NDArray[np.float32]]:
+    """Vectors [B, K, D] of some of a store's images, in order.
+
+    Raises:
+        InputError: if a photo cannot be read, or a vector is not finite.
+    """
+    model.to(device)  # type: ignore[arg-type]
+    for start in range(0, len(rows), batch_size):
+        own = rows[start : start + batch_size]
+        ids = [store.ids[row] for row in own]
+        if model.vision is not None and store.photos is not None:
+            yield embed(model, pixels(model, store.photos, ids), ids)
+        else:
+            yield embed(model, [store[row] for row in own], ids)
+    model.to("cpu")  # type: ignore[arg-type]
 
 
 def check_index(index: Path) -> None:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from indexer.manifest import Manifest, read_manifest, save_manifest
-from indexer.parts import MANIFEST, Parts, check_size
+from indexer.manifest import MANIFEST, Manifest, Parts, check_size, read_manifest, save_manifest
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ FORMAT_VERSION = 3
 FOLDER = "dense"
 MODEL = "model"
 VECTORS = "vectors.faiss"
-ORIGINS = "origins.arrow"  # of the rows
 SPARSE = "sparta"  # the inverted index
 MILVUS = "milvus"  # the inverted index, found in Milvus
 # Free of dots, so that a hidden work folder has no part's name.

@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from threading import Lock
+from typing import Any, Literal, NamedTuple, TypeAlias
+from zlib import crc32
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparta.errors import InputError
+from indexer.manifest import MANIFEST
+from indexer.store.images import DIGITS
+from sparta.errors import InputError, first_line
 from sparta.extras import require
+from sparta.files import sync
+
+ORIGINS = "origins.arrow"  # of the rows
+_SCHEMA = pa.schema([("origin", pa.large_string())])
+
+
+def write_origins(folder: Path, origins: Iterable[str]) -> None:
+    """Write and sync the origins of a part's rows, in their order."""
+    table = pa.table([list(origins)], schema=_SCHEMA)
+    with pa.OSFile(str(folder / ORIGINS), "wb") as file, pa.ipc.new_file(file, _SCHEMA) as writer:
+        writer.write_table(table)
+    sync(folder / ORIGINS)
+
+
+def read_origins(folder: Path) -> pa.ChunkedArray:
+    """The origins of a part's rows.
+
+    Raises:
+        InputError: if the file is damaged.
+    """
+    path = folder / ORIGINS
+    try:
+        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        table.validate(full=True)
+        return table.column("origin")
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise InputError(
+            f"{path} is damaged ({first_line(error)}): add the dense part again with "
+            "`sparta index-dense`"
+        ) from error
+
 
 VectorIndexKind = Literal["flat", "hnsw"]
 
@@ -209,3 +247,160 @@ def import_faiss() -> Any:
         InputError: if it is not installed.
     """
     return require("faiss")
+
+
+PREFIX = "added-"
+_RECORD = np.dtype([("origin", f"S{DIGITS}"), ("vectors", "<u4"), ("record", "<u4")])
+
+
+class AddedRows:
+    """The rows that were appended to a part, as far as they are whole; more with every call.
+
+    A row never changes, so that rows may be read while others are appended.
+
+    Args:
+        folder: of the part. Rows of a part that was made anew are in other files.
+        views: vectors of a row.
+        dimension: of a vector.
+    """
+
+    def __init__(self, folder: Path, views: int, dimension: int) -> None:
+        made = sha256((folder / MANIFEST).read_bytes()).hexdigest()[:12]
+        self._shape = views, dimension
+        self.origin_file = folder / f"{PREFIX}{made}.origins"
+        self.vector_file = folder / f"{PREFIX}{made}.vectors"
+
+    def records(self) -> NDArray[np.void]:
+        """The whole records.
+
+        Raises:
+            InputError: if one before the last is damaged.
+        """
+        data = self.origin_file.read_bytes() if self.origin_file.exists() else b""
+        found = np.frombuffer(data, _RECORD, len(data) // _RECORD.itemsize)
+        whole = np.array([one["record"] == crc32(one.tobytes()[:-4]) for one in found], np.bool_)
+        count = len(whole) if whole.all() else int(whole.argmin())
+        if whole[count:].any():
+            raise _damaged(self.origin_file)
+        return found[:count]
+
+    def origins(self) -> list[str]:
+        """[n] of each row."""
+        origins: list[str] = self.records()["origin"].astype(f"U{DIGITS}").tolist()
+        return origins
+
+    def vectors(self, count: int, checked: int = 0) -> NDArray[np.float32]:
+        """[count, K, D] of the first rows, mapped.
+
+        Args:
+            count: of rows, at most those of `origins`.
+            checked: how many of them need not be compared with their checksums.
+
+        Raises:
+            InputError: if a row is damaged.
+        """
+        if not count:
+            return np.empty((0, *self._shape), np.float32)
+        try:
+            rows = np.memmap(self.vector_file, np.dtype("<f4"), "r", 0, (count, *self._shape))
+        except (OSError, ValueError) as error:  # missing, or too short
+            raise _damaged(self.vector_file) from error
+        expected = self.records()["vectors"]
+        if any(crc32(rows[row]) != expected[row] for row in range(checked, count)):
+            raise _damaged(self.vector_file)
+        return rows
+
+    def append(self, origins: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        """Append rows and sync them; only the writer of the index may.
+
+        Args:
+            origins: [n].
+            vectors: [n, K, D].
+
+        Raises:
+            InputError: if the records are damaged.
+            OSError: if the disk fails.
+        """
+        count = len(self.records())
+        rows = np.ascontiguousarray(vectors, "<f4")
+        records = np.zeros(len(origins), _RECORD)
+        records["origin"] = origins
+        records["vectors"] = [crc32(row) for row in rows]
+        records["record"] = [crc32(one.tobytes()[:-4]) for one in records]
+        _write(self.vector_file, count * rows[0].nbytes, rows.tobytes())
+        _write(self.origin_file, count * _RECORD.itemsize, records.tobytes())
+        sync(self.origin_file.parent)
+
+
+def _write(path: Path, position: int, data: bytes) -> None:
+    """Put data after the whole rows of a file, and sync it."""
+    with path.open("ab") as file:
+        file.truncate(position)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError(f"{path} is damaged: add the dense part again with `sparta index-dense`")
+
+
+# The origins of images that never change, under a name of their own; those of others under None.
+OriginParts: TypeAlias = Sequence[tuple[Hashable | None, Callable[[], pa.ChunkedArray]]]
+
+
+class RowFinder:
+    """Looks up rows by origins; what does not change is looked up once. Safe from any thread.
+
+    After the first call, memory holds some 170 bytes a row.
+
+    Args:
+        origins: of the first rows.
+    """
+
+    def __init__(self, origins: pa.ChunkedArray) -> None:
+        self._lock = Lock()
+        self._rows: dict[str, int] = {}
+        self._origins: pa.ChunkedArray | None = origins
+        self._first = len(origins)
+        self._known = 0
+        # Of the images that were looked up last: rows, and how many rows there were then.
+        self._found: dict[Hashable, tuple[NDArray[np.int64], int]] = {}
+
+    def find(self, images: OriginParts, added: Sequence[str]) -> NDArray[np.int64]:
+        """[documents] the row of each image, -1 where there is none.
+
+        Args:
+            images: of one commit.
+            added: origins of the rows after the first ones; no fewer than in an earlier call.
+        """
+        with self._lock:
+            if self._origins is not None:
+                self._add(self._origins.to_pylist())
+                self._origins = None
+            self._add(added[self._known - self._first :])
+            return self._find(images)
+
+    def _add(self, origins: Sequence[str]) -> None:
+        for row, origin in enumerate(origins, start=self._known):
+            self._rows.setdefault(origin, row)
+        self._known += len(origins)
+
+    def _find(self, images: OriginParts) -> NDArray[np.int64]:
+        found, every = {}, [np.empty(0, np.int64)]
+        for name, origins in images:
+            rows, known = self._found.get(name, (None, 0))
+            if rows is None:
+                rows = self._look_up(origins())
+            elif known < self._known and (rows < 0).any():
+                lacking, rows = rows < 0, rows.copy()
+                rows[lacking] = self._look_up(origins().filter(pa.array(lacking)))
+            every.append(rows)
+            if name is not None:
+                found[name] = rows, self._known
+        self._found = found
+        return np.concatenate(every)
+
+    def _look_up(self, origins: pa.ChunkedArray) -> NDArray[np.int64]:
+        rows = self._rows
+        return np.array([rows.get(origin, -1) for origin in origins.to_pylist()], np.int64)

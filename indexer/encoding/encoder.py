@@ -32,7 +32,7 @@ from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import Tokenizer
+from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.padding import ImagePadder, PaddedImages
 
 WINDOW = 16  # batches whose images are sorted by length together
@@ -58,7 +58,7 @@ class ImageEncoder:
     """
 
     scorers: Sequence[Scorer]
-    tokenizer: Tokenizer
+    tokenizer: WordPieceTokenizer
     stores: Sequence[FeatureStore]
     batch_size: int
     term_set: TermSet = "all"
@@ -177,7 +177,9 @@ class ImageEncoder:
 
     @cached_property
     def _padders(self) -> list[ImagePadder]:
-        return [ImagePadder.of(self.tokenizer, scorer.config) for scorer in self.scorers]
+        configs = [scorer.config for scorer in self.scorers]
+        limits = [(one.max_regions, one.max_label_tokens, one.use_attributes) for one in configs]
+        return [ImagePadder(self.tokenizer, *own) for own in limits]
 
 
 def read_inputs(

@@ -9,18 +9,20 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from indexer.manifest import Manifest, is_index
-from indexer.shards import index_folders
-from sparta.atomic import check_name, work_folder
+from indexer.manifest import Manifest, index_folders, is_index
 from sparta.cluster import Cluster
 from sparta.errors import InputError
-from sparta.features.extract.augmented_stores import extract_augmented
-from sparta.features.extract.detector_settings import DetectorSettings, extract_command
+from sparta.features.extract.job import extract_augmented
 from sparta.features.extract.photos import find_photos
-from sparta.features.record import FeatureSource
-from sparta.features.skipped import Skipped, read_skipped
+from sparta.features.record import (
+    DetectorSettings,
+    FeatureSource,
+    Skipped,
+    extract_command,
+    read_skipped,
+)
 from sparta.features.store import HEADER, FeatureStore
-from sparta.lock import writing
+from sparta.files import check_name, work_folder, writing
 from sparta.model_id import read_model_config
 from sparta.progress import Notice, Progress, no_notice, no_progress
 

@@ -21,7 +21,7 @@ from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Inputs, Postings, PostingShard, QuantisationReport
 from indexer.settings import ASKED_KINDS, OffsetKind
 from sparta.errors import InputError
-from sparta.tokenizer import Tokenizer, text_frequencies
+from sparta.tokenizer import WordPieceTokenizer, text_frequencies
 
 AT_ONCE = 32  # images pruned at once: their scores stay in a core's cache
 
@@ -302,7 +302,9 @@ class AskedTerms(NamedTuple):
     weights: Floats | None
 
     @classmethod
-    def of(cls, asked: str, power: float, trained: NDArray[np.int64], by: Tokenizer) -> AskedTerms:
+    def of(
+        cls, asked: str, power: float, trained: NDArray[np.int64], by: WordPieceTokenizer
+    ) -> AskedTerms:
         """Weigh terms by their frequency in queries.
 
         Args:

@@ -16,7 +16,7 @@ from safetensors import safe_open
 from indexer.settings import OffsetKind
 from sparta.errors import InputError
 from sparta.model_id import find_file, read_model_config
-from sparta.tokenizer import Tokenizer, WordPieceTokenizer
+from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import RARE_TERMS, SUBSTITUTES, WordTables
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _hash(path: Path) -> str:
 
 def load_models(
     names: Sequence[str | Path], device: torch.device
-) -> tuple[list[VisualSparta], Tokenizer]:
+) -> tuple[list[VisualSparta], WordPieceTokenizer]:
     """Load VisualSparta models and the tokenizer they share.
 
     Raises:
@@ -153,7 +153,7 @@ def load_models(
     return [model for model, _ in loaded], first
 
 
-def _load_model(name: str | Path, device: torch.device) -> tuple[VisualSparta, Tokenizer]:
+def _load_model(name: str | Path, device: torch.device) -> tuple[VisualSparta, WordPieceTokenizer]:
     from sparta.visualsparta.model import VisualSparta
 
     ReadConfig.open(name)

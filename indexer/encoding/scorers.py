@@ -19,11 +19,9 @@ from indexer.encoding.models import ModelFiles, ReadConfig, load_models, model_f
 from indexer.settings import TermSet
 from sparta.errors import first_line
 from sparta.features.record import FeatureKind
-from sparta.inference.cache import add_entry, find_entry
-from sparta.inference.device import on_cpu
-from sparta.inference.runtime import Network, installed
+from sparta.inference import Network, add_entry, find_entry, installed, on_cpu
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import Tokenizer
+from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.padding import PaddedImages
 
 if TYPE_CHECKING:
@@ -78,7 +76,7 @@ def load_scorers(
     device: str,
     term_set: TermSet,
     progress: Progress = no_progress,
-) -> tuple[Sequence[Scorer], Tokenizer]:
+) -> tuple[Sequence[Scorer], WordPieceTokenizer]:
     """Load models, and check them against each other.
 
     On a CPU, OpenVINO runs models without labels whose images have equally many regions; labels,
@@ -122,7 +120,7 @@ def load_scorers(
 
 
 def wanted_terms(
-    models: Sequence[ModelFiles | Scorer], tokenizer: Tokenizer, term_set: TermSet
+    models: Sequence[ModelFiles | Scorer], tokenizer: WordPieceTokenizer, term_set: TermSet
 ) -> Terms:
     """[T] rising ids of terms "trained" by at least one model, or "all" that may enter an index."""
     if term_set == "all":
@@ -143,7 +141,9 @@ def _convertible(names: Sequence[str | Path]) -> list[ModelFiles]:
     return files if able else []
 
 
-def _load_torch(names: Sequence[str | Path], device: str) -> tuple[list[TorchScorer], Tokenizer]:
+def _load_torch(
+    names: Sequence[str | Path], device: str
+) -> tuple[list[TorchScorer], WordPieceTokenizer]:
     from sparta.features.extract.networks.backbone import pick_device
 
     loaded, tokenizer = load_models(names, pick_device(device))
@@ -226,7 +226,7 @@ class ConvertedScorer:
     ) -> dict[str, Any]:
         import torch
 
-        from sparta.inference.convert import convert
+        from sparta.inference import convert
         from sparta.visualsparta.image_terms import ImageTerms
 
         images = _noise(EXAMPLES, regions, files.config.feature_dim)

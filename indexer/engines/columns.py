@@ -26,8 +26,8 @@ from indexer.store.images import UnknownImageError
 from indexer.store.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from indexer.filters.browse import Order
     from indexer.filters.field_index import FieldIndex
-    from indexer.filters.sorting import Order
 
 CACHED_BYTES = 2**26  # of bitmaps, one a term; of a million images 64 terms
 ROUNDING = 1e-9  # of shares that add up to 1
@@ -133,9 +133,8 @@ class ColumnsEngine:
     def survey(self, plan: Plan, page: Page) -> Survey:
         """Count and order all images that match; see `Engine.survey`."""
         # A search by score does not need them.
+        from indexer.filters.browse import Order, count_values
         from indexer.filters.expression import FilterError
-        from indexer.filters.facets import count_values
-        from indexer.filters.sorting import Order
 
         snapshot, fields = self.snapshot, self._fields(plan)
         allowed, having = self._allowed(plan)

@@ -13,19 +13,23 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.dense.added import AddedRows
 from indexer.dense.manifest import MODEL, VECTORS, DenseManifest, dense_folder
-from indexer.dense.row_origins import read_origins
-from indexer.dense.rows import RowFinder
-from indexer.dense.vectors import ImageVectors, Nearest, best, import_faiss
+from indexer.dense.vectors import (
+    AddedRows,
+    ImageVectors,
+    Nearest,
+    RowFinder,
+    best,
+    import_faiss,
+    read_origins,
+)
 from indexer.engines.columns import ColumnsEngine, Mask
-from indexer.manifest import Manifest
-from indexer.parts import check_hash, check_small_parts
+from indexer.manifest import Manifest, check_hash, check_small_parts
 from indexer.search.answer import RefusedError, UnavailableError
 from indexer.search.engine import Capability, Found, Plan, Statistics
 from indexer.store.snapshot import Snapshot
-from sparta.checksum import sha256
 from sparta.errors import InputError
+from sparta.files import sha256
 
 if TYPE_CHECKING:
     from indexer.dense.text_encoder import ModelText

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from indexer.engines.columns import OF_SEGMENTS, ColumnsEngine, Mask
 from indexer.lucene.reader import open_lucene
 from indexer.search.engine import Plan
-from indexer.store.commit import lucene_commit
+from indexer.store.commit import lucene_commit, read_commit
 from indexer.store.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
 
 
 class LuceneEngine(ColumnsEngine):
@@ -32,6 +35,11 @@ class LuceneEngine(ColumnsEngine):
         super().__init__(Snapshot.open(folder, lucene_commit(folder)))
         self._folder, self._vocabulary = folder, vocabulary
         self._lucene = open_lucene(folder, self.snapshot.commit)
+        if behind := read_commit(folder).changes - self.snapshot.commit.changes:
+            log.warning(
+                "%s: Lucene's index is %d changes behind: bring it up to date with `sparta merge`",
+                *(folder, behind),
+            )
 
     def _best(self, plan: Plan, k: int, allowed: Mask | None) -> tuple[list[int], list[float]]:
         terms = " ".join(

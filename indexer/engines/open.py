@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
 from indexer.dense.manifest import SPARSE, dense_names
 from indexer.engines.columns import ColumnsEngine
 from indexer.engines.shards import LocalShards, ShardsEngine
-from indexer.manifest import Manifest, is_sharded
+from indexer.manifest import Manifest, index_folders, is_sharded
 from indexer.search.reader import Language
 from indexer.search.searcher import Searcher
-from indexer.shards import index_folders
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
@@ -69,7 +69,7 @@ def open_index(folder: str | Path, engine: str = "columns") -> Searcher:
             one.snapshot.read_ahead()
 
     opened = ShardsEngine(LocalShards(engines)) if is_sharded(folder) else engines[0]
-    return Searcher(opened, language, prepare=prepare)
+    return Searcher(opened, language, prepare=prepare, reopen=partial(open_index, folder, engine))
 
 
 def open_backend(folder: Path, name: str = SPARSE, engine: str = "columns") -> Searcher:
@@ -88,6 +88,7 @@ def open_backend(folder: Path, name: str = SPARSE, engine: str = "columns") -> S
     from indexer.engines.dense import DenseEngine, DensePart
 
     part = DensePart(folder, name, Manifest.open(folder))
+    part.loaded()
     return Searcher(DenseEngine(part, Snapshot.open(folder)), read_language(folder))
 
 

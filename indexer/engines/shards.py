@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from indexer.fields.kinds import Kind
+from indexer.manifest import owner, shard_name
 from indexer.search.answer import UnavailableError, Version
 from indexer.search.engine import (
     Capability,
@@ -23,7 +24,6 @@ from indexer.search.engine import (
     hit_order,
     value_order,
 )
-from indexer.shards import owner, shard_name
 
 Result = TypeVar("Result")
 Question = Callable[[Engine], Result]  # that can be sent to another process

@@ -1,14 +1,94 @@
-"""The kinds of fields, and how values of metadata become values of a kind."""
+"""The kinds of fields, declared or derived, and values of metadata as values of a kind."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, get_args
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
 
-from indexer.fields.dates import stored_date
 from sparta.errors import InputError
+
+EPOCH = datetime(1970, 1, 1)
+_MICROSECOND = timedelta(microseconds=1)
+_LAST = (datetime.max - EPOCH) // _MICROSECOND
+_WRITTEN = re.compile(
+    r"(\d{4})"
+    r"(?:-(\d\d)"
+    r"(?:-(\d\d)"
+    r"(?:[T ](\d\d)"
+    r"(?::(\d\d)"
+    r"(?::(\d\d)"
+    r"(?:\.(\d{1,6})\d*)?)?)?"
+    r"(?:Z|[+-]\d\d:?\d\d)?)?)?)?",
+    re.ASCII,
+)
+_DAY = 3  # parts of a date that names a day
+
+
+class Period(NamedTuple):
+    """The time that a date names, a day of "2024-06-01", in microseconds since 1970.
+
+    Attributes:
+        start: the first microsecond.
+        end: the first one after it.
+    """
+
+    start: int
+    end: int
+
+
+def period(text: str) -> Period | None:
+    """The period of a date: year, month, day, or time to the hour, minute, second or finer.
+
+    A time zone at the end is allowed and means nothing: photos are found by the clock of the place
+    where they were taken.
+
+    Returns:
+        None if the text is no date.
+    """
+    written = _WRITTEN.fullmatch(text)
+    if written is None:
+        return None
+    *whole, fraction = written.groups()
+    parts = [int(part) for part in whole if part is not None]
+    try:
+        start = datetime(*[*parts, 1, 1][: max(_DAY, len(parts))])  # type: ignore[arg-type]
+    except ValueError:
+        return None
+    if fraction:
+        start += timedelta(microseconds=int(fraction.ljust(6, "0")))
+        length = timedelta(microseconds=10 ** (6 - len(fraction)))
+        return Period(microseconds(start), microseconds(start) + length // _MICROSECOND)
+    return Period(microseconds(start), _end(start, len(parts)))
+
+
+def stored_date(text: str) -> int | None:
+    """The first microsecond of a date that names a day at least, as metadata has it; else None."""
+    found = period(text) if text[4:5] == "-" and text[7:8] == "-" else None
+    return found.start if found else None
+
+
+def microseconds(moment: datetime) -> int:
+    """Since 1970."""
+    return (moment - EPOCH) // _MICROSECOND
+
+
+def _end(start: datetime, parts: int) -> int:
+    """The end of the period that so many parts of a date name: 1 for a year, 6 for a second."""
+    try:
+        if parts == 1:
+            return microseconds(start.replace(year=start.year + 1))
+        if parts == 2:
+            return microseconds((start + timedelta(days=31)).replace(day=1))
+        lengths = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1)
+        return microseconds(start + lengths[parts - _DAY])
+    except (ValueError, OverflowError):  # the end of the year 9999
+        return _LAST + 1
+
 
 Kind = Literal["keyword", "number", "date", "boolean", "geo"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -82,3 +162,58 @@ def declared_kinds(declarations: list[str]) -> dict[str, Kind]:
             )
         found[name] = kind
     return found
+
+
+PATH, FOLDER, CAMERA, LOCATION = "path", "folder", "camera", "location"
+
+
+def with_derived(image_id: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an image: its metadata, and what follows from it and from the id.
+
+    Metadata comes first where it has a field of the same name:
+
+    - `path`, the image's id, and `folder`, the part of it before the last slash;
+    - `camera`, make and model, or the model alone where it begins with the make;
+    - `location`, the point of `latitude` and `longitude`.
+    """
+    derived: dict[str, Any] = {PATH: image_id, FOLDER: image_id.rpartition("/")[0] or None}
+    derived[CAMERA] = _camera(metadata.get("make"), metadata.get("model"))
+    latitude, longitude = metadata.get("latitude"), metadata.get("longitude")
+    if latitude is not None and longitude is not None:
+        derived[LOCATION] = {"lat": latitude, "lon": longitude}
+    return derived | dict(metadata)
+
+
+def _camera(make: Any, model: Any) -> str | None:
+    names = [name for name in (make, model) if isinstance(name, str) and name]
+    if len(names) == 2 and names[1].casefold().startswith(names[0].casefold()):
+        return names[1]
+    return " ".join(names) or None
+
+
+DECLARED = "fields.json"
+
+
+def save_kinds(folder: Path, kinds: Mapping[str, Kind]) -> None:
+    """Write the file, unless nothing is declared."""
+    if kinds:
+        (folder / DECLARED).write_text(json.dumps(kinds, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_kinds(folder: Path) -> dict[str, Kind]:
+    """The declared kinds; none without a file.
+
+    Raises:
+        InputError: if the file is damaged.
+    """
+    path = folder / DECLARED
+    if not path.is_file():
+        return {}
+    try:
+        kinds: dict[str, Kind] = json.loads(path.read_text(encoding="utf-8"))
+        damaged = not isinstance(kinds, dict) or not set(kinds.values()) <= set(KINDS)
+    except (ValueError, TypeError, RecursionError):
+        damaged = True
+    if damaged:
+        raise InputError(f"{path} is damaged; build the index again")
+    return kinds

@@ -11,8 +11,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.fields.columns import FieldColumn, FieldPart
 from indexer.fields.kinds import Kind
-from indexer.fields.part import FieldColumn, FieldPart
 from indexer.filters.evaluate import evaluate
 from indexer.filters.expression import Filter, FilterError, Where, conditions_of
 

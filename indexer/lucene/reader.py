@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from indexer.lucene.jvm import declare, in_turn, java, java_path, lucene_installed
 from indexer.lucene.writer import CONTENTS
-from indexer.parts import LUCENE
+from indexer.manifest import LUCENE
 from indexer.store.commit import COMMIT, Commit
 from sparta.errors import InputError, first_line
 

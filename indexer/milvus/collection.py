@@ -130,15 +130,6 @@ class Collection:
         rows = self.milvus.call("query", self.name, filter="", output_fields=["count(*)"])
         return int(rows[0]["count(*)"]) - (self.marker() is not None)
 
-    def rows(self, keys: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Some fields of some images, by their keys; those that there are."""
-        found = {}
-        for start in range(0, len(keys), MOST_ROWS):
-            some = json.dumps(keys[start : start + MOST_ROWS])
-            for row in self._query(f"{KEY} in {some}", [KEY, *names], MOST_ROWS):
-                found[row[KEY]] = row
-        return found
-
     def _query(self, wanted: str, names: Sequence[str], limit: int) -> list[dict[str, Any]]:
         return list(
             self.milvus.call(

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from indexer.fields.derived import with_derived
-from indexer.fields.kinds import CONVERSIONS, Kind
-from indexer.grounding import pack_all
-from indexer.postings import ImagePostings, Postings
+from indexer.fields.kinds import CONVERSIONS, Kind, with_derived
+from indexer.postings import ImagePostings
 from sparta.errors import InputError
 from sparta.extras import require
 
 KEY, IMAGE_ID, IMPACTS = "id", "image_id", "impacts"
-FIELDS, METADATA, GROUNDING = "fields", "metadata", "grounding"
+FIELDS, METADATA = "fields", "metadata"
 LONGEST = 65_535  # bytes of a text in Milvus
 MARKER = "."  # key of the row that says what the collection has; that of no image
 INDEX = {"index_type": "SPARSE_INVERTED_INDEX", "metric_type": "IP"}
@@ -37,7 +34,7 @@ def schema(client: Any) -> tuple[Any, Any]:
     kinds = require("pymilvus").DataType
     made = client.create_schema(auto_id=False, enable_dynamic_field=False)
     made.add_field(KEY, kinds.VARCHAR, max_length=LONGEST, is_primary=True)
-    for name in (IMAGE_ID, METADATA, GROUNDING):
+    for name in (IMAGE_ID, METADATA):
         made.add_field(name, kinds.VARCHAR, max_length=LONGEST)
     made.add_field(FIELDS, kinds.JSON)
     made.add_field(IMPACTS, kinds.SPARSE_FLOAT_VECTOR)
@@ -50,7 +47,7 @@ def row_of(image: ImagePostings, kinds: Mapping[str, Kind], terms: int) -> dict[
     """One image as a row.
 
     Args:
-        image: with its metadata and grounding.
+        image: with its metadata.
         kinds: of the fields of its metadata.
         terms: size of the vocabulary, a number that no term has; it stands for no terms at all,
             which a vector in Milvus cannot have.
@@ -59,16 +56,14 @@ def row_of(image: ImagePostings, kinds: Mapping[str, Kind], terms: int) -> dict[
         InputError: if it has more than Milvus can store.
     """
     impacts = dict(zip(image.terms.tolist(), image.impacts.astype(float).tolist(), strict=True))
-    [packed] = pack_all(Postings.of([image]))
     row = {
         KEY: key_of(image.image_id),
         IMAGE_ID: image.image_id,
         METADATA: json.dumps(image.metadata),
-        GROUNDING: base64.b64encode(packed).decode(),
         FIELDS: typed(image.image_id, image.metadata, kinds),
         IMPACTS: impacts or {terms: 1.0},
     }
-    for name in (KEY, METADATA, GROUNDING):
+    for name in (KEY, METADATA):
         if len(row[name]) > LONGEST:
             what = "id" if name == KEY else name
             raise InputError(
@@ -80,7 +75,7 @@ def row_of(image: ImagePostings, kinds: Mapping[str, Kind], terms: int) -> dict[
 
 def marker_row(text: str, terms: int) -> dict[str, Any]:
     """The row of the marker, which no search finds."""
-    nothing = {IMAGE_ID: "", GROUNDING: "", FIELDS: {}}
+    nothing = {IMAGE_ID: "", FIELDS: {}}
     return {KEY: MARKER, METADATA: text, IMPACTS: {terms: 1.0}, **nothing}
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
-    from indexer.filters.facets import Bucket
+    from indexer.filters.browse import Bucket
     from indexer.grounding import Box, WinningLabel
     from indexer.query import Sign
 
@@ -259,3 +259,7 @@ class RefusedError(InputError):
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}")
         self.field, self.reason = field, reason
+
+    def __reduce__(self) -> tuple[type[RefusedError], tuple[str, str]]:
+        # To be raised again in the process that asked.
+        return RefusedError, (self.field, self.reason)

@@ -25,6 +25,7 @@ from indexer.search.engine import Capability, Engine, Found, Page, Plan, Survey,
 from indexer.search.explanations import Explaining
 from indexer.search.reader import Language, MovedError, Reader, Reading, image_query
 from indexer.search.words import Completion, HeldWord
+from indexer.store.commit import ReplacedError
 from indexer.store.images import UnknownImageError
 from sparta.errors import InputError
 
@@ -71,6 +72,7 @@ class Searcher:
         language: of the index.
         prepare: reads from the disk, or loads, what first searches would wait for.
         lenient: makes an engine for one request that does without shards that do not answer.
+        reopen: opens the index that has taken the place of this one.
     """
 
     def __init__(
@@ -80,10 +82,11 @@ class Searcher:
         *,
         prepare: Callable[[], object] | None = None,
         lenient: Callable[[], Engine] | None = None,
+        reopen: Callable[[], Searcher] | None = None,
     ) -> None:
         self.engine, self.can, self.language = engine, engine.can, language
         self.used = False
-        self._prepare, self._lenient = prepare, lenient
+        self._prepare, self._lenient, self._reopen = prepare, lenient, reopen
         self._newest: Reader | None = None
 
     @property
@@ -365,7 +368,7 @@ class Searcher:
             some = " ".join(words[:: 1 + len(words) // WARM_UP])
             self.search(some, explain=Explain(grounded=False))
         if Capability.FILTER in self.can:
-            from indexer.fields.derived import PATH
+            from indexer.fields.kinds import PATH
             from indexer.filters.expression import Match
 
             with suppress(InputError):  # an index without images has no fields
@@ -375,14 +378,31 @@ class Searcher:
         """A searcher of the newest version of the index, None if this is at it.
 
         Raises:
-            ReplacedError: if that version does not continue this one.
+            InputError: if another index has taken its place and cannot be opened.
+        """
+        try:
+            return self.continued()
+        except ReplacedError:
+            if self._reopen is None:
+                raise
+            return self._reopen()
+
+    def continued(self) -> Searcher | None:
+        """As `refreshed`, but of the same index.
+
+        Raises:
+            ReplacedError: if the newest version does not continue this one.
         """
         newer = self.engine.refreshed()
-        return None if newer is None else self.over(newer)
+        if newer is None:
+            return None
+        other = self.over(newer)
+        other._prepare = None  # which would keep the files of this one
+        return other
 
     def over(self, engine: Engine) -> Searcher:
         """The same searcher over the same kind of engine at another version."""
-        other = Searcher(engine, self.language, prepare=self._prepare)
+        other = Searcher(engine, self.language, prepare=self._prepare, reopen=self._reopen)
         other.used = self.used
         return other
 
@@ -459,7 +479,7 @@ class Searcher:
 
     def _surveyed(self, reader: Reader, plan: Plan, page: Page, reading: Reading) -> Answer:
         """A page of all that matches."""
-        from indexer.filters.facets import most_frequent  # which a search by score does not need
+        from indexer.filters.browse import most_frequent  # which a search by score does not need
 
         survey = self.engine.survey(plan, page)
         reader.check(survey.found.version)

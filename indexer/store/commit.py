@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.parts import LUCENE, MANIFEST
-from sparta.atomic import find_work, recover, remove_work, sync
-from sparta.checksum import sha256
+from indexer.manifest import LUCENE, MANIFEST
 from sparta.errors import InputError
+from sparta.files import find_work, recover, remove_work, sha256, sync
 
 COMMIT = "commit.json"
 SEGMENTS = "segments"  # folder of an index; in it `000001/` and `000001.deleted-000002.npy`

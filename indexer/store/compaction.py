@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from indexer.columns.layout import PostingRows
 from indexer.columns.postings import rows_of
-from indexer.columns.row_files import PostingRows
 from indexer.fields.kinds import Kind
 from indexer.store.commit import (
     Commit,

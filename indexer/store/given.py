@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from indexer.parts import UPLOAD
-from indexer.shards import index_folders, owner
+from indexer.manifest import UPLOAD, index_folders, owner
 from indexer.store.changes import Change, Delete, MetadataChange, Sent
 from indexer.store.log import ChangeLog, read_log, whole_end
 from sparta.errors import InputError

@@ -1,22 +1,34 @@
-"""`images.arrow` of a segment: ids, metadata, origins and groundings by document number."""
+"""`images.arrow` of a segment: ids, metadata, origins and groundings by document number.
+
+The origin of an image names what it was encoded from; one that is replaced has another. So what was
+computed of an image, and is stored by its origin, is never taken for that of another content under
+the same id, and images of one origin have the same vectors.
+"""
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
+from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
 
 import pyarrow as pa
 
+from indexer.fields.columns import FieldWriter
 from indexer.fields.kinds import Kind
-from indexer.fields.writer import FieldWriter
-from indexer.parts import REMEDY
-from indexer.store.origin import BUILT, built_origin
+from indexer.manifest import REMEDY
 from sparta.errors import InputError, first_line
+
+if TYPE_CHECKING:
+    from sparta.features.record import ImageFeatures
+
+BUILT = "="  # before the id of an image that is as the index was built
+DIGITS = 32  # of every other origin, hexadecimal
 
 IMAGES = "images.arrow"
 REMEMBERED = 50_000  # images whose id and metadata are kept, some 400 bytes each
@@ -30,6 +42,27 @@ SCHEMA = pa.schema(
         ("grounding", pa.large_binary()),  # see `indexer.grounding.pack_all`
     ]
 )
+
+
+def built_origin(image_id: str) -> str:
+    """The origin of an image that is as the index was built."""
+    return BUILT + image_id
+
+
+def new_origin() -> str:
+    """The origin of an image of which nothing but its terms is known."""
+    return uuid4().hex
+
+
+def origin_of(image: ImageFeatures) -> str:
+    """The origin of an image that is encoded from features: a hash of them."""
+    digest = blake2b(digest_size=DIGITS // 2)
+    size = [image.width, image.height, *image.features.shape]
+    for part in (size, image.labels, image.attributes):
+        digest.update(repr(list(part)).encode())
+    for values in (image.features, image.boxes):
+        digest.update(values.tobytes())
+    return digest.hexdigest()
 
 
 class Stored(NamedTuple):
@@ -66,9 +99,10 @@ class ImageTable:
                 f"{folder / IMAGES} is damaged ({first_line(error)}): {REMEDY}"
             ) from error
         self.rows = table
-        self._ids, self._metadata = Texts(table.column("id")), Texts(table.column("metadata"))
-        self.stored = lru_cache(REMEMBERED)(self._read)
+        self._ids = Texts(table.column("id"))
         self._documents: dict[str, int] = {}  # of ids that were read: those of hits
+        read = partial(_read, self._ids, Texts(table.column("metadata")), self._documents)
+        self.stored = lru_cache(REMEMBERED)(read)  # not of a method: that would keep the table
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -104,23 +138,25 @@ class ImageTable:
         place = bisect_left(self._ids, image_id)
         if place == len(self._ids) or self._ids[place] != image_id:
             return None
-        return self._remember(image_id, place)
-
-    def _remember(self, image_id: str, document: int) -> int:
-        if len(self._documents) >= REMEMBERED:
-            self._documents.clear()
-        self._documents[image_id] = document
-        return document
+        return _remember(self._documents, image_id, place)
 
     def grounding(self, document: int) -> bytes:
         """The packed grounding of an image."""
         packed: bytes = self.rows.column("grounding")[document].as_py()
         return packed
 
-    def _read(self, document: int) -> Stored:
-        image_id = self._ids[document]
-        self._remember(image_id, document)
-        return Stored(image_id, json.loads(self._metadata[document]))
+
+def _read(ids: Texts, metadata: Texts, documents: dict[str, int], document: int) -> Stored:
+    image_id = ids[document]
+    _remember(documents, image_id, document)
+    return Stored(image_id, json.loads(metadata[document]))
+
+
+def _remember(documents: dict[str, int], image_id: str, document: int) -> int:
+    if len(documents) >= REMEMBERED:
+        documents.clear()
+    documents[image_id] = document
+    return document
 
 
 class _Chunk(NamedTuple):

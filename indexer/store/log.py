@@ -18,8 +18,8 @@ from zlib import crc32
 
 from indexer.store.changes import NOT_CHANGES, Change, pack_changes, unpack_changes
 from indexer.store.commit import Commit, log_path
-from sparta.atomic import sync
 from sparta.errors import InputError
+from sparta.files import sync
 
 MAGIC = b"VSL2"
 # Magic, bytes of the changes, position of the last sync, CRC-32 of the changes.

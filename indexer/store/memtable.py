@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.columns.row_files import impact_type
+from indexer.columns.layout import impact_type
+from indexer.fields.columns import FieldPart, part_of
 from indexer.fields.kinds import Kind
-from indexer.fields.part import FieldPart
-from indexer.fields.writer import part_of
 from indexer.store.images import Stored
 from sparta.errors import InputError
 

@@ -15,20 +15,25 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from indexer.columns.index import ColumnIndex
-from indexer.columns.row_files import Chunk, RowFiles
-from indexer.fields.kinds import Kind
-from indexer.fields.part import FIELDS, FieldPart, stored_kinds
-from indexer.fields.store import read_kinds
-from indexer.fields.writer import part_of
+from indexer.columns.layout import Chunk, RowFiles
+from indexer.fields.columns import FIELDS, FieldPart, part_of, stored_kinds
+from indexer.fields.kinds import Kind, read_kinds
 from indexer.grounding import pack_all
-from indexer.manifest import open_manifest, read_manifest, save_manifest
-from indexer.parts import MANIFEST, REMEDY, Parts, check_small_parts, describe_parts
+from indexer.manifest import (
+    MANIFEST,
+    REMEDY,
+    Parts,
+    check_small_parts,
+    describe_parts,
+    open_manifest,
+    read_manifest,
+    save_manifest,
+)
 from indexer.postings import Postings
 from indexer.store.commit import SegmentEntry, segment_folder
 from indexer.store.images import IMAGES, ImageTable, ImageWriter, image_rows
-from sparta.atomic import replace_folder, work_folder
-from sparta.checksum import sha256
 from sparta.errors import InputError
+from sparta.files import replace_folder, sha256, work_folder
 from sparta.progress import Progress, no_progress
 
 FORMAT_VERSION = 6

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from indexer.columns.engine import best_documents, best_of_newest, occupied
 from indexer.columns.index import Remembered
 from indexer.columns.layout import LEVELS, NARROW
-from indexer.fields.store import read_kinds
+from indexer.fields.kinds import read_kinds
 from indexer.filters.field_index import FieldIndex
 from indexer.grounding import pack_all, unpack
-from indexer.manifest import OFFSETS, Manifest
+from indexer.manifest import OFFSETS, Manifest, check_small_parts
 from indexer.postings import ImagePostings, Postings
 from indexer.store.changes import Add, Change, Delete
 from indexer.store.commit import (
@@ -68,6 +68,7 @@ class Place(NamedTuple):
             InputError: if it is not an index, or is damaged.
         """
         manifest, folder = Manifest.open(index), index.resolve()
+        check_small_parts(folder, manifest.parts)
         offsets = np.load(folder / OFFSETS, mmap_mode="r", allow_pickle=False)
         return cls(index, folder, folder.stat(), manifest, len(offsets))
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from indexer.dense.added import AddedRows
 from indexer.dense.manifest import MODEL, DenseManifest, dense_folder, dense_names
-from indexer.dense.row_origins import read_origins
+from indexer.dense.vectors import AddedRows, read_origins
 from indexer.encoding.features import check_features
 from indexer.manifest import Manifest
 from sparta.errors import InputError
@@ -104,7 +103,7 @@ class _Part:
 
     def add(self, images: WrittenImages) -> None:
         """Append vectors of the images that it has none of."""
-        from indexer.dense.embed import embed, pixels
+        from indexer.dense.build import embed, pixels
 
         wanted = {o: place for place, o in enumerate(images.origins) if o not in self._known}
         if not wanted:

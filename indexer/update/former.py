@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from indexer.manifest import index_folders, owner
 from indexer.postings import ImagePostings
-from indexer.shards import index_folders, owner
 from indexer.store.given import Given, read_given, size_of
 from indexer.store.snapshot import Snapshot
 

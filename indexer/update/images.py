@@ -1,10 +1,11 @@
-"""Images added to an index, encoded as its own were: feature stores, and single photos."""
+"""Images added (feature stores, single photos), deleted, and given other metadata."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,27 +14,27 @@ from indexer.encoding.encoder import WINDOW, ImageEncoder, parameters_of
 from indexer.encoding.features import feature_source
 from indexer.encoding.impacts import ImpactParameters
 from indexer.encoding.scorers import load_scorers
-from indexer.manifest import Manifest
+from indexer.manifest import Manifest, index_folders
 from indexer.metadata import Metadata, described
 from indexer.postings import ImagePostings
 from indexer.settings import TermSet
-from indexer.shards import index_folders
-from indexer.store.changes import Add
+from indexer.store.changes import Add, Delete, MetadataChange
 from indexer.store.given import with_given
-from indexer.store.origin import origin_of
+from indexer.store.images import origin_of
 from indexer.update.dense import DenseFollower, WrittenImages
 from indexer.update.former import FormerImages
-from indexer.update.writer import open_writer
-from sparta.disk import full_disk_reported
+from indexer.update.writer import Writer, open_writer
 from sparta.errors import InputError
-from sparta.features.extract.augmentations import Augmentation
-from sparta.features.extract.augmented_stores import augmentation_names
 from sparta.features.extract.extractor import Extractor, load_extractor_of
+from sparta.features.extract.job import augmentation_names
 from sparta.features.extract.photo_metadata import photo_metadata
-from sparta.features.extract.photos import Photo
+from sparta.features.extract.photos import Augmentation, Photo
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
+from sparta.files import full_disk_reported
 from sparta.progress import Progress, no_progress
+
+AT_ONCE = 4096  # changes in a record of the log
 
 
 @dataclass(frozen=True)
@@ -206,3 +207,80 @@ class ResidentEncoder:
     @cached_property
     def _extractor(self) -> Extractor:
         return load_extractor_of(self._source, self._device)
+
+
+def delete_images(index: Path, ids: Sequence[str]) -> int:
+    """Delete images, or none if the index lacks one. An interruption leaves some deleted.
+
+    Returns:
+        how many images are left.
+
+    Raises:
+        InputError: if the folder is not an index, lacks one of the images, or another process is
+            writing it.
+    """
+    with open_writer(index) as writer:
+        absent = [image_id for image_id in ids if image_id not in writer]
+        if absent:
+            more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
+            raise InputError(
+                f"{index} has no image {absent[0]!r}{more}: give ids as sparta search shows them; "
+                "nothing was deleted"
+            )
+        for start in range(0, len(ids), AT_ONCE):
+            writer.write([Delete(image_id) for image_id in ids[start : start + AT_ONCE]])
+        writer.commit()
+        return len(writer)
+
+
+@dataclass(frozen=True)
+class UpdateReport:
+    """What a change of metadata did.
+
+    Attributes:
+        changed: images with other metadata than before.
+        unchanged: images that had these values already.
+        unknown: ids that the index does not have.
+    """
+
+    changed: int
+    unchanged: int
+    unknown: list[str]
+
+
+def update_metadata(
+    index: Path, metadata: Metadata, progress: Progress = no_progress
+) -> UpdateReport:
+    """Change fields of images; their terms, and fields that are not given, stay.
+
+    What was written before an interruption stays, and is unchanged the next time.
+
+    Args:
+        index: the index folder.
+        metadata: fields by image id; None removes a field.
+        progress: stage "update", in images.
+
+    Raises:
+        InputError: if the folder is not an index, a value cannot be written, another process is
+            writing the index, or the disk is full.
+    """
+    with full_disk_reported(index), open_writer(index) as writer:
+        unknown = [image_id for image_id in metadata if image_id not in writer]
+        changes = _changes(writer, metadata, progress)
+        changed = 0
+        while part := list(islice(changes, AT_ONCE)):
+            writer.write(part)
+            changed += len(part)
+    return UpdateReport(changed, len(metadata) - len(unknown) - changed, unknown)
+
+
+def _changes(writer: Writer, metadata: Metadata, progress: Progress) -> Iterator[MetadataChange]:
+    """What has to be written, image by image."""
+    for done, (image_id, fields) in enumerate(metadata.items()):
+        progress("update", done, len(metadata))
+        if image_id in writer:
+            before = writer.metadata(image_id)
+            after = with_given(before, fields)
+            if after != before:
+                yield MetadataChange(image_id, after, dict(fields))
+    progress("update", len(metadata), len(metadata))

@@ -12,8 +12,7 @@ from threading import Lock, RLock
 from typing import Any
 from uuid import uuid4
 
-from indexer.manifest import Manifest
-from indexer.shards import index_folders, owner
+from indexer.manifest import Manifest, index_folders, owner
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import (
     LOGS,
@@ -24,14 +23,13 @@ from indexer.store.commit import (
 )
 from indexer.store.compaction import Compactor
 from indexer.store.given import Record, given_of, open_given, records_of
-from indexer.store.images import UnknownImageError
+from indexer.store.images import UnknownImageError, new_origin
 from indexer.store.known import KnownImages, problem_of
 from indexer.store.log import ChangeLog, read_changes, read_log
-from indexer.store.origin import new_origin
 from indexer.store.snapshot import Place
 from sparta.errors import InputError
+from sparta.files import writing
 from sparta.image_ids import check_id
-from sparta.lock import writing
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 

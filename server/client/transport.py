@@ -16,8 +16,8 @@ import httpx
 from pydantic import ValidationError
 
 from server.schemas import Problem
+from sparta.addresses import server_address
 from sparta.errors import InputError
-from sparta.web_address import server_address
 
 EXAMPLE = "http://127.0.0.1:8000"
 PROBLEM = "application/problem+json"

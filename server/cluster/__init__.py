@@ -2,3 +2,17 @@
 
 Ray Serve places, restarts and replicates; nothing here does. `deploy` is all that starts anything.
 """
+
+from typing import Any
+
+
+class Root:
+    """Stands for the application of an index, whose deployments it is bound to.
+
+    It is here since its process loads the module of its class and needs nothing else.
+
+    Args:
+        parts: handles of them.
+    """
+
+    def __init__(self, *parts: Any) -> None: ...

@@ -11,17 +11,22 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from indexer.shards import index_folders
+from indexer.manifest import index_folders
 from indexer.state import bytes_below
 from indexer.store.commit import SEGMENTS
+from server.cluster import Root
 from server.cluster.ingress import Ingress
-from server.cluster.names import INDEX, INGRESS, Served, shard_deployment, writer_deployment
-from server.cluster.replica import ShardReplica
-from server.cluster.root import Root
-from server.cluster.shard_writer import ShardWriter
-from server.security.exposure import check_exposure
+from server.cluster.shard import (
+    INDEX,
+    INGRESS,
+    Served,
+    ShardReplica,
+    ShardWriter,
+    shard_deployment,
+    writer_deployment,
+)
+from server.security.listening import check_exposure, url
 from server.settings import ServerSettings
-from server.sockets import url
 from sparta.cluster import LOCAL, connected
 from sparta.console import Console
 from sparta.errors import InputError

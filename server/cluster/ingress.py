@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
+from pydantic import BaseModel, TypeAdapter
+from starlette.concurrency import run_in_threadpool
 
 from indexer.dense.manifest import SPARSE
 from indexer.engines.open import read_language
 from indexer.engines.shards import Question, ShardsEngine
+from indexer.manifest import index_folders, owner
 from indexer.search.searcher import Searcher
-from indexer.shards import index_folders
 from indexer.state import IndexState
 from server.app import create_app
-from server.backends import Backend, Backends, photos_of
-from server.cluster.names import Served, shard_deployment
-from server.cluster.replica import Refusal
-from server.cluster.writers import ClusterForwarder
+from server.backends import Backend, Backends, backends_of, photos_of
+from server.cluster.shard import Refusal, Served, Written, shard_deployment, writer_deployment
+from server.problems import ProblemError
+from server.requests import MANY, read_json
+from server.schemas import BatchAnswer, DeleteAnswer
 from server.settings import ServerSettings
+from server.writing.bodies import Refresh
+from server.writing.forward import PASSED_ON, Forwarder
 from sparta.extras import require
 
 Result = TypeVar("Result")
@@ -29,6 +36,8 @@ SECONDS = 10.0  # that a shard has to answer, and Ray to find a replica that doe
 PARTIAL_SECONDS = 1.0  # the same where an answer without it will do
 TRY_SECONDS = 3.0  # for one replica, before another one is tried
 PAUSE = 0.05  # seconds before the next try
+WRITE_SECONDS = 60.0  # for a writer to answer, and for Ray to start it where it has ended
+GONE = "the writer of a shard ended; whether the change is saved is unknown: send it again"
 
 
 def open_remote(settings: ServerSettings, served: Served) -> Backends:
@@ -150,3 +159,145 @@ class RemoteShards:
 
     def close(self) -> None:
         """Nothing: shards go on."""
+
+
+class ClusterForwarder(Forwarder):
+    """Sends each request to the writer of the shard that owns the image.
+
+    A change that was waited for is in a commit, and replicas answer from the newest commit; so no
+    replica has to be waited for.
+
+    Args:
+        served: the index.
+    """
+
+    def __init__(self, served: Served) -> None:
+        super().__init__()
+        self.use(served)
+
+    def use(self, served: Served) -> None:
+        """Write to another index from now on."""
+        handle = require("ray.serve").get_deployment_handle
+        # With the method named, a handle connects to Ray now: later, Ray's head may be down.
+        self._writers = [
+            handle(writer_deployment(number), served.application).send
+            for number in range(served.shards)
+        ]
+
+    async def image(self, request: Request, image_id: str, refresh: Refresh) -> Response:
+        """Pass a request about one image on."""
+        path = quote(image_id, safe="").replace(".", "%2E")
+        number = owner(image_id, len(self._writers))
+        found = await self._written(request, number, path, refresh, await request.body())
+        return await _response(request, found, refresh)
+
+    async def send(
+        self, request: Request, path: str, refresh: Refresh, body: bytes | None = None
+    ) -> Response:
+        """Pass on a request about many images, or about none."""
+        content = await request.body() if body is None else body
+        parts = {0: content}
+        if path == "batch":
+            parts = await run_in_threadpool(divided_lines, content, len(self._writers))
+        elif path == "delete":
+            parts = divided_ids(content, len(self._writers))
+        found = await asyncio.gather(
+            *(self._written(request, n, path, refresh, own) for n, own in parts.items())
+        )
+        failed = [one for one in found if one.status >= 400]
+        if failed or path not in ("batch", "delete"):
+            return await _response(request, (failed or found)[0], refresh)
+        merged = await run_in_threadpool(_merged, path, found, content)
+        return await _response(request, merged, refresh)
+
+    async def _written(
+        self, request: Request, number: int, path: str, refresh: Refresh, content: bytes
+    ) -> Written:
+        """The answer of one writer.
+
+        Raises:
+            ProblemError: if it ends, or there is none in time.
+        """
+        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+        headers["content-length"] = str(len(content))
+        response = self._writers[number].remote(
+            request.method, f"/v1/images/{path}", refresh, headers, content
+        )
+        try:
+            found: Written = await asyncio.wait_for(response, WRITE_SECONDS)
+        except (
+            TimeoutError,
+            require("ray.exceptions").RayError,
+            require("ray.serve.exceptions").RayServeException,
+        ) as error:
+            raise ProblemError("writing-failed", GONE) from error
+        return found
+
+
+def _merged(path: str, found: Sequence[Written], content: bytes) -> Written:
+    """One response of what all writers have answered to their parts of a body."""
+    whole: BaseModel
+    if path == "batch":
+        batches = [BatchAnswer.model_validate_json(one.content) for one in found]
+        errors = sorted((e for one in batches for e in one.errors), key=lambda error: error.line)
+        counts = ("created", "replaced", "updated", "deleted")
+        sums = {name: sum(getattr(one, name) for one in batches) for name in counts}
+        whole = BatchAnswer(**sums, errors=errors)
+    else:
+        lists = [DeleteAnswer.model_validate_json(one.content) for one in found]
+        missing = {image_id for one in lists for image_id in one.missing}
+        ids = [image_id for image_id in dict.fromkeys(json.loads(content)) if image_id in missing]
+        whole = DeleteAnswer(deleted=sum(one.deleted for one in lists), missing=ids)
+    return Written(200, {"content-type": "application/json"}, whole.model_dump_json().encode())
+
+
+async def _response(request: Request, found: Written, refresh: Refresh) -> Response:
+    """The writer's response, with the version of the whole index."""
+    content, media_type = found.content, found.headers.get("content-type")
+    if found.status == 200 and refresh == "wait":
+        answer: Mapping[str, Any] = await run_in_threadpool(json.loads, content)
+        if "index_version" in answer:
+            backends = backends_of(request)
+            await run_in_threadpool(len, backends.default.searcher)  # learns of the new commits
+            content = json.dumps({**answer, "index_version": backends.version}).encode()
+    return Response(content, found.status, media_type=media_type)
+
+
+class _Line(BaseModel):
+    """What says which shard a line is for."""
+
+    image_id: str
+
+
+_LINE = TypeAdapter(_Line)
+
+
+def divided_lines(body: bytes, shards: int) -> dict[int, bytes]:
+    """A batch for each shard; lines of others are empty, so that lines keep their numbers.
+
+    What is no object with an id, or too much, is left to the first shard, which says so.
+    """
+    if body.count(b"\n") > MANY:
+        return {0: body}
+    lines = body.split(b"\n")
+    parts: dict[int, list[bytes]] = {}
+    for place, line in enumerate(lines):
+        if line.strip():
+            number = _owner_of_line(line, shards)
+            parts.setdefault(number, [b""] * len(lines))[place] = line
+    return {number: b"\n".join(own) for number, own in parts.items()} or {0: body}
+
+
+def _owner_of_line(line: bytes, shards: int) -> int:
+    try:
+        return owner(read_json(_LINE, line).image_id, shards)
+    except (ValueError, ProblemError):
+        return 0
+
+
+def divided_ids(body: bytes, shards: int) -> dict[int, bytes]:
+    """A list of ids for each shard."""
+    parts: dict[int, list[str]] = {}
+    for image_id in json.loads(body):
+        parts.setdefault(owner(image_id, shards), []).append(image_id)
+    return {number: json.dumps(own).encode() for number, own in parts.items()} or {0: body}

@@ -51,7 +51,7 @@ def create(
     from typing import get_args
 
     from server.security.keys import Scope, new_key, write_keys
-    from sparta.lock import writing
+    from sparta.files import writing
 
     if scope not in get_args(Scope):
         raise InputError(f"--scope {scope!r}: expected {', '.join(get_args(Scope))}")
@@ -98,7 +98,7 @@ def revoke(
     Example: sparta keys revoke 1f0c92ab
     """
     from server.security.keys import write_keys
-    from sparta.lock import writing
+    from sparta.files import writing
 
     file = _file(keys)
     with writing(file, wait=True):

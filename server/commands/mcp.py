@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="INDEX|URL",
-        help="Index folder, or address of a running server",
-        show_default=False,
+        metavar="INDEX|URL", help="Index folder, or address of a running server", show_default=False
     ),
 ]
 Photos = Annotated[
@@ -71,8 +69,8 @@ def mcp(
     """
     import anyio
 
-    from server.mcp.service import serve_http
-    from server.sockets import listen, url
+    from server.mcp.tools import serve_http
+    from server.security.listening import listen, url
 
     server = _server(source, photos, api_key, write)
     if port is None:
@@ -88,7 +86,7 @@ def _server(source: str, photos: Path | None, api_key: str | None, write: bool) 
     from functools import partial
 
     from server.client.client import AsyncClient
-    from server.mcp.service import application_client, mcp_server
+    from server.mcp.tools import application_client, mcp_server
     from sparta.errors import InputError
 
     if source.startswith(("http://", "https://")):

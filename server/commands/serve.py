@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.settings import ServerSettings, load_settings
+from indexer.state import IndexState
+from server.security.listening import check_exposure, url
+from server.settings import LoadedSettings, ServerSettings, load_settings
 
 if TYPE_CHECKING:
     from server.backends import Backends
     from sparta.console import Console
 
 ARGUMENT = "INDEX"
+UNITS = ("bytes", "KB", "MB", "GB", "TB")
 # Flags that are not --NAME-OF-THE-SETTING: repeatable ones, in the singular.
 SINGULAR = {
     "allowed_hosts": "--allowed-host",
@@ -42,29 +45,6 @@ def _option(field: str) -> Any:
 Index = Annotated[
     Path | None, typer.Argument(help="Index folder", show_default=False, metavar=ARGUMENT)
 ]
-Photos = Annotated[Path | None, _option("photos")]
-Engine = Annotated[str | None, _option("engine")]
-Models = Annotated[list[str] | None, _option("models")]
-Milvus = Annotated[str | None, _option("milvus")]
-Collection = Annotated[str | None, _option("collection")]
-Examples = Annotated[list[str] | None, _option("examples")]
-Host = Annotated[str | None, _option("host")]
-Port = Annotated[int | None, _option("port")]
-Workers = Annotated[int | None, _option("workers")]
-AllowedHosts = Annotated[list[str] | None, _option("allowed_hosts")]
-AccessLog = Annotated[str | None, _option("access_log")]
-SlowQueryMs = Annotated[float | None, _option("slow_query_ms")]
-SlowQueryLog = Annotated[str | None, _option("slow_query_log")]
-Tracing = Annotated[bool | None, _option("tracing")]
-DrainSeconds = Annotated[float | None, _option("drain_seconds")]
-Keys = Annotated[Path | None, _option("keys")]
-Rate = Annotated[float | None, _option("rate")]
-Concurrency = Annotated[int | None, _option("concurrency")]
-CorsOrigins = Annotated[list[str] | None, _option("cors_origins")]
-TlsCertificate = Annotated[Path | None, _option("tls_certificate")]
-TlsKey = Annotated[Path | None, _option("tls_key")]
-TrustedProxies = Annotated[list[str] | None, _option("trusted_proxies")]
-RootPath = Annotated[str | None, _option("root_path")]
 Config = Annotated[
     Path | None,
     typer.Option(
@@ -92,29 +72,29 @@ Check = Annotated[
 def serve(
     context: typer.Context,
     index: Index = None,
-    photos: Photos = None,
-    host: Host = None,
-    port: Port = None,
-    workers: Workers = None,
-    engine: Engine = None,
-    models: Models = None,
-    milvus: Milvus = None,
-    collection: Collection = None,
-    allowed_hosts: AllowedHosts = None,
-    keys: Keys = None,
-    rate: Rate = None,
-    concurrency: Concurrency = None,
-    cors_origins: CorsOrigins = None,
-    tls_certificate: TlsCertificate = None,
-    tls_key: TlsKey = None,
-    trusted_proxies: TrustedProxies = None,
-    root_path: RootPath = None,
-    examples: Examples = None,
-    access_log: AccessLog = None,
-    slow_query_ms: SlowQueryMs = None,
-    slow_query_log: SlowQueryLog = None,
-    tracing: Tracing = None,
-    drain_seconds: DrainSeconds = None,
+    photos: Annotated[Path | None, _option("photos")] = None,
+    host: Annotated[str | None, _option("host")] = None,
+    port: Annotated[int | None, _option("port")] = None,
+    workers: Annotated[int | None, _option("workers")] = None,
+    engine: Annotated[str | None, _option("engine")] = None,
+    models: Annotated[list[str] | None, _option("models")] = None,
+    milvus: Annotated[str | None, _option("milvus")] = None,
+    collection: Annotated[str | None, _option("collection")] = None,
+    allowed_hosts: Annotated[list[str] | None, _option("allowed_hosts")] = None,
+    keys: Annotated[Path | None, _option("keys")] = None,
+    rate: Annotated[float | None, _option("rate")] = None,
+    concurrency: Annotated[int | None, _option("concurrency")] = None,
+    cors_origins: Annotated[list[str] | None, _option("cors_origins")] = None,
+    tls_certificate: Annotated[Path | None, _option("tls_certificate")] = None,
+    tls_key: Annotated[Path | None, _option("tls_key")] = None,
+    trusted_proxies: Annotated[list[str] | None, _option("trusted_proxies")] = None,
+    root_path: Annotated[str | None, _option("root_path")] = None,
+    examples: Annotated[list[str] | None, _option("examples")] = None,
+    access_log: Annotated[str | None, _option("access_log")] = None,
+    slow_query_ms: Annotated[float | None, _option("slow_query_ms")] = None,
+    slow_query_log: Annotated[str | None, _option("slow_query_log")] = None,
+    tracing: Annotated[bool | None, _option("tracing")] = None,
+    drain_seconds: Annotated[float | None, _option("drain_seconds")] = None,
     config: Config = None,
     ray: Ray = None,
     replicas: Replicas = 1,
@@ -144,8 +124,6 @@ def serve(
         given["index"] = _index_of(index, check)
     loaded = load_settings(given, flags, config)
     if check:
-        from server.commands.check import print_check
-
         print_check(loaded)
     elif ray is not None:
         from server.cluster.deploy import serve_on
@@ -162,7 +140,7 @@ def _index_of(argument: Path, check: bool) -> Path:
         return argument
     if check:
         return Path(index)
-    from indexer.care.aliases import set_alias
+    from indexer.care.copies import set_alias
 
     set_alias(Path(name), Path(index))
     return Path(name)
@@ -173,10 +151,15 @@ def _run(settings: ServerSettings) -> None:
 
     from server.app import create_app
     from server.backends import open_backends
-    from server.inherited import Inherited, can_be_inherited, java_runs
-    from server.processes import run, run_workers, start_context
-    from server.security.exposure import check_exposure
-    from server.sockets import listen, url
+    from server.processes import (
+        Inherited,
+        can_be_inherited,
+        java_runs,
+        run,
+        run_workers,
+        start_context,
+    )
+    from server.security.listening import check_exposure, listen, url
     from server.writing.forward import Forwarder
     from server.writing.process import writer_process
     from sparta.console import Console
@@ -220,3 +203,58 @@ def _announce(console: Console, backends: Backends, index: Path, address: str) -
             "--photos DIR.",
             style="yellow",
         )
+
+
+def print_check(loaded: LoadedSettings) -> None:
+    """Print what would run.
+
+    Raises:
+        InputError: if there must be a key first, or the index is none, or is damaged as far as
+            sizes and manifests show.
+    """
+    settings = loaded.settings
+    typer.echo("Settings, and where each comes from:")
+    _print_aligned(_settings(loaded))
+    for name in loaded.ignored:
+        typer.echo(f"Ignored: {name} is set and names no setting.")
+    check_exposure(settings)
+    state = IndexState.read(settings.index)
+    typer.echo(f"\nIndex {settings.index}:")
+    _print_aligned(_facts(state, settings))
+    workers = f"{settings.workers} {'process' if settings.workers == 1 else 'processes'}"
+    address = url(settings.host, settings.port, settings.scheme)
+    typer.echo(f"\nWould serve at {address} with {workers}.")
+
+
+def _settings(loaded: LoadedSettings) -> list[tuple[str, ...]]:
+    return [(field, loaded.shown(field), origin) for field, origin in loaded.origins.items()]
+
+
+def _facts(state: IndexState, settings: ServerSettings) -> list[tuple[str, ...]]:
+    manifest = state.manifest
+    folder = settings.photos or manifest.photos
+    return [
+        ("version", state.version),
+        ("built", f"{manifest.created} by visualsparta {manifest.package_version}"),
+        ("images", f"{state.images:,}"),
+        ("postings", f"{manifest.postings:,} of {manifest.distinct_terms:,} terms"),
+        ("size", _size(state.bytes)),
+        ("engine", settings.engine),
+        ("dense models", ", ".join(state.dense) or "none"),
+        ("photos", str(folder or "none: photos cannot be shown")),
+    ]
+
+
+def _size(count: float) -> str:
+    unit = 0
+    while count >= 1000 and unit < len(UNITS) - 1:
+        count, unit = count / 1000, unit + 1
+    return f"{count:.0f} {UNITS[unit]}" if unit == 0 else f"{count:.1f} {UNITS[unit]}"
+
+
+def _print_aligned(rows: list[tuple[str, ...]]) -> None:
+    """Print rows in columns, however long: they may be searched by another program."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        typer.echo(f"  {'  '.join(cells)}".rstrip())

@@ -1,10 +1,12 @@
-"""The tools: each asks the server through its client."""
+"""The Model Context Protocol server: tools over an index opened here, or over a running server."""
 
 from __future__ import annotations
 
+import socket
 from base64 import b64decode
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from importlib.metadata import version
 from inspect import getdoc
 from io import BytesIO
 from pathlib import Path
@@ -12,6 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import anyio.to_thread
+import httpx
+from fastapi import FastAPI
 from mcp.server.mcpserver import Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
@@ -20,6 +24,8 @@ from pydantic import Field
 from server.client.client import AsyncClient
 from server.client.transport import ClientError, NotSentError
 from server.mcp import answers
+from server.processes import run
+from server.security.access import in_process
 from sparta.errors import first_line
 from sparta.features.extract.image_files import small_picture
 
@@ -79,6 +85,14 @@ ADVICE = {
 }
 SIDE = 1024  # pixels; models reduce larger pictures themselves
 QUALITY = 85
+INSTRUCTIONS = (
+    "Finds photos of one collection by what they show. Search with plain words for things, people, "
+    "colours, actions and places that can be seen; names of persons, dates and file names are not "
+    "searched: dates, cameras, places and folders are conditions of a filter. A hit matches words "
+    "of the query, which need not be its meaning: look at it with the tool image before you "
+    "describe it."
+)
+IN_PROCESS = "http://127.0.0.1"  # the address by which requests to an application go; never opened
 
 
 class Tools:
@@ -224,3 +238,50 @@ def scaled_down(content: bytes) -> bytes:
     out = BytesIO()
     image.save(out, "JPEG", quality=QUALITY)
     return out.getvalue()
+
+
+def application_client(app: FastAPI) -> AsyncClient:
+    """A client whose requests an application answers in this process, without a socket."""
+    return AsyncClient(
+        IN_PROCESS, transport=httpx.ASGITransport(in_process(app), raise_app_exceptions=False)
+    )
+
+
+def mcp_server(client: AsyncClient, app: FastAPI | None = None, write: bool = False) -> MCPServer:
+    """A server with the tools.
+
+    Args:
+        client: of the server that is searched; closed at the end.
+        app: the application that the client asks, started and shut down with the server; None for
+            a client of a server elsewhere.
+        write: whether tools that change the collection are offered.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: MCPServer) -> AsyncIterator[None]:
+        async with client:
+            if app is None:
+                yield
+            else:
+                async with app.router.lifespan_context(app):
+                    yield
+
+    server = MCPServer(
+        "visualsparta",
+        title="VisualSparta photo search",
+        instructions=INSTRUCTIONS,
+        version=version("visualsparta"),
+        lifespan=lifespan,
+        log_level="WARNING",
+    )
+    Tools(client, write).add_to(server)
+    return server
+
+
+def serve_http(server: MCPServer, listening: socket.socket) -> None:
+    """Serve streamable HTTP at the path /mcp of a listening socket of the loopback.
+
+    Each request is answered by itself and with JSON, so that clients need no session. Requests
+    whose Host or Origin is not the loopback's are refused: a web page could send them.
+    """
+    run(server.streamable_http_app(json_response=True, stateless_http=True), listening)

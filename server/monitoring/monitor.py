@@ -1,29 +1,33 @@
-"""Where a request is recorded when it has been answered: metrics, access log, slow-query log."""
+"""Requests recorded: an id for each, then its metrics, access log, slow-query log and trace."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, MutableMapping
+from dataclasses import dataclass, field
+from itertools import count
 from json import JSONEncoder
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from prometheus_client import Counter
-from starlette.types import Scope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.monitoring.metrics import MS, Metrics, WriterCounts
-from server.monitoring.record import RequestRecord
+from indexer.search.answer import Timings
+from server.monitoring.metrics import MS, Metrics
 from server.settings import ServerSettings
 
 if TYPE_CHECKING:
-    from server.monitoring.tracing import Tracing
+    from opentelemetry.trace import Span
 
+ID_HEADER = b"x-request-id"
+INDEX_VERSION = "X-Index-Version"
+INDEX_HEADER = INDEX_VERSION.lower().encode()
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
-MEASURED = 5.0  # seconds between two looks at the memory
 # What a search is asked: nothing else of a query string is logged, it may have a key.
 PARAMETERS = ("q", "k", "backend", "explain", "substitute")
 STANDARD_OUTPUT = "-"
@@ -31,7 +35,107 @@ DELAY = 0.1  # seconds that a line may wait for others
 # What a pipe takes in one piece: lines of several processes never mix.
 CHUNK = 4096
 LONGEST = 1000  # characters of a text in a line
+SERVICE = "visualsparta"
+SERVICE_VARIABLE = "OTEL_SERVICE_NAME"
+PROPAGATED = (b"traceparent", b"tracestate")
+_RECORD = "visualsparta.record"  # in the ASGI scope
+# What others may choose: nothing that needs quoting in a log or a header.
+_ID = re.compile(rb"[A-Za-z0-9._:+/=@-]{1,128}")
+_process = os.urandom(8).hex()
+_numbers = count(1)
 _encode = JSONEncoder(separators=(",", ":")).encode
+
+
+@dataclass(slots=True)
+class RequestRecord:
+    """A request and its answer; stages are measured in milliseconds.
+
+    Attributes:
+        id: from X-Request-ID, or made here.
+        start: of the request, by `perf_counter`.
+        status: of the answer, 0 until it begins.
+        bytes: of the answer's body so far.
+        backend: that searched, "" if none did.
+        engine: of that backend.
+        index: version of the index that was searched.
+        search_ms: of the whole search, without waiting and explanations.
+        stages: stage → its time, in order: "queue", "tokenise", "encode", "search", "explain".
+    """
+
+    id: str
+    start: float = field(default_factory=perf_counter)
+    status: int = 0
+    bytes: int = 0
+    backend: str = ""
+    engine: str = ""
+    index: str = ""
+    search_ms: float = 0.0
+    stages: dict[str, float] = field(default_factory=dict)
+
+    def searched(self, backend: str, engine: str, timings: Timings) -> None:
+        """Record what searched, and its times."""
+        self.backend, self.engine, self.search_ms = backend, engine, timings.total_ms
+        self.stages["tokenise"] = timings.tokenise_ms
+        if timings.encode_ms:
+            self.stages["encode"] = timings.encode_ms
+        self.stages["search"] = timings.search_ms
+        if timings.explain_ms is not None:
+            self.stages["explain"] = timings.explain_ms
+
+
+def begin(scope: MutableMapping[str, Any]) -> RequestRecord:
+    """The record of a request that has just arrived."""
+    record = scope[_RECORD] = RequestRecord(_request_id(scope["headers"]))
+    return record
+
+
+def record_of(scope: MutableMapping[str, Any]) -> RequestRecord:
+    """The record of a request; one that nobody reads if the request did not come by HTTP."""
+    found: RequestRecord | None = scope.get(_RECORD)
+    return found or RequestRecord("")
+
+
+def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    for name, value in headers:
+        if name == ID_HEADER and _ID.fullmatch(value):
+            return value.decode("ascii")
+    return f"{_process}-{next(_numbers):x}"
+
+
+class Monitoring:
+    """Middleware that records every request; the answer names its id and the index it is of."""
+
+    def __init__(self, app: ASGIApp, monitor: Monitor) -> None:
+        self.app, self.monitor = app, monitor
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request and record it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        record = begin(scope)
+
+        async def send_recorded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                record.status = message["status"]
+                message["headers"] = [*message["headers"], *headers_of(record)]
+            else:
+                record.bytes += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_recorded)
+        finally:
+            # Without an answer it is an unexpected error, which is answered outside of this.
+            record.status = record.status or 500
+            self.monitor.finished(scope, record)
+
+
+def headers_of(record: RequestRecord) -> list[tuple[bytes, bytes]]:
+    """The headers that name a request and the index that answered it."""
+    headers = [(ID_HEADER, record.id.encode())]
+    # Without an index the request was refused before it reached one.
+    return [*headers, (INDEX_HEADER, record.index.encode())] if record.index else headers
 
 
 @dataclass(frozen=True)
@@ -84,46 +188,7 @@ def open_monitor(settings: ServerSettings, metrics: Metrics) -> Monitor:
     lost, slow_ms = metrics.lost_lines, settings.slow_query_ms
     access = JsonLog(settings.access_log, lost) if settings.access_log else None
     slow = JsonLog(settings.slow_query_log, lost) if slow_ms is not None else None
-    return Monitor(metrics, access, slow, slow_ms or 0.0, _tracing(settings))
-
-
-def _tracing(settings: ServerSettings) -> Tracing | None:
-    if not settings.tracing:
-        return None
-    # An extra, which takes half a second to load.
-    from server.monitoring.tracing import Tracing
-
-    return Tracing()
-
-
-class Measured(Protocol):
-    """An index that is served: `server.backends.Backends`."""
-
-    @property
-    def figures(self) -> tuple[int, int, float]: ...  # noqa: D102
-    def missing(self) -> Mapping[str, int]: ...  # noqa: D102
-
-
-async def measure(
-    metrics: Metrics,
-    index: Callable[[], Measured],
-    writer: Callable[[], WriterCounts] | None = None,
-) -> None:
-    """Look at the memory and the index again and again.
-
-    Args:
-        metrics: of the process.
-        index: that is served.
-        writer: what it has done; None in all workers but one.
-    """
-    while True:
-        metrics.measure_memory()
-        # No name here refers to an index, which would stay open until the next look.
-        metrics.index(*await asyncio.to_thread(lambda: index().figures))
-        metrics.missing(await asyncio.to_thread(index().missing))
-        if writer is not None:
-            metrics.writer(writer())
-        await asyncio.sleep(MEASURED)
+    return Monitor(metrics, access, slow, slow_ms or 0.0, Tracing() if settings.tracing else None)
 
 
 def _route(scope: Scope) -> str:
@@ -234,3 +299,77 @@ class JsonLog:
 
 def _append(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
+
+
+class Tracing:
+    """Sends OpenTelemetry a span of each request, with one of each stage of its search in it.
+
+    Where to send them, which to sample and all else is set by OpenTelemetry's own variables
+    (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_SAMPLER and so on).
+    """
+
+    def __init__(self) -> None:
+        # An extra, which takes half a second to load.
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        named = SERVICE_VARIABLE in os.environ
+        resource = Resource.create(None if named else {"service.name": SERVICE})
+        self._provider = TracerProvider(resource=resource)
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        self._tracer = self._provider.get_tracer(__name__)
+        self._propagator = TraceContextTextMapPropagator()
+
+    def finished(self, scope: Scope, record: RequestRecord, route: str, seconds: float) -> None:
+        """Send the spans of a request that took so long until now."""
+        from opentelemetry.trace import SpanKind
+
+        end = time.time_ns()
+        start = end - int(seconds * 1e9)
+        sent = {
+            name.decode(): value.decode("latin-1")
+            for name, value in scope["headers"]
+            if name in PROPAGATED
+        }
+        name, context = f"{scope['method']} {route}", self._propagator.extract(sent)
+        span = self._tracer.start_span(name, context, SpanKind.SERVER, start_time=start)
+        if span.is_recording():
+            self._describe(span, scope, record, route)
+            self._add_stages(span, record, start)
+        span.end(end)
+
+    def _describe(self, span: Span, scope: Scope, record: RequestRecord, route: str) -> None:
+        """Name what was asked and answered, without queries."""
+        from opentelemetry.trace import StatusCode
+
+        span.set_attributes(
+            {
+                "http.request.method": scope["method"],
+                "http.route": route,
+                "http.response.status_code": record.status,
+                "visualsparta.request_id": record.id,
+                "visualsparta.index": record.index,
+            }
+        )
+        if record.backend:
+            span.set_attribute("visualsparta.backend", record.backend)
+            span.set_attribute("visualsparta.engine", record.engine)
+        if record.status >= 500:
+            span.set_status(StatusCode.ERROR)
+
+    def _add_stages(self, span: Span, record: RequestRecord, start: int) -> None:
+        """Stages follow each other from the beginning; what lies between them is not measured."""
+        from opentelemetry.trace import set_span_in_context
+
+        context = set_span_in_context(span)
+        for stage, milliseconds in record.stages.items():
+            end = start + int(milliseconds * 1e6)
+            self._tracer.start_span(stage, context, start_time=start).end(end)
+            start = end
+
+    def close(self) -> None:
+        """Send what waits, for some seconds at most."""
+        self._provider.shutdown()

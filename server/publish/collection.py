@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
 from indexer.columns.builder import topical_order
-from indexer.columns.row_files import PostingRows, RowFiles
+from indexer.columns.layout import PostingRows, RowFiles
 from indexer.engines.open import read_language
 from indexer.manifest import is_sharded
 from indexer.store.snapshot import Snapshot

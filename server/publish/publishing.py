@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
-from indexer.fields.store import read_kinds
+from indexer.fields.kinds import read_kinds
 from indexer.manifest import Manifest
 from server.photo_files import find_photo
 from server.problems import ProblemError
@@ -22,8 +22,8 @@ from server.publish.packs import Shown, as_json
 from server.publish.photos import Photo, Pictures, publish_photos
 from sparta.errors import InputError
 from sparta.features.extract.image_files import PhotoError
-from sparta.features.skipped import Skipped
-from sparta.lock import writing
+from sparta.features.record import Skipped
+from sparta.files import writing
 from sparta.progress import Progress, no_progress
 
 ALWAYS = ("width", "height")  # fields without which photos would jump while they load

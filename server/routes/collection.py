@@ -1,26 +1,35 @@
-"""What a server can search: its backends, and the fields, words and numbers of their images."""
+"""What a server has: backends, the fields, words and numbers of their images, and its health."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel
 
 from indexer.search.engine import Capability
 from server import schemas
 from server.backends import backends_of
-from server.json_bodies import JsonRoute
-from server.problems import PROBLEM, responses
-from server.routes.answers import json_response, read
-from server.routes.parameters import MAX_QUERY_LENGTH, BackendParameter, CountBody
-from server.work import Work
+from server.monitoring.metrics import Metrics
+from server.problems import PROBLEM, ProblemError, responses
+from server.requests import JsonRoute
+from server.routes.common import (
+    FILTER,
+    MAX_QUERY_LENGTH,
+    BackendName,
+    BackendParameter,
+    in_thread,
+    json_response,
+    read,
+)
 
 MOST = 50  # suggestions
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-router = APIRouter(prefix="/v1", route_class=JsonRoute)
+router = APIRouter(route_class=JsonRoute)
 
 
-@router.get("/backends", summary="List the backends")
+@router.get("/v1/backends", summary="List the backends")
 def list_backends(request: Request) -> schemas.BackendList:
     """Every backend with its number of images and example queries, the default backend first.
 
@@ -40,30 +49,29 @@ def list_backends(request: Request) -> schemas.BackendList:
                 examples=list(backend.examples),
             )
             for backend in backends
-        ],
+        ]
     )
 
 
 @router.get(
-    "/fields",
+    "/v1/fields",
     summary="List the fields of the photos",
     response_model=schemas.FieldsAnswer,
     responses=responses("unknown-backend", "overloaded"),
 )
 async def list_fields(request: Request, backend: BackendParameter) -> Response:
     """The fields of the photos' metadata that filters may name, with their kinds."""
-    work: Work = request.app.state.work
     version = backends_of(request).version
 
     def answer() -> schemas.FieldsAnswer:
         kinds = {name: str(kind) for name, kind in backend.searcher.kinds().items()}
         return schemas.FieldsAnswer(backend=backend.name, index_version=version, fields=kinds)
 
-    return await work.run(request, lambda _: json_response(answer()))
+    return await in_thread(request, lambda _: json_response(answer()))
 
 
 @router.get(
-    "/suggest",
+    "/v1/suggest",
     summary="Complete a query",
     response_model=schemas.SuggestAnswer,
     responses=responses("invalid-parameter", "overloaded"),
@@ -80,7 +88,6 @@ async def suggest(
     Those in the most photos come first. If no word begins like the last one, the words nearest to
     it are suggested. There are none after a space.
     """
-    work: Work = request.app.state.work
     backends = backends_of(request)
 
     def answer() -> schemas.SuggestAnswer:
@@ -89,11 +96,18 @@ async def suggest(
         version = backends.version
         return schemas.SuggestAnswer(query=q, index_version=version, suggestions=suggestions)
 
-    return await work.run(request, lambda _: json_response(answer()))
+    return await in_thread(request, lambda _: json_response(answer()))
+
+
+class CountBody(BaseModel):
+    """What is counted."""
+
+    filter: Annotated[str | dict[str, Any] | None, Query(description=FILTER)] = None
+    backend: BackendName = None
 
 
 @router.post(
-    "/images/count",
+    "/v1/images/count",
     summary="Count the images that a filter lets through",
     operation_id="count_images",
     response_model=schemas.CountAnswer,
@@ -106,11 +120,36 @@ async def count_images(request: Request, asked: CountBody) -> Response:
     """The number of images that a filter lets through; without a filter, of all."""
     backends = backends_of(request)
     backend = backends.get(asked.backend)
-    work: Work = request.app.state.work
 
     def answer() -> schemas.CountAnswer:
         count = backend.searcher.count(read(asked.filter))
         version = backends.version
         return schemas.CountAnswer(backend=backend.name, index_version=version, count=count)
 
-    return await work.run(request, lambda _: json_response(answer()))
+    return await in_thread(request, lambda _: json_response(answer()))
+
+
+@router.get("/livez", summary="Check that the server answers")
+async def livez() -> schemas.Health:
+    """A server that does not answer this must be started again."""
+    return schemas.Health(status="ok")
+
+
+@router.get(
+    "/readyz", summary="Check that the server takes requests", responses=responses("stopping")
+)
+async def readyz(request: Request) -> schemas.Health:
+    """A process accepts connections when its index is open and warm, and is ready until it stops.
+
+    While it stops, it answers what it is asked, but should not be asked anything new.
+    """
+    if request.app.state.stopping:
+        raise ProblemError("stopping", "the server is stopping; ask another one")
+    return schemas.Health(status="ready")
+
+
+@router.get("/metrics", include_in_schema=False)
+def metrics(request: Request) -> Response:
+    """The metrics of all processes, for Prometheus."""
+    found: Metrics = request.app.state.metrics
+    return Response(found.text(), media_type=METRICS_TYPE)

@@ -1,50 +1,83 @@
-"""Images of the index: metadata, photo file, explanation, and searches for similar images."""
+"""Images of the index: metadata, photo file, small picture, explanation, and similar images."""
 
 from __future__ import annotations
 
 import json
 from time import perf_counter
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
 
 from indexer.search.answer import Answer
 from server import schemas
 from server.backends import Backend, backends_of
-from server.conditional import entity_tag, not_modified
-from server.image_ids import IMAGE
 from server.monitoring.metrics import MS
-from server.monitoring.record import record_of
-from server.photo_files import find_photo
+from server.monitoring.monitor import record_of
+from server.photo_files import MEDIA_TYPE, SIZES, PhotoFile, Thumbnails, find_photo, not_modified
 from server.problems import PROBLEM, ProblemError, responses
-from server.routes.answers import Json, answer_json, explained, json_response, photo_url, read
-from server.routes.parameters import (
+from server.requests import IMAGE_PATH
+from server.routes.common import (
     AlsoParameter,
     BackendParameter,
     CountParameter,
     ExplainParameter,
     FilterParameter,
+    Json,
     QueryParameter,
     SubstituteParameter,
+    Wanted,
     WordsParameter,
+    answer_json,
+    explained,
+    in_thread,
+    json_response,
+    photo_urls,
+    read,
 )
 from server.routes.writes import forwarder_of
-from server.work import Wanted, Work
 
 PHOTOS = ("image/", "application/octet-stream")  # kinds of bodies
 PHOTO_CACHE = "private, no-cache"  # cached, and asked for again every time: it may be replaced
+# Not asked for again while somebody looks through hits; a photo is seldom replaced.
+PICTURE_CACHE = "private, max-age=300"
 # OpenAPI documentation of an answer that is a photo; its format tells generated clients not to
 # read it as text.
-PHOTO: dict[str, Any] = {"image/*": {"schema": {"type": "string", "format": "binary"}}}
+BINARY = {"schema": {"type": "string", "format": "binary"}}
+PHOTO: dict[str, Any] = {"image/*": BINARY}
+NO_PHOTO = (
+    "unknown-image",
+    "photo-missing",
+    "photo-unreadable",
+    "photo-forbidden",
+    "unknown-backend",
+)
+
+
+def _offered(size: int) -> int:
+    if size not in SIZES:
+        raise PydanticCustomError("size", "input should be 256 or 512")
+    return size
+
+
+SizeParameter = Annotated[
+    int,
+    Query(
+        description="Pixels of the longer side; smaller photos stay as they are",
+        json_schema_extra={"enum": list(SIZES)},
+    ),
+    AfterValidator(_offered),
+]
 
 router = APIRouter(prefix="/v1/images")
 
 
 # The image's route comes last: an image id can contain slashes, so it would match all paths.
-@router.head(IMAGE + "/file", include_in_schema=False)
+@router.head(IMAGE_PATH + "/file", include_in_schema=False)
 @router.get(
-    IMAGE + "/file",
+    IMAGE_PATH + "/file",
     summary="Get the photo of an image",
     response_class=FileResponse,
     responses={
@@ -53,40 +86,60 @@ router = APIRouter(prefix="/v1/images")
         304: {"description": "The photo is the one that the client has"},
         400: {"description": "Range cannot be read", "content": PROBLEM},
         416: {"description": "The file has no such range", "content": PROBLEM},
-        **responses(
-            "unknown-image",
-            "photo-missing",
-            "photo-unreadable",
-            "photo-forbidden",
-            "unknown-backend",
-        ),
+        **responses(*NO_PHOTO),
     },
 )
 def get_photo(request: Request, backend: BackendParameter, image_id: str) -> Response:
     """The photo of an indexed image; its media type is read from the file's content."""
-    metadata = backend.searcher.metadata(image_id)
-    path, kind = find_photo(backend.photos, backend.uploads_with(image_id), image_id, metadata)
-    try:
-        stat = path.stat()
-    except OSError as error:
-        detail = f"the file of image {image_id!r} cannot be read"
-        raise ProblemError("photo-missing", detail, "image_id") from error
-    headers = {"Cache-Control": PHOTO_CACHE, "ETag": entity_tag(stat)}
-    response = FileResponse(path, media_type=kind, stat_result=stat, headers=headers)
-    if not_modified(request.headers, headers["ETag"], stat.st_mtime):
+    photo = _photo(backend, image_id)
+    headers = {"Cache-Control": PHOTO_CACHE, "ETag": photo.tag}
+    if not_modified(request.headers, photo.tag, photo.stat.st_mtime):
         return Response(status_code=304, headers=headers)
-    return response
+    return FileResponse(
+        photo.path, media_type=photo.media_type, stat_result=photo.stat, headers=headers
+    )
 
 
 @router.get(
-    IMAGE + "/similar",
+    IMAGE_PATH + "/thumbnail",
+    summary="Get a small picture of an image",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The photo, upright and reduced, as JPEG",
+            "content": {MEDIA_TYPE: BINARY},
+        },
+        304: {"description": "The picture is the one that the client has"},
+        **responses(*NO_PHOTO, "invalid-parameter", "overloaded"),
+    },
+)
+async def get_thumbnail(
+    request: Request, backend: BackendParameter, image_id: str, size: SizeParameter = SIZES[0]
+) -> Response:
+    """The photo of an indexed image, upright, reduced and without its metadata."""
+
+    def task(_: Wanted) -> Response:
+        photo = _photo(backend, image_id)
+        tag = photo.picture_tag(size)
+        headers = {"Cache-Control": PICTURE_CACHE, "ETag": tag}
+        if "if-none-match" in request.headers and not_modified(request.headers, tag, 0):
+            return Response(status_code=304, headers=headers)
+        thumbnails: Thumbnails = request.app.state.thumbnails
+        return Response(thumbnails.of(photo, size), media_type=MEDIA_TYPE, headers=headers)
+
+    return await in_thread(request, task)
+
+
+def _photo(backend: Backend, image_id: str) -> PhotoFile:
+    metadata = backend.searcher.metadata(image_id)
+    return find_photo(backend.photos, backend.uploads_with(image_id), image_id, metadata)
+
+
+@router.get(
+    IMAGE_PATH + "/similar",
     summary="Search photos by image",
     responses=responses(
-        "unknown-image",
-        "invalid-parameter",
-        "unknown-backend",
-        "backend-unavailable",
-        "overloaded",
+        "unknown-image", "invalid-parameter", "unknown-backend", "backend-unavailable", "overloaded"
     ),
     response_model=schemas.SimilarAnswer,
 )
@@ -115,11 +168,10 @@ async def similar(
             filter=read(filter),
             explain=explained(wanted) if explain else None,
         )
-        about = {"image_id": image_id, "url": photo_url(request, backend, image_id), "also": also}
+        about = {"image_id": image_id, "url": photo_urls(request, backend)(image_id), "also": also}
         return json_response(_similar(request, backend, answer, q) | about)
 
-    work: Work = request.app.state.work
-    return await work.run(request, task)
+    return await in_thread(request, task)
 
 
 @router.post(
@@ -137,11 +189,7 @@ async def similar(
         "backend-unavailable",
     ),
     openapi_extra={
-        "requestBody": {
-            "description": "The file of a photo",
-            "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}},
-            "required": True,
-        }
+        "requestBody": {"description": "The file of a photo", "content": PHOTO, "required": True}
     },
 )
 async def similar_to_photo(
@@ -168,8 +216,7 @@ async def similar_to_photo(
         answer = backend.searcher.similar_to(impacts, k, filter=read(filter), explain=how)
         return json_response(_similar(request, backend, answer, ""))
 
-    work: Work = request.app.state.work
-    return await work.run(request, task)
+    return await in_thread(request, task)
 
 
 def _similar(request: Request, backend: Backend, answer: Answer, q: str) -> Json:
@@ -178,14 +225,10 @@ def _similar(request: Request, backend: Backend, answer: Answer, q: str) -> Json
 
 
 @router.get(
-    IMAGE + "/explain",
+    IMAGE_PATH + "/explain",
     summary="Explain the score of an image",
     responses=responses(
-        "unknown-image",
-        "invalid-parameter",
-        "unknown-backend",
-        "backend-unavailable",
-        "overloaded",
+        "unknown-image", "invalid-parameter", "unknown-backend", "backend-unavailable", "overloaded"
     ),
     response_model=schemas.ExplanationAnswer,
 )
@@ -205,16 +248,15 @@ async def explain(
         start = perf_counter()
         found = backend.searcher.explain(q, image_id, substitute=substitute)
         record_of(request.scope).stages["explain"] = (perf_counter() - start) * MS
-        url, version = photo_url(request, backend, image_id), backends_of(request).version
+        url, version = photo_urls(request, backend)(image_id), backends_of(request).version
         about = {"query": q, "backend": backend.name, "index_version": version, "url": url}
         return json_response({**about, **vars(found)})
 
-    work: Work = request.app.state.work
-    return await work.run(request, task)
+    return await in_thread(request, task)
 
 
 @router.get(
-    IMAGE,
+    IMAGE_PATH,
     summary="Get the metadata of an image",
     responses=responses("unknown-image", "unknown-backend"),
 )
@@ -224,5 +266,5 @@ def get_image(request: Request, backend: BackendParameter, image_id: str) -> sch
         image_id=image_id,
         backend=backend.name,
         metadata=backend.searcher.metadata(image_id),
-        url=photo_url(request, backend, image_id),
+        url=photo_urls(request, backend)(image_id),
     )

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import zlib
 
-from fastapi import Request, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from fastapi import FastAPI, Request, Response
+from starlette.types import Receive, Scope, Send
 
-from server.backends import Backends
-from server.changeover.leases import Current, keep_lease
-from server.monitoring.middleware import headers_of
-from server.monitoring.monitor import Monitor
-from server.monitoring.record import RequestRecord, begin
-from server.problems import KNOWN, answer_to, unexpected
+from server.backends import Current
+from server.monitoring.monitor import Monitor, begin, headers_of
+from server.problems import KNOWN, answer_to
 from server.routes.search import router, searched
-from server.security.install import Guards
-from server.security.root_path import route_path
-from server.security_headers import Headers, completed
+from server.security.access import route_path
+from server.security.guards import Guards, Headers, completed, unexpected
 
 PATH = "/v1/search"
 LEAST_COMPRESSED = 1000  # bytes
@@ -31,31 +27,28 @@ _HEADERS = completed({"path": PATH}, [(b"content-type", b"application/json")])
 _ROUTE = next(route for route in router.routes if "GET" in getattr(route, "methods", ()))
 
 
-class PlainSearch:
-    """Answers searches by GET; all other requests pass to the application.
+class Application(FastAPI):
+    """An application that answers searches by GET before all its layers."""
 
-    Args:
-        app: the application with its layers.
-        current: the backends.
-        guards: decide who may search.
-        monitor: records what was answered.
-    """
+    def answer_plainly(self, current: Current, guards: Guards, monitor: Monitor) -> None:
+        """Begin to do so, once all layers are there.
 
-    def __init__(
-        self, app: ASGIApp, current: Current[Backends], guards: Guards, monitor: Monitor
-    ) -> None:
-        self.app = app
+        Args:
+            current: the backends.
+            guards: decide who may search.
+            monitor: records what was answered.
+        """
         self._current, self._guards, self._monitor = current, guards, monitor
-        self._root_path = guards.root_path
-        self._handler = guards.surround(self._answer)
+        self._plain = guards.surround(self._answer)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         own = scope["type"] == "http" and scope["method"] == "GET"
-        if own and scope["path"].removeprefix(self._root_path) == PATH:
-            await self._handler(scope, receive, send)
+        if own and scope["path"].removeprefix(self._guards.root_path) == PATH:
+            scope["app"] = self
+            await self._plain(scope, receive, send)
         else:
-            await self.app(scope, receive, send)
+            await super().__call__(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         record = begin(scope)
@@ -63,7 +56,7 @@ class PlainSearch:
         request = Request(scope, receive)
         try:
             try:
-                answer: bytes | Response = await self._searched(request, record)
+                answer: bytes | Response = await self._searched(request)
             except KNOWN as error:
                 answer = answer_to(request, error)
             except Exception as error:
@@ -78,13 +71,10 @@ class PlainSearch:
             record.status = record.status or 500
             self._monitor.finished(scope, record)
 
-    async def _searched(self, request: Request, record: RequestRecord) -> bytes | Response:
+    async def _searched(self, request: Request) -> bytes | Response:
         scope = request.scope
-        self._guards.hosts.check(scope)
         with self._guards.admission.admitted(scope, route_path(scope)):
-            lease = self._current.take()
-            keep_lease(scope, lease)
-            record.index = lease.resource.version
+            lease = self._current.take(scope)
             try:
                 return await searched(request)
             finally:

@@ -12,10 +12,9 @@ from starlette.concurrency import run_in_threadpool
 
 from server import schemas
 from server.backends import backends_of
-from server.image_ids import IMAGE
-from server.json_bodies import read_body
 from server.problems import ProblemError, responses
-from server.routes.answers import read
+from server.requests import IMAGE_PATH, read_body
+from server.routes.common import read
 from server.security.access import requires
 from server.writing.bodies import DELETE, BatchLine, DeleteBody, ImageBody, Refresh
 from server.writing.forward import Forwarder
@@ -96,7 +95,8 @@ async def delete_images(request: Request, refresh: RefreshParameter = "wait") ->
     asked = await read_body(request, DELETE)
     ids = asked.ids
     if ids is None:
-        ids = await run_in_threadpool(_filtered, request, asked)
+        searcher = backends_of(request).default.searcher
+        ids = await run_in_threadpool(lambda: searcher.ids(read(asked.filter)))
     whole = schemas.DeleteAnswer(deleted=0, missing=[])
     for start in range(0, len(ids) or 1, DELETED_AT_ONCE):
         if request.app.state.stopping:
@@ -116,13 +116,8 @@ async def delete_images(request: Request, refresh: RefreshParameter = "wait") ->
     return Response(whole.model_dump_json(), media_type="application/json")
 
 
-def _filtered(request: Request, asked: DeleteBody) -> list[str]:
-    """The ids of the images that the filter lets through."""
-    return backends_of(request).default.searcher.ids(read(asked.filter))
-
-
 @one.put(
-    IMAGE,
+    IMAGE_PATH,
     summary="Add an image, or replace it",
     operation_id="put_image",
     response_model=schemas.WriteAnswer,
@@ -149,7 +144,7 @@ async def put_image(
 
 
 @one.patch(
-    IMAGE,
+    IMAGE_PATH,
     summary="Change the metadata of an image",
     operation_id="update_image",
     response_model=schemas.WriteAnswer,
@@ -164,7 +159,7 @@ async def update_image(
 
 
 @one.delete(
-    IMAGE,
+    IMAGE_PATH,
     summary="Delete an image",
     operation_id="delete_image",
     response_model=schemas.WriteAnswer,

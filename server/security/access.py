@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from hashlib import blake2b
 from math import ceil
+from multiprocessing.sharedctypes import RawArray
+from time import monotonic
 from typing import Any
 
 from fastapi import Request, Security
 from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
+from starlette._utils import get_route_path
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as ASGIScope
 
 from server.problems import ProblemError, problem_response
-from server.security.callers import LOCAL_ALLOWS, Caller, Callers
+from server.security.callers import LOCAL_ALLOWS, Caller, Callers, Hosts
 from server.security.keys import Scope
-from server.security.rate_limit import RateLimit
-from server.security.root_path import route_path
 
-# Asked by whatever watches the server, and never refused.
+# The path of a request below the root path, as routes are declared. Private to Starlette, but the
+# very function that finds the route: two that differ could let a request pass as another.
+route_path = get_route_path
+
+# Asked by whatever watches the server, under any name of the machine, and never refused.
 HEALTH = frozenset({"/livez", "/readyz"})
 # The page itself, which asks for a key, and signing in and out.
 PUBLIC = frozenset({"/", "/v1/sign-in", "/v1/sign-out"})
@@ -35,12 +44,19 @@ WRITES = frozenset({"POST", "PUT"})
 WRITTEN = re.compile(r"/v1/images/(?!count$)")  # paths of what may be as large
 DELETED = "/v1/images/delete"
 BEARER = "bearer"  # name of the scheme in the OpenAPI document
+CELLS = 1 << 16  # of the table of limits: half a megabyte
+REMEMBERED = 1024  # clients whose cells need not be found again
+_NO_KEY = (
+    "this needs an API key: send it as 'Authorization: Bearer KEY'; whoever runs the server makes "
+    "one with: sparta keys create NAME"
+)
 
 
 class Admission:
     """Decides whether a request may pass, and knows which ones run.
 
     Args:
+        hosts: that the server answers for.
         callers: recognises who sends requests.
         rate: limit on requests a second of each key or address; None for none.
         at_once: requests of each key or address that one process answers at the same time.
@@ -49,8 +65,11 @@ class Admission:
         running: requests that run, by the names of their callers.
     """
 
-    def __init__(self, callers: Callers, rate: RateLimit | None, at_once: int) -> None:
-        self._callers, self._rate, self._at_once = callers, rate, at_once
+    def __init__(
+        self, hosts: Hosts, callers: Callers, rate: RateLimit | None, at_once: int
+    ) -> None:
+        self._hosts, self._callers = hosts, callers
+        self._rate, self._at_once = rate, at_once
         self.running: Counter[str] = Counter()
 
     @contextmanager
@@ -78,6 +97,7 @@ class Admission:
 
     def _admit(self, scope: ASGIScope, path: str) -> Caller:
         """Who sent a request, which is counted."""
+        self._hosts.check(scope)
         _check_body(scope, path)
         caller = self._callers.identify(scope)
         if caller.limited:
@@ -147,12 +167,6 @@ def requires(needed: Scope) -> Any:
     return Security(_Needs(needed), scopes=[needed])
 
 
-_NO_KEY = (
-    "this needs an API key: send it as 'Authorization: Bearer KEY'; whoever runs the server makes "
-    "one with: sparta keys create NAME"
-)
-
-
 def _check_scope(caller: Caller, needed: Scope) -> None:
     if needed in caller.allows:
         return
@@ -188,3 +202,61 @@ def key_needed(detail: str, error: str = "") -> ProblemError:
 def _too_many(detail: str, seconds: float) -> ProblemError:
     headers = {"Retry-After": str(ceil(seconds))}
     return ProblemError("too-many-requests", detail, headers=headers)
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """Shared memory for the rate limits of all workers, passed to them as they start.
+
+    The state of a token bucket is one number, the time at which it will be full again (the generic
+    cell rate algorithm), so that a fixed table of numbers is enough for any number of clients and
+    workers. A client has two cells of the table, as in a count-min sketch, and the emptier bucket
+    counts: another client slows it down only where it shares both. Two workers that write a cell
+    at the same moment may count one request instead of two.
+
+    Attributes:
+        full_at: for each cell, the time at which its bucket is full, in seconds of the monotonic
+            clock, which all processes share.
+        seed: of the hash that finds cells, so that nobody can choose a name that shares another's.
+    """
+
+    full_at: Any = field(default_factory=lambda: RawArray("d", CELLS))
+    seed: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+
+
+class RateLimit:
+    """A limit on requests a second of each key or address.
+
+    Args:
+        rate: requests a second in the long run.
+        burst: requests at once, after a pause.
+        buckets: shared with other workers.
+    """
+
+    def __init__(self, rate: float, burst: int, buckets: Buckets) -> None:
+        self._interval = 1 / rate
+        self._room = (burst - 1) / rate
+        self._full_at = buckets.full_at
+        self._cells = lru_cache(REMEMBERED)(partial(_cells, buckets.seed))
+
+    def take(self, name: str) -> float:
+        """Take a token from the bucket of a name.
+
+        Returns:
+            0 if there was one, else the seconds until there will be.
+        """
+        first, second = self._cells(name)
+        table, now = self._full_at, monotonic()
+        full = max(now, min(table[first], table[second]))
+        if (wait := full - now - self._room) > 0:
+            return float(wait)
+        full += self._interval
+        table[first] = max(table[first], full)
+        table[second] = max(table[second], full)
+        return 0.0
+
+
+def _cells(seed: bytes, name: str) -> tuple[int, int]:
+    """The two cells of a client."""
+    digest = blake2b(name.encode(), digest_size=4, key=seed).digest()
+    return digest[0] << 8 | digest[1], digest[2] << 8 | digest[3]

@@ -1,21 +1,31 @@
-"""Who sent a request: a key, this machine itself, or an address without a key."""
+"""Who sent a request, and for which host: a key, this machine itself, or an address without a key.
+
+A page of any site can have its own name resolved to 127.0.0.1, and its visitor's browser then lets
+it read what this server answers (DNS rebinding). Such requests name that site in their Host header.
+
+A browser sends the cookie unasked, so the cookie alone shows only which browser sent a request.
+What the page adds shows that its script did: scripts of other origins cannot add a header that is
+not among the few safe ones without asking the server first, which permits none but those of keys,
+and none can set `Origin` and `Sec-Fetch-Site`, with which browsers name the origin of a request.
+"""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+import socket
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from starlette.requests import cookie_parser
-from starlette.types import Scope as Request
+from starlette.types import Scope as ASGIScope
 
-from server.security.hosts import is_loopback_name
-from server.security.key_ring import BadKeyError, KeyRing
-from server.security.keys import ALLOWS, Key, Scope
-from server.security.same_origin import is_from_page
-from server.sockets import is_loopback
+from server.problems import ProblemError
+from server.security.keys import ALLOWS, BadKeyError, Key, KeyRing, Scope
 
+REMEMBERED = 128  # Host headers, and addresses of clients
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 COOKIE = "sparta_key"
 # A browser sends the cookie unasked: it may search, and write where the page's script asks for it.
 COOKIE_ALLOWS: frozenset[Scope] = frozenset({"search"})
@@ -25,6 +35,71 @@ LOCAL_ALLOWS: frozenset[Scope] = frozenset({"search", "metrics"})
 PROXY_HEADERS = frozenset(
     {b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"true-client-ip", b"cf-connecting-ip"}
 )
+PAGE = b"x-sparta-page"  # a header that the page's script adds
+SAFE = frozenset({"GET", "HEAD"})  # sent without Origin by a page to its own server
+
+
+class Hosts:
+    """The hosts that a server answers for.
+
+    Args:
+        listening: the address it listens on.
+        allowed: further names.
+    """
+
+    def __init__(self, listening: str, allowed: Iterable[str] = ()) -> None:
+        self._names = {_host(name) for name in (listening, *allowed)}
+        # An address in place of a name cannot be rebound: a server on all addresses has any.
+        self._addresses = listening in ("0.0.0.0", "::")
+        if self._addresses or is_loopback(listening):
+            self._names |= LOOPBACK
+        if self._addresses:
+            self._names.add(socket.gethostname().lower())
+        self._has = lru_cache(REMEMBERED)(self._is_one)
+
+    def __contains__(self, header: str) -> bool:
+        """Whether a Host header, with or without a port, is one of them."""
+        return self._has(header)
+
+    def _is_one(self, header: str) -> bool:
+        name = _host(header)
+        return name in self._names or (self._addresses and _is_address(name))
+
+    def check(self, scope: ASGIScope) -> None:
+        """Check that a request is for one of them, by its one Host header.
+
+        Raises:
+            ProblemError: if it is not.
+        """
+        asked = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        if len(asked) != 1 or asked[0] not in self:
+            shown = ", ".join(map(repr, asked))[:80] or "no host"
+            detail = f"the request is for {shown}; if that is this server, add --allowed-host"
+            raise ProblemError("wrong-host", detail)
+
+
+@lru_cache(REMEMBERED)
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address can be reached only from this machine."""
+    return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def _host(header: str) -> str:
+    """A host in lower case without brackets, port and final dot."""
+    host = header.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    if host.count(":") == 1:
+        host = host.partition(":")[0]
+    return host.removesuffix(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -58,10 +133,10 @@ class Callers:
         self._keys, self._direct = keys, direct
         self._holders: dict[str, Caller] = {}  # by the keys' ids
 
-    def identify(self, request: Request) -> Caller:
-        """Who sent a request, by its ASGI scope."""
-        headers: dict[bytes, bytes] = dict(request["headers"])
-        address = request["client"][0] if request.get("client") else ""
+    def identify(self, scope: ASGIScope) -> Caller:
+        """Who sent a request."""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        address = scope["client"][0] if scope.get("client") else ""
         if text := _sent_key(headers):
             try:
                 key = self._keys.valid(text)
@@ -71,10 +146,11 @@ class Callers:
         if b"cookie" in headers:
             # It may be left from another server on this host: then it counts as none.
             with suppress(BadKeyError):
-                key = self._keys.valid(_cookie(headers))
-                from_page = is_from_page(request["method"], headers, request["scheme"])
+                cookies = cookie_parser(headers[b"cookie"].decode("latin-1"))
+                key = self._keys.valid(cookies.get(COOKIE, ""))
+                from_page = _is_from_page(scope["method"], headers, scope["scheme"])
                 allows = PAGE_ALLOWS if from_page else COOKIE_ALLOWS
-                return Caller(_name(key), ALLOWS[key.scope] & allows, key)
+                return Caller(f"key {key.id}", ALLOWS[key.scope] & allows, key)
         if self._direct and not self._keys.in_use and _is_direct(address, headers):
             return Caller("this machine", LOCAL_ALLOWS, limited=False)
         return _nobody(address)
@@ -83,12 +159,8 @@ class Callers:
         """Who sends a key, made once."""
         known = self._holders.get(key.id)
         if known is None or known.key is not key:
-            known = self._holders[key.id] = Caller(_name(key), ALLOWS[key.scope], key)
+            known = self._holders[key.id] = Caller(f"key {key.id}", ALLOWS[key.scope], key)
         return known
-
-
-def _cookie(headers: Mapping[bytes, bytes]) -> str:
-    return cookie_parser(headers[b"cookie"].decode("latin-1")).get(COOKIE, "")
 
 
 def _sent_key(headers: Mapping[bytes, bytes]) -> str:
@@ -99,12 +171,13 @@ def _sent_key(headers: Mapping[bytes, bytes]) -> str:
     return headers.get(b"x-api-key", b"").strip().decode("latin-1")
 
 
-def _name(key: Key) -> str:
-    return f"key {key.id}"
-
-
 def _nobody(address: str, refused: str = "") -> Caller:
-    return Caller(_network(address), frozenset(), refused=refused)
+    """An address as limits count it: of IPv6 the network of 64 bits, which one client can have."""
+    if ":" in address:
+        # What a proxy forwards may be no address.
+        with suppress(ValueError):
+            address = str(ipaddress.IPv6Network((address.partition("%")[0], 64), strict=False))
+    return Caller(f"address {address}", frozenset(), refused=refused)
 
 
 def _is_direct(address: str, headers: Mapping[bytes, bytes]) -> bool:
@@ -114,15 +187,32 @@ def _is_direct(address: str, headers: Mapping[bytes, bytes]) -> bool:
     """
     return (
         is_loopback(address)
-        and is_loopback_name(headers.get(b"host", b"").decode("latin-1"))
+        and is_loopback(_host(headers.get(b"host", b"").decode("latin-1")))
         and not any(name in PROXY_HEADERS or name.startswith(b"x-forwarded") for name in headers)
     )
 
 
-def _network(address: str) -> str:
-    """An address as limits count it: of IPv6 the network of 64 bits, which one client can have."""
-    if ":" in address:
-        # What a proxy forwards may be no address.
-        with suppress(ValueError):
-            address = str(ipaddress.IPv6Network((address.partition("%")[0], 64), strict=False))
-    return f"address {address}"
+def is_of_another_origin(headers: Mapping[bytes, bytes], scheme: str) -> bool:
+    """Whether a browser says that another origin's page sent a request.
+
+    Args:
+        headers: of the request.
+        scheme: "https" or "http"; the latter also where a proxy that ends TLS is not named.
+    """
+    origin = headers.get(b"origin")
+    if origin is None:
+        return False
+    host = headers.get(b"host", b"")
+    # A page that came without TLS may be anybody's.
+    return origin != b"https://" + host and (scheme == "https" or origin != b"http://" + host)
+
+
+def _is_from_page(method: str, headers: Mapping[bytes, bytes], scheme: str) -> bool:
+    """Whether the script of this server's page sent a request, if a browser did."""
+    return (
+        PAGE in headers
+        # Browsers send it over TLS, and to the machine itself.
+        and headers.get(b"sec-fetch-site", b"same-origin") == b"same-origin"
+        and (b"origin" in headers or method in SAFE)
+        and not is_of_another_origin(headers, scheme)
+    )

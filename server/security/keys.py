@@ -1,4 +1,4 @@
-"""API keys: what they allow, and the file that has their hashes.
+"""API keys: what they allow, the file that has their hashes, and the ring of a running server.
 
 A key is `sparta_ID_SECRET`. The secret has 256 random bits, so that one round of SHA-256 is enough
 to store it: there is nothing to guess that a slow hash would protect.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import os
 import secrets
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import mkstemp
@@ -33,6 +34,9 @@ ALLOWS: dict[Scope, frozenset[Scope]] = {
 }
 FILE_VARIABLE = "SPARTA_KEYS"
 _PREFIX = "sparta"
+_State = tuple[int, int, int]  # a file's inode, change time and size
+
+log = logging.getLogger(__name__)
 
 
 class Key(BaseModel):
@@ -91,12 +95,6 @@ def new_key(name: str, scope: Scope, expires: datetime | None = None) -> tuple[K
     return key, text
 
 
-def id_of(text: str) -> str:
-    """The id in a key's text; of anything else, some text that is the id of no key."""
-    parts = text.split("_", 2)
-    return parts[1] if len(parts) == 3 and parts[0] == _PREFIX else ""
-
-
 def read_keys(path: Path) -> list[Key]:
     """The keys of a file.
 
@@ -143,3 +141,71 @@ def write_keys(path: Path, keys: Iterable[Key]) -> None:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class BadKeyError(Exception):
+    """Raised for a key that is not valid; the text says why."""
+
+
+class KeyRing:
+    """Finds keys by their text, as their file is at the time.
+
+    Every worker process has a ring of its own on the same file, so that a key that is revoked or
+    created counts in all of them from the next request on.
+
+    Args:
+        path: file of the keys; it may appear later.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._name = str(path)
+        self._state: _State | None = None
+        self._keys: dict[str, Key] = {}
+        self._known: dict[str, Key] = {}  # by their texts, of which no hash is computed again
+
+    @property
+    def in_use(self) -> bool:
+        """Whether there is a file of keys, even if it has none: then nobody goes without a key."""
+        self._refresh()
+        return self._state is not None
+
+    def valid(self, text: str) -> Key:
+        """The key with this text.
+
+        Raises:
+            BadKeyError: if there is none, or it has expired.
+        """
+        self._refresh()
+        key = self._known.get(text) or self._find(text)
+        if key.is_expired():
+            raise BadKeyError(f"the key {key.id} has expired")
+        return key
+
+    def _find(self, text: str) -> Key:
+        parts = text.split("_", 2)
+        key = self._keys.get(parts[1]) if len(parts) == 3 else None
+        if key is None or not key.matches(text):
+            raise BadKeyError("the key is unknown, or was revoked")
+        self._known[text] = key
+        return key
+
+    def __iter__(self) -> Iterator[Key]:
+        self._refresh()
+        return iter(self._keys.values())
+
+    def _refresh(self) -> None:
+        try:
+            stat = os.stat(self._name)  # noqa: PTH116 - on every request: half the time of a path's
+        except FileNotFoundError:
+            self._state, self._keys, self._known = None, {}, {}
+            return
+        state = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+        if state == self._state:
+            return
+        try:
+            keys = read_keys(self.path)
+        except (InputError, FileNotFoundError) as error:
+            log.error("%s; no key is accepted until it can be read", error)
+            keys = []
+        self._state, self._keys, self._known = state, {key.id: key for key in keys}, {}

@@ -6,8 +6,10 @@ Workers decide who may write; this application answers whoever reaches its socke
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from io import BytesIO
 from pathlib import Path
 from threading import Condition, Lock
 from time import monotonic
@@ -17,24 +19,27 @@ from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from indexer.shards import index_folders
+from indexer.manifest import index_folders
 from indexer.state import index_version, place_of
+from indexer.store.changes import Add, Change, Delete
 from indexer.store.images import UnknownImageError
 from server import problems
-from server.image_ids import IMAGE
-from server.json_bodies import problem_of
-from server.problems import ProblemError, unknown_image
-from server.schemas import BatchAnswer, DeleteAnswer, WriteAnswer
-from server.writing import requests
-from server.writing.board import COMMIT, PLACE, REPLACED, Board
-from server.writing.encoding import PhotoEncoder
-from server.writing.index import ExistingImageError, WritableIndex
+from server.photo_files import check_photo
+from server.problems import ProblemError
+from server.requests import IMAGE_PATH, MANY, problem_of, read_json
+from server.schemas import BatchAnswer, BatchError, DeleteAnswer, WriteAnswer
+from server.writing.bodies import FIELDS, IDS, IMAGE, LINE, BatchLine, ImageBody
+from server.writing.forward import COMMIT, PLACE, REPLACED, Board
+from server.writing.index import ExistingImageError, PhotoEncoder, WritableIndex
 from sparta.errors import InputError
 
 Answer = WriteAnswer | DeleteAnswer | BatchAnswer
 Task = Callable[[WritableIndex], tuple[Answer, int]]
 
 ATTEMPTS = 5  # to write to an index that is replaced meanwhile
+AT_ONCE = 256  # lines of a batch that are written together
+MOST_PIXELS = 1_000_000_000  # of all photos of a batch
+JSON = ("application/json", "application/merge-patch+json")
 
 
 class Writing:
@@ -143,7 +148,9 @@ def _written(index: WritableIndex, task: Task, wait: bool) -> Response:
     headers = {}
     if wait:
         commit = index.wait(number)
-        answer.index_version = f"{index.version}.{commit.version}"
+        # As `Backends.version_of`: what was never written to has no commit.
+        written = f".{commit.version}" if commit.version else ""
+        answer.index_version = f"{index.version}{written}"
         headers = {COMMIT: str(commit.number), PLACE: str(index.place)}
     return Response(answer.model_dump_json(), headers=headers, media_type="application/json")
 
@@ -160,43 +167,28 @@ def create_app(writing: Writing) -> FastAPI:
     problems.install(app)
     app.add_exception_handler(ValidationError, _unreadable)
     app.add_exception_handler(InputError, _unusable)
-    app.add_exception_handler(UnknownImageError, _unknown)
     app.add_exception_handler(ExistingImageError, _existing)
 
     async def batch(request: Request) -> Response:
         body = await request.body()
-        return await writing.answer(request, lambda index: requests.Batch(index).run(body))
+        return await writing.answer(request, lambda index: _Batch(index).run(body))
 
     async def delete_many(request: Request) -> Response:
         body = await request.body()
-        return await writing.answer(request, lambda index: requests.delete_many(index, body))
-
-    async def put(request: Request) -> Response:
-        body, image_id = await request.body(), request.path_params["image_id"]
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        only_new = request.headers.get("if-none-match") == "*"
-        return await writing.answer(
-            request, lambda index: requests.put(index, image_id, kind, body, only_new)
-        )
+        return await writing.answer(request, lambda index: _delete_many(index, body))
 
     async def encode(request: Request) -> Response:
         return await writing.encode(await request.body())
 
-    async def update(request: Request) -> Response:
-        body, image_id = await request.body(), request.path_params["image_id"]
-        return await writing.answer(request, lambda index: requests.update(index, image_id, body))
+    async def one(request: Request) -> Response:
+        body, changes = await request.body(), {"PUT": _put, "PATCH": _update, "DELETE": _delete}
+        change = changes[request.method]
+        return await writing.answer(request, lambda index: change(index, request, body))
 
-    async def delete(request: Request) -> Response:
-        image_id = request.path_params["image_id"]
-        return await writing.answer(request, lambda index: requests.delete(index, image_id))
-
-    one = f"/v1/images{IMAGE}"
     app.add_route("/v1/images/batch", batch, methods=["POST"])
     app.add_route("/v1/images/similar", encode, methods=["POST"])
     app.add_route("/v1/images/delete", delete_many, methods=["POST"])
-    app.add_route(one, put, methods=["PUT"])
-    app.add_route(one, update, methods=["PATCH"])
-    app.add_route(one, delete, methods=["DELETE"])
+    app.add_route(f"/v1/images{IMAGE_PATH}", one, methods=["PUT", "PATCH", "DELETE"])
     return app
 
 
@@ -210,11 +202,150 @@ def _unusable(request: Request, error: Exception) -> Response:
     return problems.problem_response(request, ProblemError("invalid-image", str(error)))
 
 
-def _unknown(request: Request, error: Exception) -> Response:
-    return problems.problem_response(request, unknown_image(request.path_params["image_id"]))
-
-
 def _existing(request: Request, error: Exception) -> Response:
     image_id = request.path_params["image_id"][:200]
     detail = f"image {image_id!r} is in the index: choose another id, or leave out If-None-Match"
     return problems.problem_response(request, ProblemError("image-exists", detail))
+
+
+# Each returns the answer and the number of the change. They raise `OSError` if the disk fails, and
+# what the application has handlers for.
+
+
+def _put(index: WritableIndex, request: Request, body: bytes) -> tuple[WriteAnswer, int]:
+    """Add an image, or replace it unless it must be new."""
+    image_id = request.path_params["image_id"]
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    only_new = request.headers.get("if-none-match") == "*"
+    if only_new:  # before anything is encoded or kept
+        index.check_new([image_id])
+    if media_type.startswith("image/") or media_type == "application/octet-stream":
+        image = ImageBody.model_construct(photo=body, features=None, terms=None, metadata={})
+    elif media_type in JSON:
+        image = read_json(IMAGE, body)
+    else:
+        detail = "send a photo as image/jpeg (or other) or application/octet-stream, or JSON"
+        raise ProblemError("unsupported-media", detail)
+    [there], number = index.write([index.encode(image_id, image)], only_new)
+    return WriteAnswer(image_id=image_id, result="replaced" if there else "created"), number
+
+
+def _update(index: WritableIndex, request: Request, body: bytes) -> tuple[WriteAnswer, int]:
+    """Change fields of the metadata of an image."""
+    image_id = request.path_params["image_id"]
+    metadata, number = index.update(image_id, read_json(FIELDS, body))
+    return WriteAnswer(image_id=image_id, result="updated", metadata=metadata), number
+
+
+def _delete(index: WritableIndex, request: Request, _: bytes) -> tuple[WriteAnswer, int]:
+    """Delete an image."""
+    image_id = request.path_params["image_id"]
+    [there], number = index.write([Delete(image_id)])
+    if not there:
+        raise UnknownImageError(image_id)
+    return WriteAnswer(image_id=image_id, result="deleted"), number
+
+
+def _delete_many(index: WritableIndex, body: bytes) -> tuple[DeleteAnswer, int]:
+    """Delete the images of a list of ids; those that are not there are named in the answer."""
+    given = read_json(IDS, body)
+    ids = list(dict.fromkeys(given))
+    there, number = index.write([Delete(image_id) for image_id in ids]) if ids else ([], 0)
+    missing = [image_id for image_id, known in zip(ids, there, strict=True) if not known]
+    return DeleteAnswer(deleted=sum(there), missing=missing), number
+
+
+class _Batch:
+    """Writes the lines of a batch, in their order and many at once.
+
+    Args:
+        index: to write to.
+    """
+
+    def __init__(self, index: WritableIndex) -> None:
+        self._index = index
+        self._counts: Counter[str] = Counter()
+        self._errors: list[BatchError] = []
+        self._waiting: list[tuple[int, Change]] = []
+        self._number = self._pixels = 0
+
+    def run(self, body: bytes) -> tuple[BatchAnswer, int]:
+        """Write all lines that can be written.
+
+        Raises:
+            ProblemError: if there are too many lines; none is written then.
+            OSError: if the disk fails.
+        """
+        if body.count(b"\n") > MANY:
+            detail = f"the batch has more than {MANY:,} lines: send it in parts"
+            raise ProblemError("body-too-large", detail)
+        for number, line in enumerate(BytesIO(body), start=1):
+            if line.strip():
+                self._take(number, line)
+        self._write()
+        errors = sorted(self._errors, key=lambda error: error.line)
+        return BatchAnswer.model_validate({**self._counts, "errors": errors}), self._number
+
+    def _take(self, number: int, line: bytes) -> None:
+        image_id = None
+        try:
+            asked = read_json(LINE, line)
+            image_id = asked.image_id
+            change = self._change(asked)
+            if change is None:
+                self._write()  # the image may be among those that wait
+                _, self._number = self._index.update(image_id, asked.metadata)
+                self._counts["updated"] += 1
+                return
+        except (ValidationError, ValueError, UnknownImageError, ProblemError) as error:
+            self._refuse(number, image_id, error)
+            return
+        self._waiting.append((number, change))
+        if len(self._waiting) >= AT_ONCE:
+            self._write()
+
+    def _change(self, asked: BatchLine) -> Change | None:
+        """What a line asks for; None for a change of metadata alone."""
+        if asked.delete:
+            return Delete(asked.image_id)
+        if asked.photo is not None:
+            self._count(check_photo(asked.photo).pixels)
+        return self._index.encode(asked.image_id, asked) if asked.forms else None
+
+    def _count(self, pixels: int) -> None:
+        """Count the pixels of a photo, which take time to decode, whatever the file's size."""
+        if self._pixels + pixels > MOST_PIXELS:
+            most = f"{MOST_PIXELS // 10**6:,} megapixels"
+            raise InputError(f"the photos of a batch have {most} at most: send it in another one")
+        self._pixels += pixels
+
+    def _write(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        try:
+            self._write_whole(waiting)
+        except InputError:
+            for one in waiting:
+                try:
+                    self._write_whole([one])
+                except InputError as error:
+                    self._refuse(one[0], one[1].image_id, error)
+
+    def _write_whole(self, waiting: Sequence[tuple[int, Change]]) -> None:
+        there, self._number = self._index.write([change for _, change in waiting])
+        for (number, change), known in zip(waiting, there, strict=True):
+            if isinstance(change, Add):
+                self._counts["replaced" if known else "created"] += 1
+            elif known:
+                self._counts["deleted"] += 1
+            else:
+                self._refuse(number, change.image_id, UnknownImageError(change.image_id))
+
+    def _refuse(self, line: int, image_id: str | None, error: Exception) -> None:
+        detail = str(error)
+        if isinstance(error, ValidationError):
+            detail = problem_of(error)
+        elif isinstance(error, UnknownImageError):
+            detail = "the index has no such image"
+        self._errors.append(BatchError(line=line, image_id=image_id, detail=detail))

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from indexer.metadata import RESERVED
-from server.json_bodies import in_parts, known_fields
+from server.requests import in_parts, known_fields
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 

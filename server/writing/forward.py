@@ -1,29 +1,104 @@
-"""Passes requests that change the index on to the writer process, and waits for the workers."""
+"""How workers and the writer work together: what they share, and the requests passed on."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from multiprocessing.sharedctypes import RawArray
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fastapi import Request, Response
 
 from server.monitoring.metrics import WriterCounts
 from server.problems import ProblemError
-from server.writing.board import COMMIT, PLACE, REPLACED
 from server.writing.bodies import Refresh
-from server.writing.process import WriterAddress
 
 if TYPE_CHECKING:
     import httpx
 
+COMMIT = "X-Commit"  # header of the writer: the number of the commit that workers are to show
+PLACE = "X-Place"  # header of the writer: the place of the index that has it
+REPLACED = "the index was replaced while it was written to: send the change again"
+NOT_OPEN = 2**63  # shown by a worker that answers nothing yet: nobody waits for it
 SHOWN_WITHIN = 60.0  # seconds for all workers to show a commit
 ENCODING = 4  # photos that a worker has encoded at the same time
 LOOK = 0.002  # seconds between two looks whether they do
 PASSED_ON = ("content-type", "content-length", "if-none-match")
 HOST = "http://writer"  # never looked up: requests go to the socket
+
+
+class Board:
+    """Shared memory that is passed to processes as they start.
+
+    Each number has one writer, and a processor writes eight bytes at once, so there are no locks,
+    which a killed process would hold for ever.
+
+    Args:
+        workers: number of them.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._shown: Any = RawArray("Q", [NOT_OPEN] * workers)
+        self._places: Any = RawArray("Q", workers)
+        self._commit: Any = RawArray("Q", 1)
+        self._counts: Any = RawArray("d", len(WriterCounts._fields))
+
+    @property
+    def commit(self) -> int:
+        """How many commits the writer has made since the server started, of whatever index."""
+        return int(self._commit[0])
+
+    @property
+    def counts(self) -> WriterCounts:
+        """What the writer has done since the server started."""
+        return WriterCounts(*self._counts)
+
+    def count(self, **done: float) -> None:
+        """The writer has done so much more of some of `WriterCounts`."""
+        for name, more in done.items():
+            self._counts[WriterCounts._fields.index(name)] += more
+
+    def committed(self) -> int:
+        """The writer has made a commit, which workers are to show at once; its number."""
+        self._commit[0] += 1
+        return self.commit
+
+    def show(self, worker: int, commit: int, place: int = 0) -> None:
+        """A worker shows what was committed up to this one's number, or is `NOT_OPEN`.
+
+        Args:
+            worker: number of it.
+            commit: number of the commit.
+            place: of the index that it shows; see `indexer.state.place_of`.
+        """
+        self._places[worker] = place
+        self._shown[worker] = commit
+
+    def is_shown(self, commit: int, place: int) -> bool:
+        """Whether all workers show a commit, or a later one, of the index at a place."""
+        shown = zip(self._shown, self._places, strict=True)
+        return all(own == NOT_OPEN or (own >= commit and at == place) for own, at in shown)
+
+    def is_replaced(self, commit: int, place: int) -> bool:
+        """Whether a worker has looked since a commit, and another index was in its place."""
+        shown = zip(self._shown, self._places, strict=True)
+        return any(commit <= own < NOT_OPEN and at != place for own, at in shown)
+
+
+@dataclass(frozen=True)
+class WriterAddress:
+    """Where workers reach the writer, and what they share with it.
+
+    Attributes:
+        path: of the socket, in a folder that only this user can enter.
+        board: of commits.
+    """
+
+    path: str
+    board: Board
 
 
 class Forwarder:
@@ -46,10 +121,9 @@ class Forwarder:
         self._encoding = 0
 
     @property
-    def counts(self) -> Callable[[], WriterCounts] | None:
+    def counts(self) -> WriterCounts | None:
         """What the writer has done, for the metrics of the first worker."""
-        board, worker = self.place
-        return None if board is None or worker else lambda: board.counts
+        return None if self.board is None or self.place[1] else self.board.counts
 
     async def image(self, request: Request, image_id: str, refresh: Refresh) -> Response:
         """Pass a request about one image on."""

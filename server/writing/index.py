@@ -7,25 +7,81 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from threading import Condition, Lock, Thread
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indexer.encoding.impacts import WeightReader
-from indexer.parts import UPLOAD
+from indexer.manifest import UPLOAD, index_folders, owner
 from indexer.postings import ImagePostings
-from indexer.shards import index_folders, owner
 from indexer.state import index_version, place_of
 from indexer.store.changes import Add, Change, Delete, MetadataChange, Sent
 from indexer.store.given import with_given
 from indexer.update.writer import Writer, open_writer
-from server.writing.board import Board
+from server.photo_files import check_photo, keep_upload, upload_path
 from server.writing.bodies import Image
-from server.writing.encoding import PhotoEncoder
-from server.writing.uploads import keep_upload, upload_path
+from server.writing.forward import Board
 from sparta.errors import InputError
+from sparta.features.record import ImageFeatures
 from sparta.image_ids import check_id
 from sparta.tokenizer import WordPieceTokenizer
+
+if TYPE_CHECKING:
+    from indexer.update.images import ResidentEncoder
+
+
+class PhotoEncoder:
+    """As `ResidentEncoder`, safe from any thread; the index itself is not opened.
+
+    Args:
+        folder: of the index.
+        models: folders or hub names of the models that it was built with.
+    """
+
+    def __init__(self, folder: Path, models: Sequence[str]) -> None:
+        self._folder, self._models = folder, models
+        self._encoding = Lock()
+
+    def photo(self, image_id: str, path: Path) -> ImagePostings:
+        """The postings of a photo; see `ResidentEncoder.photo`."""
+        with self._encoding:
+            return self._encoder.photo(image_id, path)
+
+    def features(self, image: ImageFeatures) -> ImagePostings:
+        """The postings of an image with features; see `ResidentEncoder.features`."""
+        with self._encoding:
+            return self._encoder.features(image)
+
+    def impacts(self, photo: bytes) -> dict[str, int]:
+        """The terms of a photo with their impacts; it is not kept.
+
+        Args:
+            photo: the content of the file.
+
+        Raises:
+            InputError: if it cannot be used, or the index was built from something else.
+        """
+        check_photo(photo)
+        with NamedTemporaryFile(prefix="visualsparta-photo-") as file:
+            file.write(photo)
+            file.flush()
+            image = self.photo("photo", Path(file.name))
+        terms = (self._vocabulary[number] for number in image.terms)
+        return dict(zip(terms, image.impacts.tolist(), strict=True))
+
+    @cached_property
+    def _vocabulary(self) -> Sequence[str]:
+        return WordPieceTokenizer.from_folder(self._folder).vocabulary
+
+    @cached_property
+    def _encoder(self) -> ResidentEncoder:
+        # What it imports, a server that is sent term weights need not have installed.
+        from indexer.update.images import ResidentEncoder
+
+        return ResidentEncoder(self._folder, self._models)
+
 
 COMMIT_EVERY = 0.5  # seconds a change waits at most until it can be found
 

@@ -7,13 +7,13 @@ which waits in the socket's queue meanwhile.
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from tempfile import TemporaryDirectory
@@ -22,27 +22,13 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from server.settings import ServerSettings
-from server.stop_signals import stop_with_parent
-from server.writing.board import Board
+from server.writing.forward import Board, WriterAddress
 
 if TYPE_CHECKING:
     from server.writing.app import Writing
 
 IDLE = 15.0  # seconds without a request after which the process ends, and lets others write
 LOOK = 0.5  # seconds between two looks whether the server stops
-
-
-@dataclass(frozen=True)
-class WriterAddress:
-    """Where workers reach the writer, and what they share with it.
-
-    Attributes:
-        path: of the socket, in a folder that only this user can enter.
-        board: of commits.
-    """
-
-    path: str
-    board: Board
 
 
 class WriterStarter:
@@ -162,3 +148,15 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Whether to end."""
         return await super().on_tick(counter) or self._writing.idle_seconds > IDLE
+
+
+def stop_with_parent() -> None:
+    """Stop this process as SIGTERM does when the one that started it ends, even if killed."""
+
+    def wait() -> None:
+        first = parent_process()
+        if first is not None:
+            first.join()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
-
-from sparta.captions import flickr_tokens, kaggle
-from sparta.captions.coco import read_coco_captions
-from sparta.captions.hgr import read_hgr
-from sparta.captions.json_file import load_json, validate
-from sparta.captions.karpathy import read_karpathy
-from sparta.captions.precomp import read_precomp
-from sparta.captions.record import CaptionedPhoto, captioned
+from sparta.captions.formats import (
+    fits_table,
+    fits_tokens,
+    read_coco_captions,
+    read_hgr,
+    read_karpathy,
+    read_objects,
+    read_precomp,
+    read_table,
+    read_token_file,
+)
+from sparta.captions.record import CaptionedPhoto, load_json
 from sparta.errors import InputError
-from sparta.features.readers.parsing.text_lines import read_lines
 from sparta.features.readers.precomp import splits_of
 
 __all__ = ["CaptionedPhoto", "read_captions"]
@@ -103,40 +104,12 @@ def _of_text(path: Path) -> list[CaptionedPhoto]:
     line = start.decode(errors="replace").rstrip("\r")
     if path.suffix == ".jsonl" or line.lstrip().startswith("{"):
         return read_objects(path)
-    if flickr_tokens.fits(line):
-        return flickr_tokens.read_token_file(path)
-    if kaggle.fits(line):
-        return kaggle.read_table(path)
+    if fits_tokens(line):
+        return read_token_file(path)
+    if fits_table(line):
+        return read_table(path)
     raise _unknown(f"{path}: its first line {line[:60]!r} is of no known format")
 
 
 def _unknown(found: str) -> InputError:
     return InputError(f"{found}; known are {'; '.join(FORMATS)}")
-
-
-class _Line(BaseModel):
-    model_config = ConfigDict(strict=True)
-    image: str = Field(min_length=1, validation_alias=AliasChoices("image", "id"))
-    split: str = "train"
-    captions: list[str]
-
-
-def read_objects(path: Path) -> list[CaptionedPhoto]:
-    """Read one object a line: image (or id), split ("train" if absent), captions.
-
-    Raises:
-        InputError: if a line is not such an object, or an image appears twice; the text names
-            file, line and field.
-    """
-    return captioned(path, _parsed(path))
-
-
-def _parsed(path: Path) -> Iterator[tuple[str, CaptionedPhoto]]:
-    for number, line in enumerate(read_lines(path), 1):
-        where = f"{path}, line {number}"
-        try:
-            content = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise InputError(f"{where}: not a JSON object: {error}") from error
-        parsed = validate(_Line, content, where)
-        yield where, CaptionedPhoto(parsed.image, parsed.split, tuple(parsed.captions))

@@ -1,16 +1,23 @@
-"""A captioned photo, and what all readers do with the captions they find."""
+"""A captioned photo, and what all readers do with files and with the captions they find."""
 
 from __future__ import annotations
 
+import json
 import logging
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from sparta.errors import InputError
+from sparta.features.readers.base import unreadable
 
+Model = TypeVar("Model", bound=BaseModel)
+SPLIT = "train"  # of all photos, where a file has no splits
 log = logging.getLogger(__name__)
 # Blanks, control characters, soft hyphens, zero-width characters and marks of direction.
 _BLANKS = "".join(
@@ -78,3 +85,74 @@ def captioned(path: Path, found: Iterable[tuple[str, CaptionedPhoto]]) -> list[C
     ]:
         log.warning("%s: %s left out", path, " and ".join(left))
     return photos
+
+
+class CaptionLine(NamedTuple):
+    """A caption of a photo.
+
+    Attributes:
+        where: file and line, for messages.
+        image: the photo's id.
+        number: of the caption among the photo's, "" where the file has none.
+        text: the caption.
+    """
+
+    where: str
+    image: str
+    number: str
+    text: str
+
+
+def by_photo(path: Path, lines: Iterable[CaptionLine]) -> list[CaptionedPhoto]:
+    """Photos in order of their first lines, with all their captions in order of the file.
+
+    Raises:
+        InputError: if an image is blank, or a photo has two captions of one number.
+    """
+    photos: dict[str, list[CaptionLine]] = {}
+    seen: set[tuple[str, str]] = set()
+    for line in lines:
+        if not line.image:
+            raise InputError(f"{line.where}: image: it is blank")
+        if line.number and (line.image, line.number) in seen:
+            raise InputError(f"{line.where}: caption {line.number} of {line.image} appears twice")
+        seen.add((line.image, line.number))
+        photos.setdefault(line.image, []).append(line)
+    return captioned(
+        path,
+        (
+            (own[0].where, CaptionedPhoto(image, SPLIT, tuple(line.text for line in own)))
+            for image, own in photos.items()
+        ),
+    )
+
+
+# ---- JSON ----------------------------------------------------------------------------------------
+
+
+def load_json(path: Path) -> Any:
+    """Parse a whole file.
+
+    Raises:
+        InputError: if it cannot be read or is not JSON; the text names the line.
+    """
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested too deep
+        raise InputError(f"{path}: not JSON, or cut: {error}") from error
+
+
+def validate(model: type[Model], content: object, where: str) -> Model:
+    """Check parsed JSON against a model.
+
+    Raises:
+        InputError: naming the first field that does not fit.
+    """
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "the line"
+        raise InputError(f"{where}: {field}: {first['msg']}") from error

@@ -1,14 +1,19 @@
-"""The record every feature reader produces and every model consumes."""
+"""The record every feature reader produces and every model consumes, and what made it."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 FeatureKind = Literal["region", "grid", "patch", "pixels"]
+REGIONS = 36  # of a detector, an image keeps
+SKIPPED = "skipped.jsonl"
 
 
 @dataclass(frozen=True)
@@ -115,3 +120,76 @@ class FeatureSource:
             for name in mine
             if mine[name] != theirs[name]
         ]
+
+
+@dataclass(frozen=True)
+class DetectorSettings:
+    """Which of a detector's regions to keep, and whether to name their colours.
+
+    Attributes:
+        detector: hub name or folder of a checkpoint.
+        regions: how many to keep at most, highest confidence first; the whole photo is added.
+        threshold: confidence a region needs.
+        colours: whether regions get a colour as their attribute.
+    """
+
+    detector: str
+    regions: int = REGIONS
+    threshold: float = 0.05
+    colours: bool = False
+
+    @classmethod
+    def of(cls, source: FeatureSource) -> DetectorSettings | None:
+        """What made a store's regions; None if no detector did."""
+        if not source.detector:
+            return None
+        extra = source.extra
+        return cls(source.detector, extra["regions"], extra["threshold"], extra["colours"])
+
+    def kept(self, confidences: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Rows of the regions to keep, by decreasing confidence, ties in their order."""
+        order = np.argsort(-confidences, kind="stable")[: self.regions]
+        return order[confidences[order] >= self.threshold]
+
+
+def extract_command(source: FeatureSource) -> str:
+    """The command line that makes features of a source."""
+    options = f"--image-size {source.image_size} --labels {source.label_count}"
+    if "grid" in source.extra:
+        options += f" --grid {source.extra['grid']}"
+    pooled = f"--backbone {source.backbone} {options}"
+    detection = DetectorSettings.of(source)
+    if detection is None:
+        if source.kind == "region":
+            return f"sparta import of files of {source.backbone}"
+        return f"sparta extract PHOTOS {pooled}"
+    chosen = (
+        f"sparta extract PHOTOS --detector {detection.detector} --regions {detection.regions} "
+        f"--threshold {detection.threshold}{' --colours' if detection.colours else ''}"
+    )
+    return f"{chosen} {pooled}" if source.backbone else chosen
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A photo that could not be used, and why."""
+
+    image_id: str
+    reason: str
+
+
+def skipped_summary(folder: Path) -> str | None:
+    """One line about the photos that a feature store lacks, None if it lacks none."""
+    skipped = read_skipped(folder)
+    if not skipped:
+        return None
+    ((reason, count),) = Counter(one.reason for one in skipped).most_common(1)
+    path = folder / SKIPPED
+    return f"{len(skipped)} photos could not be used: see {path}; {count} of them: {reason}"
+
+
+def read_skipped(folder: Path) -> list[Skipped]:
+    """The photos that the feature store in a folder lacks."""
+    path = folder / SKIPPED
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return [Skipped(**json.loads(line)) for line in lines]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -16,9 +16,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparta.addresses import download, folder_at, is_remote
-from sparta.checksum import sha256
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.files import sha256
+from sparta.progress import Progress, no_progress
 
 FORMAT = 2
 HEADER = "store.json"
@@ -282,3 +283,44 @@ def _read_row(shard: Shard, row: int) -> dict[str, bytes]:
 
 def _damaged(path: Path, reason: str) -> InputError:
     return InputError(f"{path} is damaged ({reason}); delete the store's folder and extract again")
+
+
+# ---- verification ------------------------------------------------------------------------------
+
+
+def stores_in(folder: Path) -> list[Path]:
+    """The feature store that a folder is, or those in it: one per test-time augmentation."""
+    if (folder / HEADER).is_file():
+        return [folder]
+    return sorted(header.parent for header in folder.glob(f"*/{HEADER}"))
+
+
+def verify_stores(folders: Iterable[Path], progress: Progress = no_progress) -> list[str]:
+    """As `verify_store`, of several; a store that cannot be opened is one line."""
+    problems: list[str] = []
+    for folder in folders:
+        try:
+            problems += verify_store(folder, progress)
+        except InputError as error:
+            problems.append(str(error))
+    return problems
+
+
+def verify_store(folder: Path, progress: Progress = no_progress) -> list[str]:
+    """What is damaged in a feature store, a line each; progress of the stage "hash" in megabytes.
+
+    Raises:
+        InputError: if the folder holds no finished store of this version, or a shard has another
+            size.
+    """
+    store = FeatureStore.open(folder)
+    problems: list[str] = []
+    done, total = 0, sum(store.shard_bytes)
+    for number, size in enumerate(store.shard_bytes):
+        try:
+            store.check_shard(number)
+        except InputError as error:
+            problems.append(str(error))
+        done += size
+        progress("hash", -(-done // 10**6), -(-total // 10**6))
+    return problems

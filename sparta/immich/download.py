@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from sparta.errors import InputError
-from sparta.features.skipped import SKIPPED, Skipped
+from sparta.features.record import SKIPPED, Skipped
+from sparta.files import writing
 from sparta.immich.library import Asset, Library, Picture, PictureError
-from sparta.lock import writing
 from sparta.progress import Progress, no_progress
 
 PHOTOS, METADATA = "photos", "metadata.jsonl"

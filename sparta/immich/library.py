@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import httpx
 
+from sparta.addresses import server_address
 from sparta.errors import InputError
-from sparta.web_address import server_address
 
 EXAMPLE = "http://localhost:2283"
 PAGE = 1000  # assets, the most that immich answers at once

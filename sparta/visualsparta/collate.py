@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from sparta.features.record import ImageFeatures
+from sparta.tokenizer import WordPieceTokenizer
+from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.padding import ImagePadder, PaddedImages
 
 
@@ -48,6 +50,12 @@ class ImageBatch:
 
 class ImageCollator(ImagePadder):
     """Pads images, as `ImagePadder` does, to a batch of tensors."""
+
+    @classmethod
+    def of(cls, tokenizer: WordPieceTokenizer, config: VisualSpartaConfig) -> ImageCollator:
+        """The batches that a model of this configuration takes."""
+        limits = config.max_regions, config.max_label_tokens
+        return cls(tokenizer, *limits, attributes=config.use_attributes)
 
     def __call__(self, images: Sequence[ImageFeatures]) -> ImageBatch:
         """Pad B images; padding is zero in every tensor."""

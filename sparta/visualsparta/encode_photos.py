@@ -9,16 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from sparta.errors import InputError
-from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.extractor import Extractor, load_extractor_of
 from sparta.features.extract.networks.backbone import pick_device
-from sparta.features.extract.photos import Photo, find_photos
-from sparta.features.record import FeatureSource, ImageFeatures
-from sparta.features.skipped import Skipped
-from sparta.model_id import read_model_config
+from sparta.features.extract.photos import Augmentation, Photo, find_photos
+from sparta.features.record import FeatureSource, ImageFeatures, Skipped
 from sparta.visualsparta.collate import ImageCollator
-from sparta.visualsparta.config import VisualSpartaConfig
-from sparta.visualsparta.model import VisualSparta
+from sparta.visualsparta.model import VisualSparta, load_visualsparta
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +45,9 @@ def encode_photos(
         InputError: if there is no photo or none can be decoded, the model cannot be loaded, or
             its features cannot be made from photos.
     """
-    model = _load(model, device) if isinstance(model, str | Path) else model
+    if isinstance(model, str | Path):
+        model = load_visualsparta(model)
+        model.to(pick_device(device))  # type: ignore[arg-type]
     if model.tokenizer is None:
         raise InputError("the model has no tokenizer: load it from a folder, or set .tokenizer")
     if model.config.feature_source is None:
@@ -70,16 +68,6 @@ def encode_photos(
     if not found:
         raise InputError(f"{photos}: no photo could be decoded; the warnings give the reasons")
     return found
-
-
-def _load(name: str | Path, device: str) -> VisualSparta:
-    read_model_config(name, (VisualSpartaConfig.model_type,), "VisualSparta model")
-    try:
-        model = VisualSparta.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{name} is not a VisualSparta model: {error}") from error
-    model.to(pick_device(device))  # type: ignore[arg-type]
-    return model
 
 
 def _extract(

@@ -14,23 +14,26 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, initialization
 from transformers.masking_utils import create_bidirectional_mask
 
 from sparta.errors import InputError, first_line
-from sparta.model_id import DAMAGED_WEIGHTS, model_folder
-from sparta.tokenizer import Tokenizer, WordPieceTokenizer
+from sparta.model_id import DAMAGED_WEIGHTS, model_folder, read_model_config
+from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageBatch
-from sparta.visualsparta.compact import compact_state, read_compact
 from sparta.visualsparta.config import ImageHeadConfig, VisualSpartaConfig
-from sparta.visualsparta.image_head import ImageHead
-from sparta.visualsparta.stem import ConvolutionalStem
+from sparta.visualsparta.image_head import ConvolutionalStem, ImageHead
 
 # Terms matched at once: their products with B images' positions stay in a cache, so that the
 # maximum is taken of them there. A GPU has one of 50 MB in all, and needs more work at once.
 VOCABULARY_CHUNK = 512
 GPU_PRODUCTS = 1 << 24
+QUERY = "query_embedding.weight"
+LABELS = "encoder.embeddings."  # used for label tokens alone
+FREQUENCIES = "term_frequencies"
 
 
 class TermScores(NamedTuple):
@@ -128,7 +131,7 @@ class VisualSparta(PreTrainedModel):
         self.register_buffer("trained_terms", torch.ones(inner.vocab_size, dtype=torch.bool))
         self.register_buffer("term_frequencies", torch.zeros(inner.vocab_size, dtype=torch.int64))
         self.register_buffer("indexable", torch.ones(inner.vocab_size, dtype=torch.bool))
-        self.tokenizer: Tokenizer | None = None
+        self.tokenizer: WordPieceTokenizer | None = None
         self.post_init()
 
     def _add_transformer(self, config: VisualSpartaConfig, inner: PreTrainedConfig) -> None:
@@ -375,6 +378,15 @@ class VisualSparta(PreTrainedModel):
         return model.eval()
 
 
+def load_visualsparta(name: str | Path) -> VisualSparta:
+    """As `VisualSparta.from_pretrained`; whatever is no such model raises InputError."""
+    read_model_config(name, (VisualSpartaConfig.model_type,), "VisualSparta model")
+    try:
+        return VisualSparta.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{name} is not a VisualSparta model: {error}") from error
+
+
 def own_positions(batch: ImageBatch) -> Tensor:
     """[B, n + k] int16: the position in its own image, without padding, of each column of H."""
     n, k = batch.regions.shape[1], batch.label_ids.shape[1]
@@ -391,3 +403,55 @@ def pad_ids(texts: Iterable[list[int]], device: torch.device | str) -> tuple[Ten
     ids = np.zeros(mask.shape, np.int64)
     ids[mask] = np.fromiter(chain.from_iterable(rows), np.int64)
     return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
+
+
+# ---- compact models: half precision, and only the weights that encoding images needs -------------
+
+
+def compact_state(state: dict[str, Tensor], use_labels: bool) -> dict[str, Tensor]:
+    """A model's weights as a compact model stores them.
+
+    Args:
+        state: all weights and buffers.
+        use_labels: whether the model reads labels.
+
+    Returns:
+        The state with these changes: floats are float16; `query_embedding.weight` is [T, h], one
+        row for each trained term, rising; the embedding of labels is left out of a model without
+        labels; term frequencies are int32.
+    """
+    small = {
+        name: tensor.half() if tensor.is_floating_point() else tensor
+        for name, tensor in state.items()
+        if use_labels or not name.startswith(LABELS)
+    }
+    small[QUERY] = small[QUERY][state["trained_terms"]]
+    small[FREQUENCIES] = small[FREQUENCIES].int()
+    return {name: tensor.contiguous() for name, tensor in small.items()}
+
+
+def read_compact(folder: Path, state: dict[str, Tensor], use_labels: bool) -> dict[str, Tensor]:
+    """The weights in a compact model's folder, in full size; what is absent is 0.
+
+    Args:
+        folder: of the model.
+        state: of a model with the same configuration, for the shapes.
+        use_labels: whether the model reads labels.
+
+    Raises:
+        OSError: if there is no `model.safetensors`.
+        ValueError: if it is damaged, or of another configuration.
+    """
+    path = folder / "model.safetensors"
+    absent = [name for name in state if not use_labels and name.startswith(LABELS)]
+    try:
+        stored = load_file(path)
+        query = torch.zeros_like(state[QUERY])
+        query[stored["trained_terms"]] = stored[QUERY].float()
+    except (SafetensorError, RuntimeError, KeyError, IndexError) as error:
+        raise ValueError(f"{path} is not a compact model: {first_line(error)}") from error
+    full = stored | {QUERY: query} | {name: torch.zeros_like(state[name]) for name in absent}
+    for weight, tensor in state.items():
+        if weight not in full or full[weight].shape != tensor.shape:
+            raise ValueError(f"{path} does not fit its config.json: see {weight}")
+    return full

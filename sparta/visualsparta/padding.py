@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparta.features.record import ImageFeatures
-from sparta.tokenizer import Tokenizer
+from sparta.tokenizer import WordPieceTokenizer
 
 log = logging.getLogger(__name__)
 
@@ -35,19 +35,6 @@ class PaddedImages(NamedTuple):
     label_regions: NDArray[np.int64]
 
 
-class InputLimits(Protocol):
-    """What a model's configuration says of its input."""
-
-    @property
-    def max_regions(self) -> int: ...  # noqa: D102
-
-    @property
-    def max_label_tokens(self) -> int: ...  # noqa: D102
-
-    @property
-    def use_attributes(self) -> bool: ...  # noqa: D102
-
-
 class ImagePadder:
     """Pads images to a batch, with at most `max_regions` regions and `max_label_tokens` tokens.
 
@@ -57,7 +44,7 @@ class ImagePadder:
 
     def __init__(
         self,
-        tokenizer: Tokenizer,
+        tokenizer: WordPieceTokenizer,
         max_regions: int,
         max_label_tokens: int,
         attributes: bool = True,
@@ -68,12 +55,6 @@ class ImagePadder:
         self.attributes = attributes
         self._known: dict[str, list[int]] = {}
         self._warned = False
-
-    @classmethod
-    def of(cls, tokenizer: Tokenizer, config: InputLimits) -> Self:
-        """The batches that a model of this configuration takes."""
-        limits = config.max_regions, config.max_label_tokens
-        return cls(tokenizer, *limits, attributes=config.use_attributes)
 
     def pad(self, images: Sequence[ImageFeatures]) -> PaddedImages:
         """Pad B images; padding is zero in every array."""

@@ -40,7 +40,7 @@ class VseConfig(PreTrainedConfig):
             code does, with the text pooling "last"), or "bert" for any BERT-like transformer over
             word pieces.
         words: how a GRU's texts are split: by the "patterns" of the folder's tokenizer, or by
-            "nltk", as published vocabularies were (`sparta.vse.nltk_words`).
+            "nltk", as published vocabularies were (`sparta.vse.tokenizer`).
         word_dim: width of the GRU's word embedding.
         vocabulary_size: words the GRU knows, special ones included.
         text_encoder: configuration of the BERT-like transformer, a dict with `model_type`.

@@ -19,8 +19,7 @@ from sparta.text_encoder import encoder_config
 from sparta.vse.config import VseConfig
 from sparta.vse.init import limit_length, load_tokenizer
 from sparta.vse.model import VseModel
-from sparta.vse.nltk_words import nltk_words
-from sparta.vse.tokenizer import LAST, TextTokenizer
+from sparta.vse.tokenizer import LAST, TextTokenizer, nltk_words
 
 WORDS = "txt_enc.embed.weight"
 PIECES = "txt_enc.bert.embeddings.word_embeddings.weight"
@@ -51,11 +50,7 @@ class Converted:
 
 
 def convert_checkpoint(
-    path: Path,
-    *,
-    vocabulary: Path | None = None,
-    text: str | None = None,
-    name: str | None = None,
+    path: Path, *, vocabulary: Path | None = None, text: str | None = None, name: str | None = None
 ) -> Converted:
     """Read a published checkpoint; the model computes what the published code does.
 

@@ -18,9 +18,9 @@ from sparta.features.record import FeatureSource
 from sparta.model_id import find_file, model_folder
 from sparta.text_encoder import cut_embeddings, load_text_encoder
 from sparta.vse.config import VseConfig
+from sparta.vse.encoders import vision_part
 from sparta.vse.model import VseModel, evaluating
 from sparta.vse.tokenizer import FILE, TextTokenizer
-from sparta.vse.vision import vision_part
 
 # A feature source's kind → how its vectors are projected.
 _VISUAL = {"region": "region", "grid": "grid", "patch": "patch", "pixels": "patch"}

@@ -20,12 +20,10 @@ from sparta.errors import InputError, first_line
 from sparta.model_id import DAMAGED_WEIGHTS, model_folder
 from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch, collate_texts, real_rows
 from sparta.vse.config import VseConfig, check_kind
-from sparta.vse.encoders import VisualProjection, WordEncoder, build_network, unit
-from sparta.vse.nltk_words import nltk_words
-from sparta.vse.pooling.adpool import ADPool
+from sparta.vse.encoders import Vision, VisualProjection, WordEncoder, build_network, unit
+from sparta.vse.pooling.gpo import ADPool
 from sparta.vse.pooling.registry import make_pooling
-from sparta.vse.tokenizer import FILE, TextTokenizer
-from sparta.vse.vision import Vision
+from sparta.vse.tokenizer import FILE, TextTokenizer, nltk_words
 
 log = logging.getLogger(__name__)
 

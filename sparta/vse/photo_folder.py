@@ -10,14 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.extract.augmentations import Augmentation, Crop
-from sparta.features.extract.decode_pool import decode_all
 from sparta.features.extract.networks.backbone import Backbone
-from sparta.features.extract.networks.lite.weights import is_lite
-from sparta.features.extract.networks.timm_models import timm_processor
-from sparta.features.extract.photos import Decoder, find_photos
-from sparta.features.record import FeatureSource
-from sparta.features.skipped import Skipped
+from sparta.features.extract.networks.encoder import is_lite
+from sparta.features.extract.networks.pretrained import timm_processor
+from sparta.features.extract.photos import Augmentation, Crop, Decoder, decode_all, find_photos
+from sparta.features.record import FeatureSource, Skipped
 
 BATCH = 32
 

@@ -16,7 +16,7 @@ from indexer.build import build_index
 from indexer.care.combine import split_index
 from indexer.dense.build import add_dense
 from indexer.encoding.models import model_fingerprint
-from indexer.update.delete import delete_images
+from indexer.update.images import delete_images
 from sparta.features.store import FeatureStore
 from sparta.visualsparta.model import VisualSparta
 from sparta.vse.model import VseModel

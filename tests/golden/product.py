@@ -26,14 +26,12 @@ from numpy.typing import NDArray
 
 from indexer.care.combine import merge_segments, split_index
 from indexer.engines.open import open_index
-from indexer.filters.json_form import read_filter
-from indexer.filters.text import parse_filter
+from indexer.filters.syntax import parse_filter, read_filter
 from indexer.index_writer import write_index
-from indexer.parts import LUCENE
+from indexer.manifest import LUCENE, index_folders
 from indexer.postings import Postings, PostingShard
 from indexer.search.searcher import Explain, Searcher
 from indexer.settings import IndexSettings
-from indexer.shards import index_folders
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import read_commit
 from indexer.store.snapshot import Snapshot

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from indexer.dense.manifest import VECTORS, DenseManifest, dense_folder
-from indexer.dense.row_origins import write_origins
+from indexer.dense.manifest import FORMAT_VERSION, VECTORS, DenseManifest, dense_folder
 from indexer.dense.text_encoder import ModelText
-from indexer.dense.vectors import ImageVectors, VectorIndexKind
-from indexer.manifest import Manifest
-from indexer.parts import describe_parts
+from indexer.dense.vectors import ImageVectors, VectorIndexKind, write_origins
+from indexer.manifest import Manifest, describe_parts
+from indexer.store.images import built_origin
+from indexer.store.snapshot import Snapshot
 
 LETTERS = "abcdefgh"
 Vectors = NDArray[np.float32]
@@ -51,18 +50,18 @@ def write_part(
     name: str,
     vectors: Vectors,
     kind: VectorIndexKind = "flat",
-    origins: Sequence[str] | None = None,
 ) -> DenseManifest:
-    """Add a part with vectors [N, K, 8] to an index folder."""
-    folder, of = dense_folder(index, name), Manifest.open(index)
+    """Add a part with vectors [N, K, 8] of the images of an index folder, as it was built."""
+    folder, of, images = dense_folder(index, name), Manifest.open(index), Snapshot.open(index)
     folder.mkdir(parents=True)
     made = ImageVectors.create(len(LETTERS), vectors.shape[1], kind)
     made.add(vectors)
     made.save(folder / VECTORS)
-    if origins is not None:
-        write_origins(folder, origins)
+    write_origins(
+        folder, [built_origin(images.stored(one).image_id) for one in range(len(vectors))]
+    )
     manifest = DenseManifest(
-        format_version=2,
+        format_version=FORMAT_VERSION,
         package_version="0",
         created="2024-01-01T00:00:00+00:00",
         model="0" * 64,

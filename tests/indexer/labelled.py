@@ -12,7 +12,7 @@ from indexer.build import build_index
 from indexer.settings import PruningSettings
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.visualsparta.init_bert import from_config
+from sparta.visualsparta.init import from_config
 from tests import tiny
 from tests.stores import write_store
 

@@ -20,11 +20,10 @@ from indexer.engines.open import open_index
 from indexer.manifest import Manifest
 from indexer.metadata import read_metadata
 from indexer.settings import OffsetKind, PruningSettings
-from sparta.atomic import MARKER, REPLACED, find_work, make_work
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.lock import writing
+from sparta.files import MARKER, REPLACED, find_work, make_work, writing
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import RARE_TERMS, SUBSTITUTES, Substitute, WordTables
 from tests.indexer.random_postings import word_tables

@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 
 from indexer.build import build_index
 from indexer.encoding.encoder import ImageEncoder, encode_on
-from sparta.atomic import find_work
 from sparta.cluster import Cluster, connected
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from sparta.files import find_work
 from tests.indexer.slow_encoding import encode_slowly, wait_for_worker
 from tests.indexer.tiny import save_model, without_labels, write_store
 from tests.indexer.vocabulary import TOKENIZER

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from indexer.columns.manifest import FOLDER as COLUMNS
 
 from indexer.engines.open import open_index
 from indexer.verify import verify_index
@@ -67,8 +66,8 @@ def verify_problems(index: Path) -> list[str]:
 def test_a_damaged_header_of_a_large_file_is_one_line(
     copy: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("indexer.parts.HASHED_AT_OPENING", 0)
-    path = copy / COLUMNS / name
+    monkeypatch.setattr("indexer.manifest.HASHED_AT_OPENING", 0)
+    path = copy / "segments/000001" / name
     content = path.read_bytes()
     starts = (0, 4, 12, 30) if name == "order.npy" else (len(content) - 12,)
     for start in starts:
@@ -81,10 +80,10 @@ def test_a_damaged_header_of_a_large_file_is_one_line(
 def test_images_of_other_columns_are_refused(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow as pa
 
-    monkeypatch.setattr("indexer.parts.HASHED_AT_OPENING", 0)
+    monkeypatch.setattr("indexer.manifest.HASHED_AT_OPENING", 0)
     monkeypatch.setattr("indexer.manifest.check_size", lambda *_: None)
     table = pa.table({"id": ["a"]})
-    with pa.ipc.new_file(str(copy / COLUMNS / "images.arrow"), table.schema) as writer:
+    with pa.ipc.new_file(str(copy / "segments/000001" / "images.arrow"), table.schema) as writer:
         writer.write_table(table)
     with pytest.raises(InputError, match=r"images\.arrow is damaged \(it has other columns\)"):
         open_index(copy, "columns")
@@ -93,7 +92,7 @@ def test_images_of_other_columns_are_refused(copy: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"format_version": 1}, "format 1, this version reads 5"),
+        ({"format_version": 1}, "format 1, this version reads 6"),
         ({"colour": "red"}, "colour"),
         ({"vocabulary": "0" * 64}, r"vocabulary .* built with 0000"),
     ],
@@ -121,7 +120,9 @@ def test_a_manifest_that_is_damaged_or_missing_is_named(copy: Path) -> None:
 
 
 def test_every_missing_or_truncated_part_is_found(copy: Path, tmp_path: Path) -> None:
-    parts = [path for path in copy.rglob("*") if path.is_file() and path.name != "manifest.json"]
+    shutil.rmtree(copy / "lucene")
+    sealed = ("manifest.json", "commit.json")  # by hashes of their own
+    parts = [path for path in copy.rglob("*") if path.is_file() and path.name not in sealed]
     assert {"tokenizer.json", "term_offsets.npy"} < {path.name for path in parts}
     for part in parts:
         content = part.read_bytes()

@@ -19,8 +19,8 @@ import indexer.export
 import indexer.index_writer
 from indexer.care.combine import split_index
 from indexer.export import export_index
+from indexer.manifest import index_folders
 from indexer.postings import ImagePostings, Postings
-from indexer.shards import index_folders
 from indexer.store.changes import Add, Delete, MetadataChange
 from indexer.update.writer import open_writer
 from sparta.errors import InputError

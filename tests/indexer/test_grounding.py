@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from indexer import winners as winners_module
+from indexer import grounding as winners_module
 from indexer.columns import native
 from indexer.grounding import (
     UNKNOWN,
@@ -22,13 +22,21 @@ from indexer.grounding import (
     Layout,
     Winner,
     WinningLabel,
-    pack,
     pack_all,
     unpack,
 )
 from indexer.postings import ImagePostings, Inputs, Postings
 from sparta.errors import InputError
 from tests.reference.winner import winner
+
+
+def pack(grounding: Grounding) -> bytes:
+    """One image alone."""
+    terms = grounding.terms.astype(np.int32)
+    positions = grounding.positions.astype(np.int16)
+    image = ImagePostings("", {}, terms, terms, positions, grounding.inputs)
+    [packed] = pack_all(Postings.of([image]))
+    return packed
 
 
 def random_inputs(regions: int, labels: int, largest: int, seed: int) -> Inputs:

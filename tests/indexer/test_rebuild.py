@@ -14,25 +14,22 @@ from PIL import ExifTags, Image, ImageDraw
 
 from indexer.build import build_index
 from indexer.care.combine import merge_indexes
-from indexer.care.snapshots import take_snapshot
+from indexer.care.copies import take_snapshot
 from indexer.encoding.features import open_stores
 from indexer.engines.open import open_index
-from indexer.fields.store import read_kinds
+from indexer.fields.kinds import read_kinds
+from indexer.manifest import index_folders
 from indexer.postings import ImagePostings, Inputs
 from indexer.settings import PruningSettings
-from indexer.shards import index_folders
 from indexer.store.changes import Add, Delete, MetadataChange
 from indexer.store.given import FILE
-from indexer.update.delete import delete_images
-from indexer.update.images import add_images
-from indexer.update.metadata import update_metadata
-from indexer.update.sync.job import Encoding, PhotoSync
+from indexer.update.images import add_images, delete_images, update_metadata
+from indexer.update.sync import Encoding, PhotoSync
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
-from server.writing.board import Board
 from server.writing.bodies import ImageBody
-from server.writing.encoding import PhotoEncoder
-from server.writing.index import WritableIndex
+from server.writing.forward import Board
+from server.writing.index import PhotoEncoder, WritableIndex
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.indexer.live_index import Opened

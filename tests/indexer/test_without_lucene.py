@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from indexer.parts import LUCENE
+from indexer.manifest import LUCENE
 from sparta.features.store import FeatureStore
 
 # As if the packages were not installed: found neither by import nor by `find_spec`.

@@ -15,7 +15,7 @@ from indexer.manifest import Manifest
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.features.writer import StoreWriter
-from sparta.tokenizer import Tokenizer
+from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
@@ -27,7 +27,7 @@ ATTRIBUTES = ("red", "", "", "red", "")
 
 def save_model(
     folder: Path,
-    tokenizer: Tokenizer,
+    tokenizer: WordPieceTokenizer,
     seed: int = 0,
     untrained: Sequence[str] = (),
     source: FeatureSource = SOURCE,
@@ -84,7 +84,7 @@ def write_store(
     return writer.finish()
 
 
-def slow_frequencies(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
+def slow_frequencies(tokenizer: WordPieceTokenizer, texts: Sequence[str]) -> list[int]:
     """How many texts contain each term of the vocabulary, term by term."""
     found = [tokenizer.encode_query(text).pieces for text in texts]
     return [sum(term in pieces for pieces in found) for term in tokenizer.vocabulary]

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
+from indexer.filters.browse import Bucket
 from indexer.filters.expression import Filter
-from indexer.filters.facets import Bucket
 from indexer.grounding import Grounding
 from indexer.postings import ImagePostings
 from indexer.query import Query, QueryError, parsed
@@ -26,7 +26,7 @@ from indexer.search.answer import (
     Version,
 )
 from indexer.store.images import UnknownImageError
-from sparta.tokenizer import Tokenizer
+from sparta.tokenizer import WordPieceTokenizer
 from tests.reference.filters import lets_through
 from tests.reference.winner import winner
 
@@ -48,7 +48,7 @@ class ReferenceSearcher:
     def __init__(
         self,
         images: Iterable[ImagePostings],
-        tokenizer: Tokenizer,
+        tokenizer: WordPieceTokenizer,
         substitutes: Mapping[str, Sequence[tuple[str, float]]] | None = None,
         rare: Set[str] = frozenset(),
     ) -> None:

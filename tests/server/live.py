@@ -15,7 +15,7 @@ import uvicorn
 from server.backends import Backend
 from server.connections import LimitedProtocol
 from server.processes import _Server
-from server.sockets import listen, url
+from server.security.listening import listen, url
 from tests.server.apps import app_of
 
 

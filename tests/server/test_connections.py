@@ -16,7 +16,7 @@ import pytest
 
 from server import connections
 from server.backends import Backend
-from server.security_headers import SECURITY_HEADERS
+from server.security.guards import SECURITY_HEADERS
 from tests.server.fake import FakeSearcher
 from tests.server.live import serving
 

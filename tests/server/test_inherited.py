@@ -11,11 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from indexer.care.aliases import set_alias
-from indexer.care.snapshots import take_snapshot
+from indexer.care.copies import set_alias, take_snapshot
 from server.app import create_app
 from server.backends import open_backends
-from server.inherited import Inherited, can_be_inherited
+from server.processes import Inherited, can_be_inherited
 from tests.server.apps import client_of, settings
 from tests.server.drawings import index_drawings
 from tests.server.served import served, workers_of
@@ -53,8 +52,9 @@ def test_preparing_starts_no_java_and_no_thread(index: Path) -> None:
     script = f"""
 import sys, threading
 from pathlib import Path
+from typing import Any
 from server.backends import open_backends
-from server.inherited import Inherited, java_runs
+from server.processes import Inherited, java_runs
 from tests.server.apps import settings
 chosen = settings(index=Path({str(index)!r}))
 Inherited(open_backends(chosen), chosen.index).prepare()
@@ -67,7 +67,7 @@ assert not loaded, loaded
 
 
 def test_workers_answer_as_one_process_and_one_that_died_is_replaced(index: Path) -> None:
-    """With quick compilation alone, and no pages of Lucene's files, which are for explanations."""
+    """Without Java, and no pages of Lucene's files."""
     query, chosen = {"q": "a red dog", "explain": "true"}, settings(index=index)
     closing = {"Connection": "close"}  # on connections of their own, which both workers take
     with client_of(create_app(open_backends(chosen), chosen)) as client:
@@ -82,6 +82,8 @@ def test_workers_answer_as_one_process_and_one_that_died_is_replaced(index: Path
                 assert found.json()["hits"] == right != []
 
         check_answers()
+        while len(workers_of(pid)) < 2:
+            time.sleep(0.01)
         first, second = workers_of(pid)
         for worker in (first, second):
             tasks = Path(f"/proc/{worker}/task").iterdir()
@@ -92,18 +94,8 @@ def test_workers_answer_as_one_process_and_one_that_died_is_replaced(index: Path
             pass
         assert second in workers_of(pid)
         check_answers()
-    assert "C1" in threads and "C2" not in threads
-    assert f"{index}/columns/" in mapped and f"{index}/lucene/" not in mapped
-
-
-def test_what_explains_is_opened_at_the_start(index: Path) -> None:
-    chosen = settings(index=index)
-    backends = open_backends(chosen)
-    searcher: Any = backends.default.searcher
-    assert searcher._preparation._thread is None
-    with client_of(create_app(backends, chosen)):
-        searcher._preparation.wait()
-        assert searcher._lucene._opened is not None
+    assert "C1" not in threads  # which compiles for Java
+    assert f"{index}/segments/" in mapped and f"{index}/lucene/" not in mapped
 
 
 @pytest.mark.parametrize("seconds", [0, 0.1, 0.2, 0.4, 0.8])

@@ -15,10 +15,10 @@ import pytest
 from fastapi.testclient import TestClient
 from pydantic import TypeAdapter, ValidationError
 
-from server import json_bodies
+from server import requests
 from server.backends import Backend
-from server.json_bodies import MANY, check_elements, problem_of, read_json
 from server.problems import ProblemError
+from server.requests import MANY, check_elements, problem_of, read_json
 from server.writing.bodies import DELETE, IDS, IMAGE, LINE
 from tests.server.apps import app_of, client_of, make_key
 from tests.server.fake import FakeSearcher
@@ -117,7 +117,7 @@ def test_bodies_are_read_beside_the_event_loop(
             asyncio.get_running_loop()
         parsing.append(threading.current_thread() is not threading.main_thread())
 
-    monkeypatch.setattr(json_bodies, "check_elements", note)
+    monkeypatch.setattr(requests, "check_elements", note)
     client.post(f"/v1/{path}", json={"filter": FILTER, "q": "red", "key": "x"})
     assert parsing == [True]
 

@@ -16,7 +16,7 @@ from server.security.access import MAX_WRITTEN
 from tests.server.drawings import index_photos
 from tests.server.pages import DRAG, PHONE, sign_in, violations, visited, width
 from tests.server.served import served
-from tests.server.writing.test_uploads import photo
+from tests.server.test_photo_files import photo
 
 
 @dataclass

@@ -16,7 +16,7 @@ import pytest
 
 from server.processes import _SingleAccept
 from server.security.keys import write_keys
-from server.sockets import listen, url
+from server.security.listening import listen, url
 from sparta.errors import InputError
 from tests.server.apps import make_key
 from tests.server.served import workers_of
@@ -179,7 +179,7 @@ def test_connections_send_small_answers_at_once() -> None:
 # In processes of their own: others have threads that might take the signals.
 IGNORED = """
 import os, signal
-from server.stop_signals import stop_signals
+from server.processes import stop_signals
 
 class StoppedWhileItIsRemoved:
     # Python ignores an exception here.
@@ -199,7 +199,7 @@ except KeyboardInterrupt:
 
 FORKED = """
 import os, signal, time
-from server.stop_signals import held_back, stop_signals, take
+from server.processes import held_back, stop_signals, take
 
 with stop_signals() as stop:
     with held_back():

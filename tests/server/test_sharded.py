@@ -17,15 +17,15 @@ import pytest
 from fastapi.testclient import TestClient
 
 from indexer.care.combine import split_index
-from indexer.shards import index_folders, owner
+from indexer.manifest import index_folders, owner
 from indexer.store.changes import Delete, MetadataChange
 from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends
 from server.writing.app import Writing
 from server.writing.app import create_app as writing_app
-from server.writing.board import Board
-from server.writing.encoding import PhotoEncoder
+from server.writing.forward import Board
+from server.writing.index import PhotoEncoder
 from sparta.errors import InputError
 from tests.indexer.random_postings import random_postings, write_postings
 from tests.indexer.vocabulary import small_tokenizer
@@ -95,10 +95,7 @@ def test_counts(both: list[TestClient], body: dict[str, str]) -> None:
 
 
 def test_cursors(both: list[TestClient]) -> None:
-    asked: list[dict[str, Any]] = [
-        {"q": "dog cat", "k": 6},
-        {"q": "dog", "k": 6, "sort": "-stars"},
-    ]
+    asked: list[dict[str, Any]] = [{"q": "dog cat", "k": 6}, {"q": "dog", "k": 6, "sort": "-stars"}]
     for body in asked:
         for _ in range(4):
             right, found = (

@@ -15,7 +15,7 @@ from indexer.search.answer import Answer
 from server import processes
 from server.backends import Backend, Backends
 from server.processes import run, run_workers
-from server.sockets import listen, url
+from server.security.listening import listen, url
 from sparta.errors import InputError
 from tests.server.apps import app_of, settings
 from tests.server.fake import FakeSearcher

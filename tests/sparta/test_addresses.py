@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from sparta.addresses import UnreachableError, download, folder_at, is_remote
+from sparta.addresses import UnreachableError, download, folder_at, is_remote, server_address
 from sparta.errors import InputError
-from sparta.web_address import server_address
 from sparta.yaml_file import read_yaml
 from tests.s3_server import upload
 
@@ -35,10 +34,7 @@ def test_a_bucket_is_read(bucket: None, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("address", "reason"),
-    [
-        ("nowhere://photos", "Unsupported filesystem: 'nowhere'"),
-        ("gs://photos", "install gcsfs"),
-    ],
+    [("nowhere://photos", "Unsupported filesystem: 'nowhere'"), ("gs://photos", "install gcsfs")],
 )
 def test_what_cannot_be_read_is_refused(
     address: str, reason: str, monkeypatch: pytest.MonkeyPatch

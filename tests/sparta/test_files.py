@@ -18,20 +18,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparta.atomic import (
+from sparta.errors import InputError
+from sparta.files import (
     MARKER,
     REPLACED,
     check_name,
+    check_room,
     find_work,
+    full_disk_reported,
+    lock_path,
     make_work,
     recover,
     remove_work,
     replace_folder,
     work_folder,
+    writing,
 )
-from sparta.disk import check_room, full_disk_reported
-from sparta.errors import InputError
-from sparta.lock import lock_path, writing
 
 
 def folder(path: Path, content: str) -> Path:
@@ -228,7 +230,7 @@ def test_what_the_system_and_numpy_raise() -> None:
 HOLD = """
 import os, sys, time
 from pathlib import Path
-from sparta.lock import writing
+from sparta.files import writing
 with writing(Path(sys.argv[1])):
     if sys.argv[2] == "fork":
         parent, child = os.pipe()

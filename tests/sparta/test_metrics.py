@@ -69,11 +69,7 @@ def test_ranks_equal_a_sort(
     before = scores.clone()
     try:
         found = ranks_by_block(
-            lambda part: scores[part],
-            scores.shape[1],
-            right,
-            ties=ties,
-            without_self=without_self,
+            lambda part: scores[part], scores.shape[1], right, ties=ties, without_self=without_self
         )
     finally:
         sparta.metrics.LARGEST_BLOCK = largest

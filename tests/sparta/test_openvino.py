@@ -14,12 +14,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import sparta.inference.cache
-import sparta.inference.device
-from sparta.inference.cache import add_entry, cache_folder, find_entry
-from sparta.inference.convert import convert
-from sparta.inference.device import on_cpu
-from sparta.inference.runtime import Network, installed, openvino
+import sparta.inference
+from sparta.inference import (
+    Network,
+    add_entry,
+    cache_folder,
+    convert,
+    find_entry,
+    installed,
+    on_cpu,
+    openvino,
+)
 
 KEY = {"network": "some", "side": 8}
 
@@ -58,7 +63,7 @@ def test_an_entry_is_found_again_by_its_key(tmp_path: Path) -> None:
 
 def test_another_runtime_makes_other_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     add_entry(KEY, make)
-    monkeypatch.setattr(sparta.inference.cache, "version", lambda name: "another")
+    monkeypatch.setattr(sparta.inference, "version", lambda name: "another")
     assert find_entry(KEY) is None
 
 
@@ -123,7 +128,7 @@ def test_torch_is_asked_only_where_there_may_be_a_gpu(
     file = tmp_path / "driver"
     if driver:
         file.touch()
-    module = sparta.inference.device
+    module = sparta.inference
     monkeypatch.setattr(module, "GPU_FILES", (file,))
     monkeypatch.setattr(module, "version", lambda name: build)
     monkeypatch.setattr(sys, "platform", platform)
@@ -133,7 +138,7 @@ def test_torch_is_asked_only_where_there_may_be_a_gpu(
 
 
 def test_without_torch_there_is_only_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparta.inference.device, "version", no_torch)
+    monkeypatch.setattr(sparta.inference, "version", no_torch)
     assert on_cpu("auto")
 
 
@@ -205,7 +210,7 @@ def test_files_that_are_no_network_are_refused(tmp_path: Path) -> None:
 
 def test_openvino_reports_nothing_to_its_makers() -> None:
     code = (
-        "import sys; from sparta.inference.runtime import openvino; openvino().Core();"
+        "import sys; from sparta.inference import openvino; openvino().Core();"
         "assert sys.modules['openvino_telemetry'] is None; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -22,7 +22,7 @@ from typing import Any
 
 from indexer.care.combine import split_index
 from indexer.engines.open import open_index
-from indexer.shards import index_folders
+from indexer.manifest import index_folders
 from indexer.state import index_version
 from tests.indexer.random_postings import random_postings, write_postings
 from tests.indexer.vocabulary import small_tokenizer

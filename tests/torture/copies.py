@@ -19,20 +19,18 @@ from urllib.parse import quote
 
 from fastapi.testclient import TestClient
 
-from indexer.care.aliases import set_alias
 from indexer.care.combine import split_index
-from indexer.care.snapshots import restore_snapshot, take_snapshot
+from indexer.care.copies import restore_snapshot, set_alias, take_snapshot
 from indexer.engines.open import open_index
-from indexer.filters.text import parse_filter
+from indexer.filters.syntax import parse_filter
+from indexer.manifest import index_folders, owner
 from indexer.search.searcher import Explain, Searcher
-from indexer.shards import index_folders, owner
 from indexer.store import compaction
 from indexer.update import writer
-from server.backends import Backends, open_backends
-from server.changeover.leases import Current
-from server.changeover.watch import IndexWatch
+from server.backends import Current, open_backends
+from server.watch import IndexWatch
 from server.writing.app import Writing, create_app
-from server.writing.board import COMMIT, PLACE, Board
+from server.writing.forward import COMMIT, PLACE, Board
 from sparta.errors import InputError
 from tests.server.apps import settings
 from tests.server.drawings import index_drawings
@@ -85,7 +83,7 @@ class Steps:
             partial(open_backends, settings(index=self._name, engine=engine)) for engine in ENGINES
         ]
         self._board = Board(len(ENGINES))
-        self._currents = [Current[Backends](reopen()) for reopen in opened_by]
+        self._currents = [Current(reopen()) for reopen in opened_by]
         self._watches = [
             IndexWatch(self._name, reopen, current, lambda _: None, self._board, place)
             for place, (reopen, current) in enumerate(zip(opened_by, self._currents, strict=True))
@@ -237,7 +235,7 @@ class Steps:
         ranked = sorted((-value, key, n) for key, (value, n) in images.items() if value)
         right = [(key, -value, n) for value, key, n in ranked]
         found: list[tuple[str, Any]] = [
-            (f"worker {number}", one.resource.default.searcher)
+            (f"worker {number}", one.backends.default.searcher)
             for number, one in enumerate(self._currents)
         ]
         for number, searcher in enumerate(self._searchers):

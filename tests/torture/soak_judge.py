@@ -17,7 +17,7 @@ from time import perf_counter
 
 import numpy as np
 
-from indexer.care.snapshots import take_snapshot
+from indexer.care.copies import take_snapshot
 from indexer.postings import Postings
 from indexer.store.snapshot import Snapshot
 from indexer.verify import verify_index

@@ -11,7 +11,7 @@ from time import perf_counter
 import pytest
 
 from server.schemas import HitAnswer, SearchAnswer
-from server.sockets import listen, url
+from server.security.listening import listen, url
 from tests.indexer.random_postings import random_postings
 from tests.indexer.vocabulary import small_tokenizer
 from tests.torture import __main__ as torture

@@ -21,7 +21,7 @@ from sparta.progress import Progress, progress_bars
 from sparta.text_encoder import encoder_config, load_word_pieces
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.config import ImageHeadConfig
-from sparta.visualsparta.init_bert import from_config
+from sparta.visualsparta.init import from_config
 from sparta.visualsparta.model import VisualSparta
 from sparta.word_tables import RARE_TERMS
 from training.run_folder import TrainResult, say_recall

@@ -21,8 +21,13 @@ from sparta.progress import progress_bars
 from sparta.text_encoder import encoder_config, load_word_pieces
 from sparta.tokenizer import text_frequencies
 from sparta.visualsparta.collate import ImageCollator
-from sparta.visualsparta.init_bert import check_options, from_bert, from_config
-from sparta.visualsparta.init_oscar import from_oscar, read_oscar_config
+from sparta.visualsparta.init import (
+    check_options,
+    from_bert,
+    from_config,
+    from_oscar,
+    read_oscar_config,
+)
 from sparta.visualsparta.model import TermCounts, VisualSparta, count_terms, pad_ids
 from training.module import (
     EpochSampler,

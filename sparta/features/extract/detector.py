@@ -15,33 +15,19 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from sparta.errors import InputError
-from sparta.features.extract.augmentations import Augmentation
-from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.image_files import PhotoError
 from sparta.features.extract.networks.backbone import pick_device
-from sparta.features.extract.networks.encoder import Encoder
+from sparta.features.extract.networks.encoder import Encoder, weights_hash
 from sparta.features.extract.networks.pretrained import Normalisation, load_model, load_processor
-from sparta.features.extract.networks.weights import weights_hash
-from sparta.features.extract.photos import Decoder, Photo
-from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.extract.photos import Augmentation, Decoder, Photo
+from sparta.features.record import DetectorSettings, FeatureSource, ImageFeatures
 from sparta.model_id import pinned_name
 
 SQUARE = 224  # side of the photo whose colours are named, where no backbone requires another
 WHOLE = np.array([[0, 0, 1, 1]], np.float32)
 SAMPLES = 14  # along each side of a box
-NAMES = (
-    "black",
-    "white",
-    "grey",
-    "red",
-    "orange",
-    "yellow",
-    "green",
-    "blue",
-    "purple",
-    "pink",
-    "brown",
-)
+_NAMES = "black white grey red orange yellow green blue purple pink brown"
+NAMES = tuple(_NAMES.split())
 SHARE = 0.35  # of the pixels, for a name to count
 BLACK, WHITE, GREY, RED, ORANGE, YELLOW, GREEN, BLUE, PURPLE, PINK, BROWN = range(len(NAMES))
 HUES = (15, 40, 70, 165, 255, 290, 345)  # degrees, where one name ends and the next begins
@@ -127,7 +113,7 @@ class Detector:
         self._model.to(self.device, torch.float32).eval()
         self.labels = _words(self._model.config.id2label)
         self.weights = weights_hash(name)
-        self._turn = threading.Lock()  # one batch at a time, as in `run`
+        self._turn = threading.Lock()  # one batch at a time, as in `TorchEncoder`
         self.dimension = self._probe(name)
 
     def __call__(self, photos: Sequence[NDArray[np.uint8]]) -> list[Detected]:

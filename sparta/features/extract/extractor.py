@@ -4,35 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.extract.augmentations import Augmentation
-from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.networks.encoder import Encoder
 from sparta.features.extract.networks.load import load_encoder
-from sparta.features.extract.photos import Decoder, Photo
-from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.extract.photos import Augmentation, Decoder, Photo
+from sparta.features.record import DetectorSettings, FeatureSource, ImageFeatures
 from sparta.progress import Progress, no_progress
 
+if TYPE_CHECKING:
+    from sparta.features.extract.detector import DetectorRegions
 
-class Extractor(Protocol):
-    """Turns the photos that its decoder has read into regions, some for each.
-
-    Attributes:
-        source: what makes the features.
-        batch_size: photos per pass.
-    """
-
-    source: FeatureSource
-    batch_size: int
-
-    def decoder(self, folder: Path, augmentation: Augmentation) -> Decoder: ...  # noqa: D102
-
-    def __call__(self, photos: list[Photo]) -> list[ImageFeatures]: ...  # noqa: D102
+# What turns the photos that its decoder has read into regions, some for each.
+Extractor: TypeAlias = "GridRegions | DetectorRegions"
 
 
 def load_extractor(
@@ -51,7 +39,9 @@ def load_extractor(
     """
     if backbone is None and (image_size or labels):
         raise InputError("--image-size and --labels are for a --backbone: name it too")
-    encoder = load_encoder(backbone, image_size, labels, device, progress) if backbone else None
+    encoder: Encoder | None = None
+    if backbone:
+        encoder = load_encoder(backbone, image_size, labels, device, progress)
     if detection is not None:
         if grid:
             raise InputError("--grid is for cells of a --backbone: leave it out with --detector")
@@ -136,7 +126,7 @@ def grid_boxes(rows: int, columns: int) -> NDArray[np.float32]:
     return np.concatenate([cells, np.array([[0, 0, 1, 1]], np.float32)])
 
 
-class PooledGrid:
+class PooledGrid(Encoder):
     """An encoder whose cells are averaged to a smaller square grid.
 
     Each of the new cells is the mean of all cells that it touches, so neighbours share cells where
@@ -164,7 +154,7 @@ class PooledGrid:
         self.source = replace(encoder.source, extra={"grid": cells})
 
     def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
-        """[B, side, side, 3] photos to [B, cells * cells + 1, d], the whole photo last; labels."""
+        """See `Encoder.encode`."""
         features, labels = self._encoder.encode(pixels)
         cells = self._means @ features[:, :-1].astype(np.float32)
         return np.concatenate([cells.astype(np.float16), features[:, -1:]], axis=1), labels

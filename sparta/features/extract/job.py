@@ -13,25 +13,31 @@ from functools import partial
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
 from sparta.addresses import is_remote
 from sparta.cluster import Cluster
-from sparta.disk import check_room, full_disk_reported
 from sparta.errors import InputError
-from sparta.features.extract.augmentations import Augmentation
-from sparta.features.extract.decode_pool import Decoded, decode_all, default_workers
-from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.extractor import Extractor, load_extractor
-from sparta.features.extract.listing import file_stamps, links_outside, listing_hash
-from sparta.features.extract.photos import Photo, find_photos, not_utf8
-from sparta.features.record import FeatureSource, ImageFeatures
-from sparta.features.skipped import SKIPPED, Skipped
+from sparta.features.extract.photos import (
+    Augmentation,
+    Decoded,
+    Photo,
+    decode_all,
+    default_workers,
+    file_stamps,
+    find_photos,
+    links_outside,
+    listing_hash,
+    not_utf8,
+)
+from sparta.features.record import SKIPPED, DetectorSettings, FeatureSource, ImageFeatures, Skipped
+from sparta.features.store import FeatureStore
 from sparta.features.writer import SHARD_SIZE, StoreWriter
+from sparta.files import check_room, full_disk_reported, writing
 from sparta.image_ids import id_problem
-from sparta.lock import writing
 from sparta.progress import Notice, Progress, no_notice, no_progress
 
 # Of an extraction's progress; texts and units for its bars.
@@ -333,3 +339,69 @@ def work_ahead(
             yield waiting.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+# ---- test-time augmentations ---------------------------------------------------------------------
+
+
+def augmentation_names(count: int) -> list[str]:
+    """The first `count` augmentations: plain, flip, crop:1, crop:2, …; see `Augmentation`."""
+    crops = [f"crop:{seed}" for seed in range(1, count - 1)]
+    return ["plain", "flip", *crops][:count]
+
+
+class ExtractOptions(TypedDict, total=False):
+    """Options of `extract_photos` that are the same for all augmentations."""
+
+    ids: Sequence[str] | None
+    detection: DetectorSettings | None
+    image_size: int | None
+    labels: int
+    grid: int | None
+    device: str
+    cluster: Cluster | None
+
+
+def extract_augmented(
+    photos: Path,
+    out: Path,
+    backbone: str | None,
+    count: int,
+    *,
+    progress: Progress = no_progress,
+    notice: Notice = no_notice,
+    **options: Unpack[ExtractOptions],
+) -> list[FeatureStore]:
+    """Extract a folder of photos `count` times, into `out/plain`, `out/flip`, …; reuses stores.
+
+    Args:
+        photos: as for `extract_photos`.
+        out: folder of the stores.
+        backbone: as for `extract_photos`.
+        count: of augmentations, the plain photo included.
+        progress: as for `extract_photos`; photos are counted over all augmentations.
+        notice: as for `extract_photos`, of the first augmentation.
+        options: further ones of `extract_photos`.
+
+    Raises:
+        InputError: as `extract_photos` does.
+    """
+    names = augmentation_names(count)
+    for number, name in enumerate(names):
+
+        def overall(stage: str, done: int, total: int, before: int = number) -> None:
+            if stage == "extract":
+                done, total = before * total + done, len(names) * total
+            progress(stage, done, total)
+
+        told = no_notice if number else notice
+        extract_photos(
+            photos,
+            out / name,
+            backbone,
+            augmentation=name,
+            progress=overall,
+            notice=told,
+            **options,
+        )
+    return [FeatureStore.open(out / name) for name in names]

@@ -1,11 +1,25 @@
-"""Find photos in a folder and decode any of them into upright RGB, or give the reason why not."""
+"""Find photos in a folder and decode them into upright RGB, or give the reason why not.
+
+Worker processes decode, and may die without ending the run.
+"""
 
 from __future__ import annotations
 
+import gc
+import hashlib
+import multiprocessing
 import os
-from collections.abc import Callable, Iterator
+import random
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,31 +27,56 @@ from PIL import Image, ImageOps
 
 from sparta.addresses import UnreachableError, is_remote
 from sparta.errors import InputError
-from sparta.features.extract.augmentations import Augmentation, Crop
-from sparta.features.extract.image_files import load_photo, reason_of
-from sparta.features.skipped import Skipped
+from sparta.features.extract.image_files import PhotoError, load_photo, readable_status, reason_of
+from sparta.features.record import Skipped
+from sparta.features.writer import Stamps
 
-SUFFIXES = frozenset(
-    [
-        ".jpg",
-        ".jpeg",
-        ".jpe",
-        ".jfif",
-        ".png",
-        ".webp",
-        ".gif",
-        ".bmp",
-        ".tif",
-        ".tiff",
-        ".avif",
-        ".heic",
-        ".heif",
-        ".hif",
-        ".ppm",
-        ".pgm",
-        ".jp2",
-    ]
-)
+_NAMES = "jpg jpeg jpe jfif png webp gif bmp tif tiff avif heic heif hif ppm pgm jp2"
+SUFFIXES = frozenset(f".{name}" for name in _NAMES.split())
+MOST_WORKERS = 16
+
+
+class Crop(NamedTuple):
+    """The part of a photo to use.
+
+    Attributes:
+        box: x1, y1, x2, y2 relative to the upright photo.
+        mirrored: whether left and right change places.
+    """
+
+    box: tuple[float, float, float, float]
+    mirrored: bool
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """A deterministic change of each photo: test-time augmentation, and several copies in training.
+
+    Attributes:
+        name: "plain", "flip" (mirrored) or "crop:SEED" (half to all of the area, its shape
+            between 3:4 and 4:3 of the photo's, mirrored half of the time). A crop depends on the
+            seed and the image id alone, so that reruns agree.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        kind, _, seed = self.name.partition(":")
+        if self.name not in ("plain", "flip") and not (kind == "crop" and seed.isdecimal()):
+            raise InputError(
+                f"--augmentation {self.name!r}: expected plain, flip or crop:SEED, as crop:1"
+            )
+
+    def of(self, image_id: str) -> Crop:
+        """The part of a photo to use."""
+        if not self.name.startswith("crop:"):
+            return Crop((0.0, 0.0, 1.0, 1.0), self.name == "flip")
+        key = hashlib.sha256(f"{self.name}:{image_id}".encode()).digest()
+        rng = random.Random(int.from_bytes(key))
+        area, shape = rng.uniform(0.5, 1.0), rng.uniform(3 / 4, 4 / 3)
+        width, height = min(1.0, (area * shape) ** 0.5), min(1.0, (area / shape) ** 0.5)
+        left, top = rng.uniform(0, 1 - width), rng.uniform(0, 1 - height)
+        return Crop((left, top, left + width, top + height), rng.random() < 0.5)
 
 
 @dataclass(frozen=True)
@@ -59,6 +98,9 @@ class Photo:
     large: NDArray[np.uint8] | None = None
 
 
+Decoded: TypeAlias = list[Photo | Skipped]
+
+
 @dataclass(frozen=True)
 class Decoder:
     """Turns image ids into photos of one size; small enough to send to worker processes.
@@ -77,7 +119,7 @@ class Decoder:
     augmentation: Augmentation
     resize: Callable[[Image.Image], NDArray[np.uint8]] | None = None
 
-    def __call__(self, image_ids: list[str]) -> list[Photo | Skipped]:
+    def __call__(self, image_ids: list[str]) -> Decoded:
         """Decode photos; one that cannot be used becomes its reason."""
         return [self.decode(image_id) for image_id in image_ids]
 
@@ -105,6 +147,9 @@ class Decoder:
             raise
         except Exception as error:  # anything may come out of a damaged file
             return Skipped(image_id, reason_of(error))
+
+
+# ---- the files of a folder -----------------------------------------------------------------------
 
 
 def find_photos(folder: Path) -> list[str]:
@@ -176,3 +221,147 @@ def not_utf8(image_id: str) -> Skipped | None:
 
 def _is_photo(path: str) -> bool:
     return Path(path).suffix.lower() in SUFFIXES
+
+
+class Stamp(NamedTuple):
+    """What changes when a file is replaced, or can be read again; both -1 if it cannot be read.
+
+    Attributes:
+        bytes: size.
+        mtime_ns: time of modification.
+    """
+
+    bytes: int
+    mtime_ns: int
+
+
+UNKNOWN = Stamp(-1, -1)
+
+
+def read_stamp(path: Path) -> Stamp:
+    """The stamp of a photo's file.
+
+    Raises:
+        PhotoError: if it is no regular file.
+        OSError: if it is not there, or may not be read.
+    """
+    status = path.stat() if is_remote(path) else readable_status(path)
+    return Stamp(status.st_size, status.st_mtime_ns)
+
+
+def stamp_of(path: Path) -> Stamp:
+    """The stamp of a photo's file, unknown if it cannot be read."""
+    try:
+        return read_stamp(path)
+    except (OSError, PhotoError):
+        return UNKNOWN
+
+
+def file_stamps(folder: Path, ids: Iterable[str]) -> Stamps:
+    """The stamp of each photo, as JSON has it."""
+    return {image_id: list(stamp_of(folder / image_id)) for image_id in ids}
+
+
+def listing_hash(stamps: Stamps) -> str:
+    """Hash of names and sizes."""
+    digest = hashlib.sha256()
+    for image_id, (size, _) in stamps.items():
+        digest.update(os.fsencode(f"{image_id}\0{size}\0"))
+    return digest.hexdigest()[:16]
+
+
+def links_outside(folder: Path, ids: Iterable[str]) -> int:
+    """How many photos are links that lead out of the folder."""
+    if is_remote(folder):
+        return 0
+    inside = os.path.realpath(folder)
+    links = (path for one in ids if os.path.islink(path := folder / one))  # noqa: PTH114
+    # Unlike methods of `Path`, these functions raise nothing for circles and over-long names.
+    return sum(not Path(os.path.realpath(path)).is_relative_to(inside) for path in links)
+
+
+# ---- processes that decode -----------------------------------------------------------------------
+
+
+def default_workers() -> int:
+    """As many as the cores that this process may use.
+
+    Decoding a photo of 12 megapixels takes longer than the network does. Where the network takes
+    longer, workers wait, since they are only a few batches ahead.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(MOST_WORKERS, cores or 1)
+
+
+def decode_all(decoder: Decoder, batches: Iterable[list[str]], workers: int) -> Generator[Decoded]:
+    """Decode batches of image ids, in order, a few ahead of the reader.
+
+    A photo whose decoding kills its process is skipped.
+
+    Args:
+        decoder: what every worker runs.
+        batches: image ids.
+        workers: number of processes; 0 decodes in this one.
+    """
+    if workers == 0:
+        yield from map(decoder, batches)
+        return
+    pool = _pool(workers)
+    waiting: deque[tuple[list[str], Future[Decoded]]] = deque()
+    rest = iter(batches)
+    try:
+        while True:
+            while len(waiting) <= 2 * workers and (batch := next(rest, None)) is not None:
+                waiting.append((batch, _submit(pool, decoder, batch)))
+            if not waiting:
+                return
+            batch, future = waiting.popleft()
+            try:
+                yield future.result()
+            except BrokenProcessPool:
+                pool.shutdown(cancel_futures=True)
+                pool = _pool(workers)
+                waiting = deque((ids, _submit(pool, decoder, ids)) for ids, _ in waiting)
+                yield [_decode_alone(decoder, image_id) for image_id in batch]
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _submit(pool: ProcessPoolExecutor, decoder: Decoder, batch: list[str]) -> Future[Decoded]:
+    """Start a batch; a pool that is already broken raises when the result is requested."""
+    try:
+        return pool.submit(decoder, batch)
+    except BrokenProcessPool as error:
+        failed: Future[Decoded] = Future()
+        failed.set_exception(error)
+        return failed
+
+
+def _decode_alone(decoder: Decoder, image_id: str) -> Photo | Skipped:
+    with _pool(1) as pool:
+        try:
+            return pool.submit(decoder.decode, image_id).result()
+        except BrokenProcessPool:
+            return Skipped(image_id, "decoding it killed the worker process")
+
+
+def _pool(workers: int) -> ProcessPoolExecutor:
+    # Forked workers need no importable __main__; they only run Pillow and numpy, which is safe
+    # beside the threads of the parent.
+    method = "fork" if sys.platform == "linux" else "spawn"
+    return ProcessPoolExecutor(workers, multiprocessing.get_context(method), _start_worker)
+
+
+def _start_worker() -> None:
+    """Leave Ctrl-C to the parent, and end with it even if it is killed."""
+    # What the parent left to the garbage collector may need threads that are not here.
+    gc.freeze()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -12,11 +12,16 @@ from numpy.typing import NDArray
 
 from sparta.errors import InputError, first_line
 from sparta.extras import require
-from sparta.features.readers.base import named_source, without_boxes
-from sparta.features.readers.parsing.arrays.npy import ArrayFile
-from sparta.features.readers.parsing.file_length import FileLength
-from sparta.features.readers.parsing.memory_limit import check_size
-from sparta.features.readers.parsing.validation import check_features
+from sparta.features.readers.base import (
+    FeatureReader,
+    FileLength,
+    ImportOptions,
+    check_features,
+    check_size,
+    merge_splits,
+    without_boxes,
+)
+from sparta.features.readers.npy import ArrayFile
 from sparta.features.record import ImageFeatures
 
 MAX_FRAMES = 20
@@ -60,57 +65,37 @@ def pick_frames(frames: int, most: int = MAX_FRAMES) -> NDArray[np.int64]:
     return np.round(np.linspace(0, frames - 1, min(frames, most))).astype(np.int64)
 
 
-class HgrReader:
-    """Videos of some splits as sets of frames, by row in order of their names.
+class HgrReader(FeatureReader):
+    """Videos of some splits as sets of frames.
 
     `ROOT/ordered_feature/SA/FEATURES/{split}_ft.hdf5` holds [frames, d] floats under each name
     ("/" as "_"), of which at most 20 evenly spaced frames are taken;
     `ROOT/ordered_feature/MP/FEATURES/{split}_ft.npy` holds [videos, d], one mean per video, in
     the order of `ROOT/public_split/{split}_names.npy`. A frame becomes a region whose box is the
-    whole picture; there are neither labels nor sizes.
-
-    Args:
-        folder: the `FEATURES` above, under SA or MP.
-        splits: any of "trn", "val" and "tst".
-        name: what made the features; by default the folder's.
-
-    Attributes:
-        source: kind "region".
-        ids: of the videos, rising.
-        files: those read.
+    whole picture; there are neither labels nor sizes. The features are called as `FEATURES`.
 
     Raises:
         InputError: if a file is missing or damaged, names and features disagree in number, splits
             in their dimension, a video is in two of the splits, or an HDF5 file is to be read
-            without h5py. Reading a video raises it if it has no features, they are of another
-            dimension, not finite, or all zeros.
+            without h5py.
     """
 
-    def __init__(self, folder: Path, splits: Sequence[str], name: str | None = None) -> None:
-        folder = folder.absolute()
-        names = {split: read_names(folder.parents[2], split) for split in splits}
-        self._parts = [_open_features(folder, split, names[split]) for split in splits]
-        self.files: Sequence[Path] = [part.path for part in self._parts]
+    def __init__(self, paths: Sequence[Path], options: ImportOptions) -> None:
+        folder = paths[0].absolute()
+        if options.image_suffix:
+            raise InputError("--image-suffix: videos are named, leave it out")
+        names = [read_names(folder.parents[2], split) for split in options.splits]
+        splits = zip(options.splits, names, strict=True)
+        self._parts = [_open_features(folder, split, own) for split, own in splits]
         self._dimension = self._parts[0].dimension
-        self.source = named_source(name or folder.name, self._dimension)
-        found: dict[str, tuple[int, int]] = {}
-        for part, split in enumerate(splits):
-            for row, video in enumerate(names[split]):
-                if video in found:
-                    raise InputError(
-                        f"{folder}: video {video!r} is in two splits: {splits[found[video][0]]} "
-                        f"and {split}"
-                    )
-                found[video] = part, row
+        rows = [{name: row for row, name in enumerate(own)} for own in names]
+        found = merge_splits(f"{folder}: video", options.splits, rows)
         self._rows = sorted((video, *place) for video, place in found.items())
-        self.ids: Sequence[str] = [row[0] for row in self._rows]
+        options = options._replace(made_by=options.made_by or folder.name)
+        files = [part.path for part in self._parts]
+        super().__init__(options, self._dimension, [row[0] for row in self._rows], files)
 
     def __getitem__(self, row: int) -> ImageFeatures:
-        """The video of one row.
-
-        Raises:
-            InputError: if it has no features, or they are malformed.
-        """
         video, number, line = self._rows[row]
         part = self._parts[number]
         where = f"{part.path}, video {video!r}"

@@ -11,19 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparta.errors import InputError
-from sparta.features.readers.oscar_base import OscarReader
-from sparta.features.readers.parsing.base64_floats import LOCATION
-from sparta.features.readers.parsing.detected_objects import (
-    ATTRIBUTE_CONFIDENCE,
-    OBJECTS,
-    LabelledObjects,
-    check_objects,
-    parse,
-)
-from sparta.features.readers.parsing.file_length import FileLength
-from sparta.features.readers.parsing.memory_limit import check_size
-from sparta.features.readers.parsing.region_limit import RegionLimit
+from sparta.errors import InputError, first_line
+from sparta.features.readers.base import FileLength, check_size
+from sparta.features.readers.keyed_files import KeyedFile
+from sparta.features.readers.labels import OBJECTS, LabelledObjects, parse
+from sparta.features.readers.oscar import LOCATION, OscarPart
 
 FEATURES = "_feats.pt"  # ends of names
 LABELS = "_labels.pt"
@@ -34,56 +26,43 @@ log = logging.getLogger(__name__)
 ARCHIVE = b"PK"  # the first bytes of one
 
 
-def fits(path: Path) -> bool:
+def fits_pt(path: Path) -> bool:
     """Whether a path looks like one of these files, or a folder of them."""
     if path.is_dir():
         return any(path.glob(f"*{FEATURES}"))
     return path.name.endswith((FEATURES, LABELS))
 
 
-class OscarPtReader(OscarReader):
-    """Images of one or more files, by row in order of their ids.
+def open_pt(paths: Sequence[Path], above: float) -> Sequence[OscarPart]:
+    """The parts of files of features, or folders with them, and of files of labels.
 
-    `SPLIT_img_KIND_feats.pt` is a dictionary from image keys to [n, d + 6] floats, a location at
-    each row's end; `SPLIT_KIND_labels.pt` beside it, one from image keys to a list of objects, to
-    that list as a JSON string, or to one string with all labels. The last describes the whole photo
-    and goes to its largest region. Sizes of photos are unknown.
-
-    Files are mapped into memory, and their size is checked before an image is read; those written
-    by PyTorch before 1.6 cannot be mapped, and are loaded as a whole.
-
-    Args:
-        paths: of files of features, or of folders with them; and of files of labels, where there
-            are several of a split.
-        image_suffix: put behind each key to make the image id.
-        name: what made the features; replaces the hash of the detector's weights.
-        limit: of the regions and attributes to keep.
+    Labels need a name only where there are several files of a split.
 
     Raises:
         InputError: if a file is missing, damaged, or holds more than tensors, text and numbers;
-            or a split has several files of labels, of which none is named; further as
-            `OscarReader`.
+            or a split has several files of labels, of which none is named.
+    """
+    features, labels = _sorted_out(paths)
+    return [_Dictionaries(path, _labels_of(path, labels), above) for path in features]
+
+
+class _Dictionaries(OscarPart):
+    """Two dictionaries from image keys; sizes of photos are unknown.
+
+    `SPLIT_img_KIND_feats.pt` has [n, d + 6] floats, a location at each row's end;
+    `SPLIT_KIND_labels.pt` beside it a list of objects, that list as a JSON string, or one string
+    with all labels. The last describes the whole photo and goes to its largest region.
+
+    Files are mapped into memory, and their size is checked before an image is read; those written
+    by PyTorch before 1.6 cannot be mapped, and are loaded as a whole.
     """
 
-    def __init__(
-        self,
-        paths: Sequence[Path],
-        image_suffix: str = "",
-        name: str = "oscar",
-        limit: RegionLimit = RegionLimit(),
-    ) -> None:
-        features, labels = _sorted_out(paths)
-        above = limit.attributes_above(ATTRIBUTE_CONFIDENCE)
-        parts = [_Dictionaries(path, _labels_of(path, labels), above) for path in features]
-        super().__init__(parts, image_suffix, name, limit)
-
-
-class _Dictionaries:
     def __init__(self, features: Path, labels: Path | None, above: float) -> None:
         self._above = above
-        self.features = PtDictionary(features)
-        self.labels = None if labels is None else PtDictionary(labels)
-        self.files = [features] if labels is None else [features, labels]
+        self._features = PtDictionary(features)
+        self._labels = None if labels is None else PtDictionary(labels)
+        files = [features] if labels is None else [features, labels]
+        super().__init__(self._features, self._labels, files)
 
     def width(self, entry: int) -> int:
         return int(self._rows(entry).shape[1])
@@ -92,21 +71,21 @@ class _Dictionaries:
         rows = self._rows(entry)
         if rows.shape[1] != width:
             raise InputError(
-                f"{self.features.where(entry)}: features: expected rows of {width} numbers, "
+                f"{self._features.where(entry)}: features: expected rows of {width} numbers, "
                 f"found {rows.shape[1]}"
             )
         return rows
 
     def seen(self, key: str, entry: int | None) -> tuple[LabelledObjects, str]:
-        if self.labels is None or entry is None:
-            return LabelledObjects(), self.features.where(self.features.first[key])
-        found, where = self.labels.values[entry], self.labels.where(entry)
+        if self._labels is None or entry is None:
+            return LabelledObjects(), self._features.where(self._features.first[key])
+        found, where = self._labels.values[entry], self._labels.where(entry)
         if isinstance(found, str) and not found.lstrip().startswith(JSON):
             return LabelledObjects((_checked(found, where),), ("",)), where
         if isinstance(found, str):
             objects = parse(OBJECTS, _checked(found, where).encode(), f"{where}: labels")
         else:
-            objects = check_objects(found, where)
+            objects = parse(OBJECTS, found, where, "objects")
         for each in objects:
             _checked(" ".join([each.label, *each.attributes]), where)
         return LabelledObjects.of(objects, 0, 0, where, self._above), where
@@ -114,7 +93,7 @@ class _Dictionaries:
     def _rows(self, entry: int) -> NDArray[np.floating[Any]]:
         import torch
 
-        found, where = self.features.values[entry], f"{self.features.where(entry)}: features"
+        found, where = self._features.values[entry], f"{self._features.where(entry)}: features"
         if not isinstance(found, torch.Tensor):
             raise InputError(f"{where}: expected a tensor, found {type(found).__name__}")
         plain = found.layout is torch.strided and found.device.type == "cpu"
@@ -133,7 +112,7 @@ class _Dictionaries:
                 f"{where}: {list(found.shape)} of {found.dtype} share the same few bytes: the file "
                 "has fewer numbers than it states"
             )
-        self.features.length.check()
+        self._features.length.check()
         return found.detach().float().numpy()
 
 
@@ -185,14 +164,13 @@ def _split(features: Path) -> str:
     return features.name.split(KIND)[0].removesuffix(FEATURES) + "_"
 
 
-class PtDictionary:
+class PtDictionary(KeyedFile):
     """A dictionary by image keys that `torch.save` wrote, with entries in its order.
 
+    Keys are strings: 7 and "7" are one.
+
     Attributes:
-        path: the file.
-        length: its length, to be checked before a tensor is read: the file is mapped into memory.
-        keys: of the images, as strings.
-        first: the first entry of each key: 7 and "7" are one.
+        length: of the file, to be checked before a tensor is read: the file is mapped into memory.
         values: entry by entry.
 
     Raises:
@@ -205,24 +183,18 @@ class PtDictionary:
         self.length = FileLength(path)
         found = _load(path, self.length.bytes)
         if not isinstance(found, dict) or not found:
-            raise InputError(f"{path}: expected a dictionary by image keys, found {_kind(found)}")
+            kind = "an empty one" if found == {} else type(found).__name__
+            raise InputError(f"{path}: expected a dictionary by image keys, found {kind}")
+        super().__init__([str(key).encode(errors="backslashreplace").decode() for key in found])
         self._raw = list(found)
-        self.keys: Sequence[str] = [_readable(key) for key in found]
         self.values = list(found.values())
-        self.first: dict[str, int] = {}
-        for entry, key in enumerate(self.keys):
-            self.first.setdefault(key, entry)
 
     def where(self, entry: int) -> str:
         """Name an entry as messages do."""
         return f"{self.path}, image {self.keys[entry]!r}"
 
     def check_key(self, entry: int) -> None:
-        """Check that an entry's key can be used.
-
-        Raises:
-            InputError: if it is neither a whole number nor text, blank, or a duplicate.
-        """
+        """Raise InputError if a key is neither a whole number nor text, blank, or a duplicate."""
         raw, key = self._raw[entry], self.keys[entry]
         if type(raw) not in (int, str) or key != str(raw) or not key.strip():
             raise InputError(f"{self.where(entry)}: image key: expected a number or text")
@@ -237,13 +209,15 @@ def _load(path: Path, length: int) -> Any:
         mappable = zipfile.is_zipfile(path)
         if mappable:
             _check_archive(path, length)
-        elif _begins_as_archive(path):
-            raise InputError(f"{path} is cut short: the end of the archive is missing")
+        else:
+            with path.open("rb") as file:
+                if file.read(len(ARCHIVE)) == ARCHIVE:
+                    raise InputError(f"{path} is cut short: the end of the archive is missing")
         return torch.load(path, map_location="cpu", weights_only=True, mmap=mappable)
     except InputError:
         raise
     except Exception as error:  # anything may come out of a damaged file
-        reason = str(error).strip().split("\n")[0][:200] or type(error).__name__
+        reason = first_line(error)[:200] or type(error).__name__
         raise InputError(
             f"{path} is damaged, or holds more than tensors, text and numbers, which is not "
             f"loaded as that may run code ({reason})"
@@ -258,16 +232,3 @@ def _check_archive(path: Path, length: int) -> None:
         raise InputError(f"{path}: it is compressed, which PyTorch's files are not")
     if sum(entry.file_size for entry in entries) > length:
         raise InputError(f"{path}: it states more bytes than it has")
-
-
-def _begins_as_archive(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(ARCHIVE)) == ARCHIVE
-
-
-def _kind(found: object) -> str:
-    return "an empty one" if found == {} else type(found).__name__
-
-
-def _readable(key: object) -> str:
-    return str(key).encode(errors="backslashreplace").decode()

@@ -10,10 +10,15 @@ from pathlib import Path
 import numpy as np
 
 from sparta.errors import InputError
-from sparta.features.readers.base import named_source, without_boxes
-from sparta.features.readers.parsing.arrays.npy import ArrayFile
-from sparta.features.readers.parsing.text_lines import read_lines
-from sparta.features.readers.parsing.validation import check_features
+from sparta.features.readers.base import (
+    FeatureReader,
+    ImportOptions,
+    check_features,
+    merge_splits,
+    read_lines,
+    without_boxes,
+)
+from sparta.features.readers.npy import ArrayFile
 from sparta.features.record import ImageFeatures
 
 
@@ -94,67 +99,36 @@ def rows_of_images(folder: Path, split: PrecompSplit, rows: int, path: Path) -> 
     return dict(islice(images.items(), split.limit))
 
 
-class PrecompReader:
-    """Images of some splits of a folder, by row in order of their ids.
+class PrecompReader(FeatureReader):
+    """Images of some splits of a folder.
 
     `{split}_ims.npy` holds [rows, regions, d] floats, or [rows, d] of whole photos: a row for each
-    image or for each caption, the image's repeated. There are neither boxes nor labels nor sizes,
-    so every box is the whole photo and width and height are 0.
-
-    Args:
-        folder: the `precomp` folder.
-        splits: its splits, as `PrecompSplit` reads them.
-        image_suffix: put behind each id.
-        name: what made the features; replaces the hash of the detector's weights.
-
-    Attributes:
-        source: kind "region".
-        ids: of the images, rising.
-        files: those read.
+    image or for each caption, the image's repeated. There are neither boxes nor labels nor sizes.
 
     Raises:
         InputError: if a file is missing or cut, ids and features disagree in number, splits in
-            their dimension, or an image is in two of the splits. Reading an image raises it if a
-            region is not finite or all zeros, or the image's rows differ.
+            their dimension, or an image is in two of the splits.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        splits: Sequence[str],
-        image_suffix: str = "",
-        name: str = "precomp",
-    ) -> None:
-        chosen = [PrecompSplit.parse(text) for text in splits]
-        self.files: Sequence[Path] = [folder / f"{split.name}_ims.npy" for split in chosen]
-        self._arrays = [ArrayFile(path, (2, 3), "float") for path in self.files]
+    def __init__(self, paths: Sequence[Path], options: ImportOptions) -> None:
+        (folder,) = paths
+        chosen = [PrecompSplit.parse(text) for text in options.splits]
+        files = [folder / f"{split.name}_ims.npy" for split in chosen]
+        self._arrays = [ArrayFile(path, (2, 3), "float") for path in files]
         dimension = self._arrays[0].shape[-1]
-        for path, array in zip(self.files, self._arrays, strict=True):
+        for path, array in zip(files, self._arrays, strict=True):
             if array.shape[-1] != dimension:
                 raise InputError(
-                    f"{path}: expected vectors of {dimension} numbers as {self.files[0]} has, "
+                    f"{path}: expected vectors of {dimension} numbers as {files[0]} has, "
                     f"found {list(array.shape)}"
                 )
-        self.source = named_source(name, dimension)
-        found: dict[str, tuple[int, slice]] = {}
-        for part, (split, array) in enumerate(zip(chosen, self._arrays, strict=True)):
-            images = rows_of_images(folder, split, len(array), self.files[part])
-            for key, rows in images.items():
-                if key in found:
-                    raise InputError(
-                        f"{folder}: image {key!r} is in two splits: {splits[found[key][0]]} and "
-                        f"{splits[part]}"
-                    )
-                found[key] = part, rows
-        self._rows = [(key + image_suffix, *found[key]) for key in sorted(found)]
-        self.ids: Sequence[str] = [row[0] for row in self._rows]
+        parts = zip(chosen, self._arrays, files, strict=True)
+        rows = [rows_of_images(folder, split, len(array), path) for split, array, path in parts]
+        found = merge_splits(f"{folder}: image", options.splits, rows)
+        self._rows = [(key + options.image_suffix, *found[key]) for key in sorted(found)]
+        super().__init__(options, dimension, [row[0] for row in self._rows], files)
 
     def __getitem__(self, row: int) -> ImageFeatures:
-        """The image of one row.
-
-        Raises:
-            InputError: if one of its regions is not finite, or all zeros, or its rows differ.
-        """
         image_id, part, lines = self._rows[row]
         where = f"{self.files[part]}, image {lines.start + 1} ({image_id})"
         read = (self._arrays[part][line] for line in range(lines.start, lines.stop))

@@ -1,26 +1,26 @@
-"""The formats of features extracted by other software, by name."""
+"""The formats of features extracted by other software, by name, and their import into a store."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from sparta.errors import InputError
-from sparta.features.readers import (
-    bottom_up,
-    bottom_up_npz,
-    hgr,
-    lxmert,
-    oscar_captioning,
-    oscar_pt,
-    precomp,
-    scene_graph,
-    vinvl,
-)
-from sparta.features.readers.base import FeatureReader
-from sparta.features.readers.parsing.region_limit import RegionLimit
+from sparta.features.readers import bottom_up_npz, hgr, oscar, oscar_pt, oscar_tsv, precomp
+from sparta.features.readers.base import FeatureReader, ImportOptions, RegionLimit
+from sparta.features.readers.bottom_up import BOTTOM_UP, LXMERT, BottomUpReader
+from sparta.features.readers.oscar import OscarReader
+from sparta.features.record import SKIPPED, ImageFeatures, Skipped
+from sparta.features.store import FeatureStore
+from sparta.features.writer import SHARD_SIZE, StoreWriter
+from sparta.files import check_room, full_disk_reported, writing
+from sparta.image_ids import check_id
+from sparta.progress import Progress, no_progress
 
 Format = Literal[
     "vinvl",
@@ -42,8 +42,8 @@ class ForeignFormat:
     Attributes:
         paths: what the user names, for messages.
         fits: whether a path looks like this format, by names and at most a first line.
-        reader: class whose instances are its readers: of (paths, image_suffix, name, limit), or
-            of (folder, splits, ...) where there are splits.
+        open: opens the reader.
+        made_by: what made the features, where the user does not say; "" for the folder's name.
         splits: lists those of a folder; None where the format has none.
         numbered: whether its labels are numbers, for which the reader takes a vocabulary.
         scored: whether its attributes may have confidences.
@@ -51,7 +51,8 @@ class ForeignFormat:
 
     paths: str
     fits: Callable[[Path], bool]
-    reader: Callable[..., FeatureReader]
+    open: Callable[[Sequence[Path], ImportOptions], FeatureReader]
+    made_by: str
     splits: Callable[[Path], Sequence[str]] | None = None
     numbered: bool = False
     scored: bool = False
@@ -60,35 +61,43 @@ class ForeignFormat:
 FORMATS: Mapping[Format, ForeignFormat] = {
     "vinvl": ForeignFormat(
         "folders with features.tsv and predictions.tsv",
-        vinvl.fits,
-        vinvl.VinvlReader,
+        oscar.fits_vinvl,
+        partial(OscarReader, oscar.open_vinvl),
+        "vinvl",
         scored=True,
     ),
     "oscar-pt": ForeignFormat(
         "SPLIT_img_KIND_feats.pt with SPLIT_KIND_labels.pt beside it, or folders of them",
-        oscar_pt.fits,
-        oscar_pt.OscarPtReader,
+        oscar_pt.fits_pt,
+        partial(OscarReader, oscar_pt.open_pt),
+        "oscar",
         scored=True,
     ),
     "oscar-captioning": ForeignFormat(
         "YAML files that name feature, label and hw, or folders of them",
-        oscar_captioning.fits,
-        oscar_captioning.OscarCaptioningReader,
+        oscar_tsv.fits_captioning,
+        partial(OscarReader, oscar_tsv.open_captioning),
+        "vinvl",
         scored=True,
     ),
     "scene-graph": ForeignFormat(
         "predictions.tsv with an .hw.tsv beside it, or folders of them",
-        scene_graph.fits,
-        scene_graph.SceneGraphReader,
+        oscar_tsv.fits_scene_graph,
+        partial(OscarReader, oscar_tsv.open_scene_graph),
+        "vinvl",
         scored=True,
     ),
     "bottom-up": ForeignFormat(
-        f"TSVs with {', '.join(bottom_up.COLUMNS.names)}", bottom_up.fits, bottom_up.BottomUpReader
+        f"TSVs with {', '.join(BOTTOM_UP.names)}",
+        BOTTOM_UP.fit,
+        partial(BottomUpReader, BOTTOM_UP),
+        "bottom-up",
     ),
     "lxmert": ForeignFormat(
-        f"TSVs with {', '.join(lxmert.COLUMNS.names)}",
-        lxmert.fits,
-        lxmert.LxmertReader,
+        f"TSVs with {', '.join(LXMERT.names)}",
+        LXMERT.fit,
+        partial(BottomUpReader, LXMERT),
+        "lxmert",
         numbered=True,
         scored=True,
     ),
@@ -96,6 +105,7 @@ FORMATS: Mapping[Format, ForeignFormat] = {
         f"folders of .npz files with {', '.join(bottom_up_npz.NEEDED)}",
         bottom_up_npz.fits,
         bottom_up_npz.BottomUpNpzReader,
+        "bottom-up-npz",
         numbered=True,
         scored=True,
     ),
@@ -103,12 +113,14 @@ FORMATS: Mapping[Format, ForeignFormat] = {
         "a folder with SPLIT_ims.npy and SPLIT_ids.txt",
         precomp.fits,
         precomp.PrecompReader,
+        "precomp",
         lambda folder: precomp.splits_of(folder, "_ims.npy"),
     ),
     "hgr": ForeignFormat(
         "a folder with SPLIT_ft.hdf5 or SPLIT_ft.npy",
         hgr.fits,
         hgr.HgrReader,
+        "",
         lambda _folder: hgr.SPLITS,
     ),
 }
@@ -169,25 +181,90 @@ def open_reader(
         InputError: if options do not fit the format, or the files are malformed.
     """
     known = FORMATS[name]
-    named: dict[str, Any] = {} if made_by is None else {"name": made_by}
-    if vocabulary is not None:
-        if not known.numbered:
-            raise InputError(f"--vocabulary: labels of {name} are not numbers; leave it out")
-        named["vocabulary"] = vocabulary
+    if vocabulary is not None and not known.numbered:
+        raise InputError(f"--vocabulary: labels of {name} are not numbers; leave it out")
     if limit.attributes is not None and not known.scored:
         raise InputError(f"--attributes: files of {name} have no attributes; leave it out")
     if known.splits is None:
         if splits:
             raise InputError(f"--split: files of {name} have no splits; name the files to import")
-        return known.reader(paths, image_suffix, limit=limit, **named)
-    if len(paths) > 1:
+    elif len(paths) > 1:
         raise InputError(f"{name} takes one folder, found {len(paths)}")
-    if not splits:
+    elif not splits:
         raise InputError(f"--split: name one or more of {', '.join(known.splits(paths[0]))}")
-    if not limit.all_regions:
+    elif not limit.all_regions:
         raise InputError(f"--regions and --keep: {name} takes all that its files have")
-    if name == "precomp":
-        return known.reader(paths[0], splits, image_suffix, **named)
-    if image_suffix:
-        raise InputError("--image-suffix: videos are named, leave it out")
-    return known.reader(paths[0], splits, **named)
+    made_by = known.made_by if made_by is None else made_by
+    return known.open(paths, ImportOptions(made_by, splits, image_suffix, limit, vocabulary))
+
+
+# ---- import --------------------------------------------------------------------------------------
+
+
+def import_features(
+    reader: FeatureReader, out: Path, progress: Progress = no_progress, skip_bad: bool = False
+) -> FeatureStore:
+    """Write a reader's images into a store, a shard at a time in memory.
+
+    A run that was killed, or ended at a malformed image, continues when it is called again.
+
+    Args:
+        reader: the reader of the files.
+        out: folder of the store.
+        progress: called with the stage "import", images done and all images.
+        skip_bad: whether a malformed image is left out and listed in `out/skipped.jsonl`.
+
+    Raises:
+        InputError: if an image is malformed and not to be skipped, all are, `out` holds features
+            of other inputs, another process is writing it, or the disk has too little room.
+    """
+    images = len(reader.ids)
+    files = [f"{path.resolve()}\0{path.stat().st_size}" for path in reader.files]
+    listing = {
+        "files": f"{len(files)} with hash {_hash(files)}",
+        "images": f"{images} with hash {_hash(reader.ids)}",
+    }
+    with writing(out), full_disk_reported(out):
+        return _write(reader, out, listing, progress, skip_bad)
+
+
+def _write(
+    reader: FeatureReader, out: Path, listing: dict[str, str], progress: Progress, skip_bad: bool
+) -> FeatureStore:
+    writer = StoreWriter(out, reader.source, inputs=listing)
+    images = len(reader.ids)
+    if writer.complete:
+        return FeatureStore.open(out)
+    for start in range(writer.done * SHARD_SIZE, images, SHARD_SIZE):
+        rows = range(start, min(start + SHARD_SIZE, images))
+        writer.write_shard(*_read(reader, rows, skip_bad))
+        check_room(out, (images - rows.stop) * writer.shard_bytes // SHARD_SIZE)
+        progress("import", rows.stop, images)
+    if not writer.images:
+        raise InputError(f"no image could be used; {out / SKIPPED} says why")
+    return writer.finish()
+
+
+def _read(
+    reader: FeatureReader, rows: range, skip_bad: bool
+) -> tuple[list[ImageFeatures], list[Skipped]]:
+    """The images of some rows, and those that are malformed."""
+    images: list[ImageFeatures] = []
+    skipped: list[Skipped] = []
+    for row in rows:
+        try:
+            image = reader[row]
+            check_id(image.image_id)
+            images.append(image)
+        except InputError as error:
+            if not skip_bad:
+                raise InputError(
+                    f"{error}. Images like this are left out with --skip-bad"
+                ) from error
+            skipped.append(Skipped(reader.ids[row], str(error)))
+    return images, skipped
+
+
+def _hash(lines: Sequence[str]) -> str:
+    """Hash by which another run notices other files (by name and size) or images."""
+    return hashlib.sha256(os.fsencode("\n".join(lines))).hexdigest()[:16]

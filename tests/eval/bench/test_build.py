@@ -46,7 +46,7 @@ def test_from_photos(tmp_path: Path) -> None:
     assert min(seconds) > 0 and seconds[-1] == pytest.approx(sum(seconds[:-1]))
     for one in found["stages"]:
         assert one["images_per_second"] == pytest.approx(len(DRAWINGS) / one["seconds"])
-    assert all(found["bytes"][part] > 0 for part in ("features", "lucene", "columns", "other"))
+    assert all(found["bytes"][part] > 0 for part in ("features", "lucene", "segments", "other"))
     assert f"{found['postings']:,} postings; model sample" in " ".join(text.split())
     assert "| extraction" in out.with_suffix(".md").read_text()
     assert not list(work.iterdir())

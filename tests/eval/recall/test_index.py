@@ -41,7 +41,7 @@ from indexer.search.answer import Answer, Hit, Timings, Version
 from indexer.search.searcher import Searcher
 from indexer.settings import PruningSettings
 from indexer.store.images import UnknownImageError
-from indexer.update.delete import delete_images
+from indexer.update.images import delete_images
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore

@@ -14,16 +14,15 @@ import pytest
 
 import indexer.care.copies as module
 import indexer.update.writer
-from indexer.care.aliases import set_alias
-from indexer.care.copies import copy_index, link_uploads
+from indexer.care.copies import copy_index, link_uploads, set_alias
 from indexer.dense.build import add_dense
 from indexer.engines.open import open_backend, open_index, snapshot_of
-from indexer.parts import UPLOADS
+from indexer.manifest import UPLOADS
 from indexer.postings import Postings
 from indexer.state import bytes_below
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.images import UnknownImageError
-from indexer.update.sync.seen import SeenPhotos
+from indexer.update.sync_plan import SeenPhotos
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError

@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from indexer.care.combine import split_index
+from indexer.care.copies import take_snapshot
 from indexer.care.info import index_info
-from indexer.care.snapshots import take_snapshot
 from indexer.dense.build import add_dense
 from indexer.encoding.impacts import MEANS
 from indexer.postings import ImagePostings, Postings

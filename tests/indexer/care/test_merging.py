@@ -15,10 +15,8 @@ import pytest
 from indexer.care.combine import merge_indexes, split_index
 from indexer.encoding.impacts import MEANS
 from indexer.engines.open import open_index
-from indexer.fields.store import save_kinds
-from indexer.manifest import OFFSETS, Manifest
-from indexer.parts import UPLOADS, describe_parts
-from indexer.shards import index_folders, owner
+from indexer.fields.kinds import save_kinds
+from indexer.manifest import OFFSETS, UPLOADS, Manifest, describe_parts, index_folders, owner
 from indexer.state import IndexState
 from indexer.store.changes import Add, Delete
 from indexer.store.snapshot import Snapshot

@@ -10,18 +10,17 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import indexer.care.snapshots as module
-from indexer.care.aliases import set_alias
+import indexer.care.copies as module
 from indexer.care.combine import split_index
-from indexer.care.snapshots import restore_snapshot, take_snapshot
-from indexer.commands.alias import alias as alias_command
+from indexer.care.copies import restore_snapshot, set_alias, take_snapshot
+from indexer.commands.maintain import alias as alias_command
 from indexer.engines.open import open_index
-from indexer.filters.text import parse_filter
+from indexer.filters.syntax import parse_filter
 from indexer.search.searcher import Explain, Searcher
-from indexer.update.delete import delete_images
+from indexer.update.images import delete_images
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
-from sparta.lock import lock_path, writing
+from sparta.files import lock_path, writing
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.vocabulary import COMMON, TOKENIZER
 

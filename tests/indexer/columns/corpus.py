@@ -14,8 +14,13 @@ from scipy.sparse import csr_array
 from indexer.columns.builder import lay_out
 from indexer.columns.engine import best_documents, occupied
 from indexer.columns.index import ColumnIndex
-from indexer.columns.layout import BITMAP_SHARE, LEVEL_SHARE
-from indexer.columns.row_files import PostingRows, RowFiles, SpooledRows
+from indexer.columns.layout import (
+    BITMAP_SHARE,
+    LEVEL_SHARE,
+    PostingRows,
+    RowFiles,
+    SpooledRows,
+)
 from indexer.store.memtable import NewImage
 
 VOCABULARY = 40

@@ -19,9 +19,10 @@ from indexer.columns.layout import (
     LEVEL_SHARE,
     SUPERBLOCK,
     Columns,
+    PostingRows,
+    SpooledRows,
 )
 from indexer.columns.postings import rows_of
-from indexer.columns.row_files import PostingRows, SpooledRows
 from sparta.errors import InputError
 from tests.indexer.columns.corpus import (
     VOCABULARY,

@@ -15,14 +15,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from indexer.columns.live.newest import Newest
 from numpy.typing import NDArray
 
 from indexer.columns import engine
 from indexer.columns import postings as in_numpy
 from indexer.columns.index import REMEMBERED, ColumnIndex, Remembered
-from indexer.columns.layout import LEVELS, NARROW, SUPERBLOCK, Columns
-from indexer.columns.row_files import PostingRows
+from indexer.columns.layout import LEVELS, NARROW, SUPERBLOCK, Columns, PostingRows
+from indexer.store.memtable import Memtable
 from tests.indexer.columns.corpus import (
     VOCABULARY,
     built,
@@ -76,11 +75,10 @@ import sys
 sys.modules["indexer.columns.native._native"] = None
 from indexer.columns import engine
 from indexer.columns import postings as in_numpy
-from indexer.columns.live import segment as segments
-from indexer.columns.live import snapshot
-from indexer import winners
-from indexer.filters import words
-assert segments.best_documents is in_numpy.best_documents
+from indexer import grounding
+from indexer.filters import evaluate
+from indexer.store import snapshot
+assert snapshot.best_documents is in_numpy.best_documents and grounding.find_winners is None
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stderr == (
@@ -144,7 +142,7 @@ def test_the_best_of_the_newest_and_all_that_tie_with_the_last(
     one: ModuleType, bits: int, floor: int
 ) -> None:
     own = new_images(300, bits)
-    newest = Newest.empty(VOCABULARY, bits).after(own[:17]).after(own[17:])
+    newest = Memtable.empty(VOCABULARY, bits).after(own[:17]).after(own[17:])
     impacts = newest.impacts(range(300), range(VOCABULARY)).astype(np.int64)
     for image, row in zip(own, impacts, strict=True):
         assert row[image.terms].tolist() == image.impacts.tolist()

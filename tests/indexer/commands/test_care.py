@@ -9,12 +9,9 @@ from pathlib import Path
 import pytest
 
 from indexer.care.combine import split_index
-from indexer.commands.delete import delete
-from indexer.commands.info import info
-from indexer.commands.search import search
-from indexer.commands.similar import similar
-from indexer.commands.update import update
-from indexer.commands.verify import verify
+from indexer.commands.keep import delete, update
+from indexer.commands.maintain import info, verify
+from indexer.commands.search import search, similar
 from indexer.dense.build import add_dense
 from indexer.encoding.impacts import MEANS
 from indexer.engines.open import open_backend, open_index

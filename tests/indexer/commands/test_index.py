@@ -15,7 +15,7 @@ from indexer.dense.manifest import DenseManifest, dense_names
 from indexer.manifest import Manifest
 from indexer.settings import PREFERENCES, USUAL
 from indexer.store.changes import Add, Delete
-from indexer.update.delete import delete_images
+from indexer.update.images import delete_images
 from indexer.update.writer import open_writer
 from sparta.command_line import cli
 from sparta.errors import InputError

@@ -16,7 +16,7 @@ import pytest
 from indexer.commands.search import search
 from indexer.dense.build import add_dense
 from indexer.engines.open import open_backend
-from indexer.filters.text import parse_filter
+from indexer.filters.syntax import parse_filter
 from indexer.postings import Postings
 from sparta.features.store import FeatureStore
 from sparta.word_tables import Substitute
@@ -36,8 +36,8 @@ def test_searching_and_explaining_need_no_torch(index: Path, exact: ReferenceSea
     assert [hit["image_id"] for hit in answer["hits"]] == [hit.image_id for hit in right.hits]
     assert answer["unknown"] == ["qqq"]
     for hit in answer["hits"]:
-        assert sum(term["score"] for term in hit["terms"]) == hit["score"]
-        assert {"term", "region", "box"} <= set(hit["terms"][0])
+        assert sum(term["score"] for term in hit["explanation"]) == hit["score"]
+        assert {"term", "region", "box"} <= set(hit["explanation"][0])
     image_id = right.hits[0].image_id
     run = sparta("explain", str(index), image_id, query, "--json")
     assert run.returncode == 0 and run.stderr == "", run.stderr
@@ -48,9 +48,9 @@ def test_searching_and_explaining_need_no_torch(index: Path, exact: ReferenceSea
 @pytest.mark.parametrize(
     ("options", "unneeded"),
     [
-        ([], "pydantic numba jnius importlib.metadata indexer.filters indexer.store.log"),
+        ([], "pydantic numba jnius importlib.metadata scipy indexer.engines.lucene"),
         (["--json"], "rich pydantic numba jnius importlib.metadata indexer.lucene.reader"),
-        (["--no-substitute", "-k", "3"], "indexer.dense.vectors indexer.search.browsing"),
+        (["--no-substitute", "-k", "3"], "indexer.engines.dense indexer.filters.browse"),
     ],
 )
 def test_a_search_in_columns_loads_little(index: Path, options: list[str], unneeded: str) -> None:
@@ -222,7 +222,10 @@ def test_a_filter_for_a_dense_backend(dense_index: Path) -> None:
     [
         (["dog", "--backend", "vse"], "no dense part 'vse' (it has: mv-vse, vse"),
         (["dog", "--backend", "vse++", "--explain"], "--explain: the scores of"),
-        (["--backend", "mv-vse", "--filter", "width:1"], "--backend: searches without words, and"),
+        (
+            ["--backend", "mv-vse", "--filter", "width:1"],
+            "the dense engine lists the best images alone; search sparta",
+        ),
     ],
 )
 def test_what_a_dense_backend_cannot_is_refused(

@@ -9,9 +9,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import indexer.commands.sync as module
-import indexer.update.sync.watch
-from indexer.commands.consent import ask
+import indexer.commands.keep as module
+import indexer.update.sync
+from indexer.commands.keep import ask
 from indexer.engines.open import open_index
 from sparta.command_line import cli
 from sparta.errors import InputError
@@ -109,7 +109,7 @@ def test_a_folder_is_synced_and_followed(
         assert every == 3
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(indexer.update.sync.watch, "watch", interrupted)
+    monkeypatch.setattr(indexer.update.sync, "watch", interrupted)
     output = run("sync", index, photos, "--watch", "--every", "3", *device)
     assert "skipped bad.jpg: the file is empty" in output
     assert f"{index}: following {photos}; Ctrl+C ends it" in output

@@ -14,14 +14,13 @@ from typing import Any
 import pytest
 import torch
 
-from indexer.dense.build import add_dense
+from indexer.dense.build import add_dense, name_models
 from indexer.dense.manifest import DenseManifest, dense_names
-from indexer.dense.models import name_models
 from indexer.dense.vectors import VectorIndexKind
 from indexer.engines.open import open_backend
 from indexer.manifest import Manifest
 from indexer.store.changes import Add, Delete
-from indexer.store.origin import origin_of
+from indexer.store.images import origin_of
 from indexer.store.snapshot import Snapshot
 from indexer.update.dense import DenseFollower, WrittenImages
 from indexer.update.images import add_images

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.dense.added import AddedRows
-from indexer.dense.manifest import ORIGINS as FILE
-from indexer.dense.row_origins import read_origins, write_origins
+from indexer.dense.vectors import ORIGINS as FILE
+from indexer.dense.vectors import AddedRows, read_origins, write_origins
 from sparta.errors import InputError
 from tests.indexer.dense_parts import LETTERS, random_vectors
 

@@ -103,7 +103,8 @@ def test_inputs_are_what_the_model_reads(
     options: dict[str, Any], regions: list[int], labels: list[list[str]]
 ) -> None:
     config, images = tiny.model(**options).config, tiny.images()
-    padded = ImagePadder.of(tiny.tokenizer(), config).pad(images)
+    limits = config.max_regions, config.max_label_tokens, config.use_attributes
+    padded = ImagePadder(tiny.tokenizer(), *limits).pad(images)
     inputs = list(read_inputs(images, padded, config.use_labels))
     for image, read, r, own in zip(images, inputs, regions, labels, strict=True):
         assert read.boxes.tolist() == image.boxes[:r].tolist()

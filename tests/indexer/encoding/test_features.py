@@ -14,10 +14,8 @@ from indexer.build import build_index
 from indexer.encoding.features import check_stores, open_stores
 from indexer.engines.open import open_index
 from sparta.errors import InputError
-from sparta.features.extract.augmented_stores import augmentation_names
-from sparta.features.extract.detector_settings import DetectorSettings
-from sparta.features.extract.job import extract_photos
-from sparta.features.record import ImageFeatures
+from sparta.features.extract.job import augmentation_names, extract_photos
+from sparta.features.record import DetectorSettings, ImageFeatures
 from sparta.features.store import FeatureStore
 from tests.indexer.tiny import SOURCE, same_but, save_model, write_store
 from tests.indexer.tiny_dense import save_dense_model

@@ -81,7 +81,7 @@ def test_images_computed_at_once_score_as_alone(
     assert isinstance(scorer, ConvertedScorer)
     monkeypatch.setattr(scorer._network, "threads", threads)
     tokenizer = ModelFiles.open(models[0]).tokenizer
-    padder = ImagePadder.of(tokenizer, scorer.config)
+    padder = ImagePadder(tokenizer, scorer.config.max_regions, scorer.config.max_label_tokens)
     images = [store[row] for row in range(len(store))]
     terms = np.flatnonzero(tokenizer.indexable)
     together = scorer.term_scores(padder.pad(images), terms)

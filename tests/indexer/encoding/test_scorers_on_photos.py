@@ -18,7 +18,7 @@ from sparta.features.extract.networks import load
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.model_id import PHOTOS, read_model_config
-from sparta.tokenizer import Tokenizer
+from sparta.tokenizer import WordPieceTokenizer
 
 COUNT = 300  # photos
 
@@ -40,7 +40,7 @@ def term_scores(encoder: ImageEncoder) -> NDArray[np.float32]:
 
 
 def first_ten(
-    scores: NDArray[np.float32], tokenizer: Tokenizer, texts: list[str]
+    scores: NDArray[np.float32], tokenizer: WordPieceTokenizer, texts: list[str]
 ) -> list[set[int]]:
     """The images found first for each caption."""
     found = []

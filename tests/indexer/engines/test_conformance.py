@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from indexer.care.combine import merge_segments, split_index
 from indexer.engines.open import open_index
 from indexer.filters.expression import FilterError
-from indexer.filters.text import parse_filter
+from indexer.filters.syntax import parse_filter
+from indexer.manifest import index_folders, owner
 from indexer.postings import ImagePostings
 from indexer.query import QueryError
 from indexer.search.answer import Answer, RefusedError
 from indexer.search.engine import Capability
 from indexer.search.searcher import Explain, Searcher
-from indexer.shards import index_folders, owner
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.images import UnknownImageError
 from indexer.update import writer as writer_module

@@ -16,16 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.columns import native
-from indexer.fields.part import FieldPart
-from indexer.fields.writer import FieldWriter, part_of
-from indexer.filters import words as words_module
+from indexer.fields.columns import FieldPart, FieldWriter, part_of
+from indexer.filters import evaluate as words_module
+from indexer.filters.browse import Order, count_values, most_frequent
 from indexer.filters.evaluate import distances
 from indexer.filters.expression import Filter, FilterError
-from indexer.filters.facets import count_values, most_frequent
 from indexer.filters.field_index import FieldIndex
-from indexer.filters.json_form import read_filter
-from indexer.filters.sorting import Order
-from indexer.filters.text import parse_filter
+from indexer.filters.syntax import parse_filter, read_filter
 from tests.indexer.filters.drawn import FILTERS, IMAGES, as_json
 from tests.reference.filters import lets_through
 

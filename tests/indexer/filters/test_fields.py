@@ -9,12 +9,17 @@ from typing import Any
 
 import pytest
 
-from indexer.fields import part as part_module
-from indexer.fields.dates import microseconds, period, stored_date
-from indexer.fields.kinds import declared_kinds
-from indexer.fields.part import FIELDS, FieldPart, stored_kinds
-from indexer.fields.store import DECLARED, read_kinds, save_kinds
-from indexer.fields.writer import FieldWriter, part_of
+from indexer.fields import columns as part_module
+from indexer.fields.columns import FIELDS, FieldPart, FieldWriter, part_of, stored_kinds
+from indexer.fields.kinds import (
+    DECLARED,
+    declared_kinds,
+    microseconds,
+    period,
+    read_kinds,
+    save_kinds,
+    stored_date,
+)
 from sparta.errors import InputError
 
 

@@ -23,8 +23,7 @@ from indexer.filters.expression import (
     Not,
     Range,
 )
-from indexer.filters.json_form import read_filter
-from indexer.filters.text import MAX_LENGTH, parse_filter, pointed
+from indexer.filters.syntax import MAX_LENGTH, parse_filter, pointed, read_filter
 from tests.indexer.filters.drawn import FILTERS, as_text
 
 

@@ -51,9 +51,10 @@ MIXED = """
 import sys, threading
 from dataclasses import asdict
 from itertools import product
+from indexer.engines.open import open_index
 from indexer.lucene.jvm import java
 
-searchers = [LuceneSearcher(sys.argv[1]) for _ in range(2)]
+searchers = [open_index(sys.argv[1], "lucene") for _ in range(2)]
 queries = ["dog", "red ball", "the sky", "dogs dog running qqq"]
 images = [f"a/{i:05d} é.jpg" for i in range(60)]
 calls = []
@@ -66,12 +67,12 @@ for number, (image, query) in enumerate(product(images, queries)):
 def answer(call):
     function, *arguments = call
     found = function(*arguments)
-    return found if isinstance(found, dict) else asdict(found) | {"timings": None}
+    return found if isinstance(found, dict) else asdict(found) | {"timings": None, "version": None}
 
 right = [answer(call) for call in calls]
 for searcher in searchers:  # what was read once must be read again
     searcher.close()
-searchers[:] = [LuceneSearcher(sys.argv[1]) for _ in range(2)]
+searchers[:] = [open_index(sys.argv[1], "lucene") for _ in range(2)]
 calls = [
     (getattr(searchers[number // 3 % 2], function.__name__), *arguments)
     for number, (function, *arguments) in enumerate(calls)

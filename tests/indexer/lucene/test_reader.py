@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import indexer.lucene.reader
 from indexer.care.combine import merge_segments
 from indexer.lucene.reader import LuceneIndex, check_lucene, open_lucene
-from indexer.parts import LUCENE
+from indexer.manifest import LUCENE
 from indexer.postings import Postings
 from indexer.store.changes import Add, Delete
 from indexer.store.commit import read_commit

@@ -10,8 +10,8 @@ import pytest
 
 from indexer.store.commit import Commit, SegmentEntry, SegmentList, log_path, read_commit
 from indexer.store.given import FILE, Given, read_given, with_given, write_given
+from indexer.store.images import DIGITS, built_origin, new_origin, origin_of
 from indexer.store.log import ChangeLog
-from indexer.store.origin import DIGITS, built_origin, new_origin, origin_of
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 

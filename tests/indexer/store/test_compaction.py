@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from indexer.care.combine import merge_indexes, split_index
-from indexer.parts import MANIFEST
-from indexer.shards import index_folders, owner
+from indexer.manifest import MANIFEST, index_folders, owner
 from indexer.store import compaction
 from indexer.store.changes import Change, Delete, MetadataChange
 from indexer.store.commit import SEGMENTS, log_numbers, log_path, next_number, read_commit
@@ -22,8 +21,8 @@ from indexer.store.memtable import CAPACITY
 from indexer.store.snapshot import Snapshot
 from indexer.update import writer as writing
 from indexer.update.writer import IndexWriter, open_whole, open_writer
-from sparta.atomic import MARKER, make_work
 from sparta.errors import InputError
+from sparta.files import MARKER, make_work
 from tests.indexer.random_postings import random_postings
 from tests.indexer.store.images import Images, add, build, found
 from tests.indexer.vocabulary import TOKENIZER

@@ -16,11 +16,10 @@ from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import log_path
 from indexer.store.given import FILE
 from indexer.store.log import ChangeLog, read_log
-from indexer.update import delete, metadata
-from indexer.update.delete import delete_images
-from indexer.update.metadata import UpdateReport, update_metadata
-from indexer.update.sync import plan as moves
-from indexer.update.sync.plan import move_and_delete
+from indexer.update import images as module
+from indexer.update import sync_plan as moves
+from indexer.update.images import UpdateReport, delete_images, update_metadata
+from indexer.update.sync_plan import move_and_delete
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from tests.indexer.live_index import LiveReference, assert_same
@@ -52,14 +51,14 @@ def test_many_are_deleted_in_parts_and_each_once(
             parts.append(len(changes))
         return append(log, changes)
 
-    monkeypatch.setattr(delete, "AT_ONCE", 3)
+    monkeypatch.setattr(module, "AT_ONCE", 3)
     monkeypatch.setattr(ChangeLog, "append", note)
     assert delete_images(built, [*small.ids[:7], *small.ids[:4]]) == 5
     assert parts == [3, 3, 1]
     assert [change.image_id for change in read_log(log_path(built, 1))] == small.ids[:7]
 
 
-@pytest.mark.parametrize("at_once", [metadata.AT_ONCE, 3])
+@pytest.mark.parametrize("at_once", [module.AT_ONCE, 3])
 def test_fields_are_merged_and_null_removes_one(
     built: Path,
     small: Postings,
@@ -67,7 +66,7 @@ def test_fields_are_merged_and_null_removes_one(
     monkeypatch: pytest.MonkeyPatch,
     at_once: int,
 ) -> None:
-    monkeypatch.setattr(metadata, "AT_ONCE", at_once)
+    monkeypatch.setattr(module, "AT_ONCE", at_once)
     first, second, third, *others = small.ids
     about: dict[str, dict[str, Any]] = {
         first: {"album": "sea", "width": None},

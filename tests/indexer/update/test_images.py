@@ -19,8 +19,7 @@ from indexer.postings import ImagePostings, Postings
 from indexer.settings import PruningSettings
 from indexer.store.commit import read_commit
 from indexer.store.snapshot import Snapshot
-from indexer.update.delete import delete_images
-from indexer.update.images import AddReport, ResidentEncoder, add_images
+from indexer.update.images import AddReport, ResidentEncoder, add_images, delete_images
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore

@@ -10,12 +10,10 @@ import pytest
 
 from indexer.build import build_index
 from indexer.encoding.features import choose_photos, open_stores, opened_stores
-from indexer.update.sync.plan import place_of
-from indexer.update.sync.scan import Scan, scan_photos
-from indexer.update.sync.seen import SeenPhotos
+from indexer.update.sync_plan import Scan, SeenPhotos, place_of, scan_photos
 from sparta.errors import InputError
-from sparta.features.extract.listing import Stamp
-from sparta.features.skipped import Skipped
+from sparta.features.extract.photos import Stamp
+from sparta.features.record import Skipped
 from sparta.features.store import FeatureStore
 from tests.bad_paths import add_bad_paths
 

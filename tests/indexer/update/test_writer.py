@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from indexer.care.combine import split_index
 from indexer.engines.open import open_index
+from indexer.manifest import index_folders
 from indexer.postings import ImagePostings, Postings
-from indexer.shards import index_folders
 from indexer.store import compaction
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import Commit, log_path, read_commit
@@ -26,7 +26,7 @@ from indexer.store.compaction import Compactor
 from indexer.store.images import UnknownImageError
 from indexer.store.log import read_log
 from indexer.update import writer as writer_module
-from indexer.update.delete import delete_images
+from indexer.update.images import delete_images
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError

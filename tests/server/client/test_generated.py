@@ -81,7 +81,9 @@ def test_python_reads_images(python: Any, photos: Path, image_id: str) -> None:
     similar = python.similar(image_id, k=2)
     expected = FakeSearcher().similar(image_id, 2)
     assert [hit.image_id for hit in similar.hits] == [hit.image_id for hit in expected.hits]
-    assert {term.term: term.count for term in similar.terms} == expected.terms
+    assert {term.term: term.count for term in similar.terms} == {
+        t.term: t.count for t in expected.terms
+    }
     explained = python.explain(image_id, q="green red")
     assert explained.score == FakeSearcher().explain("green red", image_id).score
     label = DRAWINGS[image_id].labels.get("green")

@@ -4,38 +4,102 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.care.snapshots import restore_snapshot, take_snapshot
+from indexer.care.copies import restore_snapshot, take_snapshot
 from indexer.engines.open import read_language
 from indexer.engines.shards import ShardsEngine
+from indexer.manifest import owner
 from indexer.search.searcher import Searcher
-from indexer.shards import owner
 from indexer.store.changes import Add
 from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends
 from server.cluster import ingress as remote
-from server.cluster import writers
-from server.cluster.ingress import Ingress, RemoteShards
-from server.cluster.names import Served
-from server.cluster.replica import ShardReplica, shard_folder
-from server.cluster.writers import divided_lines
-from server.json_bodies import MANY
+from server.cluster.ingress import Ingress, RemoteShards, divided_lines
+from server.cluster.shard import Served, ShardReplica, ShardWriter, shard_folder
+from server.requests import MANY
+from sparta import extras
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import random_postings
 from tests.indexer.vocabulary import small_tokenizer
 from tests.server.apps import client_of, make_key, settings
-from tests.server.cluster.local import LocalCluster, ReplicaDiedError
 from tests.server.test_sharded import PATHS, folders, without_times
+
+
+class ReplicaDiedError(Exception):
+    """What Ray raises for a replica that has gone."""
+
+
+class Response:
+    """What a handle returns: to be waited for, in an event loop or outside of one."""
+
+    def __init__(self, task: Callable[[], Any]) -> None:
+        self._task = task
+
+    def result(self, timeout_s: float) -> Any:
+        assert timeout_s > 0
+        return asyncio.run(self._task())
+
+    def __await__(self) -> Any:
+        return self._task().__await__()
+
+    def cancel(self) -> None:
+        """Nothing runs."""
+
+
+class Handle:
+    """Of a deployment in this process; `failures` are raised first, one a call."""
+
+    def __init__(self, replica: Any) -> None:
+        self._replica = replica
+        self.failures: list[Exception] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return SimpleNamespace(remote=lambda *arguments: Response(self._call(name, arguments)))
+
+    def _call(self, name: str, arguments: Any) -> Callable[[], Any]:
+        async def call() -> Any:
+            if self.failures:
+                raise self.failures.pop(0)
+            return await getattr(self._replica, name)(*arguments)
+
+        return call
+
+
+class LocalCluster:
+    """All deployments of an index; stands for `ray.serve`."""
+
+    def __init__(self, index: Path) -> None:
+        self.served = Served.of(index)
+        self.handles: dict[str, Handle] = {}
+        for number in range(self.served.shards):
+            replica = ShardReplica(self.served, number)
+            self.handles[f"shard-{number:03d}"] = Handle(replica)
+            writer = ShardWriter(self.served, number, ["photos"])
+            self.handles[f"writer-{number:03d}"] = Handle(writer)
+
+    def get_deployment_handle(self, name: str, application: str) -> Handle:
+        assert application == self.served.application
+        return self.handles[name]
+
+    def install(self, patch: pytest.MonkeyPatch) -> None:
+        """Let modules of the server find this in place of Ray."""
+        modules: dict[str, Any] = {
+            "ray.serve": self,
+            "ray.exceptions": SimpleNamespace(RayError=ReplicaDiedError, RayTaskError=KeyError),
+            "ray.serve.exceptions": SimpleNamespace(RayServeException=ConnectionError),
+        }
+        patch.setattr(extras, "import_module", modules.__getitem__)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +113,7 @@ def cluster(indexes: tuple[Path, Path]) -> Iterator[LocalCluster]:
         patch.setattr(remote, "SECONDS", 0.3)
         patch.setattr(remote, "PARTIAL_SECONDS", 0.2)
         patch.setattr(remote, "PAUSE", 0.01)
-        patch.setattr(writers, "SECONDS", 30.0)
+        patch.setattr(remote, "WRITE_SECONDS", 30.0)
         found = LocalCluster(indexes[1])
         found.install(patch)
         yield found
@@ -85,7 +149,7 @@ def test_one_image_is_written(client: TestClient) -> None:
     terms = {"zebra": 4.0, "dog": 1.0}
     made = client.put("/v1/images/x/1.jpg", json={"terms": terms})
     assert made.json()["result"] == "created"
-    assert made.json()["index_version"].endswith(".2")
+    assert made.json()["index_version"].endswith(".1")
     assert client.get("/v1/search?q=zebra").json()["hits"][0]["score"] == 8.0
     assert client.get("/v1/suggest?q=zeb").json()["suggestions"][0]["images"] == 1
     again = client.put("/v1/images/x/1.jpg", json={"terms": terms}, headers={"If-None-Match": "*"})

@@ -22,7 +22,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from indexer.engines.open import open_index
-from indexer.shards import owner
+from indexer.manifest import owner
 from indexer.store.changes import Add, Change, Delete
 from indexer.update.writer import open_writer
 from server.app import create_app

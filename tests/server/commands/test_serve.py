@@ -1,4 +1,6 @@
-"""The server on a real index: drawn photos in Lucene, the command line, several threads."""
+"""The server on a real index, as its command starts it, and `sparta serve --check`."""
+
+from __future__ import annotations
 
 import re
 import signal
@@ -8,17 +10,24 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from shutil import copytree
 from urllib.parse import quote
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from indexer.engines.open import open_index
+from indexer.store.changes import Delete
+from indexer.update.writer import open_writer
+from sparta.command_line import cli
 from tests.server.apps import make_key
 from tests.server.certificates import AUTHORITY, make_certificate
+from tests.server.drawings import index_drawings
 from tests.server.fake import DRAWINGS, FakeSearcher
 
 
-def start(*arguments: str) -> "subprocess.Popen[str]":
+def start(*arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "sparta", "serve", *arguments]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
@@ -139,3 +148,54 @@ def test_a_server_for_others_with_tls_and_no_key_in_its_log(drawings: Path, tmp_
     assert (access.read_text().count("\n"), slow.read_text().count("\n")) == (8, 4)
     for text in (log, access.read_text(), slow.read_text()):
         assert key[-20:] not in text
+
+
+def check(*arguments: str, **environment: str) -> tuple[str, Exception | None]:
+    """What is printed, without the spaces between columns, and the error."""
+    command = ["serve", "--check", *arguments]
+    run = CliRunner().invoke(cli, command, env=environment)
+    error = run.exception if isinstance(run.exception, Exception) else None
+    return " ".join(run.output.split()), error
+
+
+def test_settings_their_origins_and_the_index_are_printed(tmp_path: Path) -> None:
+    index = index_drawings(tmp_path / "index", tmp_path)
+    config = tmp_path / "serve.yaml"
+    config.write_text(f"index: {index}\nexamples: [red, green blue]\n")
+    arguments = ["--config", str(config), "--port", "80", "--allowed-host", "a.example"]
+    environment = {"SPARTA_WORKERS": "2", "SPARTA_PROT": "3", "SPARTA_API_KEY": "x"}
+    printed, error = check(*arguments, "--allowed-host", "b.example", **environment)
+    assert error is None
+    for line in (
+        f"index {index} {config}: index",
+        "port 80 --port",
+        "workers 2 SPARTA_WORKERS",
+        f"examples red, green blue {config}: examples",
+        "allowed_hosts a.example, b.example --allowed-host",
+        "photos none default",
+        "Ignored: SPARTA_PROT is set and names no setting.",
+        "images 5",
+        "engine columns",
+        "dense models none",
+        f"photos {tmp_path}",
+        "Would serve at http://127.0.0.1:80 with 2 processes.",
+    ):
+        assert line in printed
+    written = copytree(index, tmp_path / "written")
+    with open_writer(written) as writer:
+        writer.write([Delete(open_index(written).search("red").hits[0].image_id)])
+    assert "images 4 " in check(str(written))[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "INDEX is missing"),
+        (["nowhere"], "nowhere is not an index"),
+        (["nowhere", "--engine", "x"], "--engine: input should be 'columns' or 'lucene'"),
+        (["nowhere", "--port", "70000"], "--port: input should be less than or equal to 65535"),
+    ],
+)
+def test_what_cannot_run_is_an_error(arguments: list[str], message: str) -> None:
+    _, error = check(*arguments)
+    assert message in str(error)

@@ -92,12 +92,6 @@ def test_images(client: TestClient) -> None:
 
 
 def test_what_it_cannot_do(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    for params in ({"q": "red", "facets": "width"}, {"q": "red", "sort": "width"}):
-        refused = client.get("/v1/search", params=params | {"backend": "milvus"})
-        assert refused.status_code == 422
-        name = list(params)[1]
-        wanted = f"{name}: backend milvus lists the best photos alone; search sparta"
-        assert refused.json()["detail"] == wanted
     monkeypatch.setattr(engine, "MOST_ROWS", 1)
     monkeypatch.setattr(engine, "SPARE", 0)
     monkeypatch.setattr(engine, "best_rows", partial(best_rows, most=1))

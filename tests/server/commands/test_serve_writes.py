@@ -1,4 +1,4 @@
-"""A server of two workers that is written to: its writer comes, is killed, and comes again."""
+"""A server of two workers that is written to, killed, and given other indexes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,15 @@ from pathlib import Path
 import httpx
 import pytest
 
+from indexer.care.copies import restore_snapshot, set_alias, take_snapshot
+from indexer.dense.build import add_dense
 from indexer.engines.open import open_index
-from tests.server.fake import DRAWINGS
+from server.commands.serve import _index_of
+from sparta.errors import InputError
+from sparta.files import lock_path
+from tests.indexer.tiny_dense import save_dense_model
+from tests.server.drawings import index_drawings, store_drawings
+from tests.server.fake import DRAWINGS, draw
 from tests.server.served import written
 
 
@@ -87,3 +94,106 @@ def test_writes_that_nobody_waits_for_survive_a_kill(
 def test_the_index_is_whole_afterwards(server: tuple[httpx.Client, int], index: Path) -> None:
     with closing(open_index(index)) as searcher:
         assert len(searcher) == len(DRAWINGS) + 3 + 20
+
+
+def test_a_name_is_set_and_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    index_drawings(tmp_path / "index-7", draw(tmp_path / "photos"))
+    assert _index_of(Path("prod=index-7"), check=True) == Path("index-7")
+    assert not Path("prod").exists()
+    assert _index_of(Path("prod=index-7"), check=False) == Path("prod")
+    assert Path("prod").resolve() == tmp_path / "index-7"
+    assert _index_of(Path("index-7"), check=False) == Path("index-7")
+    Path("index-7").rename("a=b")
+    assert _index_of(Path("a=b"), check=False) == Path("a=b")
+    with pytest.raises(InputError, match="absent"):
+        _index_of(Path("prod=absent"), check=False)
+
+
+def test_copies_take_one_anothers_place_under_a_server(tmp_path: Path, photos: Path) -> None:
+    first, second, name = tmp_path / "7", tmp_path / "8", tmp_path / "prod"
+    set_alias(name, index_drawings(first, photos))
+    with written(name, "--workers", "2", "--rate", "0") as (client, pid):
+
+        def put(image_id: str) -> None:
+            response = client.put(f"/v1/images/{image_id}", json={"terms": {"purple": 9}})
+            assert response.status_code == 200, response.text
+
+        def of_both() -> list[str]:
+            """Of both workers, by connections of their own."""
+            answers = {tuple(sorted(hits(client, "purple"))) for _ in range(8)}
+            return [*answers.pop()] if len(answers) == 1 else ["different answers"]
+
+        put("b")
+        take_snapshot(first, second)
+        put("a")
+        assert of_both() == ["a", "b"]
+        with pytest.raises(InputError, match="7 is being written by process"):
+            restore_snapshot(second, first)
+        os.kill(writer_of(pid, first), signal.SIGTERM)
+        while lock_path(first).exists():
+            time.sleep(0.01)
+        restore_snapshot(second, first)
+        end = time.monotonic() + 20
+        while of_both() != ["b"]:
+            assert time.monotonic() < end
+        put("c")
+        assert of_both() == ["b", "c"]
+        set_alias(name, second)
+        put("d")
+        assert of_both() == ["b", "d"]
+        set_alias(name, first)
+        put("e")
+        assert of_both() == ["b", "c", "e"]
+        first.rename(tmp_path / "moved")
+        shutil.copytree(second, first)
+        put("f")
+        assert of_both() == ["b", "d", "f"]
+
+
+BACKENDS = ("one", "views")
+TRIES = 6  # connections of their own, so that both workers answer
+
+
+def test_every_worker_shows_what_was_waited_for(tmp_path: Path, photos: Path) -> None:
+    store = store_drawings(tmp_path / "store")
+    index = index_drawings(tmp_path / "index", photos, store.fingerprint)
+    for name, views in (("one", 1), ("views", 3)):
+        model = save_dense_model(tmp_path / name, name, views, seed=views)
+        add_dense(index, store, name, model, device="cpu")
+    gone, replaced, *rest = sorted(DRAWINGS)
+    with written(index, "--workers", "2") as (client, _):
+        for _ in range(TRIES):
+            assert dense_hits(client) == [set(DRAWINGS)] * 2
+        assert client.delete(f"/v1/images/{gone}").json()["result"] == "deleted"
+        for _ in range(TRIES):
+            assert dense_hits(client) == [{replaced, *rest}] * 2
+        body = {"terms": {"red": 9}}
+        assert client.put(f"/v1/images/{replaced}", json=body).json()["result"] == "replaced"
+        assert client.put("/v1/images/new.jpg", json=body).json()["result"] == "created"
+        for _ in range(TRIES):
+            assert dense_hits(client) == [set(rest)] * 2
+            answer = client.get("/v1/search", params={"q": "dog", "backend": "views"}).json()
+            assert answer["missing_images"] == 2
+            listed = client.get("/v1/backends").json()["backends"]
+            assert {(one["images"], one["missing_images"]) for one in listed[1:]} == {
+                (len(rest), 2)
+            }
+        problem = client.get("/v1/images/new.jpg/similar", params={"backend": "one"}).json()
+        assert "'new.jpg' has no vector of this model" in problem["detail"]
+        described = client.patch(f"/v1/images/{rest[0]}", json={"rating": 5})
+        assert described.status_code == 200
+        for _ in range(TRIES):
+            params = {"q": "dog", "backend": "views", "filter": "rating:5"}
+            [hit] = client.get("/v1/search", params=params).json()["hits"]
+            assert (hit["image_id"], hit["metadata"]["rating"]) == (rest[0], 5)
+
+
+def dense_hits(client: httpx.Client) -> list[set[str]]:
+    """Ids of all images that each dense backend finds."""
+    answers = []
+    for name in BACKENDS:
+        response = client.get("/v1/search", params={"q": "dog", "k": 50, "backend": name})
+        assert response.status_code == 200, response.text
+        answers.append({hit["image_id"] for hit in response.json()["hits"]})
+    return answers

@@ -77,7 +77,9 @@ def test_searches_are_timed_by_engine(client: TestClient) -> None:
     name = "search_duration_seconds_count{backend="
     counts = {key: value for key, value in found.items() if key.startswith(name)}
     assert sorted(counts.values()) == [1, 2]
-    assert found['search_duration_seconds_bucket{backend="sparta",engine="",le="0.0025"}'] == 2
+    assert (
+        found['search_duration_seconds_bucket{backend="sparta",engine="columns",le="0.0025"}'] == 2
+    )
 
 
 def test_without_proc_memory_is_unknown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import subprocess
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,23 +18,20 @@ from playwright.sync_api import Page
 
 from indexer.engines.open import open_index
 from indexer.filters.expression import FilterError
-from indexer.filters.text import parse_filter
+from indexer.filters.syntax import parse_filter
 from indexer.postings import Postings
 from indexer.query import QueryError, parse
 from indexer.search.answer import Answer as Found
 from indexer.search.answer import Explanation
 from indexer.search.searcher import Searcher
 from server.publish.collection import open_collection
+from server.publish.publishing import OWN
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import Substitute
 from tests.indexer.random_postings import random_postings, shards_of, word_tables, write_postings
 from tests.indexer.search.queries import VOCABULARY
 from tests.reference.searcher import ReferenceSearcher
-from tests.server.publish.collections import (
-    answers,
-    collection_of,
-    publish_collection,
-)
+from tests.server.publish.collections import answers, collection_of, publish_collection
 from tests.server.publish.firefox import FirefoxPage
 
 SHIPPED = Path(__file__).parents[3] / "sparta" / "visualsparta" / "shipped" / "photos"
@@ -366,3 +365,48 @@ def test_the_grammar_is_that_of_the_engines(blank: Page, texts: list[str]) -> No
 
     for text, own in zip(texts, blank.evaluate(CLAUSES, texts), strict=True):
         assert own == clauses(text), json.dumps(text)
+
+
+SCRIPTS = OWN / "search"
+PACKAGES = Path(__file__).parents[1] / "client" / "typescript" / "node_modules"
+# Fetched by the first filter, and not before.
+LATER = {"dates.js", "fields.js", "filter.js"}
+LARGEST = 20 * 1024  # bytes, compressed
+OPTIONS = {
+    **{"strict": True, "checkJs": True, "allowJs": True, "noEmit": True, "types": []},
+    **{"target": "es2024", "module": "es2022", "moduleResolution": "bundler"},
+    "lib": ["es2024", "dom", "dom.iterable"],
+}
+USE = """
+import { open } from "./search/index.js";
+const index = await open("index/");
+const { hits, timings } = await index.search("two dogs on a beach", { k: 20, explain: true });
+const first: string | undefined = hits[0]?.explanation?.[0]?.term;
+const total: number = (await index.browse("dog", { facets: ["taken:year"] })).total;
+export { first, timings, total };
+"""
+
+
+def test_types(tmp_path: Path) -> None:
+    """Of the script, and of one that uses it."""
+    if not PACKAGES.is_dir():
+        pytest.skip("the packages of npm are not installed")
+    (tmp_path / "search").symlink_to(SCRIPTS)
+    (tmp_path / "use.mts").write_text(USE)
+    options = {"compilerOptions": OPTIONS, "files": ["use.mts"], "include": ["search/*.js"]}
+    (tmp_path / "tsconfig.json").write_text(json.dumps(options))
+    command = ["node", str(PACKAGES / "typescript" / "bin" / "tsc"), "-p", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert not done.returncode, done.stdout
+
+
+def test_size() -> None:
+    scripts = [path.read_bytes() for path in SCRIPTS.glob("*.js") if path.name not in LATER]
+    assert len(gzip.compress(b"".join(scripts))) <= LARGEST
+
+
+def test_no_dependencies() -> None:
+    for path in SCRIPTS.glob("*.js"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line.startswith(("import ", "export {")) and " from " in line:
+                assert '"./' in line, f"{path.name}: {line}"

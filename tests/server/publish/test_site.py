@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from indexer.engines.open import open_index
 from indexer.postings import Postings
 from indexer.search.searcher import Searcher
-from indexer.update.delete import delete_images
+from indexer.update.images import delete_images
 from server.publish.photos import Pictures
 from server.publish.publishing import Choices, publish
 from sparta.tokenizer import WordPieceTokenizer

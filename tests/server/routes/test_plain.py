@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from starlette.types import ASGIApp
 
 from server.backends import Backend
-from server.routes.parameters import pairs_of
+from server.routes.search import pairs_of
 from tests.server.apps import app_of, make_key
 from tests.server.fake import FakeDense, FakeSearcher
 

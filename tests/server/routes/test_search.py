@@ -1,15 +1,25 @@
+"""Search by text, in the event loop or in threads that are limited and cancelled."""
+
+from __future__ import annotations
+
 import asyncio
 from pathlib import Path
+from threading import Event
 from typing import Any
 
+import httpx
 import pytest
 from fastapi.testclient import TestClient
 
 from indexer.query import Query
+from indexer.search import searcher as searcher_module
 from indexer.search.answer import Answer
 from server.backends import Backend
+from server.routes import common
+from server.routes.common import THREADS
 from tests.server.apps import app_of, client_of
 from tests.server.fake import LEFT, RIGHT, FakeSearcher
+from tests.server.live import serving
 
 
 def answer(client: TestClient, **params: Any) -> dict[str, Any]:
@@ -18,40 +28,27 @@ def answer(client: TestClient, **params: Any) -> dict[str, Any]:
     return response.json()
 
 
+def times(tokenise: float, encode: float, search: float) -> dict[str, float | None]:
+    """Of an answer without explanations."""
+    parts = {"tokenise_ms": tokenise, "encode_ms": encode, "search_ms": search}
+    return parts | {"total_ms": sum(parts.values()), "explain_ms": None}
+
+
 def test_hits_come_with_rank_score_metadata_and_url(client: TestClient) -> None:
     found = answer(client, q="red blue", k=2)
     assert found["query"] == "red blue"
     assert found["backend"] == "sparta"
     assert found["unknown"] == []
-    assert found["timings"] == {
-        "tokenise_ms": 0.25,
-        "encode_ms": 0.0,
-        "search_ms": 1.0,
-        "total_ms": 1.25,
-        "explain_ms": None,
-    }
-    assert found["hits"] == [
-        {
-            "rank": 1,
-            "image_id": "garden/two.jpg",
-            "score": 330,
-            "url": "/v1/images/garden/two.jpg/file",
-            "metadata": {"width": 240, "height": 320},
-            "view": None,
-            "coverage": None,
-            "explanation": None,
-        },
-        {
-            "rank": 2,
-            "image_id": "garden/one.png",
-            "score": 200,
-            "url": "/v1/images/garden/one.png/file",
-            "metadata": {"width": 320, "height": 240},
-            "view": None,
-            "coverage": None,
-            "explanation": None,
-        },
-    ]
+    assert found["timings"] == times(0.25, 0.0, 1.0)
+    for place, (image_id, score, width, height) in enumerate(
+        [("garden/two.jpg", 330, 240, 320), ("garden/one.png", 200, 320, 240)]
+    ):
+        assert found["hits"][place] == {
+            **{"rank": place + 1, "image_id": image_id, "score": score},
+            "url": f"/v1/images/{image_id}/file",
+            "metadata": {"width": width, "height": height},
+            **dict.fromkeys(("view", "coverage", "explanation")),
+        }
 
 
 def test_backends_are_listed_default_first(client: TestClient) -> None:
@@ -79,17 +76,9 @@ def test_an_explanation_has_each_term_with_its_box(client: TestClient) -> None:
     ]
     other = answer(client, q="green blue", k=5, explain="true")["hits"][-1]
     assert other["image_id"] == "garden/one.png"
-    assert other["explanation"][1] | {"word": ""} == {
-        "term": "blue",
-        "word": "",
-        "count": 1,
-        "impact": 0,
-        "score": 0,
-        "region": None,
-        "box": None,
-        "label": None,
-        "similarity": None,
-        "sign": "",
+    assert other["explanation"][1] == {
+        **{"term": "blue", "word": "blue", "count": 1, "impact": 0, "score": 0, "sign": ""},
+        **dict.fromkeys(("region", "box", "label", "similarity")),
     }
     assert other["explanation"][0]["label"] == {"token": "green", "words": "dark green"}
 
@@ -181,13 +170,7 @@ def test_urls_lead_to_the_photo_in_the_same_backend(client: TestClient) -> None:
 def test_a_dense_backend_has_no_explanation_but_views(client: TestClient) -> None:
     found = answer(client, q="red qwx", k=2, explain="true", backend="vse++")
     assert (found["backend"], found["unknown"]) == ("vse++", ["qwx"])
-    assert found["timings"] == {
-        "tokenise_ms": 0.25,
-        "encode_ms": 12.5,
-        "search_ms": 1.0,
-        "total_ms": 13.75,
-        "explain_ms": None,
-    }
+    assert found["timings"] == times(0.25, 12.5, 1.0)
     assert [(h["image_id"], h["score"], h["view"]) for h in found["hits"]] == [
         ("garden/one.png", 0.2, 0),
         ("garden/two.jpg", 0.12, 1),
@@ -239,3 +222,101 @@ def test_a_quick_search_that_fails_is_a_problem() -> None:
     assert answer.status_code == 500
     assert answer.headers["content-type"] == "application/problem+json"
     assert "secret" not in answer.text
+
+
+class Slow(FakeSearcher):
+    """Searches "slow" until it is released, and counts what it explains."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.release = Event()
+        self.begun: list[str] = []
+        self.explained = 0
+
+    def search(self, query: str | Query, k: int = 10, **options: Any) -> Answer:
+        if query == "slow":
+            self.begun.append("slow")
+            self.release.wait(20)
+        answer = super().search("red", k, **options)
+        self.explained += sum(hit.explanation is not None for hit in answer.hits)
+        return answer
+
+
+async def ask(address: str, target: str) -> httpx.Response:
+    async with httpx.AsyncClient(base_url=address, timeout=60) as client:
+        return await client.get(target)
+
+
+def test_photos_and_health_answer_while_all_threads_search(photos: Path) -> None:
+    searcher, slow = Slow(), "/v1/search?q=slow"
+
+    async def load(address: str) -> None:
+        asked = [asyncio.create_task(ask(address, slow)) for _ in range(70)]
+        while sum(task.done() for task in asked) < 6:
+            await asyncio.sleep(0.01)
+        for refused in [task.result() for task in asked if task.done()]:
+            assert refused.status_code == 503
+            assert refused.headers["retry-after"] == "1"
+            assert refused.headers["content-type"] == "application/problem+json"
+            assert refused.json()["type"].endswith("overloaded")
+        for target in ("/livez", "/v1/images/garden/one.png/file", "/v1/backends", "/"):
+            assert (await ask(address, target)).status_code == 200
+        assert not searcher.release.is_set()
+        searcher.release.set()
+        answers = await asyncio.gather(*asked)
+        assert [answer.status_code for answer in answers].count(200) == 64
+
+    with serving(Backend("sparta", searcher, photos)) as address:
+        asyncio.run(load(address))
+
+
+def test_nothing_is_searched_and_explained_for_clients_that_have_gone(photos: Path) -> None:
+    searcher, slow = Slow(), "search?q=slow&explain=true"
+
+    async def hang_up(address: str) -> None:
+        async with httpx.AsyncClient(base_url=f"{address}/v1/", timeout=1) as client:
+            asked = [client.get(slow) for _ in range(THREADS + 20)]
+            for answer in await asyncio.gather(*asked, return_exceptions=True):
+                assert isinstance(answer, httpx.ReadTimeout)
+
+    with serving(Backend("sparta", searcher, photos)) as address:
+        asyncio.run(hang_up(address))
+        for _ in range(3):  # when these are answered, the server has seen the clients go
+            assert httpx.get(f"{address}/livez", timeout=60).status_code == 200
+        assert len(searcher.begun) == THREADS
+        searcher.release.set()
+    assert (len(searcher.begun), searcher.explained) == (THREADS, 0)
+    with serving(Backend("sparta", searcher, photos)) as address:
+        assert httpx.get(f"{address}/v1/{slow}", timeout=60).status_code == 200
+    assert searcher.explained > 0
+
+
+def test_too_many_terms_of_too_many_hits_are_not_explained(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(common, "MAX_EXPLAINED", 5)
+    found = client.get("/v1/search?q=red green blue&explain=true")
+    assert found.status_code == 422
+    assert found.json()["field"] == "explain"
+    assert "5 hits of 3 terms are too many; ask for 1 hit" in found.json()["detail"]
+    assert client.get("/v1/search?q=red green blue&explain=true&k=1").status_code == 200
+
+
+@pytest.mark.parametrize("target", ["search?q=red", "images/garden/one.png/similar?k=4"])
+def test_explanations_are_the_same_in_parts(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    whole = client.get(f"/v1/{target}&explain=true").json()["hits"]
+    monkeypatch.setattr(searcher_module, "EXPLAINED_AT_ONCE", 1)
+    assert client.get(f"/v1/{target}&explain=true").json()["hits"] == whole
+    assert all(hit["explanation"] for hit in whole)
+
+
+@pytest.mark.parametrize(
+    ("query", "quick"), [("q=red", True), ("q=red&k=101", False), ("q=" + "red " * 51, False)]
+)
+def test_long_queries_and_many_hits_leave_the_event_loop(query: str, quick: bool) -> None:
+    searcher = Recording(quick=True)
+    with client_of(app_of(Backend("sparta", searcher))) as client:
+        assert client.get(f"/v1/search?{query}").status_code == 200
+    assert searcher.in_loop is quick

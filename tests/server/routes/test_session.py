@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from server.backends import Backend
-from server.routes.session import MAX_AGE
+from server.routes.keys import MAX_AGE
 from tests.server.apps import app_of, client_of, make_key
 from tests.server.fake import FakeSearcher
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from multiprocessing import get_context
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -11,11 +12,13 @@ import httpx
 import pytest
 from fastapi import APIRouter, FastAPI
 from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.routing import Mount, Route
 
 from server.backends import Backend
-from server.security import rate_limit
-from server.security.access import MAX_BODY, MAX_DELETED, in_process, requires
+from server.security import access
+from server.security.access import MAX_BODY, MAX_DELETED, Buckets, RateLimit, in_process, requires
 from tests.server.apps import app_of, client_of, make_key
 from tests.server.fake import FakeSearcher
 
@@ -177,7 +180,7 @@ def test_answers_never_show_a_key(app: FastAPI, file: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rate_limit, "monotonic", lambda: 1000.0)
+    monkeypatch.setattr(access, "monotonic", lambda: 1000.0)
 
 
 def statuses(client: TestClient, count: int, key: str = "", path: str = SEARCH) -> list[int]:
@@ -261,3 +264,69 @@ def test_bodies_have_a_limit_and_say_their_length(app: FastAPI, file: Path) -> N
     assert client.patch("/v1/images/a", content=large, headers=headers).status_code == 413
     chunked = client.post("/v1/sign-in", content=iter([b"{}"]), headers=headers)
     assert chunked.status_code == 411
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(access, "monotonic", clock)
+    return clock
+
+
+@given(st.lists(st.sampled_from([0, 1, 3, 8]), max_size=60))
+def test_the_same_as_counted_tokens(pauses: list[int]) -> None:
+    """Compared with tokens that are counted; times are eighths of a second, which are exact."""
+    with pytest.MonkeyPatch.context() as patch:
+        clock = Clock()
+        patch.setattr(access, "monotonic", clock)
+        limit = RateLimit(4, 5, Buckets())
+        tokens = 5.0
+        for pause in pauses:
+            clock.now += pause / 8
+            tokens = min(5.0, tokens + 4 * pause / 8)
+            assert limit.take("a") == max(0, (1 - tokens) / 4)
+            tokens -= tokens >= 1
+
+
+def test_another_client_counts_only_where_both_cells_are_shared(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digests = {b"a": b"\0\1\0\2", b"b": b"\0\1\0\3", b"c": b"\0\1\0\2"}
+
+    class Hash:
+        def __init__(self, name: bytes, **_: Any) -> None:
+            self.name = name
+
+        def digest(self) -> bytes:
+            return digests[self.name]
+
+    monkeypatch.setattr(access, "blake2b", Hash)
+    limit = RateLimit(1, 1, Buckets())
+    assert (limit.take("a"), limit.take("a"), limit.take("b"), limit.take("c")) == (0, 1, 0, 1)
+
+
+def _take(buckets: Buckets, times: int) -> int:
+    limit = RateLimit(0.001, 10, buckets)
+    return sum(limit.take("a") == 0 for _ in range(times))
+
+
+def _take_and_report(buckets: Buckets, times: int, found: Any) -> None:
+    found.put(_take(buckets, times))
+
+
+def test_workers_share_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    context = get_context("spawn")
+    buckets, found = Buckets(), context.Queue()
+    worker = context.Process(target=_take_and_report, args=(buckets, 6, found))
+    worker.start()
+    assert found.get(timeout=30) == 6
+    worker.join()
+    assert _take(buckets, 6) == 4

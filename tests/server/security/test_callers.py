@@ -1,16 +1,20 @@
-"""Who sent a request."""
+"""Who sent a request, for which host, and what the page of this very server may write."""
 
 from __future__ import annotations
 
+import socket
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 
+from server.backends import Backend
 from server.security.callers import Caller, Callers
-from server.security.key_ring import KeyRing
-from server.security.keys import Scope, new_key, write_keys
+from server.security.keys import KeyRing, Scope, new_key, write_keys
+from tests.server.apps import app_of, client_of, make_key
+from tests.server.fake import FakeSearcher
 
 LOCAL = {"host": "localhost:8000"}
 HERE = Caller("this machine", frozenset({"search", "metrics"}), limited=False)
@@ -133,3 +137,152 @@ def test_ipv6_addresses_count_as_their_network(file: Path) -> None:
     names = [callers.identify(request({}, f"2001:db8:0:7:{n}::1%eth0")).name for n in (1, 2)]
     assert names == ["address 2001:db8:0:7::/64"] * 2
     assert callers.identify(request({}, "no:address")).name == "address no:address"
+
+
+@pytest.mark.parametrize(
+    ("listening", "header", "answered"),
+    [
+        ("127.0.0.1", "127.0.0.1:8000", True),
+        ("127.0.0.1", "localhost:8000", True),
+        ("127.0.0.1", "LOCALHOST.", True),
+        ("127.0.0.1", "[::1]:8000", True),
+        ("::1", "[::1]", True),
+        ("127.0.0.1", "evil.example", False),
+        ("127.0.0.1", "evil.example:8000", False),
+        ("127.0.0.1", "localhost.evil.example", False),
+        ("127.0.0.1", "192.168.1.5", False),
+        ("127.0.0.1", "127.0.0.1.evil.example", False),
+        ("127.0.0.1", "", False),
+        ("127.0.0.1", "photos.example:80", True),
+        ("192.168.1.5", "192.168.1.5:8000", True),
+        ("192.168.1.5", "localhost", False),
+        ("0.0.0.0", "192.168.1.5", True),
+        ("0.0.0.0", "[fe80::1]:80", True),
+        ("0.0.0.0", socket.gethostname(), True),
+        ("::", "localhost", True),
+        ("0.0.0.0", "evil.example", False),
+    ],
+)
+def test_hosts(listening: str, header: str, answered: bool, tmp_path: Path) -> None:
+    backend, keys = Backend("sparta", FakeSearcher()), tmp_path / "keys.json"
+    sent = {"Host": header, "X-API-Key": make_key(keys)}
+    app = app_of(backend, host=listening, allowed_hosts=["Photos.example"], keys=keys)
+    with client_of(app) as client:
+        response = client.get("/v1/search?q=red", headers=sent)
+        assert response.status_code == (200 if answered else 421)
+        assert client.get("/livez", headers={"Host": header}).status_code == 200
+        if not answered:
+            assert response.headers["content-type"] == "application/problem+json"
+            assert "content-security-policy" in response.headers
+            assert response.json()["type"].endswith("wrong-host")
+            assert "--allowed-host" in response.json()["detail"]
+            assert client.get("/", headers={"Host": header}).status_code == 421
+
+
+def test_two_hosts_are_none() -> None:
+    app = app_of(Backend("sparta", FakeSearcher()), allowed_hosts=())
+    with client_of(app) as client:
+        headers = [("Host", "localhost"), ("Host", "evil.example")]
+        assert client.get("/v1/search?q=red", headers=headers).status_code == 421
+
+
+HEADER = {"X-Sparta-Page": "1"}
+PAGE = {**HEADER, "Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"}
+WRITES = [
+    ("PUT", "/v1/images/a"),
+    ("PATCH", "/v1/images/a"),
+    ("DELETE", "/v1/images/a"),
+    ("POST", "/v1/images/batch"),
+    ("POST", "/v1/images/delete"),
+]
+
+
+def signed_in(file: Path, scope: Scope = "write", **values: Any) -> TestClient:
+    """A browser that has the cookie of a key."""
+    app = app_of(Backend("sparta", FakeSearcher()), keys=file, **values)
+    client = client_of(app)
+    assert client.post("/v1/sign-in", json={"key": make_key(file, scope)}).status_code == 204
+    return client
+
+
+def statuses(client: TestClient, headers: dict[str, str]) -> set[int]:
+    body: dict[str, list[str]] = {"ids": []}
+    return {client.request(*one, json=body, headers=headers).status_code for one in WRITES}
+
+
+# 409 is passed: this application has no process that writes.
+PASSED, REFUSED = {409}, {403}
+
+
+def test_the_page_writes_with_a_key_for_writing(file: Path) -> None:
+    client = signed_in(file)
+    assert statuses(client, PAGE) == PASSED
+    plain = {name: PAGE[name] for name in ("X-Sparta-Page", "Origin")}
+    assert statuses(client, plain) == PASSED  # as browsers send it to other machines without TLS
+    assert client.get("/v1/session", headers=HEADER).json()["allows"] == ["search", "write"]
+    assert client.get("/v1/session").json()["allows"] == ["search"]
+
+
+@pytest.mark.parametrize("name", ["X-Sparta-Page", "Origin"])
+def test_the_cookie_alone_writes_nothing(file: Path, name: str) -> None:
+    sent = {one: value for one, value in PAGE.items() if one != name}
+    assert statuses(signed_in(file), sent) == REFUSED
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"},
+        {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
+        {"Origin": "http://localhost:3000", "Sec-Fetch-Site": "same-site"},
+        {"Origin": "http://localhost:3000"},
+        {"Origin": "http://evil.localhost"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "none"},
+    ],
+)
+def test_pages_of_other_sites_write_nothing(file: Path, sent: dict[str, str]) -> None:
+    client = signed_in(file)
+    assert statuses(client, {**HEADER, "Origin": "http://localhost", **sent}) == REFUSED
+    forged = {name: value for name, value in sent.items() if name != "Sec-Fetch-Site"}
+    form = {**forged, "Content-Type": "text/plain"}
+    answer = client.post("/v1/images/delete", content='{"ids": ["a"]}', headers=form)
+    assert answer.status_code == 403
+
+
+def test_a_page_without_tls_writes_nothing_to_one_with_tls(file: Path) -> None:
+    client = signed_in(file)
+    client.base_url = client.base_url.copy_with(scheme="https")
+    plain = {**HEADER, "Origin": "http://localhost"}
+    assert statuses(client, plain) == REFUSED
+    assert statuses(client, {**plain, "Origin": "https://localhost"}) == PASSED
+
+
+def test_named_sites_may_not_send_the_header_of_the_page(file: Path) -> None:
+    origin = "https://app.example"
+    client = signed_in(file, cors_origins=[origin])
+    asked = {
+        "Origin": origin,
+        "Access-Control-Request-Method": "PUT",
+        "Access-Control-Request-Headers": "x-sparta-page",
+    }
+    answer = client.options("/v1/images/a", headers=asked)
+    assert answer.status_code == 400
+    assert "access-control-allow-credentials" not in answer.headers
+
+
+def test_a_key_for_searching_writes_nothing_on_the_page(file: Path) -> None:
+    client = signed_in(file, "search")
+    assert statuses(client, PAGE) == REFUSED
+    assert client.get("/v1/session", headers=HEADER).json()["allows"] == ["search"]
+
+
+def test_a_key_of_an_admin_administers_nothing_on_the_page(file: Path) -> None:
+    client = signed_in(file, "admin")
+    assert client.get("/v1/keys", headers=PAGE).status_code == 403
+    assert statuses(client, PAGE) == PASSED
+
+
+def test_without_keys_the_page_writes_nothing(file: Path) -> None:
+    client = client_of(app_of(Backend("sparta", FakeSearcher()), keys=file))
+    assert statuses(client, PAGE) == {401}

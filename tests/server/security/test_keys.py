@@ -1,18 +1,26 @@
-"""Keys: what is stored of them, and the file."""
+"""Keys: what is stored of them, their file, and those of a running server."""
 
 from __future__ import annotations
 
 import hmac
 import json
+import logging
 import os
 import re
 import stat
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from server.security.keys import ALLOWS, default_file, id_of, new_key, read_keys, write_keys
+from server.security.keys import (
+    BadKeyError,
+    Key,
+    KeyRing,
+    default_file,
+    new_key,
+    read_keys,
+    write_keys,
+)
 from sparta.errors import InputError
 
 
@@ -38,24 +46,6 @@ def test_a_key_matches_its_text_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert key.matches(text)
     assert not any(map(key.matches, ["", text[:-1], text + "x", key.sha256, "\udc80\ud800"]))
     assert len(compared) == 6  # every comparison takes constant time
-
-
-def test_ids_of_texts() -> None:
-    key, text = new_key("phone", "search")
-    assert id_of(text) == key.id
-    assert {id_of(other) for other in ["", "sparta", "sparta_x", f"x_{key.id}_y"]} == {""}
-
-
-def test_expiry() -> None:
-    now = datetime.now(UTC)
-    assert not new_key("a", "search")[0].is_expired()
-    assert not new_key("a", "search", now + timedelta(minutes=1))[0].is_expired()
-    assert new_key("a", "search", now)[0].is_expired()
-
-
-def test_what_scopes_allow() -> None:
-    assert ALLOWS["admin"] > ALLOWS["write"] > ALLOWS["search"] == {"search"}
-    assert "metrics" not in ALLOWS["write"] and ALLOWS["metrics"] == {"metrics"}
 
 
 def test_only_the_owner_reads_a_new_file_and_permissions_are_preserved(tmp_path: Path) -> None:
@@ -129,3 +119,41 @@ def test_the_default_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert default_file() == Path("/home/someone/.config/visualsparta/keys.json")
     monkeypatch.setenv("SPARTA_KEYS", "/srv/keys.json")
     assert default_file() == Path("/srv/keys.json")
+
+
+def find(ring: KeyRing, text: str) -> Key | None:
+    try:
+        return ring.valid(text)
+    except BadKeyError:
+        return None
+
+
+def test_keys_count_from_the_moment_their_file_changes(file: Path) -> None:
+    ring = KeyRing(file)
+    (first, first_text), (second, second_text) = new_key("a", "search"), new_key("b", "admin")
+    assert not ring.in_use and find(ring, first_text) is None
+    write_keys(file, [first])
+    assert ring.in_use and find(ring, first_text) == first and find(ring, second_text) is None
+    write_keys(file, [first, second])
+    assert list(ring) == [first, second]
+    write_keys(file, [second])
+    assert find(ring, first_text) is None and find(ring, second_text) == second
+    write_keys(file, [])
+    assert ring.in_use and find(ring, second_text) is None
+    file.unlink()
+    assert not ring.in_use
+
+
+def test_without_a_readable_file_no_key_is_accepted(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ring = KeyRing(file)
+    key, text = new_key("a", "search")
+    write_keys(file, [key])
+    assert find(ring, text)
+    file.write_text("damaged")
+    with caplog.at_level(logging.ERROR):
+        assert find(ring, text) is None and find(ring, text) is None and ring.in_use
+    assert len(caplog.records) == 1 and "no key is accepted" in caplog.text
+    write_keys(file, [key])
+    assert find(ring, text) == key

@@ -22,12 +22,10 @@ from server.routes import writes
 from server.schemas import DeleteAnswer
 from server.security.keys import Scope
 from server.writing import forward as module
-from server.writing.board import NOT_OPEN, Board
-from server.writing.forward import Forwarder
-from server.writing.process import WriterAddress
+from server.writing.forward import NOT_OPEN, Board, Forwarder, WriterAddress
 from tests.server.apps import client_of, make_key, settings
 from tests.server.fake import FakeSearcher
-from tests.server.security.test_same_origin import WRITES
+from tests.server.security.test_callers import WRITES
 
 
 class Stub(ThreadingMixIn, UnixStreamServer):

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparta.captions.kaggle import read_table
+from sparta.captions.formats import read_table
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
-from sparta.features.readers.import_store import import_features
-from sparta.features.readers.precomp import PrecompReader
+from sparta.features.readers.registry import import_features, open_reader
 
 
 def image(name: str, split: str, captions: int = 5, **more: Any) -> dict[str, Any]:
@@ -60,6 +59,7 @@ def test_restval_joins_train_and_all_captions_are_kept(
     assert [photo.split for photo in read_captions(path)] == ["train", "train", "val", "test"]
     apart = read_captions(path, ["train", "restval"])
     assert [photo.split for photo in apart] == ["train", "restval"]
+    assert read_captions(path, "restval") == apart[1:]
     assert caplog.messages == []
 
 
@@ -117,16 +117,6 @@ def test_photos_without_captions_are_left_out_and_counted(
     assert caplog.messages == [f"{path}: 2 photos without captions and 2 blank captions left out"]
 
 
-def test_restval_is_apart_where_it_is_named(tmp_path: Path) -> None:
-    path = write_karpathy(tmp_path, image("a.jpg", "train"), image("b.jpg", "restval"))
-    assert read_captions(path, "restval") == [of_karpathy("b.jpg", "restval", "b.jpg")]
-    found = read_captions(path, ["train", "restval"])
-    assert [(photo.image_id, photo.split) for photo in found] == [
-        ("a.jpg", "train"),
-        ("b.jpg", "restval"),
-    ]
-
-
 IMAGES = [
     {"id": 57870, "file_name": "COCO_57870.jpg", "height": 480, "width": 640},
     {"id": 9, "file_name": "COCO_9.jpg", "height": 480, "width": 640},
@@ -175,11 +165,7 @@ COPY = {"id": 9, "file_name": "COCO_9.jpg"}
 @pytest.mark.parametrize(
     ("parts", "found", "messages"),
     [
-        (
-            {"annotations": [FIRST]},
-            {"COCO_57870.jpg": 1},
-            ["1 photos without captions left out"],
-        ),
+        ({"annotations": [FIRST]}, {"COCO_57870.jpg": 1}, ["1 photos without captions left out"]),
         (
             {"annotations": [*ANNOTATIONS, BLANK]},
             {"COCO_57870.jpg": 3, "COCO_9.jpg": 2},
@@ -518,7 +504,7 @@ def test_captions_and_features_have_the_same_ids(tmp_path: Path) -> None:
     features = np.random.default_rng(0).normal(size=(3, 4, 6)).astype(np.float32)
     folder = write_precomp(tmp_path / "in", "dev", lines(15), ["10"] * 5 + ["9"] * 5 + ["8"] * 5)
     np.save(folder / "dev_ims.npy", features)
-    store = import_features(PrecompReader(folder, ["dev"]), tmp_path / "store")
+    store = import_features(open_reader("precomp", [folder], ["dev"]), tmp_path / "store")
     for found, wanted in zip(read_captions(folder, "dev"), features, strict=True):
         image = store[store.index(found.image_id)]
         np.testing.assert_array_equal(image.features, wanted.astype(np.float16))

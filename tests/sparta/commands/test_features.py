@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 from sparta.captions.read import read_captions
 from sparta.captions.record import CaptionedPhoto
 from sparta.command_line import cli
-from sparta.commands.extract import extract
-from sparta.commands.import_features import import_
+from sparta.commands.features import extract, import_
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.fake_hub import HubModel, fake_hub

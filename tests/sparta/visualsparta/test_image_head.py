@@ -8,12 +8,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from sparta.inference.convert import convert
-from sparta.inference.runtime import Network
+from sparta.inference import Network, convert
 from sparta.visualsparta.collate import ImageBatch
 from sparta.visualsparta.config import ImageHeadConfig
 from sparta.visualsparta.image_terms import ImageTerms
-from sparta.visualsparta.init_bert import from_config
+from sparta.visualsparta.init import from_config
 from sparta.visualsparta.model import VisualSparta
 from tests import tiny
 

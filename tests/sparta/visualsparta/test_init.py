@@ -8,31 +8,16 @@ from typing import Any
 
 import pytest
 import torch
+import transformers as hf
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from torch import Tensor
 from torch.testing import assert_close
-from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    BertModel,
-    BertTokenizer,
-    ElectraConfig,
-    ElectraModel,
-    GPT2Config,
-    GPT2Model,
-    PreTrainedModel,
-    RobertaConfig,
-    RobertaModel,
-    ViTConfig,
-    ViTModel,
-)
 
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageBatch, ImageCollator
-from sparta.visualsparta.init_bert import from_bert, from_config
-from sparta.visualsparta.init_oscar import PICKLED, SAFE, from_oscar
+from sparta.visualsparta.init import PICKLED, SAFE, from_bert, from_config, from_oscar
 from sparta.visualsparta.model import VisualSparta
 from tests import tiny
 from tests.sparta.vse.published import affine, bert_embeddings, bert_layers, layer_norm
@@ -59,7 +44,7 @@ def byte_pairs() -> WordPieceTokenizer:
     return WordPieceTokenizer(tokenizer)
 
 
-def save_checkpoint(model: PreTrainedModel, tokenizer: WordPieceTokenizer, folder: Path) -> Path:
+def save_checkpoint(model: hf.PreTrainedModel, tokenizer: WordPieceTokenizer, folder: Path) -> Path:
     model.save_pretrained(folder)
     tokenizer.save(folder)
     return folder
@@ -67,10 +52,10 @@ def save_checkpoint(model: PreTrainedModel, tokenizer: WordPieceTokenizer, folde
 
 @pytest.fixture
 def bert(tmp_path: Path) -> Path:
-    return save_checkpoint(BertModel(tiny.encoder()), tiny.tokenizer(), tmp_path / "bert")
+    return save_checkpoint(hf.BertModel(tiny.encoder()), tiny.tokenizer(), tmp_path / "bert")
 
 
-def assert_whole(model: VisualSparta, source: PreTrainedModel) -> None:
+def assert_whole(model: VisualSparta, source: hf.PreTrainedModel) -> None:
     """Encoder and query embedding are the checkpoint's, and images can be scored."""
     expected = source.state_dict()
     expected[WORD_EMBEDDINGS] = expected[WORD_EMBEDDINGS][: model.config.encoder["vocab_size"]]
@@ -87,7 +72,7 @@ def assert_whole(model: VisualSparta, source: PreTrainedModel) -> None:
 
 def test_encoder_and_query_embedding_start_from_the_checkpoint(bert: Path) -> None:
     model = from_bert(bert, tiny.source(), region_dropout=0.3)
-    assert_whole(model, BertModel.from_pretrained(bert))
+    assert_whole(model, hf.BertModel.from_pretrained(bert))
     assert (model.config.feature_dim, model.config.region_dropout) == (tiny.DIMENSION, 0.3)
     assert model.config.feature_source is not None
     assert model.config.feature_source["weights"] == "abc"
@@ -103,11 +88,11 @@ def test_encoder_and_query_embedding_start_from_the_checkpoint(bert: Path) -> No
 def test_tied_model_starts_from_the_checkpoint_too(bert: Path) -> None:
     model = from_bert(bert, tiny.source(), tie_query_embedding=True)
     assert model.query_embedding.weight is model.encoder.embeddings.word_embeddings.weight
-    assert_whole(model, BertModel.from_pretrained(bert))
+    assert_whole(model, hf.BertModel.from_pretrained(bert))
 
 
 def test_only_the_first_layers_are_kept(bert: Path) -> None:
-    whole = BertModel.from_pretrained(bert).state_dict()
+    whole = hf.BertModel.from_pretrained(bert).state_dict()
     model = from_bert(bert, tiny.source(), layers=1)
     assert len(model.encoder.encoder.layer) == model.encoder.config.num_hidden_layers == 1
     name = "encoder.layer.0.output.dense.weight"
@@ -126,18 +111,18 @@ def test_no_path_of_the_training_machine_is_saved(bert: Path, tmp_path: Path) ->
 
 
 def test_electra_like(tmp_path: Path) -> None:
-    config = ElectraConfig(vocab_size=25, embedding_size=32, initializer_range=0.4, **SIZES)
-    electra = ElectraModel(config)
+    config = hf.ElectraConfig(vocab_size=25, embedding_size=32, initializer_range=0.4, **SIZES)
+    electra = hf.ElectraModel(config)
     model = from_bert(save_checkpoint(electra, tiny.tokenizer(), tmp_path), tiny.source())
     assert_whole(model, electra)
 
 
 def test_roberta_like_with_one_segment(tmp_path: Path) -> None:
     tokenizer = byte_pairs()
-    config = RobertaConfig(
+    config = hf.RobertaConfig(
         vocab_size=len(tokenizer.vocabulary), type_vocab_size=1, initializer_range=0.4, **SIZES
     )
-    roberta = RobertaModel(config)
+    roberta = hf.RobertaModel(config)
     model = from_bert(save_checkpoint(roberta, tokenizer, tmp_path / "roberta"), tiny.source())
     assert model.config.label_segment == 0
     assert_whole(model, roberta)
@@ -151,24 +136,25 @@ def test_roberta_like_with_one_segment(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "stranger",
     [
-        ViTModel(ViTConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2)),
-        GPT2Model(GPT2Config(vocab_size=25, n_embd=32, n_layer=1, n_head=2)),
+        hf.ViTModel(hf.ViTConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2)),
+        hf.GPT2Model(hf.GPT2Config(vocab_size=25, n_embd=32, n_layer=1, n_head=2)),
+        hf.T5Model(hf.T5Config(d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2, vocab_size=9)),
     ],
-    ids=["vit", "gpt2"],
+    ids=["vit", "gpt2", "t5"],
 )
-def test_other_architectures_are_refused(stranger: PreTrainedModel, tmp_path: Path) -> None:
+def test_other_architectures_are_refused(stranger: hf.PreTrainedModel, tmp_path: Path) -> None:
     save_checkpoint(stranger, tiny.tokenizer(), tmp_path)
-    with pytest.raises(InputError, match=r"is not BERT-like|is of a vit, which is no BERT-"):
+    with pytest.raises(InputError, match=r"is not BERT-like|is of a (vit|t5), which is no BERT-"):
         from_bert(tmp_path, tiny.source())
 
 
 def test_narrower_token_embeddings_are_refused(tmp_path: Path) -> None:
-    narrow = ElectraModel(ElectraConfig(vocab_size=25, embedding_size=16, **SIZES))
+    narrow = hf.ElectraModel(hf.ElectraConfig(vocab_size=25, embedding_size=16, **SIZES))
     with pytest.raises(InputError, match="token embeddings have 16 numbers, hidden states 32"):
         from_bert(save_checkpoint(narrow, tiny.tokenizer(), tmp_path), tiny.source())
 
 
-@pytest.mark.parametrize("kind", [BertModel, RobertaModel, ElectraModel])
+@pytest.mark.parametrize("kind", [hf.BertModel, hf.RobertaModel, hf.ElectraModel])
 def test_spare_token_embeddings_are_left_out(kind: Any, tmp_path: Path) -> None:
     """Some checkpoints pad their number."""
     padded = kind(kind.config_class(vocab_size=64, embedding_size=32, **SIZES))
@@ -223,8 +209,10 @@ def oscar_config(**fields: Any) -> dict[str, Any]:
 def oscar_weights(norm: bool, width: int = WIDTH) -> dict[str, Tensor]:
     """All that a file may hold, heads too; `norm`: with the image LayerNorm."""
     torch.manual_seed(5)
-    fields = {k: v for k, v in oscar_config().items() if k in BertConfig().to_dict()}
-    shapes = {k: v.shape for k, v in BertForMaskedLM(BertConfig(**fields)).state_dict().items()}
+    fields = {k: v for k, v in oscar_config().items() if k in hf.BertConfig().to_dict()}
+    shapes = {
+        k: v.shape for k, v in hf.BertForMaskedLM(hf.BertConfig(**fields)).state_dict().items()
+    }
     shapes |= {"bert.img_embedding.weight": torch.Size([32, width])}
     shapes |= {"bert.img_embedding.bias": torch.Size([32])}
     shapes |= {"bert.pooler.dense.weight": torch.Size([32, 32])}
@@ -351,7 +339,7 @@ def test_options_are_the_models(tmp_path: Path) -> None:
 
 def test_the_tokenizer_is_berts(tmp_path: Path) -> None:
     path = write_oscar(tmp_path, {}) / "vocab.txt"
-    ours, theirs = WordPieceTokenizer.from_vocabulary(path), BertTokenizer(vocab=str(path))
+    ours, theirs = WordPieceTokenizer.from_vocabulary(path), hf.BertTokenizer(vocab=str(path))
     for text in ("A RED ball.", "runs running", "thé dög", "by\u2028sea", "[MASK] hats 犬 man"):
         ids = theirs(text, add_special_tokens=False)["input_ids"]
         assert ours.encode_ids(text) == [i for i in ids if i >= 5]

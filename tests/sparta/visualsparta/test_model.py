@@ -18,14 +18,13 @@ from transformers import BertModel
 import sparta.visualsparta.model
 from sparta.errors import InputError
 from sparta.features.extract.extractor import grid_boxes
-from sparta.features.extract.networks.pixel_patches import PixelPatches
+from sparta.features.extract.networks.encoder import PixelPatches
 from sparta.features.record import ImageFeatures
-from sparta.inference.convert import convert
-from sparta.inference.runtime import Network
+from sparta.inference import Network, convert
 from sparta.visualsparta.collate import ImageBatch, ImageCollator
-from sparta.visualsparta.init_bert import from_config
+from sparta.visualsparta.image_head import ConvolutionalStem
+from sparta.visualsparta.init import from_config
 from sparta.visualsparta.model import VisualSparta
-from sparta.visualsparta.stem import ConvolutionalStem
 from tests import tiny
 
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}

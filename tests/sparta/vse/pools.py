@@ -1,4 +1,4 @@
-"""What the tests of the poolings share: padded batches, and slow arithmetic on plain lists."""
+"""What the tests of the poolings share: padded batches, and the slow arithmetic of one set."""
 
 import math
 from collections.abc import Callable
@@ -7,14 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sparta.vse.pooling.registry import Pooling, make_pooling
+from sparta.vse.pooling.base import Pooling
+from sparta.vse.pooling.registry import make_pooling
 from tests.sparta.vse.published import states
 
 DIMENSION = 8
 LENGTHS = (1, 4, 7, 2)  # of the sets that are compared with a reference
 JUNK = [0.0, 7.0, -1e30, 1e30, math.nan, math.inf, -math.inf]
-
-Vector = list[float]
 
 
 def make(name: str, seed: int = 0, **options: Any) -> Pooling:
@@ -45,59 +44,38 @@ def padded(
 
 
 def assert_computes(
-    pooling: Pooling, reference: Callable[[list[Vector]], Vector], lengths: tuple[int, ...]
+    pooling: Pooling, reference: Callable[[Tensor], Tensor], lengths: tuple[int, ...] = LENGTHS
 ) -> None:
-    """Every row of a padded batch is what the reference makes of that set alone."""
+    """Every row of a padded batch is what the reference makes of that set [n, d] alone."""
     features, sizes = padded(list(lengths), extra=2, junk=5.0)
     found = pooling(features, sizes)
     assert found.dtype == torch.float32
     for row, elements, length in zip(found, features, lengths, strict=True):
-        expected = torch.tensor(reference(elements[:length].tolist()))
+        with torch.no_grad():
+            expected = reference(elements[:length])
         torch.testing.assert_close(row, expected, rtol=2e-4, atol=1e-5)
 
 
-def columns(elements: list[Vector]) -> list[Vector]:
-    return [list(column) for column in zip(*elements, strict=True)]
+def softmax(logits: Tensor) -> Tensor:
+    """Over the elements of a set."""
+    return logits.exp() / logits.exp().sum(dim=0)
 
 
-def mean_of(elements: list[Vector]) -> Vector:
-    return [math.fsum(column) / len(column) for column in columns(elements)]
+def affine(linear: nn.Linear, rows: Tensor) -> Tensor:
+    found = rows @ linear.weight.T
+    return found if linear.bias is None else found + linear.bias
 
 
-def moments(elements: list[Vector]) -> tuple[Vector, Vector]:
+def normalised(norm: Any, rows: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    """What a batch norm makes of elements."""
+    return (rows - mean) / (variance + norm.eps).sqrt() * norm.weight + norm.bias
+
+
+def moments(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and biased variance of every dimension."""
-    means = mean_of(elements)
-    squares = [[(v - m) ** 2 for v, m in zip(e, means, strict=True)] for e in elements]
-    return means, mean_of(squares)
+    return rows.mean(dim=0), (rows - rows.mean(dim=0)).square().mean(dim=0)
 
 
-def normalised(norm: Any, vector: Vector, means: Vector, variances: Vector) -> Vector:
-    """What a batch norm makes of one element."""
-    scales, shifts = norm.weight.tolist(), norm.bias.tolist()
-    parts = zip(vector, means, variances, scales, shifts, strict=True)
-    return [(v - m) / math.sqrt(var + norm.eps) * a + b for v, m, var, a, b in parts]
-
-
-def softmax(logits: Vector) -> Vector:
-    total = sum(math.exp(logit) for logit in logits)
-    return [math.exp(logit) / total for logit in logits]
-
-
-def dot(a: Vector, b: Vector) -> float:
-    return sum(x * y for x, y in zip(a, b, strict=True))
-
-
-def affine(linear: nn.Linear, vector: Vector) -> Vector:
-    biases = [0.0] * linear.out_features if linear.bias is None else linear.bias.tolist()
-    rows = linear.weight.tolist()
-    return [dot(row, vector) + bias for row, bias in zip(rows, biases, strict=True)]
-
-
-def sigmoid(x: float) -> float:
-    return 1 / (1 + math.exp(-x))
-
-
-def gru_states(gru: nn.GRU, inputs: list[Vector], suffix: str = "") -> list[Vector]:
-    """States of one direction of a GRU, the reverse one's in the order of the inputs."""
+def gru_states(gru: nn.GRU, inputs: Tensor) -> Tensor:
     weights = {f"gru.{name}": parameter.detach() for name, parameter in gru.named_parameters()}
-    return states(weights, "gru", torch.tensor(inputs), suffix).tolist()
+    return states(weights, "gru", inputs)

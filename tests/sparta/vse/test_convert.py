@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from typer import Typer
 from typer.testing import CliRunner
 
-from sparta.commands.convert import convert
+from sparta.commands.models import convert
 from sparta.errors import InputError
 from sparta.vse.batch import collate_regions, collate_texts
 from sparta.vse.convert import Converted, convert_checkpoint

@@ -8,12 +8,10 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from sparta.vse.batch import (
-    collate_regions,
-)
+from sparta.vse.batch import collate_regions
 from sparta.vse.encoders import VisualProjection, WordEncoder
 from tests import tiny
-from tests.sparta.vse.pools import Vector, affine, moments, normalised
+from tests.sparta.vse.pools import affine, moments, normalised
 
 LENGTHS = [3, 1, 5, 4]
 FEATURES, HIDDEN, DIMENSION = 5, 4, 8
@@ -39,27 +37,32 @@ def features(extra: int = 0, junk: float = 0.0, lengths: list[int] = LENGTHS) ->
     return padded
 
 
-def real(rows: Tensor, lengths: list[int] = LENGTHS) -> list[Vector]:
-    return [row for image, n in zip(rows.tolist(), lengths, strict=True) for row in image[:n]]
+def real(rows: Tensor, lengths: list[int] = LENGTHS) -> Tensor:
+    return torch.cat([image[:n] for image, n in zip(rows, lengths, strict=True)])
 
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("junk", [0.0, 50.0])
 def test_regions_get_a_residual_mlp_normalised_over_real_rows(training: bool, junk: float) -> None:
+    """FC(x) + MLP(x), the statistics those of exactly the real rows in training."""
     module = projection().train(training)
+    parts: Any = module.mlp
     padded = features(extra=2, junk=junk)
-    expected = slow_projection(module, real(padded), training)
+    inner = affine(parts[0], real(padded))
+    both = moments(inner) if training else (parts[1].running_mean, parts[1].running_var)
+    mlp = affine(parts[3], normalised(parts[1], inner, *both).clamp(min=0))
+    expected = affine(module.linear, real(padded)) + mlp
     found = module(padded, torch.tensor(LENGTHS))
     assert found.shape == (4, 7, DIMENSION)
-    assert_close(torch.tensor(real(found)), torch.tensor(expected), rtol=1e-4, atol=1e-5)
+    assert_close(real(found), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_running_statistics_are_of_real_rows() -> None:
     module = projection().train()
-    assert module.mlp is not None
-    norm: Any = module.mlp[1]
+    parts: Any = module.mlp
+    norm = parts[1]
     before = norm.running_mean.clone(), norm.running_var.clone()
-    inner = torch.tensor([affine(module.mlp[0], row) for row in real(features())])
+    inner = affine(parts[0], real(features()))
     module(features(extra=3, junk=9.0), torch.tensor(LENGTHS))
     momentum = 0.1
     assert_close(norm.running_mean, (1 - momentum) * before[0] + momentum * inner.mean(dim=0))
@@ -91,23 +94,6 @@ def test_weights_start_even_within_their_bound(part: str) -> None:
         assert not linear.bias.any()
     assert weight.abs().max() <= bound
     assert_close(weight.std().item(), bound / math.sqrt(3), rtol=0.02, atol=0)
-
-
-def slow_projection(module: VisualProjection, rows: list[Vector], training: bool) -> list[Vector]:
-    """FC(x) + MLP(x) number by number, the statistics those of exactly these rows in training."""
-    assert module.mlp is not None
-    parts: Any = module.mlp
-    first, norm, _, last = parts
-    inner = [affine(first, row) for row in rows]
-    means, variances = norm.running_mean.tolist(), norm.running_var.tolist()
-    if training:
-        means, variances = moments(inner)
-    found = []
-    for row, hidden in zip(rows, inner, strict=True):
-        normal = normalised(norm, hidden, means, variances)
-        mlp = affine(last, [max(0.0, x) for x in normal])
-        found.append([a + b for a, b in zip(affine(module.linear, row), mlp, strict=True)])
-    return found
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4, 9])

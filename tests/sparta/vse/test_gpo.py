@@ -11,21 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from sparta.errors import InputError
-from sparta.vse.pooling.adpool import ADPool
-from sparta.vse.pooling.contextual import GCN, GCNSeq2Seq, GraphConvolution, SelfAttention, Seq2Seq
-from sparta.vse.pooling.gpo import GPO
+from sparta.vse.pooling.gpo import GPO, ADPool
+from sparta.vse.pooling.registry import GCN, GCNSeq2Seq, SelfAttention, Seq2Seq
 from tests.sparta.vse import published
 from tests.sparta.vse.pools import (
     DIMENSION,
     LENGTHS,
-    Vector,
     affine,
     assert_computes,
-    columns,
-    dot,
     gru_states,
     make,
-    mean_of,
     moments,
     normalised,
     padded,
@@ -39,10 +34,9 @@ def gpo(**options: Any) -> GPO:
     return pooling
 
 
-def slow_coefficients(pooling: GPO, n: int, first: int, temperature: float) -> Vector:
+def slow_coefficients(pooling: GPO, n: int, first: int, temperature: float) -> Tensor:
     weights = {f"gpool.{name}": value.detach() for name, value in pooling.named_parameters()}
-    shares: Vector = published.gpo_shares(weights, n, first, temperature)[:, 0].tolist()
-    return shares
+    return published.gpo_shares(weights, n, first, temperature)
 
 
 @pytest.mark.parametrize(("variant", "first"), [("paper", 1), ("code", 0)])
@@ -51,17 +45,21 @@ def test_weights_of_positions(variant: str, first: int, temperature: float) -> N
     pooling = gpo(variant=variant, temperature=temperature)
     for n in (1, 2, 7, 40):
         found = pooling.coefficients(n)
-        expected = torch.tensor(slow_coefficients(pooling, n, first, temperature))
+        expected = slow_coefficients(pooling, n, first, temperature)[:, 0]
         torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5)
         assert not found.requires_grad
+
+
+def descending(x: Tensor) -> Tensor:
+    """Every dimension sorted by itself."""
+    return torch.stack([torch.tensor(sorted(c, reverse=True)) for c in x.T.tolist()], dim=1)
 
 
 def test_the_weighted_sum_of_sorted_values() -> None:
     pooling = gpo()
 
-    def reference(x: list[Vector]) -> Vector:
-        theta = slow_coefficients(pooling, len(x), 1, 0.1)
-        return [dot(theta, sorted(c, reverse=True)) for c in columns(x)]
+    def reference(x: Tensor) -> Tensor:
+        return (slow_coefficients(pooling, len(x), 1, 0.1) * descending(x)).sum(dim=0)
 
     assert_computes(pooling, reference, lengths=(3, 1, 6, 3))
 
@@ -150,31 +148,30 @@ def adpool(**options: Any) -> ADPool:
     return pooling
 
 
-def embedding_level(x: list[Vector]) -> Vector:
+def embedding_level(x: Tensor) -> Tensor:
     """Equation 4."""
-    return [dot(softmax(c), c) for c in columns(x)]
+    return (softmax(x) * x).sum(dim=0)
 
 
-def token_level(linear: nn.Linear, x: list[Vector]) -> Vector:
+def token_level(linear: nn.Linear, x: Tensor) -> Tensor:
     """Equation 3: u_m is the vector of every dimension's m-th largest value."""
-    ranked = [sorted(c, reverse=True) for c in columns(x)]
-    theta = softmax([affine(linear, u)[0] for u in columns(ranked)])
-    return [dot(theta, c) for c in ranked]
+    ranked = descending(x)
+    return (softmax(affine(linear, ranked)) * ranked).sum(dim=0)
 
 
-def balanced(balance: nn.Linear, tokens: Vector, embedding: Vector) -> Vector:
+def balanced(balance: nn.Linear, both: Tensor) -> Tensor:
     """Equation 5."""
-    omega = softmax([affine(balance, tokens)[0], affine(balance, embedding)[0]])
-    return [omega[0] * t + omega[1] * e for t, e in zip(tokens, embedding, strict=True)]
+    return (softmax(affine(balance, both)) * both).sum(dim=0)
 
 
 def test_equations_3_to_5() -> None:
     pooling = adpool()
-    assert_computes(
-        pooling,
-        lambda x: balanced(pooling.balance, token_level(pooling.linear, x), embedding_level(x)),
-        LENGTHS,
-    )
+
+    def reference(x: Tensor) -> Tensor:
+        levels = torch.stack([token_level(pooling.linear, x), embedding_level(x)])
+        return balanced(pooling.balance, levels)
+
+    assert_computes(pooling, reference)
 
 
 def test_padding_dilutes_the_published_codes_result_but_not_the_papers() -> None:
@@ -189,14 +186,11 @@ def test_padding_dilutes_the_published_codes_result_but_not_the_papers() -> None
 def test_a_fixed_balance(weight: float) -> None:
     pooling = adpool(token_weight=weight)
 
-    def reference(x: list[Vector]) -> Vector:
-        embedding = embedding_level(x)
-        if weight == 0:
-            return embedding
-        tokens = token_level(pooling.linear, x)
-        return [weight * t + (1 - weight) * e for t, e in zip(tokens, embedding, strict=True)]
+    def reference(x: Tensor) -> Tensor:
+        tokens = token_level(pooling.linear, x) if weight else torch.zeros(DIMENSION)
+        return weight * tokens + (1 - weight) * embedding_level(x)
 
-    assert_computes(pooling, reference, LENGTHS)
+    assert_computes(pooling, reference)
 
 
 @pytest.mark.parametrize("options", [{"padded_to": 5}, {"variant": "code", "padded_to": 0}])
@@ -205,83 +199,64 @@ def test_padding_that_cannot_be_is_refused(options: dict[str, Any]) -> None:
         adpool(**options)
 
 
-def add(a: Vector, b: Vector) -> Vector:
-    return [x + y for x, y in zip(a, b, strict=True)]
-
-
 @pytest.mark.parametrize("heads", [1, 2, 8])
 def test_self_attention(heads: int) -> None:
     pooling = make("self-attention", heads=heads)
     assert isinstance(pooling, SelfAttention)
-    width = DIMENSION // heads
 
-    def reference(x: list[Vector]) -> Vector:
-        projected = [affine(pooling.projection, element) for element in x]
-        contextual = []
-        for i, element in enumerate(x):
-            attended: Vector = []
-            for head in range(heads):
-                q, k, v = (slice(p * DIMENSION + head * width, None) for p in range(3))
-                query = projected[i][q][:width]
-                logits = [dot(query, other[k][:width]) / math.sqrt(width) for other in projected]
-                values = columns([other[v][:width] for other in projected])
-                attended += [dot(softmax(logits), c) for c in values]
-            contextual.append(add(element, attended))
-        return mean_of(contextual)
+    def reference(x: Tensor) -> Tensor:
+        queries, keys, values = (
+            part.chunk(heads, dim=1) for part in affine(pooling.projection, x).chunk(3, dim=1)
+        )
+        attended = [
+            softmax((q @ k.T / math.sqrt(q.shape[1])).T).T @ v
+            for q, k, v in zip(queries, keys, values, strict=True)
+        ]
+        return (x + torch.cat(attended, dim=1)).mean(dim=0)
 
-    assert_computes(pooling, reference, LENGTHS)
+    assert_computes(pooling, reference)
 
 
 def test_seq2seq() -> None:
     pooling = make("seq2seq")
     assert isinstance(pooling, Seq2Seq)
-    assert_computes(pooling, lambda x: gru_states(pooling.gru, x)[-1], LENGTHS)
+    assert_computes(pooling, lambda x: gru_states(pooling.gru, x)[-1])
 
 
-def slow_updates(layer: GraphConvolution, x: list[Vector]) -> list[Vector]:
+def slow_updates(layer: Any, x: Tensor) -> Tensor:
     """What a graph convolution adds to one set, before the batch norm."""
-    messages = columns([affine(layer.message, element) for element in x])
-    updates = []
-    for element in x:
-        theta = affine(layer.theta, element)
-        affinity = [dot(theta, affine(layer.phi, other)) / len(x) for other in x]
-        updates.append(affine(layer.update, [dot(affinity, c) for c in messages]))
-    return updates
+    affinity = affine(layer.theta, x) @ affine(layer.phi, x).T / len(x)
+    return affine(layer.update, affinity @ affine(layer.message, x))
 
 
-def slow_layer(layer: GraphConvolution, x: list[Vector]) -> list[Vector]:
+def slow_layer(layer: Any, x: Tensor) -> Tensor:
     """A graph convolution in eval mode."""
     norm = layer.norm
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
-    means, variances = norm.running_mean.tolist(), norm.running_var.tolist()
-    changes = [normalised(norm, update, means, variances) for update in slow_updates(layer, x)]
-    return [add(element, change) for element, change in zip(x, changes, strict=True)]
+    return x + normalised(norm, slow_updates(layer, x), norm.running_mean, norm.running_var)
 
 
 def test_gcn() -> None:
     pooling = make("gcn").eval()
     assert isinstance(pooling, GCN)
     (layer,) = pooling.layers
-    assert isinstance(layer, GraphConvolution)
-    assert_computes(pooling, lambda x: mean_of(slow_layer(layer, x)), LENGTHS)
+    assert_computes(pooling, lambda x: slow_layer(layer, x).mean(dim=0))
 
 
 def test_gcn_in_training_normalises_over_the_real_elements_of_the_batch() -> None:
     pooling = make("gcn")
     assert isinstance(pooling, GCN)
     (layer,) = pooling.layers
-    assert isinstance(layer, GraphConvolution)
+    norm: Any = layer.norm
     features, counts = padded(list(LENGTHS), extra=3, junk=5.0)
-    sets = [row[:n].tolist() for row, n in zip(features, LENGTHS, strict=True)]
+    sets = [row[:n] for row, n in zip(features, LENGTHS, strict=True)]
     updates = [slow_updates(layer, x) for x in sets]
-    means, variances = moments([update for of_one in updates for update in of_one])
-    expected = []
-    for x, of_one in zip(sets, updates, strict=True):
-        changes = [normalised(layer.norm, update, means, variances) for update in of_one]
-        expected.append(mean_of([add(a, b) for a, b in zip(x, changes, strict=True)]))
+    both = moments(torch.cat(updates))
+    expected = [
+        (x + normalised(norm, update, *both)).mean(dim=0)
+        for x, update in zip(sets, updates, strict=True)
+    ]
     found = pooling(features, counts)
-    torch.testing.assert_close(found, torch.tensor(expected), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(found, torch.stack(expected), rtol=1e-3, atol=1e-4)
 
 
 def test_gcn_seq2seq() -> None:
@@ -289,10 +264,9 @@ def test_gcn_seq2seq() -> None:
     assert isinstance(pooling, GCNSeq2Seq)
     assert len(pooling.layers) == 4
 
-    def reference(x: list[Vector]) -> Vector:
+    def reference(x: Tensor) -> Tensor:
         for layer in pooling.layers:
-            assert isinstance(layer, GraphConvolution)
             x = slow_layer(layer, x)
         return gru_states(pooling.gru, x)[-1]
 
-    assert_computes(pooling, reference, LENGTHS)
+    assert_computes(pooling, reference)

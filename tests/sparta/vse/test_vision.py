@@ -6,36 +6,31 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 from PIL import Image
 from torch import nn
 from torch.testing import assert_close
-from transformers import (
-    Dinov2WithRegistersConfig,
-    Dinov2WithRegistersModel,
-    ResNetConfig,
-    ResNetModel,
-    ViTConfig,
-    ViTModel,
-)
 
 from sparta.errors import InputError
-from sparta.features.extract.augmentations import Crop
 from sparta.features.extract.networks.backbone import Backbone
+from sparta.features.extract.photos import Crop
 from sparta.features.record import FeatureSource
 from sparta.vse.batch import PixelBatch, RegionBatch
+from sparta.vse.encoders import vision_part
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel
 from sparta.vse.photo_folder import PhotoFolder, vision_source
-from sparta.vse.vision import vision_part
 from tests.sparta.features.extract.tiny_networks import RESNET, SIDE, clip, photos, prepared, save
 from tests.sparta.features.extract.tiny_networks import SMALL as NETWORK
 from tests.sparta.vse.models import CAPTIONS, SENTENCES, SMALL
 
 NETWORKS: dict[str, Any] = {
-    "vit": lambda: ViTModel(ViTConfig(**NETWORK), add_pooling_layer=False),
-    "dinov2-registers": lambda: Dinov2WithRegistersModel(Dinov2WithRegistersConfig(**NETWORK)),
+    "vit": lambda: hf.ViTModel(hf.ViTConfig(**NETWORK), add_pooling_layer=False),
+    "dinov2-registers": lambda: hf.Dinov2WithRegistersModel(
+        hf.Dinov2WithRegistersConfig(**NETWORK)
+    ),
     "clip": clip,
-    "resnet": lambda: ResNetModel(ResNetConfig(**RESNET)),
+    "resnet": lambda: hf.ResNetModel(hf.ResNetConfig(**RESNET)),
 }
 
 

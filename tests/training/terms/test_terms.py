@@ -21,8 +21,8 @@ from indexer.engines.open import open_index
 from sparta.captions.read import read_captions
 from sparta.command_line import cli
 from sparta.errors import InputError
-from sparta.features.extract.networks.lite.network import EfficientNetLite
-from sparta.features.extract.networks.lite.weights import LITE2, weights_file
+from sparta.features.extract.networks.encoder import LITE2, weights_file
+from sparta.features.extract.networks.lite import EfficientNetLite
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.progress import no_progress

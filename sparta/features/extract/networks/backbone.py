@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sparta.errors import InputError
-from sparta.features.extract.networks.encoder import best_classes
+from sparta.features.extract.networks.encoder import Encoder, best_classes, weights_hash
 from sparta.features.extract.networks.pretrained import (
     Preprocessing,
     class_names,
@@ -22,7 +22,6 @@ from sparta.features.extract.networks.pretrained import (
     load_preprocessing,
     model_type,
 )
-from sparta.features.extract.networks.weights import weights_hash
 from sparta.features.record import FeatureKind, FeatureSource
 from sparta.model_id import pinned_name
 
@@ -33,16 +32,6 @@ REFUSED = {
 MAX_PREFIX = 16  # class and register tokens before the patches
 # One batch at a time: more would take more of a GPU's memory, and each other's cores.
 _turn = threading.Lock()
-
-
-def check_model_type(name: str, model_type: str | None) -> None:
-    """Check that a network of this type gives each photo its regions.
-
-    Raises:
-        InputError: if it does not.
-    """
-    if reason := REFUSED.get(model_type or ""):
-        raise InputError(f"{name}: {reason}; take a network for whole photos, such as DINOv3")
 
 
 def adapt(vision: Any) -> Any:
@@ -110,7 +99,36 @@ class TokensOfCells(nn.Module):
 ADAPTERS = {"siglip2_vision_model": NaflexVision, "dinov3_convnext": TokensOfCells}
 
 
-class Backbone:
+class TorchEncoder(Encoder):
+    """A network of torch, with its preprocessing, as an encoder.
+
+    Attributes:
+        device: "auto", "cpu", "cuda", "mps", …
+        network: [B, side, side, 3] uint8 pixels to rows [B, cells + 1, d], and perhaps logits.
+        classes: names of the logits.
+    """
+
+    network: nn.Module
+
+    def __init__(self, device: str) -> None:
+        self.device = pick_device(device)
+        # On a CPU the feature maps of larger batches outgrow what malloc recycles (32 MB), and the
+        # time goes into fresh pages: with MobileNetV2, 150 photos/s at 4 and 50 at 32.
+        self.batch_size = 4 if self.device.type == "cpu" else 64
+        self.classes: list[str] = []
+
+    def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
+        """See `Encoder.encode`; in float32 and deterministic until the result is rounded."""
+        flags = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
+        with _turn, torch.inference_mode(), flags:
+            rows, *logits = self.network(torch.from_numpy(pixels).to(self.device))
+        names = [""] * len(pixels)
+        if logits:
+            names = best_classes(logits[0].cpu().numpy(), self.classes, self.source.label_count)
+        return rows.half().cpu().numpy(), names
+
+
+class Backbone(TorchEncoder):
     """A CNN's feature map or a transformer's patch tokens, and their mean as the whole photo.
 
     Photos are stretched to the square, never cropped, so that boxes stay relative to the whole
@@ -130,12 +148,12 @@ class Backbone:
     def __init__(
         self, name: str, image_size: int | None = None, labels: int = 0, device: str = "auto"
     ) -> None:
-        self.device = pick_device(device)
+        super().__init__(device)
         name = pinned_name(name)
-        check_model_type(name, model_type(name))
+        if reason := REFUSED.get(model_type(name) or ""):
+            raise InputError(f"{name}: {reason}; take a network for whole photos, such as DINOv3")
         preprocessing = load_preprocessing(name, image_size)
         side, self.resample = preprocessing.side, preprocessing.resample
-        self.batch_size = fitting_batch(self.device)
         classifier = load_model(name, "an image classifier") if labels else None
         self.classes = class_names(name, classifier.config) if classifier else []
         whole = classifier.base_model if classifier else load_model(name)
@@ -145,26 +163,10 @@ class Backbone:
         adapted = adapt(vision)
         if classifier and adapted is not vision:
             raise InputError(f"{name}: its classifier is not read here; leave out --labels")
-        self.network = PhotoNetwork(adapted, classifier, preprocessing).eval()
-        self.network.to(self.device, torch.float32)
-        kind, self.grid, dimension = _probe(name, self.network)
+        network = PhotoNetwork(adapted, classifier, preprocessing).eval()
+        self.network = network.to(self.device, torch.float32)
+        kind, self.grid, dimension = _probe(name, network)
         self.source = FeatureSource(kind, name, weights_hash(name), dimension, side, labels)
-
-    def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
-        """Features of a batch of stretched photos.
-
-        Args:
-            pixels: [B, side, side, 3] uint8 RGB.
-
-        Returns:
-            [B, rows * columns + 1, d] float16, cells row by row and their mean last; and B
-            strings, the whole photos' class names ("" without `labels`).
-        """
-        rows, *logits = run(self.network, pixels, self.device)
-        names = [""] * len(pixels)
-        if logits:
-            names = best_classes(logits[0].cpu().numpy(), self.classes, self.source.label_count)
-        return rows.half().cpu().numpy(), names
 
 
 class PhotoNetwork(nn.Module):
@@ -212,14 +214,6 @@ class PhotoNetwork(nn.Module):
         return seen[0], logits
 
 
-def run(network: nn.Module, pixels: NDArray[np.uint8], device: torch.device) -> tuple[Tensor, ...]:
-    """A network's outputs for [B, side, side, 3] photos, in float32 and deterministic."""
-    flags = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
-    with _turn, torch.inference_mode(), flags:
-        found: tuple[Tensor, ...] = network(torch.from_numpy(pixels).to(device))
-        return found
-
-
 def _probe(name: str, network: PhotoNetwork) -> tuple[FeatureKind, tuple[int, int], int]:
     """Learn kind, grid and dimension from one black photo, and set the network's patches."""
     side = network.preprocessing.side
@@ -256,15 +250,6 @@ def pick_device(name: str) -> torch.device:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise InputError(f"--device {name}: {str(error).splitlines()[0]}; try auto") from error
-
-
-def fitting_batch(device: torch.device) -> int:
-    """Photos per pass.
-
-    On a CPU the feature maps of larger batches outgrow what malloc recycles (32 MB), and the time
-    goes into fresh pages: with MobileNetV2, 150 photos/s at 4 and 50 at 32.
-    """
-    return 4 if device.type == "cpu" else 64
 
 
 def with_whole(cells: Tensor) -> Tensor:

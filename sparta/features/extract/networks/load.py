@@ -13,20 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError, first_line
-from sparta.features.extract.networks.encoder import Encoder, best_classes
-from sparta.features.extract.networks.lite.weights import is_lite, weights_file
-from sparta.features.extract.networks.pixel_patches import PixelPatches
-from sparta.features.extract.networks.weights import hash_files, weights_hash
+from sparta.features.extract.networks.encoder import (
+    Encoder,
+    PixelPatches,
+    best_classes,
+    hash_files,
+    is_lite,
+    weights_file,
+    weights_hash,
+)
 from sparta.features.record import FeatureSource
-from sparta.inference.cache import add_entry, find_entry
-from sparta.inference.device import on_cpu
-from sparta.inference.runtime import Network, installed
+from sparta.inference import Network, add_entry, find_entry, installed, on_cpu
 from sparta.model_id import find_file, pinned_name
 from sparta.progress import Progress, no_progress
 
 if TYPE_CHECKING:
-    from sparta.features.extract.networks.backbone import Backbone
-    from sparta.features.extract.networks.lite.backbone import LiteBackbone
+    from sparta.features.extract.networks.backbone import TorchEncoder
 
 log = logging.getLogger(__name__)
 
@@ -90,11 +92,9 @@ def _check_device(device: str) -> None:
         pick_device(device)
 
 
-def _load_torch(
-    backbone: str, image_size: int | None, labels: int, device: str
-) -> Backbone | LiteBackbone:
+def _load_torch(backbone: str, image_size: int | None, labels: int, device: str) -> TorchEncoder:
     from sparta.features.extract.networks.backbone import Backbone
-    from sparta.features.extract.networks.lite.backbone import LiteBackbone
+    from sparta.features.extract.networks.lite import LiteBackbone
 
     if is_lite(backbone):
         return LiteBackbone(backbone, image_size, device)
@@ -115,7 +115,7 @@ def _file_hash(name: str, file: str) -> str:
     return hash_files([path]) if path else ""
 
 
-class ConvertedEncoder:
+class ConvertedEncoder(Encoder):
     """A vision network in OpenVINO, with its preprocessing; photos are computed one by one.
 
     Args:
@@ -135,7 +135,7 @@ class ConvertedEncoder:
         self._network = Network(folder / NETWORK)
 
     def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
-        """[B, side, side, 3] photos to features [B, rows * columns + 1, d] and B whole labels."""
+        """See `Encoder.encode`."""
         found = self._network([[photo[None]] for photo in pixels])
         rows = np.concatenate([outputs[0] for outputs in found])
         names = [""] * len(pixels)
@@ -146,7 +146,7 @@ class ConvertedEncoder:
             return rows.astype(np.float16), names
 
 
-def convert_encoder(encoder: Backbone | LiteBackbone, folder: Path) -> dict[str, Any]:
+def convert_encoder(encoder: TorchEncoder, folder: Path) -> dict[str, Any]:
     """Write a network of torch, on the CPU, as one of OpenVINO, and compare the two.
 
     Returns:
@@ -157,7 +157,7 @@ def convert_encoder(encoder: Backbone | LiteBackbone, folder: Path) -> dict[str,
     """
     import torch
 
-    from sparta.inference.convert import convert
+    from sparta.inference import convert
 
     side = encoder.source.image_size
     convert(encoder.network, [torch.zeros(1, side, side, 3).byte()], folder / NETWORK)

@@ -13,7 +13,7 @@ from PIL import Image
 from indexer.build import build_index
 from indexer.encoding.features import open_stores
 from indexer.store.snapshot import Snapshot
-from indexer.update.sync.job import Encoding, PhotoSync
+from indexer.update.sync import Encoding, PhotoSync
 
 Images = dict[str, dict[str, Any]]
 

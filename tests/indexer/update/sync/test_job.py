@@ -12,20 +12,15 @@ from typing import Any
 import pytest
 
 import indexer.encoding.features as features
-import indexer.update.sync.job as module
-from indexer.care.aliases import set_alias
-from indexer.care.snapshots import restore_snapshot, take_snapshot
+import indexer.update.sync as module
+from indexer.care.copies import restore_snapshot, set_alias, take_snapshot
 from indexer.store.changes import Delete
-from indexer.update.delete import delete_images
-from indexer.update.images import add_images
-from indexer.update.metadata import update_metadata
-from indexer.update.sync.job import Encoding, PhotoSync, SyncReport
-from indexer.update.sync.scan import Scan
-from indexer.update.sync.seen import Seen, SeenPhotos
-from indexer.update.sync.watch import stable, watch
+from indexer.update.images import add_images, delete_images, update_metadata
+from indexer.update.sync import Encoding, PhotoSync, SyncReport, stable, watch
+from indexer.update.sync_plan import Scan, Seen, SeenPhotos
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
-from sparta.features.extract.listing import Stamp
+from sparta.features.extract.photos import Stamp
 from tests.bad_paths import add_bad_paths
 from tests.indexer.update.sync.conftest import draw, images_of, terms_of
 

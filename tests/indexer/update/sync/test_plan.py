@@ -11,12 +11,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from indexer.update.sync.job import as_built
-from indexer.update.sync.plan import compare, content_hash
-from indexer.update.sync.scan import scan_photos
-from indexer.update.sync.seen import Seen, SeenPhotos, synced_folders
+from indexer.update.sync import as_built
+from indexer.update.sync_plan import (
+    Seen,
+    SeenPhotos,
+    compare,
+    content_hash,
+    scan_photos,
+    synced_folders,
+)
 from sparta.errors import InputError
-from sparta.features.extract.listing import Stamp
+from sparta.features.extract.photos import Stamp
 
 
 @pytest.fixture

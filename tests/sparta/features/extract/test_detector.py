@@ -7,21 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 from safetensors.torch import save_file
-from transformers import (
-    AutoImageProcessor,
-    AutoModelForObjectDetection,
-    DetrConfig,
-    DetrImageProcessor,
-    ResNetConfig,
-    ResNetForImageClassification,
-)
 
 from sparta.errors import InputError
 from sparta.features.extract import detector as module
 from sparta.features.extract.detector import Detector
-from sparta.features.extract.detector_settings import extract_command
-from sparta.features.record import FeatureSource
+from sparta.features.record import FeatureSource, extract_command
 from tests.sparta.features.extract.tiny_detectors import (
     FAMILIES,
     QUERIES,
@@ -40,9 +32,9 @@ def test_finds_what_the_library_finds(tmp_path: Path, family: str) -> None:
     detector = Detector(str(folder), "cpu")
     photo = picture(100, 40)
     found = detector([detector.resize(photo)])[0]
-    processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
+    processor = hf.AutoImageProcessor.from_pretrained(folder, backend="pil")
     with torch.no_grad():
-        model = AutoModelForObjectDetection.from_pretrained(folder).eval()
+        model = hf.AutoModelForObjectDetection.from_pretrained(folder).eval()
         output = model(**processor(images=photo, return_tensors="pt"))
     right = processor.post_process_object_detection(output, -1.0, [(1, 1)])[0]
     boxes = right["boxes"].clamp(0, 1).numpy()
@@ -79,7 +71,7 @@ def test_the_neighbours_of_a_photo_change_nothing(tmp_path: Path, family: str) -
 def test_refuses_what_is_no_detector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"--detector .*nowhere does not exist: give a mod"):
         Detector(str(tmp_path / "nowhere"), "cpu")
-    classifier = ResNetForImageClassification(ResNetConfig(**RESNET))
+    classifier = hf.ResNetForImageClassification(hf.ResNetConfig(**RESNET))
     save(classifier, tmp_path)
     with pytest.raises(InputError, match="is not an object detector"):
         Detector(str(tmp_path), "cpu")
@@ -90,8 +82,8 @@ def test_refuses_what_is_no_detector(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.skipif(importlib.util.find_spec("timm") is not None, reason="timm is installed")
 def test_says_which_library_a_checkpoint_needs(tmp_path: Path) -> None:
-    DetrConfig(use_timm_backbone=True, backbone="resnet18").save_pretrained(tmp_path)
-    DetrImageProcessor().save_pretrained(tmp_path)
+    hf.DetrConfig(use_timm_backbone=True, backbone="resnet18").save_pretrained(tmp_path)
+    hf.DetrImageProcessor().save_pretrained(tmp_path)
     save_file(detr()[0].state_dict(), tmp_path / "model.safetensors", {"format": "pt"})
     with pytest.raises(InputError, match=r"cannot be loaded: .*timm"):
         Detector(str(tmp_path), "cpu")

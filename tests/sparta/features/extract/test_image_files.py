@@ -11,11 +11,9 @@ import pytest
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from sparta.features.extract import image_files
-from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.image_files import UprightPhoto, load_photo, small_picture
-from sparta.features.extract.networks.lite.backbone import LiteBackbone
-from sparta.features.extract.photos import Decoder
-from sparta.features.skipped import Skipped
+from sparta.features.extract.photos import Augmentation, Decoder
+from sparta.features.record import Skipped
 from tests.sparta.features.extract.test_photos import write_heic
 
 
@@ -164,37 +162,6 @@ def test_one_large_photo_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with ThreadPoolExecutor(4) as pool:
         pictures = list(pool.map(lambda _: small_picture(tmp_path / "a.png", 20), range(8)))
     assert most == 1 and {picture.size for picture in pictures} == {(20, 20)}
-
-
-def enlarged(photo: Path, out: Path, seed: int) -> None:
-    """A photo at about four times a network's square, with noise as of a camera."""
-    large = Image.open(photo).convert("RGB").resize((1387, 1045), Image.Resampling.LANCZOS)
-    noise = np.random.default_rng(seed).normal(0, 3, (1045, 1387, 1))
-    Image.fromarray((np.asarray(large) + noise).clip(0, 255).astype(np.uint8)).save(out, quality=90)
-
-
-def test_reduced_decoding_changes_features_less_than_rounding(shared: Path, tmp_path: Path) -> None:
-    network = LiteBackbone("efficientnet-lite2", device="cpu")
-    side, pixels = network.source.image_size, []
-    photos = sorted((shared / "photos" / "images").glob("*.jpg"))[::1500]
-    for seed, photo in enumerate(photos):
-        enlarged(photo, tmp_path / "a.jpg", seed)
-        whole, reduced = load_photo(tmp_path / "a.jpg"), load_photo(tmp_path / "a.jpg", side)
-        assert reduced.image.size == (694, 523)
-        channels = [
-            np.asarray(Image.fromarray(np.asarray(part, np.float32)).resize((side, side), 3))
-            for part in whole.image.split()
-        ]
-        exact = np.stack(channels, axis=2)
-        dithered = exact + np.random.default_rng(seed).random(exact.shape)
-        square = reduced.image.resize((side, side), 3, reduced.part((0, 0, 1, 1)))
-        pixels += [exact.round(), dithered, np.asarray(square)]
-    shown = np.stack(pixels).clip(0, 255).astype(np.uint8)
-    found = network.encode(shown)[0][:, :-1].astype(np.float32)
-    found /= np.linalg.norm(found, axis=2, keepdims=True)
-    rounding, reducing = ((found[0::3] * found[place::3]).sum(axis=2) for place in (1, 2))
-    assert reducing.mean() > max(0.998, rounding.mean())
-    assert reducing.min() > rounding.min()
 
 
 @pytest.mark.parametrize("form", ["EPS", "ICO", "PCX", "TGA", "SGI"])

@@ -19,7 +19,7 @@ from sparta.addresses import folder_at
 from sparta.errors import InputError
 from sparta.features.extract import job as job
 from sparta.features.extract.job import ExtractReport, extract_photos
-from sparta.features.skipped import Skipped, read_skipped
+from sparta.features.record import Skipped, read_skipped
 from sparta.features.store import FeatureStore
 
 KILLED = """

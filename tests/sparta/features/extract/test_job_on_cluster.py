@@ -18,9 +18,9 @@ from sparta.cluster import Cluster, connected
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.extract import job
-from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.extractor import load_extractor
 from sparta.features.extract.job import PhotoWorker, extract_on, extract_photos
+from sparta.features.extract.photos import Augmentation
 from tests.bad_paths import add_bad_paths
 from tests.s3_server import upload
 from tests.sparta.features.extract.test_job import contents

@@ -19,10 +19,15 @@ from PIL import ExifTags, Image
 from sparta.addresses import UnreachableError, folder_at
 from sparta.errors import InputError
 from sparta.features.extract import image_files
-from sparta.features.extract.augmentations import Augmentation, Crop
-from sparta.features.extract.decode_pool import decode_all
-from sparta.features.extract.photos import Decoder, Photo, find_photos
-from sparta.features.skipped import Skipped
+from sparta.features.extract.photos import (
+    Augmentation,
+    Crop,
+    Decoder,
+    Photo,
+    decode_all,
+    find_photos,
+)
+from sparta.features.record import Skipped
 from tests.bad_paths import add_bad_paths
 
 

@@ -7,22 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import transformers as hf
 from PIL import Image
-from transformers import (
-    AutoModelForObjectDetection,
-    ResNetConfig,
-    ResNetForImageClassification,
-)
 from typer import Typer
 from typer.testing import CliRunner
 
-from sparta.commands.extract import extract as command
+from sparta.commands.features import extract as command
 from sparta.errors import InputError
 from sparta.features.extract import job as job
 from sparta.features.extract.detector import NAMES, Detector, box_colours, pool_boxes
-from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.job import extract_photos
 from sparta.features.extract.networks.backbone import Backbone
+from sparta.features.record import DetectorSettings
 from sparta.features.store import FeatureStore, source_hash
 from tests.sparta.features.extract.tiny_detectors import WORDS, picture, save_detector
 from tests.sparta.features.extract.tiny_networks import RESNET, save
@@ -38,7 +34,7 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def backbone(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("backbone")
-    network = ResNetForImageClassification(ResNetConfig(**RESNET))
+    network = hf.ResNetForImageClassification(hf.ResNetConfig(**RESNET))
     return str(save(network, folder, size={"height": 48, "width": 48}))
 
 
@@ -170,7 +166,7 @@ def test_views_are_of_what_the_detector_sees(photos: Path, tmp_path: Path, detec
 
 def test_states_beyond_half_precision_are_skipped(photos: Path, tmp_path: Path) -> None:
     folder = save_detector(tmp_path / "detector", "yolos")
-    model = AutoModelForObjectDetection.from_pretrained(folder)
+    model = hf.AutoModelForObjectDetection.from_pretrained(folder)
     model.vit.layernorm.weight.data *= 1e6
     model.save_pretrained(folder)
     with pytest.raises(InputError, match="no photo could be used"):

@@ -6,23 +6,8 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers as hf
 from PIL import Image
-from transformers import (
-    ConditionalDetrConfig,
-    ConditionalDetrForObjectDetection,
-    ConditionalDetrImageProcessor,
-    DetrConfig,
-    DetrForObjectDetection,
-    DetrImageProcessor,
-    ResNetConfig,
-    RTDetrConfig,
-    RTDetrForObjectDetection,
-    RTDetrImageProcessor,
-    RTDetrResNetConfig,
-    YolosConfig,
-    YolosForObjectDetection,
-    YolosImageProcessor,
-)
 
 QUERIES = 12
 LABELS = {0: "N/A", 1: "dog", 2: " traffic light ", 3: "LABEL_3", 4: "boat"}
@@ -43,24 +28,24 @@ ASPECT: dict[str, Any] = {"size": {"shortest_edge": 48, "longest_edge": 80}}
 
 
 def resnet_backbone() -> dict[str, Any]:
-    backbone = ResNetConfig(
+    backbone = hf.ResNetConfig(
         embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], out_features=["stage2"]
     )
     return {"backbone_config": backbone, "backbone": None, "use_timm_backbone": False}
 
 
 def detr() -> tuple[Any, Any]:
-    config = DetrConfig(**TRANSFORMER, **resnet_backbone())
-    return DetrForObjectDetection(config), DetrImageProcessor(**ASPECT)
+    config = hf.DetrConfig(**TRANSFORMER, **resnet_backbone())
+    return hf.DetrForObjectDetection(config), hf.DetrImageProcessor(**ASPECT)
 
 
 def conditional_detr() -> tuple[Any, Any]:
-    config = ConditionalDetrConfig(**TRANSFORMER, **resnet_backbone())
-    return ConditionalDetrForObjectDetection(config), ConditionalDetrImageProcessor(**ASPECT)
+    config = hf.ConditionalDetrConfig(**TRANSFORMER, **resnet_backbone())
+    return hf.ConditionalDetrForObjectDetection(config), hf.ConditionalDetrImageProcessor(**ASPECT)
 
 
 def yolos() -> tuple[Any, Any]:
-    config = YolosConfig(
+    config = hf.YolosConfig(
         hidden_size=16,
         num_hidden_layers=2,
         num_attention_heads=2,
@@ -69,18 +54,18 @@ def yolos() -> tuple[Any, Any]:
         num_detection_tokens=QUERIES,
         **COMMON,
     )
-    return YolosForObjectDetection(config), YolosImageProcessor(**ASPECT)
+    return hf.YolosForObjectDetection(config), hf.YolosImageProcessor(**ASPECT)
 
 
 def rt_detr() -> tuple[Any, Any]:
-    backbone = RTDetrResNetConfig(
+    backbone = hf.RTDetrResNetConfig(
         embedding_size=8,
         hidden_sizes=[8, 8, 16, 16],
         depths=[1, 1, 1, 1],
         layer_type="basic",
         out_features=["stage2", "stage3", "stage4"],
     )
-    config = RTDetrConfig(
+    config = hf.RTDetrConfig(
         **TRANSFORMER,
         backbone_config=backbone,
         encoder_hidden_dim=16,
@@ -88,7 +73,9 @@ def rt_detr() -> tuple[Any, Any]:
         decoder_in_channels=[16, 16, 16],
         num_denoising=0,
     )
-    return RTDetrForObjectDetection(config), RTDetrImageProcessor(size={"height": 64, "width": 64})
+    return hf.RTDetrForObjectDetection(config), hf.RTDetrImageProcessor(
+        size={"height": 64, "width": 64}
+    )
 
 
 FAMILIES: dict[str, Callable[[], tuple[Any, Any]]] = {

@@ -5,13 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import (
-    CLIPConfig,
-    CLIPImageProcessor,
-    CLIPModel,
-    CLIPTextConfig,
-    CLIPVisionConfig,
-)
+import transformers as hf
 
 SIDE = 32
 
@@ -35,8 +29,8 @@ RESNET: dict[str, Any] = {
 }
 
 
-def clip() -> CLIPModel:
-    text = CLIPTextConfig(
+def clip() -> hf.CLIPModel:
+    text = hf.CLIPTextConfig(
         hidden_size=16,
         intermediate_size=32,
         num_hidden_layers=1,
@@ -45,8 +39,10 @@ def clip() -> CLIPModel:
         bos_token_id=0,
         eos_token_id=1,
     )
-    return CLIPModel(
-        CLIPConfig(text_config=text, vision_config=CLIPVisionConfig(**SMALL), projection_dim=16)
+    return hf.CLIPModel(
+        hf.CLIPConfig(
+            text_config=text, vision_config=hf.CLIPVisionConfig(**SMALL), projection_dim=16
+        )
     )
 
 
@@ -59,13 +55,13 @@ def save(model: Any, folder: Path, **options: Any) -> Path:
         "size": {"height": SIDE, "width": SIDE},
         "do_center_crop": False,
     } | options
-    CLIPImageProcessor(**given).save_pretrained(folder)
+    hf.CLIPImageProcessor(**given).save_pretrained(folder)
     return folder
 
 
 def prepared(pixels: np.ndarray) -> torch.Tensor:
     """What the checkpoints that `save` writes ask for, said once more in numpy."""
-    mean, std = CLIPImageProcessor().image_mean, CLIPImageProcessor().image_std
+    mean, std = hf.CLIPImageProcessor().image_mean, hf.CLIPImageProcessor().image_std
     values = (pixels / 255 - np.array(mean)) / np.array(std)
     return torch.from_numpy(values.transpose(0, 3, 1, 2).astype(np.float32))
 

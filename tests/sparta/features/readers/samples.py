@@ -210,10 +210,7 @@ def write_captioning(folder: Path, images: Sequence[ImageFeatures], dtype: str =
     """`train.yaml` and the TSVs it names."""
     folder.mkdir(exist_ok=True)
     regions = {
-        image.image_id: {
-            "num_boxes": len(image.features),
-            "features": encode(rows(image), dtype),
-        }
+        image.image_id: {"num_boxes": len(image.features), "features": encode(rows(image), dtype)}
         for image in images
     }
     write_cells(folder / "train.feature.tsv", list(regions.items()))
@@ -304,7 +301,8 @@ def _lxmert(folder: Path, images: Sequence[ImageFeatures]) -> Path:
 def _npz(folder: Path, images: Sequence[ImageFeatures]) -> Path:
     for image in images:
         classes, sure, attributes, surely = numbered(image)
-        arrays: dict[str, Any] = {"x": image.features.astype(np.float32), "bbox": in_pixels(image)}
+        features = np.asfortranarray(image.features, np.float32)
+        arrays: dict[str, Any] = {"x": features, "bbox": in_pixels(image)}
         arrays |= {"num_bbox": len(image.features), "image_h": image.height}
         arrays |= {"image_w": image.width, "objects_id": classes, "objects_conf": sure}
         write_npz(folder, image.image_id, **arrays, attrs_id=attributes, attrs_conf=surely)

@@ -9,13 +9,10 @@ import numpy as np
 import pytest
 
 from sparta.errors import InputError
-from sparta.features.readers.bottom_up import BottomUpReader
-from sparta.features.readers.bottom_up_npz import CONVERSION, BottomUpNpzReader
-from sparta.features.readers.import_store import import_features
-from sparta.features.readers.lxmert import LxmertReader
-from sparta.features.readers.parsing.region_limit import RegionLimit
-from sparta.features.readers.registry import fitting
-from sparta.features.skipped import SKIPPED
+from sparta.features.readers.base import RegionLimit
+from sparta.features.readers.bottom_up_npz import CONVERSION
+from sparta.features.readers.registry import fitting, import_features, open_reader
+from sparta.features.record import SKIPPED
 from tests.sparta.features.readers.samples import (
     BOXES,
     FEATURES,
@@ -25,12 +22,8 @@ from tests.sparta.features.readers.samples import (
     write_npz,
     write_vocabulary,
 )
-from tests.sparta.features.readers.samples import (
-    bottom_up_line as line,
-)
-from tests.sparta.features.readers.samples import (
-    lxmert_line as lxmert,
-)
+from tests.sparta.features.readers.samples import bottom_up_line as line
+from tests.sparta.features.readers.samples import lxmert_line as lxmert
 
 
 def test_lines_as_python_2_and_python_3_end_and_wrap_them(tmp_path: Path) -> None:
@@ -38,7 +31,7 @@ def test_lines_as_python_2_and_python_3_end_and_wrap_them(tmp_path: Path) -> Non
     cells = plain.strip().split("\t")
     wrapped = "\t".join([*cells[:4], f"b'{cells[4]}'", f"b'{cells[5]}'"])
     path = write(tmp_path / "a.tsv", [plain.replace("\n", "\r\n"), "b" + wrapped[1:] + "\r\n"])
-    reader = BottomUpReader([path])
+    reader = open_reader("bottom-up", [path])
     assert reader[1].features.tolist() == reader[0].features.tolist() == FEATURES.tolist()
     assert reader[1].boxes.tolist() == reader[0].boxes.tolist()
 
@@ -67,43 +60,43 @@ def test_lines_as_python_2_and_python_3_end_and_wrap_them(tmp_path: Path) -> Non
 )
 def test_a_malformed_line_is_named(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path / "a.tsv", [line("a"), text])
-    reader = BottomUpReader([path])
+    reader = open_reader("bottom-up", [path])
     with pytest.raises(InputError, match="^" + re.escape(f"{path}, line 2: {message}")):
         reader[1]
 
 
 def test_a_malformed_first_line_does_not_decide_the_dimension(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", [line("b", FEATURES.ravel()[:7]), line("a")])
-    reader = BottomUpReader([path])
+    reader = open_reader("bottom-up", [path])
     assert reader.source.dimension == 3
     assert reader[0].features.tolist() == FEATURES.tolist()
     with pytest.raises(InputError, match=r"a\.tsv, line 1: features: expected 3 rows of 3"):
         reader[1]
     write(path, [line("a", width=1), line("b", width=2)])
     with pytest.raises(InputError, match=r"a\.tsv, line 1: boxes, row 1"):
-        BottomUpReader([path])
+        open_reader("bottom-up", [path])
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.tsv: cannot be read: No such file"):
-        BottomUpReader([tmp_path / "a.tsv"])
+        open_reader("bottom-up", [tmp_path / "a.tsv"])
 
 
 def test_a_whole_file_in_half_precision_is_named(tmp_path: Path) -> None:
     """As float32 it would have half the dimension, and other numbers."""
     features = np.random.default_rng(0).normal(size=(3, 512)).clip(0)
     path = write(tmp_path / "a.tsv", [line("a", features)])
-    assert BottomUpReader([path]).source.dimension == 512
+    assert open_reader("bottom-up", [path]).source.dimension == 512
     lines = [line(key).rpartition("\t")[0] + f"\t{encode(features, '<f2')}\n" for key in "ab"]
     write(path, lines)
     with pytest.raises(InputError, match=r"line 1: features: expected float32 .* like float16"):
-        BottomUpReader([path])
+        open_reader("bottom-up", [path])
 
 
 def test_relative_boxes_are_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", [line("a"), line("b", boxes=BOXES / 64)])
     with pytest.raises(InputError, match=r"line 2: boxes: expected x1, y1, x2, y2 in pixels"):
-        BottomUpReader([path])[1]
+        open_reader("bottom-up", [path])[1]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +121,7 @@ def test_relative_boxes_are_named(tmp_path: Path) -> None:
 )
 def test_a_malformed_line_of_lxmert_is_named(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path / "a.tsv", [lxmert("a"), text])
-    reader = LxmertReader([path], vocabulary=write_vocabulary(tmp_path))
+    reader = open_reader("lxmert", [path], vocabulary=write_vocabulary(tmp_path))
     with pytest.raises(InputError, match="^" + re.escape(f"{path}, line 2: {message}")):
         reader[1]
 
@@ -151,10 +144,10 @@ class Trap:
 
 
 def test_the_pickle_is_left_alone(tmp_path: Path) -> None:
-    image = BottomUpNpzReader([write_npz(tmp_path, info=np.array(Trap()))])[0]
+    image = open_reader("bottom-up-npz", [write_npz(tmp_path, info=np.array(Trap()))])[0]
     assert image.boxes.tolist() == [[0.25, 0.25, 0.75, 1], [0, 0, 1, 1], [0.125, 0.25, 0.125, 0.75]]
     with pytest.raises(InputError, match="objects_id: missing"):
-        BottomUpNpzReader([tmp_path], limit=RegionLimit(1, "confident"))
+        open_reader("bottom-up-npz", [tmp_path], limit=RegionLimit(1, "confident"))
 
 
 def test_classes_stand_in_the_pickle_until_it_is_converted(tmp_path: Path) -> None:
@@ -162,12 +155,12 @@ def test_classes_stand_in_the_pickle_until_it_is_converted(tmp_path: Path) -> No
     vocabulary = write_vocabulary(tmp_path)
     message = r"a\.npz: objects_id: missing\. .* If you trust the files, convert them once"
     with pytest.raises(InputError, match=message) as error:
-        BottomUpNpzReader([folder], vocabulary=vocabulary)
+        open_reader("bottom-up-npz", [folder], vocabulary=vocabulary)
     _, conversion = str(error.value).split("\n\n")
     assert conversion == CONVERSION.replace("FOLDER", str(folder))
     exec(conversion, {})
     assert set(np.load(folder / "a.npz")) == {"x", "bbox", "num_bbox", "image_h", "image_w", *SEEN}
-    image = BottomUpNpzReader([folder], vocabulary=vocabulary)[0]
+    image = open_reader("bottom-up-npz", [folder], vocabulary=vocabulary)[0]
     assert image.labels == ("dog", "yolk", "traffic light")
     assert image.attributes == ("brown", "gray", "")
     assert image.features.tolist() == FEATURES.tolist()
@@ -177,7 +170,7 @@ def test_a_detector_without_attributes_is_converted_too(tmp_path: Path) -> None:
     info = {key: value for key, value in INFO.items() if not key.startswith("attrs")}
     folder = write_npz(tmp_path / "in", info=info)
     exec(CONVERSION.replace("FOLDER", str(folder)), {})
-    image = BottomUpNpzReader([folder], vocabulary=write_vocabulary(tmp_path))[0]
+    image = open_reader("bottom-up-npz", [folder], vocabulary=write_vocabulary(tmp_path))[0]
     assert (image.labels, image.attributes) == (("dog", "yolk", "traffic light"), ("",) * 3)
 
 
@@ -210,7 +203,7 @@ def test_a_detector_without_attributes_is_converted_too(tmp_path: Path) -> None:
 def test_an_odd_array_is_named(tmp_path: Path, more: dict[str, Any], message: str) -> None:
     write_npz(tmp_path / "in", "a", **SEEN)
     folder = write_npz(tmp_path / "in", "b", **(SEEN | more))
-    reader = BottomUpNpzReader([folder], vocabulary=write_vocabulary(tmp_path))
+    reader = open_reader("bottom-up-npz", [folder], vocabulary=write_vocabulary(tmp_path))
     with pytest.raises(
         InputError, match="^" + re.escape(str(folder / "b.npz")) + ":? ?" + re.escape(message)
     ):
@@ -223,13 +216,13 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     folder = write_npz(tmp_path, "b")
     (folder / "a.npz").write_bytes(content)
     assert fitting([folder]) == []
-    reader = BottomUpNpzReader([folder])
+    reader = open_reader("bottom-up-npz", [folder])
     with pytest.raises(InputError, match=r"a\.npz is damaged or no \.npz file: File is not a zip"):
         reader[0]
     assert reader[1].features.tolist() == FEATURES.tolist()
     (folder / "b.npz").unlink()
     with pytest.raises(InputError, match=r"a\.npz is damaged"):
-        BottomUpNpzReader([folder])
+        open_reader("bottom-up-npz", [folder])
 
 
 def test_a_file_whose_name_is_no_text_is_skipped_like_others(tmp_path: Path) -> None:
@@ -238,13 +231,15 @@ def test_a_file_whose_name_is_no_text_is_skipped_like_others(tmp_path: Path) -> 
         write_npz(folder, os.fsdecode(b"a\xff"))
     except OSError:
         pytest.skip("this file system takes UTF-8 alone")
-    store = import_features(BottomUpNpzReader([folder]), tmp_path / "store", skip_bad=True)
+    store = import_features(
+        open_reader("bottom-up-npz", [folder]), tmp_path / "store", skip_bad=True
+    )
     assert store.ids == ["b"]
     assert r"a\\xff.npz: the file name is not UTF-8" in (tmp_path / "store" / SKIPPED).read_text()
 
 
 def test_a_folder_without_files_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"is no folder with \.npz files"):
-        BottomUpNpzReader([tmp_path])
+        open_reader("bottom-up-npz", [tmp_path])
     with pytest.raises(InputError, match=r"absent is no folder with \.npz files"):
-        BottomUpNpzReader([tmp_path / "absent"])
+        open_reader("bottom-up-npz", [tmp_path / "absent"])

@@ -14,15 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparta.commands.import_features import import_
+from sparta.commands.features import import_
 from sparta.errors import InputError
-from sparta.features.readers.base import FeatureReader, named_source, without_boxes
-from sparta.features.readers.import_store import import_features
-from sparta.features.readers.parsing.region_limit import RegionLimit
-from sparta.features.readers.registry import FORMATS, Format, detect, fitting, open_reader
-from sparta.features.readers.vinvl import VinvlReader
-from sparta.features.record import ImageFeatures
-from sparta.features.skipped import read_skipped
+from sparta.features.readers.base import FeatureReader, ImportOptions, RegionLimit, without_boxes
+from sparta.features.readers.registry import (
+    FORMATS,
+    Format,
+    detect,
+    fitting,
+    import_features,
+    open_reader,
+)
+from sparta.features.record import ImageFeatures, read_skipped
 from sparta.features.writer import SHARD_SIZE
 from tests.sparta.features.readers.samples import (
     SAMPLES,
@@ -213,30 +216,11 @@ def test_whatever_changes_in_a_file_is_noticed_or_harmless(
         assert not numbered or set(image.labels) <= {"yolk", "traffic light", "dog"}
 
 
-LAYOUTS = [name for name in SAMPLES if name.startswith(("oscar", "scene"))]
-
-
-@pytest.mark.parametrize("name", LAYOUTS)
-def test_real_regions_are_the_same_in_every_layout(tmp_path: Path, shared: Path, name: str) -> None:
-    folder = shared / "regions" / "val"
-    if not folder.is_dir():
-        pytest.skip(f"real regions are not installed: {folder} is absent")
-    whole = VinvlReader([folder])
-    images = [whole[row] for row in range(0, 1000, 25)]
-    reader = opened(name, written(name, tmp_path, images))
-    assert reader.ids == [image.image_id for image in images]
-    assert reader.source.dimension == 256
-    for row, image in enumerate(images):
-        same(reader[row], image)
-
-
-class Reader:
+class Reader(FeatureReader):
     """Images some of which are malformed; one more may bring the process down."""
 
     def __init__(self, path: Path, ids: Sequence[str], bad: set[int]) -> None:
-        self.source = named_source("x", 2)
-        self.ids = ids
-        self.files: Sequence[Path] = [path]
+        super().__init__(ImportOptions("x"), 2, ids, [path])
         self.bad = bad
         self.deadly = -1
         path.touch()

@@ -8,10 +8,16 @@ import pytest
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.readers.oscar_base import WordPlacer, match, overlaps
-from sparta.features.readers.parsing.class_names import Classes, Vocabularies, Vocabulary
-from sparta.features.readers.parsing.detected_objects import DetectedObject, LabelledObjects
-from sparta.features.readers.parsing.region_limit import RegionLimit
+from sparta.features.readers.base import RegionLimit
+from sparta.features.readers.labels import (
+    Classes,
+    DetectedObject,
+    LabelledObjects,
+    Vocabularies,
+    WordPlacer,
+    match,
+    overlaps,
+)
 from sparta.features.record import ImageFeatures
 from tests.sparta.features.readers.samples import write_vocabulary
 
@@ -29,7 +35,7 @@ def test_an_attribute_the_detector_is_not_sure_of_is_none(tmp_path: Path) -> Non
     vocabularies = Vocabularies(write_vocabulary(tmp_path))
     sure = np.array([0.1, 0.11, 0.0])
     found = Classes("f", np.zeros(3, int), np.ones(3), np.array([1, 1, 0]), sure)
-    assert vocabularies.words(found) == (("yolk",) * 3, ("", "brown", ""))
+    assert vocabularies.words(found, 0.1) == (("yolk",) * 3, ("", "brown", ""))
 
 
 @pytest.mark.parametrize(
@@ -42,10 +48,9 @@ def test_an_attribute_the_detector_is_not_sure_of_is_none(tmp_path: Path) -> Non
     ],
 )
 def test_an_odd_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "objects_vocab.txt"
-    path.write_bytes(content)
+    (write_vocabulary(tmp_path) / "objects_vocab.txt").write_bytes(content)
     with pytest.raises(InputError, match=message):
-        Vocabulary(path)
+        Vocabularies(tmp_path)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -59,16 +64,18 @@ def test_reads_the_published_vocabularies(shared: Path) -> None:
     if not folder.is_dir():
         pytest.skip(f"vocabularies are not installed: {folder} is absent")
     last = classes([1599, 0], [0, 399])
-    assert Vocabularies(folder).words(last)[0] == ("buoy", "yolk")
-    assert Vocabularies(folder).words(last)[1][0] == "gray"
+    assert Vocabularies(folder).words(last, 0.1)[0] == ("buoy", "yolk")
+    assert Vocabularies(folder).words(last, 0.1)[1][0] == "gray"
     with pytest.raises(InputError, match="expected 0 to 1599"):
-        Vocabularies(folder).words(classes([1600]))
+        Vocabularies(folder).words(classes([1600]), 0.1)
 
 
 def test_a_byte_order_mark_and_an_empty_last_line_are_no_classes(tmp_path: Path) -> None:
-    path = tmp_path / "objects_vocab.txt"
+    path = write_vocabulary(tmp_path) / "objects_vocab.txt"
     path.write_bytes(b"\xef\xbb\xbfyolk\r\nbuoy\r\n\r\n")
-    assert Vocabulary(path).words == ["yolk", "buoy"]
+    assert Vocabularies(tmp_path).words(classes([0, 1]), 0.1)[0] == ("yolk", "buoy")
+    with pytest.raises(InputError, match="expected 0 to 1, the lines of"):
+        Vocabularies(tmp_path).words(classes([2]), 0.1)
 
 
 CONFIDENCES = np.array([0.5, 0.9, 0.5, 1.0], np.float32)

@@ -13,12 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.readers.import_store import import_features
-from sparta.features.readers.oscar_captioning import OscarCaptioningReader
-from sparta.features.readers.parsing.region_limit import RegionLimit
-from sparta.features.readers.registry import fitting
-from sparta.features.readers.scene_graph import SceneGraphReader
-from sparta.features.readers.vinvl import VinvlReader
+from sparta.features.readers.base import FeatureReader, RegionLimit
+from sparta.features.readers.registry import fitting, import_features, open_reader
 from tests.sparta.features.readers.samples import (
     encode,
     objects,
@@ -31,6 +27,7 @@ from tests.sparta.features.readers.samples import (
     write_sizes,
 )
 
+MARK = b"\xef\xbb\xbf"
 # Numbers float16 holds exactly: 5 features, then x1, y1, x2, y2, w, h.
 DOG = [1, -2, 3, 4, 5, 0.25, 0.5, 0.75, 1, 0.5, 0.5]
 WHOLE = [0.5, 0, 0, 0, -1, 0, 0, 1, 1, 1, 1]
@@ -64,7 +61,7 @@ def write_folder(
 def test_lines_in_half_and_single_precision_may_be_mixed(tmp_path: Path) -> None:
     lines = [feature_line("a", dtype="<f2"), feature_line("b"), feature_line("c", ROWS[:1])]
     labels = [label_line("a"), label_line("b"), label_line("c", OBJECTS[:1])]
-    reader = VinvlReader([write_folder(tmp_path, lines, labels)])
+    reader = open_reader("vinvl", [write_folder(tmp_path, lines, labels)])
     for row, count in enumerate([2, 2, 1]):
         assert reader[row].features.tolist() == ROWS[:count, :5].tolist()
 
@@ -72,7 +69,7 @@ def test_lines_in_half_and_single_precision_may_be_mixed(tmp_path: Path) -> None
 def test_order_is_of_the_ids_not_of_the_keys(tmp_path: Path) -> None:
     # "a" < "a-b", but "a.jpg" > "a-b.jpg": a store is searched by id.
     folder = write_folder(tmp_path / "in", [feature_line("a"), feature_line("a-b")])
-    store = import_features(VinvlReader([folder], image_suffix=".jpg"), tmp_path / "store")
+    store = import_features(open_reader("vinvl", [folder], image_suffix=".jpg"), tmp_path / "store")
     assert store.ids == ["a-b.jpg", "a.jpg"]
     assert store.index("a.jpg") == 1
 
@@ -80,15 +77,14 @@ def test_order_is_of_the_ids_not_of_the_keys(tmp_path: Path) -> None:
 # A line missing at the end, not at a line's start, none, no number, beyond the end, beyond 64 bits,
 # not rising.
 @pytest.mark.parametrize(
-    "text",
-    ["0\n", "0\n5\n", "", "0\nx\n", "0\n99999\n", f"0\n{10**30}\n", "0\nSECOND\nSECOND\n"],
+    "text", ["0\n", "0\n5\n", "", "0\nx\n", "0\n99999\n", f"0\n{10**30}\n", "0\nSECOND\nSECOND\n"]
 )
 def test_an_index_of_another_file_is_refused(tmp_path: Path, text: str) -> None:
     folder = write_folder(tmp_path, [feature_line("a"), feature_line("b")])
     second = len(feature_line("a"))
     (folder / "features.lineidx").write_text(text.replace("SECOND", str(second)))
     with pytest.raises(InputError, match=r"features\.lineidx"):
-        VinvlReader([folder])
+        open_reader("vinvl", [folder])
 
 
 def changed_row(row: int, column: int | slice, value: float) -> NDArray[Any]:
@@ -127,7 +123,7 @@ def located(*location: float) -> NDArray[Any]:
 )
 def test_a_malformed_line_of_vinvl_is_named(tmp_path: Path, line: str, message: str) -> None:
     folder = write_folder(tmp_path, [feature_line("a"), line], [label_line("a"), label_line("b")])
-    reader = VinvlReader([folder])
+    reader = open_reader("vinvl", [folder])
     text = re.escape(f"{folder / 'features.tsv'}, line 2: ") + ".*" + re.escape(message)
     with pytest.raises(InputError, match=text):
         reader[1]
@@ -153,13 +149,13 @@ def test_rows_without_locations_are_told_from_wrong_ones(
     folder = write_folder(tmp_path, [feature_line("a", rows, dtype=dtype)], [label_line("a")])
     text = r"features\.tsv, line 1: features: no row ends with the six numbers of a location, x1, "
     with pytest.raises(InputError, match=f"{text}.*{re.escape(cure)}"):
-        VinvlReader([folder])[0]
+        open_reader("vinvl", [folder])[0]
 
 
 def test_the_very_first_line_may_be_the_malformed_one(tmp_path: Path) -> None:
     folder = write_folder(tmp_path, [feature_line("a", count=7)])
     with pytest.raises(InputError, match=r"features\.tsv, line 1: features: 88 bytes are not 7"):
-        VinvlReader([folder])
+        open_reader("vinvl", [folder])
 
 
 @pytest.mark.parametrize(
@@ -190,13 +186,13 @@ def test_the_very_first_line_may_be_the_malformed_one(tmp_path: Path) -> None:
 def test_malformed_labels_are_named(tmp_path: Path, line: str, message: str) -> None:
     features = [feature_line("a"), feature_line("b")]
     folder = write_folder(tmp_path, features, [label_line("a"), line])
-    reader = VinvlReader([folder])
+    reader = open_reader("vinvl", [folder])
     text = re.escape(f"{folder / 'predictions.tsv'}, line 2: {message}")
     with pytest.raises(InputError, match=text):
         reader[1]
 
 
-def failures(reader: VinvlReader) -> dict[int, str]:
+def failures(reader: FeatureReader) -> dict[int, str]:
     """What each row that cannot be read raises."""
     found = {}
     for row in range(len(reader.ids)):
@@ -229,7 +225,7 @@ def test_an_image_that_cannot_be_used_leaves_the_others(
     tmp_path: Path, features: list[str], labels: list[str] | None, row: int, message: str
 ) -> None:
     folder = write_folder(tmp_path / "in", features, labels)
-    reader = VinvlReader([folder])
+    reader = open_reader("vinvl", [folder])
     found = failures(reader)
     assert list(found) == [row]
     assert f"{folder}/{message}".replace("IN", str(folder)) in found[row]
@@ -244,7 +240,7 @@ def test_an_image_that_cannot_be_used_leaves_the_others(
 def test_keys_that_are_not_text_are_named(tmp_path: Path) -> None:
     folder = write_folder(tmp_path, [A, B])
     (folder / "features.tsv").write_bytes(A.encode() + B.encode().replace(b"b\t", b"\xff\t", 1))
-    reader = VinvlReader([folder])
+    reader = open_reader("vinvl", [folder])
     assert list(reader.ids) == ["\\xff", "a", "b"]
     assert failures(reader) == {
         0: f"{folder}/features.tsv, line 2: image key: not UTF-8",
@@ -254,7 +250,7 @@ def test_keys_that_are_not_text_are_named(tmp_path: Path) -> None:
 
 def test_an_image_of_two_folders_is_taken_from_the_first(tmp_path: Path) -> None:
     train, val = write_folder(tmp_path / "train", [A, B]), write_folder(tmp_path / "val", [B])
-    assert failures(VinvlReader([train, val])) == {
+    assert failures(open_reader("vinvl", [train, val])) == {
         2: f"{val}/features.tsv, line 1: image 'b' was already in {train}/features.tsv, line 2"
     }
     # Labels that are in both folders hide no features.
@@ -263,16 +259,18 @@ def test_an_image_of_two_folders_is_taken_from_the_first(tmp_path: Path) -> None
         write_folder(tmp_path / "one", [B], both),
         write_folder(tmp_path / "other", [A], both),
     )
-    reader = VinvlReader([one, other])
+    reader = open_reader("vinvl", [one, other])
     assert list(reader.ids) == ["a", "a", "b", "b"]
     assert set(failures(reader)) == {1, 3}
 
 
 def test_files_that_are_absent_or_empty_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"features\.tsv: cannot be read: No such file"):
-        VinvlReader([tmp_path])
-    with pytest.raises(InputError, match=r"features\.tsv is empty"):
-        VinvlReader([write_folder(tmp_path, [])])
+        open_reader("vinvl", [tmp_path])
+    for content in (b"", MARK, b"\n\r\n", MARK + b"\n"):
+        (write_folder(tmp_path, []) / "features.tsv").write_bytes(content)
+        with pytest.raises(InputError, match=r"features\.tsv is empty"):
+            open_reader("vinvl", [tmp_path])
 
 
 @pytest.mark.parametrize(
@@ -289,14 +287,14 @@ def test_files_that_are_absent_or_empty_are_named(tmp_path: Path) -> None:
 def test_an_index_of_images_must_be_of_the_file(tmp_path: Path, text: str, message: str) -> None:
     folder = write_folder(tmp_path, [A, B])
     (folder / "imageid2idx.json").write_text('{"b": 1, "a": 0}')
-    assert VinvlReader([folder])[1].image_id == "b"
+    assert open_reader("vinvl", [folder])[1].image_id == "b"
     (folder / "imageid2idx.json").write_text(text)
     with pytest.raises(InputError, match=r"imageid2idx\.json.*" + re.escape(message)):
-        VinvlReader([folder])
+        open_reader("vinvl", [folder])
 
 
 def test_a_bare_list_of_objects_tells_no_size(tmp_path: Path) -> None:
-    image = VinvlReader([write_folder(tmp_path, [A], [f"a\t{json.dumps(OBJECTS)}\n"])])[0]
+    image = open_reader("vinvl", [write_folder(tmp_path, [A], [f"a\t{json.dumps(OBJECTS)}\n"])])[0]
     assert image.labels == ("dog", "")
     assert image.boxes.tolist() == [[0.25, 0.5, 0.75, 1], [0, 0, 1, 1]]
     assert (image.width, image.height) == (0, 0)
@@ -306,7 +304,7 @@ def test_reads_real_regions(shared: Path) -> None:
     folder = shared / "regions" / "val"
     if not folder.is_dir():
         pytest.skip(f"real regions are not installed: {folder} is absent")
-    reader = VinvlReader([folder], image_suffix=".jpg")
+    reader = open_reader("vinvl", [folder], image_suffix=".jpg")
     assert len(reader.ids) == 1000
     assert reader.source.dimension == 256
     for row in (0, 500, 999):
@@ -329,7 +327,7 @@ def test_labels_of_another_detector_are_told_by_their_boxes(tmp_path: Path) -> N
     image = max(IMAGES, key=lambda image: len(image.features))
     whole = {"class": "street", "rect": [0, 0, image.width, image.height]}
     write_cells(folder / "train.label.tsv", [(each.image_id, [whole]) for each in IMAGES])
-    reader = OscarCaptioningReader([folder])
+    reader = open_reader("oscar-captioning", [folder])
     found = reader[reader.ids.index(image.image_id)]
     assert len(found.labels) > 1
     assert found.labels[-1] == "street"  # the last region is the whole photo
@@ -340,12 +338,12 @@ def test_labels_and_sizes_may_be_absent(tmp_path: Path, caplog: pytest.LogCaptur
     folder = write_captioning(tmp_path, IMAGES)
     (folder / "train.yaml").write_text("feature: train.feature.tsv\nhw: null\n")
     with caplog.at_level(logging.WARNING):
-        reader = OscarCaptioningReader([folder])
+        reader = open_reader("oscar-captioning", [folder])
     assert "train.yaml names no labels" in caplog.text
     assert not any(reader[0].labels)
     assert (reader[0].width, reader[0].height) == (0, 0)
     with pytest.raises(InputError, match=r"feature\.tsv, line 1: confidence: missing"):
-        OscarCaptioningReader([folder], limit=RegionLimit(1, "confident"))[0]
+        open_reader("oscar-captioning", [folder], limit=RegionLimit(1, "confident"))[0]
 
 
 @pytest.mark.parametrize(
@@ -370,7 +368,7 @@ def test_a_malformed_line_is_named(tmp_path: Path, part: str, cell: Any, message
     lines = path.read_text().splitlines(keepends=True)
     write_cells(path, [("b", cell)])
     path.write_text(lines[0] + path.read_text() + lines[2])
-    reader = OscarCaptioningReader([folder])
+    reader = open_reader("oscar-captioning", [folder])
     with pytest.raises(InputError) as raised:
         reader[1]
     assert str(raised.value).startswith(f"{path}, line 2: ")
@@ -382,7 +380,7 @@ def test_a_malformed_line_is_named(tmp_path: Path, part: str, cell: Any, message
 def test_sizes_are_written_in_several_ways(tmp_path: Path, line: str) -> None:
     folder = write_captioning(tmp_path, IMAGES)
     (folder / "train.hw.tsv").write_text(line)
-    reader = OscarCaptioningReader([folder])
+    reader = open_reader("oscar-captioning", [folder])
     assert (reader[1].width, reader[1].height) == (640, 448)
     with pytest.raises(InputError, match=r"train\.hw\.tsv: size: missing for image 'a'"):
         reader[0]
@@ -395,7 +393,7 @@ def test_sizes_are_written_in_several_ways(tmp_path: Path, line: str) -> None:
         ("feature: [", "not YAML"),
         ("feature: 2001-99-99", "not YAML"),
         ("[" * 400, "not YAML"),
-        ("- feature\n", "expected names of files"),
+        ("- feature\n", "expected keys and values, found list"),
         ("feature: absent.tsv\n", "absent.tsv: cannot be read: No such file"),
     ],
 )
@@ -403,14 +401,14 @@ def test_a_malformed_yaml_is_named(tmp_path: Path, content: str, message: str) -
     path = tmp_path / "train.yaml"
     path.write_text(content)
     with pytest.raises(InputError, match=message):
-        OscarCaptioningReader([path])
+        open_reader("oscar-captioning", [path])
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no YAML file that names features"):
-        OscarCaptioningReader([tmp_path])
+        open_reader("oscar-captioning", [tmp_path])
     with pytest.raises(InputError, match=r"a\.yaml: cannot be read: No such file"):
-        OscarCaptioningReader([tmp_path / "a.yaml"])
+        open_reader("oscar-captioning", [tmp_path / "a.yaml"])
 
 
 def test_files_of_a_layout_are_known_by_themselves(tmp_path: Path) -> None:
@@ -436,7 +434,7 @@ def test_a_width_is_what_most_lines_have(tmp_path: Path) -> None:
     write_cells(folder / "train.feature.tsv", cells)
     labels = [(image.image_id, objects(image)) for image in IMAGES]
     write_cells(folder / "train.label.tsv", [("0", []), *labels])
-    reader = OscarCaptioningReader([folder])
+    reader = open_reader("oscar-captioning", [folder])
     with pytest.raises(InputError, match=r"line 1: features: expected 1 rows of 11 numbers"):
         reader[0]
     same(reader[1], IMAGES[0])
@@ -449,27 +447,27 @@ def test_half_precision_is_told_by_the_published_width(tmp_path: Path) -> None:
         cell = {"objects": [found | {"feature": encode(vector, dtype)}]}
         write_cells(tmp_path / "predictions.tsv", [("a", cell)])
         write_sizes(tmp_path / "hw.tsv", IMAGES)
-        np.testing.assert_array_equal(SceneGraphReader([tmp_path])[0].features[0], vector)
+        np.testing.assert_array_equal(open_reader("scene-graph", [tmp_path])[0].features[0], vector)
 
 
 def test_sizes_are_found_or_named(tmp_path: Path) -> None:
     folder = write_scene_graph(tmp_path / "in", IMAGES)
     (folder / "test.hw.tsv").unlink()
     with pytest.raises(InputError, match=r"expected one \.hw\.tsv .* there is none; name it with"):
-        SceneGraphReader([folder])
+        open_reader("scene-graph", [folder])
     one = write_sizes(tmp_path / "one.hw.tsv", IMAGES[:1])
     two = write_sizes(tmp_path / "two.hw.tsv", IMAGES[1:])
-    reader = SceneGraphReader([folder, one, two])
+    reader = open_reader("scene-graph", [folder, one, two])
     for row, image in enumerate(IMAGES):
         same(reader[row], image)
     with pytest.raises(InputError, match=r"one\.hw\.tsv: size: missing for image 'b'"):
-        SceneGraphReader([folder, one])[1]
+        open_reader("scene-graph", [folder, one])[1]
     with pytest.raises(InputError, match="holds sizes only"):
-        SceneGraphReader([one])
+        open_reader("scene-graph", [one])
     write_sizes(folder / "a.hw.tsv", IMAGES)
     write_sizes(folder / "b.hw.tsv", IMAGES)
     with pytest.raises(InputError, match=r"there are a\.hw\.tsv, b\.hw\.tsv"):
-        SceneGraphReader([folder])
+        open_reader("scene-graph", [folder])
 
 
 def changed(**fields: Any) -> dict[str, Any]:
@@ -502,7 +500,7 @@ def test_a_malformed_line_of_predictions_is_named(tmp_path: Path, cell: Any, mes
     path = write_scene_graph(tmp_path, IMAGES) / "predictions.tsv"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text(f"{lines[0]}b\t{json.dumps(cell)}\n{lines[2]}")
-    reader = SceneGraphReader([tmp_path])
+    reader = open_reader("scene-graph", [tmp_path])
     with pytest.raises(InputError) as raised:
         reader[1]
     assert str(raised.value).startswith(f"{path}, line 2: ")
@@ -529,7 +527,7 @@ def test_attributes_that_the_detector_zeroed_are_left_out(
 ) -> None:
     folder = write_scene_graph(tmp_path, IMAGES)
     write_cells(folder / "predictions.tsv", [("a", scored([f"a{n}" for n in range(16)], scores))])
-    reader = SceneGraphReader([folder], limit=limit)
+    reader = open_reader("scene-graph", [folder], limit=limit)
     assert reader[0].attributes[0] == words
     assert reader.source.extra == limit.extra
 
@@ -538,4 +536,4 @@ def test_each_attribute_has_a_score(tmp_path: Path) -> None:
     folder = write_scene_graph(tmp_path, IMAGES)
     write_cells(folder / "predictions.tsv", [("a", scored(["red"], [0.5, 0.4]))])
     with pytest.raises(InputError, match=r"objects.0: .*attr_scores: expected 1, one for each"):
-        SceneGraphReader([folder])
+        open_reader("scene-graph", [folder])

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from sparta.errors import InputError
-from sparta.features.readers.oscar_pt import OscarPtReader, fits
-from sparta.features.readers.parsing.region_limit import RegionLimit
+from sparta.features.readers.base import RegionLimit
+from sparta.features.readers.oscar_pt import fits_pt
+from sparta.features.readers.registry import open_reader
 from tests.sparta.features.readers.samples import objects, random_images, rows, same, write_pt
 
 IMAGES = random_images("123")
@@ -29,10 +30,10 @@ def test_files_are_mapped_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return load(path, **options)
 
     monkeypatch.setattr(torch, "load", spy)
-    OscarPtReader([write_pt(tmp_path / "new", IMAGES)])
+    open_reader("oscar-pt", [write_pt(tmp_path / "new", IMAGES)])
     assert [(kw["mmap"], kw["weights_only"]) for kw in asked] == [(True, True)] * 2
     asked.clear()
-    OscarPtReader([write_pt(tmp_path / "old", IMAGES, zipped=False)])
+    open_reader("oscar-pt", [write_pt(tmp_path / "old", IMAGES, zipped=False)])
     assert [(kw["mmap"], kw["weights_only"]) for kw in asked] == [(False, True)] * 2
 
 
@@ -41,7 +42,7 @@ def test_any_float_type_is_read(tmp_path: Path, dtype: torch.dtype) -> None:
     folder = write_pt(tmp_path, IMAGES)
     values = {int(image.image_id): torch.from_numpy(rows(image)).to(dtype) for image in IMAGES}
     torch.save(values, folder / FEATURES)
-    reader = OscarPtReader([folder])
+    reader = open_reader("oscar-pt", [folder])
     wanted = values[1][:, :5].to(torch.float16).numpy()
     np.testing.assert_array_equal(reader[0].features, wanted)
 
@@ -50,7 +51,7 @@ def test_one_string_of_labels_stands_with_the_largest_region(tmp_path: Path) -> 
     folder = write_pt(tmp_path, IMAGES)
     torch.save({int(image.image_id): "dog grass dog" for image in IMAGES}, folder / LABELS)
     for row, image in enumerate(IMAGES):
-        found = OscarPtReader([folder])[row]
+        found = open_reader("oscar-pt", [folder])[row]
         assert found.labels == ("",) * (len(image.labels) - 1) + ("dog grass dog",)
         assert found.attributes == ("",) * len(image.labels)
 
@@ -60,19 +61,19 @@ def test_labels_are_found_or_named(tmp_path: Path, caplog: pytest.LogCaptureFixt
     torch.save(dict.fromkeys((1, 2, 3), "oid"), folder / "test_oid_labels.pt")
     torch.save(dict.fromkeys((1, 2, 3), "no"), folder / "train_vg_labels.pt")
     with pytest.raises(InputError, match=r"several .*: test_oid_labels\.pt, test_vg_labels\.pt; n"):
-        OscarPtReader([folder])
-    reader = OscarPtReader([folder / FEATURES, folder / "test_oid_labels.pt"])
+        open_reader("oscar-pt", [folder])
+    reader = open_reader("oscar-pt", [folder / FEATURES, folder / "test_oid_labels.pt"])
     assert reader[0].labels[-1] == "oid"
     with pytest.raises(InputError, match=r"train_vg_labels\.pt: there are no features of its spl"):
-        OscarPtReader([folder / FEATURES, folder / "train_vg_labels.pt"])
+        open_reader("oscar-pt", [folder / FEATURES, folder / "train_vg_labels.pt"])
     for path in folder.glob("test*_labels.pt"):
         path.unlink()
     with caplog.at_level(logging.WARNING):
-        reader = OscarPtReader([folder])
+        reader = open_reader("oscar-pt", [folder])
     assert "no test_*_labels.pt is beside it" in caplog.text
     assert not any(reader[0].labels)
     with pytest.raises(InputError, match=r"image '1': confidence: missing"):
-        OscarPtReader([folder], limit=RegionLimit(1, "confident"))[0]
+        open_reader("oscar-pt", [folder], limit=RegionLimit(1, "confident"))[0]
 
 
 GOOD = {int(image.image_id): torch.from_numpy(rows(image)) for image in IMAGES}
@@ -109,7 +110,7 @@ def test_an_odd_entry_is_named(
 ) -> None:
     folder = write_pt(tmp_path, IMAGES)
     torch.save(values, folder / file)
-    reader = OscarPtReader([folder])
+    reader = open_reader("oscar-pt", [folder])
     with pytest.raises(InputError) as raised:
         reader[row]
     assert message in str(raised.value)
@@ -138,39 +139,39 @@ def test_a_file_of_something_else_is_named(
     folder = write_pt(tmp_path, IMAGES)
     torch.save(content, folder / FEATURES)
     with pytest.raises(InputError, match=r"test_img_frcnn_feats\.pt.* " + message):
-        OscarPtReader([folder])
+        open_reader("oscar-pt", [folder])
     assert not Path("run").exists()
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"holds no file whose name ends with _feats\.pt"):
-        OscarPtReader([tmp_path])
+        open_reader("oscar-pt", [tmp_path])
     with pytest.raises(InputError, match=r"x_feats\.pt: cannot be read: No such file"):
-        OscarPtReader([tmp_path / "x_feats.pt"])
+        open_reader("oscar-pt", [tmp_path / "x_feats.pt"])
     with pytest.raises(InputError, match=r"a\.pt: expected a name that ends with _feats\.pt"):
-        OscarPtReader([tmp_path / "a.pt"])
+        open_reader("oscar-pt", [tmp_path / "a.pt"])
     (tmp_path / "x_feats.pt").write_bytes(pickle.dumps({1: Path}, protocol=2))
     with pytest.raises(InputError, match=r"x_feats\.pt is damaged, or holds more than"):
-        OscarPtReader([tmp_path])
+        open_reader("oscar-pt", [tmp_path])
 
 
 def test_knows_its_files(tmp_path: Path) -> None:
-    assert not fits(tmp_path)
+    assert not fits_pt(tmp_path)
     write_pt(tmp_path, IMAGES)
-    assert fits(tmp_path)
-    assert fits(tmp_path / FEATURES)
-    assert fits(tmp_path / LABELS)
-    assert not fits(tmp_path / "captions.pt")
+    assert fits_pt(tmp_path)
+    assert fits_pt(tmp_path / FEATURES)
+    assert fits_pt(tmp_path / LABELS)
+    assert not fits_pt(tmp_path / "captions.pt")
 
 
 def test_labels_may_be_json(tmp_path: Path) -> None:
     folder = write_pt(tmp_path, IMAGES)
     torch.save({key: json.dumps(found) for key, found in WORDS.items()}, folder / LABELS)
     for row, image in enumerate(IMAGES):
-        same(OscarPtReader([folder])[row], image)
+        same(open_reader("oscar-pt", [folder])[row], image)
     torch.save(dict.fromkeys(WORDS, '["dog", "grass"]'), folder / LABELS)
     with pytest.raises(InputError, match=r"image '1': labels: 0: Input should be"):
-        OscarPtReader([folder])[0]
+        open_reader("oscar-pt", [folder])[0]
 
 
 def test_a_tensor_of_more_numbers_than_its_file_is_refused(tmp_path: Path) -> None:
@@ -178,7 +179,7 @@ def test_a_tensor_of_more_numbers_than_its_file_is_refused(tmp_path: Path) -> No
     wide = torch.ones(1, 11).expand(10**5, 11)
     torch.save(GOOD | {2: wide, 3: torch.ones(1, 1).expand(10**9, 2054)}, folder / FEATURES)
     assert (folder / FEATURES).stat().st_size < 10**4
-    reader = OscarPtReader([folder])
+    reader = open_reader("oscar-pt", [folder])
     with pytest.raises(InputError, match=r"image '2': features: \[100000, 11\] of torch.float32 "):
         reader[1]
     with pytest.raises(InputError, match=r"image '3': features: it claims 8,216,000,000,000 byte"):
@@ -193,23 +194,23 @@ def test_a_compressed_archive_is_not_unpacked(tmp_path: Path) -> None:
         for name, part in content.items():
             packed.writestr(name, part)
     with pytest.raises(InputError, match=r"_feats\.pt: it is compressed, which PyTorch's files"):
-        OscarPtReader([folder])
+        open_reader("oscar-pt", [folder])
     with zipfile.ZipFile(folder / FEATURES, "w") as stored:
         for name, part in content.items():
             stored.writestr(name, part)
         stored.infolist()[0].file_size = 10**12
     with pytest.raises(InputError, match=r"_feats\.pt: it states more bytes than it has"):
-        OscarPtReader([folder])
+        open_reader("oscar-pt", [folder])
 
 
 def test_a_file_cut_before_or_while_it_is_read_is_named(tmp_path: Path) -> None:
     folder = write_pt(tmp_path, IMAGES)
-    reader = OscarPtReader([folder])
+    reader = open_reader("oscar-pt", [folder])
     os.truncate(folder / FEATURES, 100)
     with pytest.raises(InputError, match=r"_feats\.pt: the file was cut short while it was read"):
         reader[0]
     with pytest.raises(InputError, match=r"_feats\.pt is cut short: the end of the archive is mis"):
-        OscarPtReader([folder])
+        open_reader("oscar-pt", [folder])
     (folder / FEATURES).unlink()
     with pytest.raises(InputError, match=r"_feats\.pt: cannot be read: No such file"):
         reader[0]

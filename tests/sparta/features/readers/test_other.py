@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.readers.hgr import HgrReader, pick_frames, read_names
-from sparta.features.readers.import_store import import_features
-from sparta.features.readers.precomp import PrecompReader
+from sparta.features.readers.hgr import pick_frames, read_names
+from sparta.features.readers.registry import import_features, open_reader
 from tests.sparta.features.readers.samples import (
     frames_folder,
     means_folder,
@@ -29,7 +28,7 @@ def test_frames_become_regions_of_the_whole_picture(tmp_path: Path) -> None:
     write_names(tmp_path, trn=["b/1", "c"], val=["a"])
     few, many, one = numbers(3, 4), numbers(45, 4), numbers(1, 4)
     folder = frames_folder(tmp_path, trn={"b_1": many, "c": few}, val={"a": one})
-    store = import_features(HgrReader(folder, ["trn", "val"]), tmp_path / "store")
+    store = import_features(open_reader("hgr", [folder], ["trn", "val"]), tmp_path / "store")
     assert store.ids == ["a", "b/1", "c"]
     for image, wanted in zip(store, [one, many[pick_frames(45)], few], strict=True):
         np.testing.assert_array_equal(image.features, wanted.astype(np.float16))
@@ -65,12 +64,12 @@ def test_odd_frames_are_named(tmp_path: Path, frames: NDArray[Any], message: str
     write_names(tmp_path, trn=["a", "b"])
     folder = frames_folder(tmp_path, trn={"a": numbers(2, 4), "b": frames})
     with pytest.raises(InputError, match=r"trn_ft\.hdf5, " + message):
-        HgrReader(folder, ["trn"])[1]
+        open_reader("hgr", [folder], ["trn"])[1]
 
 
 def test_a_video_without_features_is_named(tmp_path: Path) -> None:
     write_names(tmp_path, trn=["a", "b"])
-    reader = HgrReader(frames_folder(tmp_path, trn={"a": numbers(2, 4)}), ["trn"])
+    reader = open_reader("hgr", [frames_folder(tmp_path, trn={"a": numbers(2, 4)})], ["trn"])
     with pytest.raises(InputError, match=r"trn_ft\.hdf5: video 'b' is missing"):
         reader[1]
 
@@ -79,17 +78,17 @@ def test_odd_means_are_named(tmp_path: Path) -> None:
     write_names(tmp_path, trn=["a", "b"], val=["b"], tst=["c"])
     folder = means_folder(tmp_path, trn=numbers(3, 4), val=numbers(1, 4))
     with pytest.raises(InputError, match=r"trn_ft\.npy: expected 2 rows, .* found 3"):
-        HgrReader(folder, ["trn"])
+        open_reader("hgr", [folder], ["trn"])
     with pytest.raises(InputError, match=r"holds neither tst_ft\.hdf5 nor tst_ft\.npy"):
-        HgrReader(folder, ["tst"])
+        open_reader("hgr", [folder], ["tst"])
     with pytest.raises(InputError, match=r"all_names\.npy: cannot be read"):
-        HgrReader(folder, ["all"])
+        open_reader("hgr", [folder], ["all"])
     np.save(folder / "trn_ft.npy", numbers(2, 4))
     with pytest.raises(InputError, match="video 'b' is in two splits: trn and val"):
-        HgrReader(folder, ["trn", "val"])
+        open_reader("hgr", [folder], ["trn", "val"])
     np.save(folder / "tst_ft.npy", numbers(1, 5))
     with pytest.raises(InputError, match=r"tst_ft\.npy, video 'c': expected \[frames, 4\], found"):
-        HgrReader(folder, ["val", "tst"])[1]
+        open_reader("hgr", [folder], ["val", "tst"])[1]
 
 
 def test_a_video_whose_bytes_changed_is_named(tmp_path: Path) -> None:
@@ -104,7 +103,7 @@ def test_a_video_whose_bytes_changed_is_named(tmp_path: Path) -> None:
     start = content.index(frames.tobytes())
     path.write_bytes(content[:start] + b"?" + content[start + 1 :])
     with pytest.raises(InputError, match=r"trn_ft\.hdf5, video 'a': damaged"):
-        HgrReader(folder, ["trn"])[0]
+        open_reader("hgr", [folder], ["trn"])[0]
 
 
 def test_a_damaged_hdf5_and_an_absent_h5py_are_named(
@@ -115,10 +114,10 @@ def test_a_damaged_hdf5_and_an_absent_h5py_are_named(
     whole = (folder / "trn_ft.hdf5").read_bytes()
     (folder / "trn_ft.hdf5").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match=r"trn_ft\.hdf5 is damaged or no HDF5 file"):
-        HgrReader(folder, ["trn"])
+        open_reader("hgr", [folder], ["trn"])
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(InputError, match=r"pip install 'visualsparta\[video\]'"):
-        HgrReader(folder, ["trn"])
+        open_reader("hgr", [folder], ["trn"])
 
 
 @pytest.mark.parametrize("dtype", ["<U3", ">U3", "S4"])
@@ -155,7 +154,7 @@ def test_a_name_that_is_no_text_is_named(tmp_path: Path, names: NDArray[Any]) ->
 def test_what_is_no_video_is_named(tmp_path: Path, value: Any, found: str) -> None:
     write_names(tmp_path, trn=["a", "b"])
     folder = frames_folder(tmp_path, trn={"a": value, "b": numbers(2, 4)})
-    reader = HgrReader(folder, ["trn"])
+    reader = open_reader("hgr", [folder], ["trn"])
     message = rf"trn_ft\.hdf5, video 'a': expected numbers of \[frames, d\], found {found}"
     with pytest.raises(InputError, match=message):
         reader[0]
@@ -166,7 +165,7 @@ def test_a_group_is_no_video(tmp_path: Path) -> None:
     write_names(tmp_path, trn=["a"])
     folder = frames_folder(tmp_path, trn={"a/frames": numbers(2, 4)})
     with pytest.raises(InputError, match=r"video 'a': expected numbers of .*, found a group"):
-        HgrReader(folder, ["trn"])
+        open_reader("hgr", [folder], ["trn"])
 
 
 def test_only_the_frames_in_use_are_read(tmp_path: Path) -> None:
@@ -179,7 +178,7 @@ def test_only_the_frames_in_use_are_read(tmp_path: Path) -> None:
         file.create_dataset("c", (10, 10**9), "<f4")
         file.create_dataset("d", (10**7, 2048), "<f4", chunks=(10**5, 2048))
     tracemalloc.start()
-    reader = HgrReader(folder, ["trn"])
+    reader = open_reader("hgr", [folder], ["trn"])
     assert reader[0].features.shape == (20, 2048)
     with pytest.raises(InputError, match=r"video 'c': it claims 40,000,000,000 bytes, and at"):
         reader[2]
@@ -192,7 +191,7 @@ def test_only_the_frames_in_use_are_read(tmp_path: Path) -> None:
 def test_a_file_cut_while_it_is_read_is_an_error(tmp_path: Path) -> None:
     write_names(tmp_path, trn=["a", "b"])
     folder = frames_folder(tmp_path, trn={"a": numbers(9, 2048), "b": numbers(9, 2048)})
-    reader = HgrReader(folder, ["trn"])
+    reader = open_reader("hgr", [folder], ["trn"])
     os.truncate(folder / "trn_ft.hdf5", (folder / "trn_ft.hdf5").stat().st_size // 2)
     with pytest.raises(InputError, match=r"trn_ft\.hdf5: the file was cut short while it was read"):
         reader[1]
@@ -202,7 +201,9 @@ def test_splits_are_put_together_in_order_of_their_ids(tmp_path: Path) -> None:
     train, dev = numbers(2, 3, 4), numbers(3, 3, 4)
     write_precomp(tmp_path, "train", train, ["9"] * 5 + ["11"] * 5)
     write_precomp(tmp_path, "dev", dev, ["8", "10", "7"])
-    reader = PrecompReader(tmp_path, ["train", "dev:2"], image_suffix=".jpg", name="butd")
+    reader = open_reader(
+        "precomp", [tmp_path], ["train", "dev:2"], image_suffix=".jpg", made_by="butd"
+    )
     store = import_features(reader, tmp_path / "store")
     assert store.ids == ["10.jpg", "11.jpg", "8.jpg", "9.jpg"]
     for image, wanted in zip(store, [dev[1], train[1], dev[0], train[0]], strict=True):
@@ -219,7 +220,7 @@ def test_a_row_for_each_caption_is_one_image(tmp_path: Path) -> None:
     write_precomp(
         tmp_path, "dev", np.repeat(features, 5, axis=0), ["9"] * 5 + ["8"] * 5 + ["7"] * 5
     )
-    reader = PrecompReader(tmp_path, ["dev:2"])
+    reader = open_reader("precomp", [tmp_path], ["dev:2"])
     assert reader.ids == ["8", "9"]
     for row, wanted in enumerate(features[1::-1]):
         np.testing.assert_array_equal(reader[row].features, wanted.astype(np.float16))
@@ -228,7 +229,7 @@ def test_a_row_for_each_caption_is_one_image(tmp_path: Path) -> None:
 def test_rows_of_one_image_that_differ_are_named(tmp_path: Path) -> None:
     write_precomp(tmp_path, "dev", numbers(10, 2, 4), ["9"] * 5 + ["8"] * 5)
     with pytest.raises(InputError, match=r"image 6 \(8\): features: its rows 1 and 2 differ"):
-        PrecompReader(tmp_path, ["dev"])[0]
+        open_reader("precomp", [tmp_path], ["dev"])[0]
 
 
 @pytest.mark.parametrize("repeat", [1, 5])
@@ -236,7 +237,7 @@ def test_rows_of_one_image_that_differ_are_named(tmp_path: Path) -> None:
 def test_a_vector_for_each_photo_is_one_region(tmp_path: Path, kind: str, repeat: int) -> None:
     features = np.asfortranarray(numbers(3, 4).astype(kind))
     write_precomp(tmp_path, "test", np.repeat(features, repeat, axis=0), ["7", "9", "8"])
-    reader = PrecompReader(tmp_path, ["test"])
+    reader = open_reader("precomp", [tmp_path], ["test"])
     assert reader.ids == ["7", "8", "9"]
     for row, wanted in enumerate(features[[0, 2, 1]]):
         np.testing.assert_array_equal(reader[row].features, wanted[None].astype(np.float16))
@@ -264,7 +265,7 @@ def changed_row(value: float) -> NDArray[np.float32]:
 def test_an_odd_row_is_named(tmp_path: Path, features: NDArray[Any], message: str) -> None:
     write_precomp(tmp_path, "dev", features, ["1", "2"])
     with pytest.raises(InputError, match=r"dev_ims\.npy.*" + message):
-        PrecompReader(tmp_path, ["dev"])[1]
+        open_reader("precomp", [tmp_path], ["dev"])[1]
 
 
 @pytest.mark.parametrize(
@@ -280,7 +281,7 @@ def test_an_odd_row_is_named(tmp_path: Path, features: NDArray[Any], message: st
 def test_an_odd_file_is_named(tmp_path: Path, features: NDArray[Any], message: str) -> None:
     write_precomp(tmp_path, "dev", features, ["1", "2"])
     with pytest.raises(InputError, match=message):
-        PrecompReader(tmp_path, ["dev"])
+        open_reader("precomp", [tmp_path], ["dev"])
 
 
 @pytest.mark.parametrize(
@@ -301,7 +302,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes, message: str) -
         content = (tmp_path / "x.npz").read_bytes()
     path.write_bytes(content)
     with pytest.raises(InputError, match=message):
-        PrecompReader(tmp_path, ["dev"])
+        open_reader("precomp", [tmp_path], ["dev"])
 
 
 def test_splits_that_do_not_go_together_are_named(tmp_path: Path) -> None:
@@ -309,8 +310,8 @@ def test_splits_that_do_not_go_together_are_named(tmp_path: Path) -> None:
     write_precomp(tmp_path, "dev", numbers(2, 3, 4), ["2", "3"])
     write_precomp(tmp_path, "test", numbers(1, 3, 5), ["4"])
     with pytest.raises(InputError, match="image '2' is in two splits: train and dev"):
-        PrecompReader(tmp_path, ["train", "dev"])
+        open_reader("precomp", [tmp_path], ["train", "dev"])
     with pytest.raises(InputError, match=r"test_ims\.npy: expected vectors of 4 numbers as "):
-        PrecompReader(tmp_path, ["train", "test"])
+        open_reader("precomp", [tmp_path], ["train", "test"])
     with pytest.raises(InputError, match=r"val_ims\.npy: cannot be read: No such file"):
-        PrecompReader(tmp_path, ["val"])
+        open_reader("precomp", [tmp_path], ["val"])

@@ -15,13 +15,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.readers.bottom_up_npz import FLOATS, Arrays, array_names
-from sparta.features.readers.parsing import memory_limit
-from sparta.features.readers.parsing.arrays.npy import ArrayFile
-from sparta.features.readers.parsing.tsv import lines as line_offsets
-from sparta.features.readers.parsing.tsv.lines import TsvFile
-from sparta.features.readers.parsing.tsv.regions import ENOUGH, looks_half
-from sparta.features.readers.parsing.validation import relative_boxes
+from sparta.features.readers import base, keyed_files
+from sparta.features.readers.base import relative_boxes
+from sparta.features.readers.bottom_up import ENOUGH, looks_half
+from sparta.features.readers.keyed_files import TsvFile
+from sparta.features.readers.npy import ArrayFile, Arrays, array_names
 
 FIELDS = b"{'descr': '<i8', 'fortran_order': False, 'shape': (), }"
 # Headers changed as fuzzing changed them, and what NumPy raises out of its parser of each.
@@ -45,17 +43,6 @@ def claim(shape: tuple[int, ...], entries: int = 8) -> bytes:
     """A header that states a shape of float32, and some bytes of entries."""
     fields = {"descr": "<f4", "fortran_order": False, "shape": shape}
     return npy(repr(fields).encode() + b"\n")[:-8] + bytes(entries)
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_rows_are_read_in_either_order(tmp_path: Path, order: str) -> None:
-    values = np.random.default_rng(0).normal(size=(5, 3, 2))
-    np.save(tmp_path / "a.npy", np.asarray(values, ">f4", order=order))  # type: ignore[call-overload]
-    file = ArrayFile(tmp_path / "a.npy", (3,), "float")
-    assert (len(file), file.shape) == (5, (5, 3, 2))
-    for row in range(5):
-        np.testing.assert_array_equal(file[row], values[row].astype(np.float32))
-    np.testing.assert_array_equal(file.whole, values.astype(np.float32))
 
 
 def test_an_array_cut_while_it_is_read_is_an_error(tmp_path: Path) -> None:
@@ -83,7 +70,7 @@ def test_a_claim_is_checked_before_memory_is_taken(tmp_path: Path) -> None:
 
 
 def test_compressed_zeros_are_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_limit, "LARGEST", 1 << 20)
+    monkeypatch.setattr(base, "LARGEST", 1 << 20)
     path = tmp_path / "a.npz"
     np.savez_compressed(path, x=np.zeros((8, 1 << 20), np.float32))
     assert path.stat().st_size < 1 << 16
@@ -118,25 +105,12 @@ BAD = {name: (npy(header), "") for name, header in HEADERS.items()} | {
 @pytest.mark.parametrize(("name", "opening"), [("a.npy", open_npy), ("a.npz", open_npz)])
 @pytest.mark.parametrize(("content", "message"), BAD.values(), ids=BAD.keys())
 def test_a_damaged_or_dangerous_array_is_a_damaged_file(
-    tmp_path: Path,
-    name: str,
-    opening: Callable[[Path, bytes], None],
-    content: bytes,
-    message: str,
+    tmp_path: Path, name: str, opening: Callable[[Path, bytes], None], content: bytes, message: str
 ) -> None:
     """Before memory is taken, and without unpickling."""
     with pytest.raises(InputError, match=rf"{name}.*{message}") as error:
         opening(tmp_path / name, content)
     assert "\n" not in str(error.value)
-
-
-def test_arrays_are_read_in_either_order(tmp_path: Path) -> None:
-    values = np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32)
-    np.savez_compressed(tmp_path / "a.npz", c=values, f=np.asfortranarray(values))
-    arrays = Arrays(tmp_path / "a.npz", ["c", "f", "absent"])
-    assert "absent" not in arrays
-    for name in "cf":
-        np.testing.assert_array_equal(arrays.get(name, FLOATS, (3, 2)), values)
 
 
 NAMES = ("key", "cell")
@@ -160,19 +134,13 @@ def test_a_mark_at_the_start_and_empty_lines_at_the_end_belong_to_no_line(
     assert [file.cells(line, NAMES) for line in range(2)] == [[b"a", b""], [b"bb", b"yz"]]
 
 
-@pytest.mark.parametrize("content", [b"", MARK, b"\n\r\n", MARK + b"\n"])
-def test_a_file_without_lines_is_named(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(InputError, match=r"a\.tsv is empty"):
-        TsvFile(write(tmp_path / "a.tsv", content))
-
-
 def test_lines_are_found_whatever_is_read_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = [f"{number}\t{'x' * number}" for number in range(30)]
     path = write(tmp_path / "a.tsv", ("\n".join(lines) + "\n" * 9).encode())
     for block in (1, 2, 7, 1 << 20):
-        monkeypatch.setattr(line_offsets, "BLOCK", block)
+        monkeypatch.setattr(keyed_files, "BLOCK", block)
         file = TsvFile(path)
         assert file.keys == [str(number) for number in range(30)]
         assert file.cells(29, NAMES)[1] == b"x" * 29
@@ -196,7 +164,7 @@ def test_a_file_cut_while_it_is_read_is_an_error(tmp_path: Path) -> None:
 def test_a_line_too_long_for_an_image_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory_limit, "LARGEST", 1000)
+    monkeypatch.setattr(base, "LARGEST", 1000)
     file = TsvFile(write(tmp_path / "a.tsv", b"a\t" + b"x" * 1000 + b"\nb\ty\n"))
     with pytest.raises(InputError, match=r"a\.tsv, line 1: it claims 1,003 bytes, and at most 1,0"):
         file.cells(0, NAMES)
@@ -210,12 +178,7 @@ def test_a_line_too_long_for_an_image_is_not_read(
 def test_boxes_become_relative(size: tuple[int, int], corners: list[tuple[float, ...]]) -> None:
     width, height = size
     pixels = [
-        (
-            min(x, u) * width,
-            min(y, v) * height,
-            max(x, u) * width,
-            max(y, v) * height,
-        )
+        (min(x, u) * width, min(y, v) * height, max(x, u) * width, max(y, v) * height)
         for x, y, u, v in corners
     ]
     assume(max(map(max, pixels)) > 1.02)  # else they are taken for relative ones
@@ -262,7 +225,5 @@ def test_the_type_shows_in_the_numbers(seed: int, regions: int, name: str) -> No
 
 
 @pytest.mark.parametrize("values", [np.zeros(ENOUGH), np.ones(ENOUGH), np.linspace(0, 1, 9)])
-def test_few_numbers_and_equal_ones_count_as_float32(
-    values: NDArray[np.float64],
-) -> None:
+def test_few_numbers_and_equal_ones_count_as_float32(values: NDArray[np.float64]) -> None:
     assert not looks_half(values.astype("<f4").tobytes())

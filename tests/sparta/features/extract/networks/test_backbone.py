@@ -5,35 +5,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 from PIL import Image
-from transformers import (
-    BertModel,
-    ResNetConfig,
-    ResNetForImageClassification,
-    ResNetModel,
-    ViTConfig,
-    ViTModel,
-)
 
 from sparta.errors import InputError
-from sparta.features.extract.detector_settings import DetectorSettings, extract_command
 from sparta.features.extract.extractor import PooledGrid, load_extractor, load_extractor_of
 from sparta.features.extract.job import extract_photos
 from sparta.features.extract.networks.backbone import Backbone
-from sparta.features.extract.networks.pixel_patches import PixelPatches
-from sparta.features.extract.networks.weights import weights_hash
+from sparta.features.extract.networks.encoder import PixelPatches, weights_hash
+from sparta.features.record import DetectorSettings, extract_command
 from sparta.features.store import FeatureStore
 from tests import tiny
 from tests.sparta.features.extract.tiny_networks import RESNET, SIDE, SMALL, photos, prepared, save
 
 
 def test_labels_are_the_classifiers_best_words(tmp_path: Path) -> None:
-    folder = str(save(ResNetForImageClassification(ResNetConfig(**RESNET)), tmp_path))
+    folder = str(save(hf.ResNetForImageClassification(hf.ResNetConfig(**RESNET)), tmp_path))
     plain, named = (Backbone(folder, labels=k, device="cpu") for k in (0, 2))
     assert named.source.label_count == 2
     features, labels = named.encode(photos())
     np.testing.assert_array_equal(features, plain.encode(photos())[0])
-    network = ResNetForImageClassification.from_pretrained(tmp_path).eval()
+    network = hf.ResNetForImageClassification.from_pretrained(tmp_path).eval()
     with torch.no_grad():
         logits = network(pixel_values=prepared(photos())).logits.numpy()
     words = np.array(["", "dog", "cat", "boat"])
@@ -43,11 +35,11 @@ def test_labels_are_the_classifiers_best_words(tmp_path: Path) -> None:
 
 
 def test_labels_need_a_trained_classifier(tmp_path: Path) -> None:
-    bare = save(ResNetModel(ResNetConfig(**RESNET)), tmp_path / "bare")
+    bare = save(hf.ResNetModel(hf.ResNetConfig(**RESNET)), tmp_path / "bare")
     with pytest.raises(InputError, match=r"lacks the weights classifier.*leave out --labels"):
         Backbone(str(bare), labels=3, device="cpu")
-    unnamed = ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], num_labels=4)
-    folder = save(ResNetForImageClassification(unnamed), tmp_path / "unnamed")
+    unnamed = hf.ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], num_labels=4)
+    folder = save(hf.ResNetForImageClassification(unnamed), tmp_path / "unnamed")
     with pytest.raises(InputError, match="does not name its classes"):
         Backbone(str(folder), labels=3, device="cpu")
 
@@ -59,7 +51,7 @@ def test_size_is_what_the_network_sees(tmp_path: Path) -> None:
         "crop_size": {"height": SIDE, "width": SIDE},
         "resample": int(Image.Resampling.BICUBIC),
     }
-    folder = str(save(ViTModel(ViTConfig(**SMALL)), tmp_path, **options))
+    folder = str(save(hf.ViTModel(hf.ViTConfig(**SMALL)), tmp_path, **options))
     backbone = Backbone(folder, device="cpu")
     assert backbone.source.image_size == SIDE
     assert backbone.resample == Image.Resampling.BICUBIC
@@ -71,7 +63,7 @@ def test_size_is_what_the_network_sees(tmp_path: Path) -> None:
 
 
 def test_refuses_what_is_no_vision_network(tmp_path: Path) -> None:
-    folder = save(BertModel(tiny.encoder()), tmp_path / "bert")
+    folder = save(hf.BertModel(tiny.encoder()), tmp_path / "bert")
     with pytest.raises(InputError, match="BertModel is not a vision model"):
         Backbone(str(folder), device="cpu")
     with pytest.raises(InputError, match="nowhere"):
@@ -81,7 +73,7 @@ def test_refuses_what_is_no_vision_network(tmp_path: Path) -> None:
 def test_refuses_checkpoints_with_missing_weights(tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
-    folder = save(ViTModel(ViTConfig(**SMALL)), tmp_path)
+    folder = save(hf.ViTModel(hf.ViTConfig(**SMALL)), tmp_path)
     weights = load_file(folder / "model.safetensors")
     gone = {key: value for key, value in weights.items() if "patch_embeddings" not in key}
     save_file(gone, folder / "model.safetensors", {"format": "pt"})
@@ -91,10 +83,10 @@ def test_refuses_checkpoints_with_missing_weights(tmp_path: Path) -> None:
 
 def test_weights_hash_is_of_content(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    first = save(ResNetModel(ResNetConfig(**RESNET)), tmp_path / "a")
-    second = save(ResNetModel(ResNetConfig(**RESNET)), tmp_path / "b")
+    first = save(hf.ResNetModel(hf.ResNetConfig(**RESNET)), tmp_path / "a")
+    second = save(hf.ResNetModel(hf.ResNetConfig(**RESNET)), tmp_path / "b")
     assert weights_hash(str(first)) == weights_hash(str(second))
-    model = ResNetModel.from_pretrained(first)
+    model = hf.ResNetModel.from_pretrained(first)
     next(model.parameters()).data += 1
     model.save_pretrained(second)
     assert weights_hash(str(first)) != weights_hash(str(second))

@@ -8,46 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 from numpy.typing import NDArray
-from transformers import (
-    BlipConfig,
-    BlipForConditionalGeneration,
-    BlipImageProcessor,
-    BlipVisionConfig,
-    BlipVisionModel,
-    CLIPImageProcessor,
-    Dinov2WithRegistersConfig,
-    Dinov2WithRegistersModel,
-    DINOv3ConvNextConfig,
-    DINOv3ConvNextModel,
-    DINOv3ViTConfig,
-    DINOv3ViTModel,
-    EfficientNetConfig,
-    EfficientNetImageProcessor,
-    EfficientNetModel,
-    LevitConfig,
-    LevitImageProcessor,
-    LevitModel,
-    MobileNetV2Config,
-    MobileNetV2Model,
-    MobileViTConfig,
-    MobileViTImageProcessor,
-    MobileViTModel,
-    ResNetConfig,
-    ResNetModel,
-    Siglip2Config,
-    Siglip2ImageProcessor,
-    Siglip2Model,
-    Siglip2VisionModel,
-    SiglipVisionConfig,
-    SiglipVisionModel,
-    ViTConfig,
-    ViTMAEConfig,
-    ViTMAEModel,
-    ViTModel,
-    VJEPA2Config,
-    VJEPA2Model,
-)
 
 from sparta.errors import InputError
 from sparta.features.extract.networks.backbone import Backbone
@@ -86,7 +48,7 @@ def encoded(folder: Path, processor: Any, model: Any) -> tuple[Backbone, NDArray
     backbone = Backbone(str(folder), device="cpu")
     features, _ = backbone.encode(photos(side=backbone.source.image_size))
     dead = features.std(axis=1) == 0  # channels that a ReLU closes
-    assert dead.mean() < (0.25 if isinstance(model, ResNetModel | MobileNetV2Model) else 1e-9)
+    assert dead.mean() < (0.25 if isinstance(model, hf.ResNetModel | hf.MobileNetV2Model) else 1e-9)
     np.testing.assert_allclose(features[:, -1], features[:, :-1].mean(1), rtol=2e-3, atol=5e-3)
     return backbone, features[:, :-1].astype(np.float32)
 
@@ -103,66 +65,66 @@ def close(found: NDArray[Any], wanted: NDArray[Any]) -> None:
     np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=1e-3 * scale)
 
 
-def efficientnet() -> EfficientNetModel:
-    config = EfficientNetConfig(width_coefficient=0.25, depth_coefficient=0.25, hidden_dim=320)
-    return EfficientNetModel(config)
+def efficientnet() -> hf.EfficientNetModel:
+    config = hf.EfficientNetConfig(width_coefficient=0.25, depth_coefficient=0.25, hidden_dim=320)
+    return hf.EfficientNetModel(config)
 
 
-def mobilevit() -> MobileViTModel:
+def mobilevit() -> hf.MobileViTModel:
     sizes: dict[str, Any] = {
         "hidden_sizes": [8, 12, 16],
         "neck_hidden_sizes": [4, 4, 8, 8, 12, 12, 16],
     }
-    return MobileViTModel(MobileViTConfig(image_size=64, num_attention_heads=2, **sizes))
+    return hf.MobileViTModel(hf.MobileViTConfig(image_size=64, num_attention_heads=2, **sizes))
 
 
-def levit() -> LevitModel:
+def levit() -> hf.LevitModel:
     sizes: dict[str, Any] = {"hidden_sizes": [16, 24, 32], "num_attention_heads": [1, 2, 2]}
     sizes |= {"depths": [1, 1, 1], "key_dim": [8, 8, 8]}
-    return LevitModel(LevitConfig(image_size=128, **sizes))
+    return hf.LevitModel(hf.LevitConfig(image_size=128, **sizes))
 
 
-def dinov3_transformer() -> DINOv3ViTModel:
-    return DINOv3ViTModel(DINOv3ViTConfig(**SMALL, num_register_tokens=4))
+def dinov3_transformer() -> hf.DINOv3ViTModel:
+    return hf.DINOv3ViTModel(hf.DINOv3ViTConfig(**SMALL, num_register_tokens=4))
 
 
-def dinov3_convolutions() -> DINOv3ConvNextModel:
-    config = DINOv3ConvNextConfig(hidden_sizes=[8, 8, 12, 16], depths=[1, 1, 1, 1])
-    return DINOv3ConvNextModel(config)
+def dinov3_convolutions() -> hf.DINOv3ConvNextModel:
+    config = hf.DINOv3ConvNextConfig(hidden_sizes=[8, 8, 12, 16], depths=[1, 1, 1, 1])
+    return hf.DINOv3ConvNextModel(config)
 
 
-def plain(side: int) -> CLIPImageProcessor:
-    return CLIPImageProcessor(size={"height": side, "width": side}, do_center_crop=False)
+def plain(side: int) -> hf.CLIPImageProcessor:
+    return hf.CLIPImageProcessor(size={"height": side, "width": side}, do_center_crop=False)
 
 
-LEVIT = LevitImageProcessor(size={"shortest_edge": 128}, do_resize=False, do_center_crop=False)
+LEVIT = hf.LevitImageProcessor(size={"shortest_edge": 128}, do_resize=False, do_center_crop=False)
 # What makes a network, its preprocessing, cells a side, and tokens before the patches.
 Family = tuple[Callable[[], Any], Any, int, int]
 NETWORKS: dict[str, Family] = {
-    "vit": (lambda: ViTModel(ViTConfig(**SMALL), add_pooling_layer=False), plain(SIDE), 4, 1),
+    "vit": (lambda: hf.ViTModel(hf.ViTConfig(**SMALL), add_pooling_layer=False), plain(SIDE), 4, 1),
     "dinov2-registers": (
-        lambda: Dinov2WithRegistersModel(Dinov2WithRegistersConfig(**SMALL)),
+        lambda: hf.Dinov2WithRegistersModel(hf.Dinov2WithRegistersConfig(**SMALL)),
         plain(SIDE),
         4,
         5,
     ),
-    "siglip": (lambda: SiglipVisionModel(SiglipVisionConfig(**SMALL)), plain(SIDE), 4, 0),
+    "siglip": (lambda: hf.SiglipVisionModel(hf.SiglipVisionConfig(**SMALL)), plain(SIDE), 4, 0),
     "clip": (clip, plain(SIDE), 4, 1),
     "dinov3": (dinov3_transformer, DINO_FILE, 4, 5),
     "dinov3-convolutions": (dinov3_convolutions, DINO_FILE | {"size": SQUARE}, 2, 1),
-    "resnet": (lambda: ResNetModel(ResNetConfig(**RESNET)), plain(64), 8, 0),
+    "resnet": (lambda: hf.ResNetModel(hf.ResNetConfig(**RESNET)), plain(64), 8, 0),
     "mobilenet": (
-        lambda: MobileNetV2Model(MobileNetV2Config(depth_multiplier=0.35, image_size=SIDE)),
+        lambda: hf.MobileNetV2Model(hf.MobileNetV2Config(depth_multiplier=0.35, image_size=SIDE)),
         plain(64),
         2,
         0,
     ),
-    "mobilevit": (mobilevit, MobileViTImageProcessor(size=SQUARE, do_center_crop=False), 2, 0),
+    "mobilevit": (mobilevit, hf.MobileViTImageProcessor(size=SQUARE, do_center_crop=False), 2, 0),
     "levit": (levit, LEVIT, 2, 0),
 }
 changes: list[dict[str, Any]] = [{}, {"rescale_offset": True}, {"include_top": False}]
 for changed in changes:
-    prepared = EfficientNetImageProcessor(size=SQUARE, **changed)
+    prepared = hf.EfficientNetImageProcessor(size=SQUARE, **changed)
     NETWORKS["-".join(["efficientnet", *changed])] = (efficientnet, prepared, 2, 0)
 
 
@@ -190,28 +152,28 @@ def test_networks_see_what_their_own_preprocessing_gives(tmp_path: Path, name: s
 
 
 def test_a_file_that_lacks_a_field_is_named(tmp_path: Path) -> None:
-    DINOv3ViTModel(DINOv3ViTConfig(**SMALL)).save_pretrained(tmp_path)
+    hf.DINOv3ViTModel(hf.DINOv3ViTConfig(**SMALL)).save_pretrained(tmp_path)
     broken = {name: value for name, value in DINO_FILE.items() if name != "image_std"}
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(broken))
     with pytest.raises(InputError, match=r"preprocessor_config\.json.* has no usable 'image_std'"):
         Backbone(str(tmp_path), device="cpu")
 
 
-def siglip2() -> Siglip2Config:
+def siglip2() -> hf.Siglip2Config:
     sizes = {name: SMALL[name] for name in SMALL if name != "image_size"}
     words = {"vocab_size": 50, "max_position_embeddings": 8, "projection_size": 16}
     text = {name: SMALL[name] for name in SMALL if not name.endswith("_size")} | words
-    return Siglip2Config(
+    return hf.Siglip2Config(
         vision_config=sizes | {"num_patches": 16},
         text_config=text | {"hidden_size": 16, "intermediate_size": 32},
     )
 
 
-@pytest.mark.parametrize("kind", [Siglip2Model, Siglip2VisionModel])
+@pytest.mark.parametrize("kind", [hf.Siglip2Model, hf.Siglip2VisionModel])
 def test_siglip2_naflex_sees_a_square_of_patches(tmp_path: Path, kind: Any) -> None:
     config = siglip2()
-    model = sized(kind(config if kind is Siglip2Model else config.vision_config))
-    processor = Siglip2ImageProcessor(patch_size=8, max_num_patches=16)
+    model = sized(kind(config if kind is hf.Siglip2Model else config.vision_config))
+    processor = hf.Siglip2ImageProcessor(patch_size=8, max_num_patches=16)
     backbone, features = encoded(tmp_path, processor, model)
     assert (backbone.source.image_size, backbone.grid) == (32, (4, 4))
     inputs = processor(list(photos(side=32)), return_tensors="pt")
@@ -229,11 +191,11 @@ def test_blips_vision_part_is_read_with_and_without_the_text_part(tmp_path: Path
         "encoder_hidden_size": 16,
     }
     words |= {"num_hidden_layers": 1, "num_attention_heads": 2}
-    config = BlipConfig(text_config=words, vision_config=SMALL, projection_dim=16)
-    whole = sized(BlipForConditionalGeneration(config))
-    alone = BlipVisionModel(BlipVisionConfig(**SMALL))
+    config = hf.BlipConfig(text_config=words, vision_config=SMALL, projection_dim=16)
+    whole = sized(hf.BlipForConditionalGeneration(config))
+    alone = hf.BlipVisionModel(hf.BlipVisionConfig(**SMALL))
     alone.load_state_dict(whole.vision_model.state_dict())
-    processor = BlipImageProcessor(size={"height": SIDE, "width": SIDE})
+    processor = hf.BlipImageProcessor(size={"height": SIDE, "width": SIDE})
     inputs = processor(list(photos()), return_tensors="pt")
     wanted = hidden(alone.eval(), pixel_values=inputs["pixel_values"])
     for name, model in (("whole", whole), ("alone", alone)):
@@ -242,17 +204,20 @@ def test_blips_vision_part_is_read_with_and_without_the_text_part(tmp_path: Path
         close(features, wanted[:, 1:])
 
 
-def vjepa2() -> VJEPA2Model:
+def vjepa2() -> hf.VJEPA2Model:
     sizes: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     sizes |= {f"pred_{name}": value for name, value in sizes.items()}
-    return VJEPA2Model(VJEPA2Config(crop_size=SIDE, patch_size=8, **sizes))
+    return hf.VJEPA2Model(hf.VJEPA2Config(crop_size=SIDE, patch_size=8, **sizes))
 
 
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
         (vjepa2, "V-JEPA 2 reads videos; take a network for whole photos"),
-        (lambda: ViTMAEModel(ViTMAEConfig(**SMALL)), "ViT-MAE reads a random quarter of a photo's"),
+        (
+            lambda: hf.ViTMAEModel(hf.ViTMAEConfig(**SMALL)),
+            "ViT-MAE reads a random quarter of a photo's",
+        ),
     ],
     ids=["vjepa2", "vit-mae"],
 )

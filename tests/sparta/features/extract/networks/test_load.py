@@ -12,18 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import transformers as hf
 from numpy.typing import NDArray
 from PIL import Image
-from transformers import (
-    MobileNetV2Config,
-    MobileNetV2Model,
-    ResNetConfig,
-    ResNetForImageClassification,
-    SwinConfig,
-    SwinModel,
-    ViTConfig,
-    ViTModel,
-)
 
 from sparta.errors import InputError
 from sparta.features.extract.networks import load
@@ -41,7 +32,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def vit() -> Any:
-    return ViTModel(ViTConfig(**SMALL), add_pooling_layer=False)
+    return hf.ViTModel(hf.ViTConfig(**SMALL), add_pooling_layer=False)
 
 
 def cosines(found: NDArray[np.float16], right: NDArray[np.float16]) -> NDArray[np.float64]:
@@ -59,8 +50,8 @@ def cosines(found: NDArray[np.float16], right: NDArray[np.float16]) -> NDArray[n
         (vit, 48),
         (clip, SIDE),
         (
-            lambda: SwinModel(
-                SwinConfig(
+            lambda: hf.SwinModel(
+                hf.SwinConfig(
                     image_size=SIDE,
                     patch_size=4,
                     embed_dim=8,
@@ -71,7 +62,12 @@ def cosines(found: NDArray[np.float16], right: NDArray[np.float16]) -> NDArray[n
             ),
             SIDE,
         ),
-        (lambda: MobileNetV2Model(MobileNetV2Config(depth_multiplier=0.35, image_size=SIDE)), 64),
+        (
+            lambda: hf.MobileNetV2Model(
+                hf.MobileNetV2Config(depth_multiplier=0.35, image_size=SIDE)
+            ),
+            64,
+        ),
     ],
     ids=["vit", "interpolated", "clip", "swin", "mobilenet"],
 )
@@ -89,7 +85,7 @@ def test_networks_compute_what_torch_does(tmp_path: Path, model: Any, side: int)
 
 
 def test_class_names_are_the_same(tmp_path: Path) -> None:
-    name = str(save(ResNetForImageClassification(ResNetConfig(**RESNET)), tmp_path))
+    name = str(save(hf.ResNetForImageClassification(hf.ResNetConfig(**RESNET)), tmp_path))
     encoder, reference = load_encoder(name, None, 2, "cpu"), Backbone(name, None, 2, "cpu")
     assert isinstance(encoder, ConvertedEncoder)
     (found, names), (right, expected) = encoder.encode(photos(5)), reference.encode(photos(5))
@@ -116,7 +112,7 @@ def test_a_network_is_converted_once(
 
 def test_whatever_decides_the_features_decides_the_entry(tmp_path: Path) -> None:
     weights_file("efficientnet-lite2")
-    network = ResNetForImageClassification(ResNetConfig(**RESNET))
+    network = hf.ResNetForImageClassification(hf.ResNetConfig(**RESNET))
     name = str(save(network, tmp_path / "a"))
     other = str(save(network, tmp_path / "b", do_normalize=False))
     keys = [load._key(*chosen) for chosen in ((name, None, 0), (name, None, 2), (name, 64, 0))]

@@ -14,10 +14,15 @@ from PIL import Image
 from torch import Tensor, nn
 
 from sparta.errors import InputError
-from sparta.features.extract.networks import timm_models
+from sparta.features.extract.networks import pretrained
 from sparta.features.extract.networks.backbone import Backbone
-from sparta.features.extract.networks.pretrained import TASKS, load_model, load_preprocessing
-from sparta.features.extract.networks.timm_models import TimmVision, timm_processor
+from sparta.features.extract.networks.pretrained import (
+    TASKS,
+    TimmVision,
+    load_model,
+    load_preprocessing,
+    timm_processor,
+)
 from tests.sparta.features.extract.tiny_networks import SIDE, photos
 
 PUBLISHED: dict[str, Any] = {
@@ -76,7 +81,7 @@ def test_a_missing_or_broken_library_is_named(
     def broken(module: str) -> Any:
         raise RuntimeError("operator torchvision::nms does not exist")
 
-    monkeypatch.setattr(timm_models, "require", broken)
+    monkeypatch.setattr(pretrained, "require", broken)
     with pytest.raises(InputError, match=r"torchvision::nms does not exist\): install the torchv"):
         Backbone(folder, device="cpu")
 

@@ -1,0 +1,329 @@
+"""Metadata of images → typed columns, written once and mapped from an Arrow file."""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from indexer.fields.kinds import CONVERSIONS, Kind, with_derived
+from indexer.manifest import REMEDY
+from sparta.errors import InputError, first_line
+
+FIELDS = "fields.arrow"
+KIND = b"kind"
+REMEMBERED = 64  # results of a part, such as the bitmaps of filters
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, eq=False)
+class FieldColumn:
+    """The values of one field; an image may have none, one or many.
+
+    Attributes:
+        kind: of all values.
+        starts: [N + 1], document d has the values from starts[d] to starts[d + 1].
+        values: of a keyword [M] int32, the place in `words`; number [M] float64; date [M] int64,
+            microseconds since 1970; boolean [M] bool; geo [M, 2] float64, latitude and longitude.
+        words: the distinct values of a keyword, rising; None for other kinds.
+    """
+
+    kind: Kind
+    starts: NDArray[Any]
+    values: NDArray[Any]
+    words: pa.Array | None = None
+
+    @cached_property
+    def documents(self) -> NDArray[np.int32]:
+        """[M] the document of each value."""
+        return np.repeat(np.arange(len(self.starts) - 1, dtype=np.int32), np.diff(self.starts))
+
+    @cached_property
+    def single(self) -> bool:
+        """Whether every document has exactly one value."""
+        return len(self.values) == len(self.starts) - 1 and bool((np.diff(self.starts) == 1).all())
+
+    @cached_property
+    def filled(self) -> NDArray[np.bool_]:
+        """[N] the documents that have a value."""
+        return np.diff(self.starts) > 0
+
+    @cached_property
+    def folded(self) -> pa.Array:
+        """The words of a keyword in lower case."""
+        return _lower(self.words)
+
+    def having(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """[N] the documents of which a value is chosen [M]."""
+        if self.single:
+            return chosen
+        found = np.zeros(len(self.starts) - 1, np.bool_)
+        found[self.documents[chosen]] = True
+        return found
+
+
+class FieldPart:
+    """The fields of the documents 0 to N - 1 of a segment. Immutable, and safe from any thread.
+
+    Attributes:
+        images: N.
+        columns: by the name of the field.
+        ranks: [N] places of the documents in the order of their image ids; None if these rise.
+
+    Args:
+        images, columns, ranks: the same.
+    """
+
+    def __init__(
+        self,
+        images: int,
+        columns: Mapping[str, FieldColumn],
+        ranks: NDArray[np.int64] | None = None,
+    ) -> None:
+        self.images = images
+        self.columns = columns
+        self.ranks = ranks
+        self._remembered: OrderedDict[Any, Any] = OrderedDict()
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """The kind of each field."""
+        return {name: column.kind for name, column in self.columns.items()}
+
+    def remembered(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What was made for a key before, or is made now; the last few are remembered."""
+        made: Made | None = self._remembered.get(key)
+        if made is None:
+            made = self._remembered[key] = make()
+            if len(self._remembered) > REMEMBERED:
+                self._remembered.popitem(last=False)
+        return made
+
+    @classmethod
+    def open(cls, folder: Path) -> FieldPart:
+        """Map the file that a `FieldWriter` wrote into a folder.
+
+        Raises:
+            InputError: if the file is damaged.
+        """
+        path = folder / FIELDS
+        try:
+            table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+            table.validate(full=True)
+            return cls.of(table, len(table))
+        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+            raise InputError(f"{path} is damaged ({first_line(error)}): {REMEDY}") from error
+
+    @classmethod
+    def of(cls, table: pa.Table, images: int, ranks: NDArray[np.int64] | None = None) -> FieldPart:
+        """The columns of a table of lists, whose fields name their kinds."""
+        columns = {field.name: _column(field, table.column(field.name)) for field in table.schema}
+        return cls(images, columns, ranks)
+
+
+def stored_kinds(folder: Path) -> dict[str, Kind]:
+    """The kinds of the fields that a `FieldWriter` wrote into a folder; none without its file.
+
+    Raises:
+        InputError: if the file is damaged.
+    """
+    path = folder / FIELDS
+    if not path.is_file():
+        return {}
+    try:
+        schema = pa.ipc.open_file(pa.memory_map(str(path))).schema
+        return {field.name: field.metadata[KIND].decode() for field in schema}
+    except (pa.ArrowException, OSError, TypeError, KeyError) as error:
+        raise InputError(
+            f"{path} is damaged: {first_line(error)}; build the index again"
+        ) from error
+
+
+def _column(field: pa.Field, column: pa.ChunkedArray) -> FieldColumn:
+    """One column of the table, whose lists are read as they lie in the file."""
+    kind: Kind = field.metadata[KIND].decode()
+    lists = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    starts = np.asarray(lists.offsets)
+    values = lists.values
+    if kind == "keyword":
+        return FieldColumn(kind, starts, np.asarray(values.indices), values.dictionary)
+    if kind == "geo":
+        return FieldColumn(kind, starts, np.asarray(values.values).reshape(-1, 2))
+    numbers = values.to_numpy(zero_copy_only=False)
+    return FieldColumn(kind, starts, numbers.view(np.int64) if kind == "date" else numbers)
+
+
+def _lower(words: pa.Array) -> pa.Array:
+    """Words in lower case."""
+    # Loading it takes as long as a search by a filter, and most searches have none.
+    import pyarrow.compute as pc
+
+    lowered = pc.ascii_lower(words)
+    foreign = pc.invert(pc.string_is_ascii(words))
+    own = words.filter(foreign)
+    right = pc.utf8_lower(own)
+    # Where only ASCII letters change, which is most often, Arrow's slow function is not needed.
+    same = right.equals(pc.ascii_lower(own))
+    return lowered if same else pc.replace_with_mask(lowered, foreign, right)
+
+
+# Tried in this order: what all values of a field can be. Any simple value can be a keyword.
+_INFERRED: tuple[Kind, ...] = ("boolean", "number", "date", "geo", "keyword")
+_TYPES: Mapping[Kind, pa.DataType] = {
+    "number": pa.float64(),
+    "date": pa.timestamp("us"),
+    "boolean": pa.bool_(),
+    "geo": pa.list_(pa.float64(), 2),
+}
+
+
+class FieldWriter:
+    """Collects the metadata of documents 0, 1, … in this order, and makes columns of it.
+
+    A field's kind is the declared one, else the one that all its values have: numbers, booleans,
+    dates (texts such as 2024-06-01), points ({"lat": …, "lon": …}), else keywords. Values that a
+    declared kind cannot have, and objects of any other shape, are left out.
+
+    Args:
+        kinds: declared, by field.
+    """
+
+    def __init__(self, kinds: Mapping[str, Kind] | None = None) -> None:
+        self._kinds = dict(kinds or {})
+        self._images = 0
+        self._fields: dict[str, _Values] = {}
+
+    def add(self, ids: Iterable[str], metadata: Iterable[Mapping[str, Any]]) -> None:
+        """Append some images."""
+        for image_id, fields in zip(ids, metadata, strict=True):
+            for name, value in with_derived(image_id, fields).items():
+                values = value if isinstance(value, list) else [value]
+                self._of(name).add(self._images, values)
+            self._images += 1
+
+    def _of(self, name: str) -> _Values:
+        if name not in self._fields:
+            self._fields[name] = _Values()
+        return self._fields[name]
+
+    def write(self, folder: Path) -> None:
+        """Write the columns into a folder."""
+        batch = self._batch()
+        with (
+            pa.OSFile(str(folder / FIELDS), "wb") as file,
+            pa.ipc.new_file(file, batch.schema) as writer,
+        ):
+            writer.write_batch(batch)
+
+    def part(self, ranks: NDArray[np.int64] | None = None) -> FieldPart:
+        """The columns in memory; `ranks` as of a `FieldPart`."""
+        return FieldPart.of(pa.Table.from_batches([self._batch()]), self._images, ranks)
+
+    def _batch(self) -> pa.RecordBatch:
+        schema, columns = [], []
+        for name, values in sorted(self._fields.items()):
+            kind = self._kinds.get(name) or values.kind()
+            if kind is not None:
+                column = values.column(kind, self._images)
+                columns.append(column)
+                schema.append(pa.field(name, column.type, metadata={KIND: kind}))
+        return pa.record_batch(columns, schema=pa.schema(schema))
+
+
+def part_of(
+    images: Iterable[tuple[str, Mapping[str, Any]]], kinds: Mapping[str, Kind] | None = None
+) -> FieldPart:
+    """The columns of some images, in memory.
+
+    Args:
+        images: their ids and metadata, in the order of the documents.
+        kinds: declared, by field.
+    """
+    writer, ids = FieldWriter(kinds), []
+    for image_id, metadata in images:
+        writer.add([image_id], [metadata])
+        ids.append(image_id)
+    order = sorted(range(len(ids)), key=ids.__getitem__)
+    rising = order == list(range(len(ids)))
+    return writer.part(None if rising else np.argsort(order))
+
+
+class _Values:
+    """The values of one field: each distinct one once, and which documents have it."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._distinct: list[Any] = []
+        self._codes = array("i")
+        self._documents = array("i")
+
+    def add(self, document: int, values: Iterable[Any]) -> None:
+        first = len(self._codes)
+        for value in values:
+            # True and 1 are equal to Python, but not to us.
+            key = (type(value), _hashable(value))
+            if key[1] is None:
+                continue
+            code = self._numbers.setdefault(key, len(self._distinct))
+            if code == len(self._distinct):
+                self._distinct.append(value)
+            if code not in self._codes[first:]:  # an image has a value once
+                self._codes.append(code)
+                self._documents.append(document)
+
+    def kind(self) -> Kind | None:
+        """The kind that all values have, None if there is no value of any."""
+        known = [value for value in self._distinct if _simple(value)]
+        for kind in _INFERRED:
+            convert = CONVERSIONS[kind]
+            if known and all(convert(value) is not None for value in known):
+                return kind
+        return None
+
+    def column(self, kind: Kind, images: int) -> pa.ListArray:
+        """The values as lists [images] of the kind, those that cannot be of it left out."""
+        converted = [CONVERSIONS[kind](value) for value in self._distinct]
+        fitting = np.array([value is not None for value in converted], np.bool_)
+        codes = np.frombuffer(self._codes, np.int32)
+        kept = fitting[codes] if len(codes) else np.empty(0, np.bool_)
+        codes, documents = codes[kept], np.frombuffer(self._documents, np.int32)[kept]
+        counts = np.bincount(documents, minlength=images)
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        values = _keywords if kind == "keyword" else _plain
+        return pa.ListArray.from_arrays(pa.array(starts), values(converted, codes, kind))
+
+
+def _keywords(words: list[Any], codes: NDArray[np.int32], kind: Kind) -> pa.Array:
+    distinct = sorted({word for word in words if word is not None})
+    places = {word: place for place, word in enumerate(distinct)}
+    of_code = np.array([places.get(word, 0) for word in words], np.int32)
+    chosen = of_code[codes] if len(codes) else codes
+    return pa.DictionaryArray.from_arrays(pa.array(chosen), pa.array(distinct, pa.string()))
+
+
+def _plain(values: list[Any], codes: NDArray[np.int32], kind: Kind) -> pa.Array:
+    return pa.array(values, _TYPES[kind]).take(pa.array(codes))
+
+
+def _hashable(value: Any) -> Any:
+    """What two equal values share; None for what no field can have."""
+    if isinstance(value, Mapping):
+        value = tuple(value.items())
+    try:
+        hash(value)
+    except TypeError:
+        return None
+    return value
+
+
+def _simple(value: Any) -> bool:
+    return any(convert(value) is not None for convert in CONVERSIONS.values())

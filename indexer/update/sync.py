@@ -1,0 +1,396 @@
+"""Brings an index up to date with a folder of photos, once or as the folder changes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from indexer import state
+from indexer.encoding.features import extract_stores
+from indexer.manifest import Manifest
+from indexer.store.given import read_given
+from indexer.store.snapshot import Snapshot
+from indexer.update.images import add_images
+from indexer.update.sync_plan import (
+    Place,
+    Plan,
+    Scan,
+    Seen,
+    SeenPhotos,
+    compare,
+    content_hash,
+    move_and_delete,
+    place_of,
+    scan_photos,
+    synced_folders,
+)
+from sparta.errors import InputError
+from sparta.features.extract.photos import Stamp, not_utf8, stamp_of
+from sparta.features.record import Skipped, read_skipped
+from sparta.features.store import FeatureStore, read_header
+from sparta.features.writer import load_stamps
+from sparta.files import work_folder, writing
+from sparta.progress import Notice, Progress, no_progress
+
+AT_ONCE = 512  # photos after which the index has them, whatever happens then
+FEATURES = "plain"  # of the stores that an index was built from
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How photos are encoded; see `add_images`."""
+
+    models: Sequence[str | Path]
+    asked: Path | None = None
+    read_photos: bool = True
+    batch_size: int = 32
+    device: str = "auto"
+
+
+@dataclass
+class SyncReport:
+    """What bringing an index up to date did, or would do.
+
+    Attributes:
+        plan: what was found.
+        added: images that the index lacked.
+        replaced: images of photos with other content.
+        moved: images that have another id.
+        deleted: images of photos that have vanished.
+        skipped: photos that could not be used, now or when they were last tried.
+        aside: images whose photos show something else than what the user gave fields to.
+    """
+
+    plan: Plan
+    added: int = 0
+    replaced: int = 0
+    moved: int = 0
+    deleted: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
+    aside: int = 0
+
+    @property
+    def did(self) -> int:
+        """How many images of the index are others than before."""
+        return self.added + self.replaced + self.moved + self.deleted
+
+
+class PhotoSync:
+    """One index and one folder of photos.
+
+    Args:
+        index: the index folder.
+        photos: the folder.
+        encoding: how its photos are encoded.
+
+    Raises:
+        InputError: if the folder is not an index, or photos cannot have ids in it.
+    """
+
+    def __init__(self, index: Path, photos: Path, encoding: Encoding) -> None:
+        self._index, self._encoding = index, encoding
+        self.place: Place = place_of(index, photos, Manifest.open(index).photos)
+        # One run at a time; the index itself is locked while something is written.
+        self._lock = index.with_name(f"{index.name}.sync")
+
+    def scan(self) -> Scan:
+        """The photos as they are now."""
+        return scan_photos(*self.place)
+
+    def seen(self, scan: Scan) -> dict[str, Seen]:
+        """What is known of the photos."""
+        return self._all_seen(scan).of(self.place.below)
+
+    def _all_seen(self, scan: Scan) -> SeenPhotos:
+        found = SeenPhotos.open(self._index, self.place.root)
+        return found or as_built(self._index, self.place.root, scan)
+
+    def run(
+        self,
+        *,
+        scan: Scan | None = None,
+        yes: bool = False,
+        dry: bool = False,
+        progress: Progress = no_progress,
+    ) -> SyncReport:
+        """Compare the photos with what was seen, and write what differs.
+
+        What is written stays written when this is interrupted; the next run continues.
+
+        Args:
+            scan: of the photos, by default as they are now.
+            yes: also if the folder is missing or empty, or many photos have vanished.
+            dry: write nothing.
+            progress: stages "convert", in networks, "extract" and "encode", in photos.
+
+        Raises:
+            InputError: if the folder is missing or empty or many photos have vanished, the index
+                cannot be written to or the photos not be encoded as its own.
+        """
+        with writing(self._lock):
+            self._began_at = state.place_of(self._index)
+            scan = scan or self.scan()
+            seen = self._all_seen(scan)
+            plan = compare(self.place.root, scan, seen.of(self.place.below))
+            if not yes:
+                self._check(plan)
+            self._check_ids(plan)
+            unusable = plan.unusable | scan.problems
+            report = SyncReport(plan, skipped=[Skipped(*one) for one in unusable.items()])
+            if not dry:
+                self._write(plan, scan, seen, report, progress)
+            return report
+
+    @property
+    def _augmentations(self) -> int:
+        return len(Manifest.read(self._index).features)
+
+    def _check(self, plan: Plan) -> None:
+        alarm = plan.alarm(self.place.folder)
+        if alarm is None and not plan.found:
+            exists = self.place.folder.is_dir()
+            alarm = f"{self.place.folder} {'holds no photo' if exists else 'does not exist'}"
+        if alarm is not None:
+            raise InputError(
+                f"{alarm}: nothing was changed; mount the disk if it is on one, or give --yes if "
+                "this is right"
+            )
+
+    def _check_ids(self, plan: Plan) -> None:
+        """Refuse ids that photos of another folder have."""
+        wanted = {*plan.new, *plan.moved}
+        for root in synced_folders(self._index):
+            other = SeenPhotos.open(self._index, root) if root != self.place.root else None
+            if other and (both := wanted & other.photos.keys()):
+                raise InputError(
+                    f"{min(both)!r} is in {self.place.root} and in {root}: photos of two folders "
+                    "cannot have one id; sync a folder that contains both"
+                )
+
+    def _write(
+        self, plan: Plan, scan: Scan, seen: SeenPhotos, report: SyncReport, progress: Progress
+    ) -> None:
+        seen.photos |= plan.touched
+        if plan.moved or plan.vanished:
+            report.moved, report.deleted = move_and_delete(self._index, plan.moved, plan.vanished)
+            moved_photos = {new: seen.photos.pop(former) for new, former in plan.moved.items()}
+            for new, one in moved_photos.items():
+                seen.photos[new] = one._replace(stamp=scan.photos[new])
+            for image_id in plan.vanished:
+                del seen.photos[image_id]
+        self._save(seen)
+        wanted = sorted(plan.new + plan.changed)
+        for first in range(0, len(wanted), AT_ONCE):
+            ids = wanted[first : first + AT_ONCE]
+            part = _part(progress, first, len(wanted), self._augmentations)
+            self._encode(ids, scan, seen, report, part)
+            self._save(seen)
+            progress("encode", first + len(ids), len(wanted))
+
+    def _save(self, seen: SeenPhotos) -> None:
+        """Note what the index is up to date with, unless it is a copy by now that may lack it."""
+        if state.place_of(self._index) != self._began_at:
+            raise InputError(f"{self._index} was replaced meanwhile: run sparta sync again")
+        seen.save(self._index)
+
+    def _encode(
+        self, ids: list[str], scan: Scan, seen: SeenPhotos, report: SyncReport, progress: Progress
+    ) -> None:
+        """Extract and encode some photos, and note them as seen."""
+        hashes = {image_id: content_hash(self.place.root / image_id) for image_id in ids}
+        with work_folder(self._lock) as work:
+            stores, skipped = self._extract(ids, work, progress)
+            if stores:
+                how = self._encoding
+                done = add_images(
+                    self._index,
+                    stores,
+                    how.models,
+                    asked=how.asked,
+                    read_photos=how.read_photos,
+                    batch_size=how.batch_size,
+                    device=how.device,
+                    progress=progress,
+                )
+                report.added += done.added
+                report.replaced += done.replaced
+                report.aside += done.aside
+        report.skipped += skipped
+        problems = {one.image_id: one.reason for one in skipped}
+        for image_id in ids:
+            # A file that was still being written is another one the next time; one that could not
+            # be read to its end is tried again.
+            stamp = scan.photos[image_id]
+            if hashes[image_id] and stamp_of(self.place.root / image_id) == stamp:
+                seen.photos[image_id] = Seen(stamp, hashes[image_id], problems.get(image_id))
+
+    def _extract(
+        self, ids: list[str], work: Path, progress: Progress
+    ) -> tuple[list[FeatureStore], list[Skipped]]:
+        """The stores of some photos, none if no photo can be used, and those that cannot."""
+        try:
+            stores = extract_stores(
+                self.place.root,
+                self._encoding.models,
+                "visual_sparta",
+                work,
+                self._augmentations,
+                ids,
+                self._encoding.device,
+                progress,
+            )
+        except InputError:
+            skipped = read_skipped(work / "plain")
+            if len(skipped) < len(ids):
+                raise
+            return [], skipped
+        return stores, read_skipped(stores[0].folder)
+
+
+def _part(progress: Progress, first: int, total: int, augmentations: int) -> Progress:
+    """Progress of some photos as part of the whole."""
+    factors = {"extract": augmentations, "encode": 1}
+
+    def whole(stage: str, done: int, total: int, photos: int = total) -> None:
+        if stage in factors:
+            done, total = factors[stage] * first + done, factors[stage] * photos
+        progress(stage, done, total)
+
+    return whole
+
+
+def as_built(index: Path, root: Path, scan: Scan) -> SeenPhotos:
+    """The photos that an index has from its build.
+
+    The feature store beside the index recorded the size of each file; without it, metadata of the
+    images has it, and which photos have vanished is unknown. A file of the same size counts as the
+    same: times are often those of a copy, and encoding a whole library again takes hours. Where
+    no size is known, files older than the index do. A photo that was deleted from the index counts
+    as seen until its size changes.
+
+    Args:
+        index: the index folder.
+        root: the folder that ids are relative to.
+        scan: its photos.
+    """
+    manifest = Manifest.read(index)
+    stamps = _recorded(index, manifest, root, scan)
+    seen = _by_metadata(index, manifest, scan) if stamps is None else stamps
+    for image_id, given in read_given(index).items():
+        stamp = scan.photos.get(image_id)
+        if stamp is not None and any(one.deleted and one.fits(stamp.bytes) for one in given):
+            seen.setdefault(image_id, Seen(stamp))
+    return SeenPhotos(root, seen)
+
+
+def _recorded(index: Path, manifest: Manifest, root: Path, scan: Scan) -> dict[str, Seen] | None:
+    """From the feature store that the index was built from, None if it is not there."""
+    folder = index.with_name(f"{index.name}.features") / FEATURES
+    try:
+        store = FeatureStore.open(folder)
+    except (InputError, OSError):
+        return None
+    photos = store.photos
+    if store.fingerprint != manifest.features[0] or not photos:
+        return None
+    if Path(os.path.realpath(photos)) != root:
+        return None
+    problems = {one.image_id: one.reason for one in read_skipped(folder)}
+    seen = {}
+    for image_id, numbers in load_stamps(folder, read_header(folder)).items():
+        recorded, now = Stamp(*numbers), scan.photos.get(image_id)
+        if not now and (image_id in problems or not_utf8(image_id)):
+            continue  # the index never had it
+        same = now is not None and now.bytes == recorded.bytes
+        seen[image_id] = Seen(now if now and same else recorded, None, problems.get(image_id))
+    return seen
+
+
+def _by_metadata(index: Path, manifest: Manifest, scan: Scan) -> dict[str, Seen]:
+    """From the sizes that the index has in its metadata, and the time when it was built."""
+    built = datetime.fromisoformat(manifest.created).timestamp() * 1e9
+    seen = {}
+    images = Snapshot.open(index)
+    for image_id, stamp in scan.photos.items():
+        document = images.document(image_id)
+        if document is not None:
+            recorded = images.stored(document).metadata.get("bytes")
+            if recorded == stamp.bytes or (recorded is None and stamp.mtime_ns <= built):
+                seen[image_id] = Seen(stamp)
+    return seen
+
+
+SHARE = 0.1  # of the time in which the folder may be looked at
+
+
+def watch(
+    photos: PhotoSync,
+    every: float,
+    done: Callable[[SyncReport], None],
+    notice: Notice,
+    progress: Progress = no_progress,
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
+    """Bring an index up to date whenever photos change, until interrupted.
+
+    A photo counts once it has been the same twice, so that none is read while it is being copied.
+    What prevents a run, such as a disk that is not mounted or another writer, is shown once, and
+    tried again.
+
+    Args:
+        photos: the index and the folder.
+        every: seconds from one look to the next; more if looking takes long.
+        done: gets the report of every run that found something, or other bad photos than before.
+        notice: gets one line for every problem.
+        progress: as for `PhotoSync.run`.
+        pause: waits for some seconds.
+    """
+    before = photos.scan()
+    problem = ""
+    known: set[Skipped] | None = None
+    while True:
+        start = time.perf_counter()
+        now = photos.scan()
+        rest = max(every, (time.perf_counter() - start) / SHARE)
+        try:
+            settled = stable(now, before, photos.seen(now))
+            report = photos.run(scan=settled, progress=progress)
+        except (InputError, OSError) as error:
+            if str(error) != problem:
+                notice(str(error))
+            problem = str(error)
+        else:
+            problem, skipped = "", set(report.skipped)
+            # What cannot be read is tried each time, and said once.
+            news = skipped != known and (report.plan or known is not None)
+            if report.did or report.plan.touched or news:
+                done(report)
+            known = skipped
+        before = now
+        pause(rest)
+
+
+def stable(now: Scan, before: Scan, seen: Mapping[str, Seen]) -> Scan:
+    """A scan in which photos that are changing are as they were seen.
+
+    Args:
+        now: the photos.
+        before: the photos some seconds earlier.
+        seen: what the index is up to date with.
+    """
+    photos: dict[str, Stamp] = {}
+    changing = {one for one, stamp in now.photos.items() if stamp != before.photos.get(one)}
+    # One of these may be a photo that has vanished from another place.
+    arriving = not changing <= seen.keys()
+    for image_id in sorted({*now.photos, *before.photos, *seen}):
+        stamp = now.photos.get(image_id)
+        vanished = image_id not in now.photos
+        if image_id in changing or (vanished and (arriving or image_id in before.photos)):
+            stamp = seen[image_id].stamp if image_id in seen else None
+        if stamp is not None and image_id not in now.problems:
+            photos[image_id] = stamp
+    return Scan(photos, now.closed, now.problems)

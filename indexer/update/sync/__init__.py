@@ -1,1 +1,0 @@
-"""Bringing an index up to date with a folder of photos."""

@@ -1,0 +1,419 @@
+"""The photos of a folder as they are, as they were last seen, and what has to be done."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from indexer.store.changes import Add, Change, Delete
+from indexer.store.given import read_given
+from indexer.store.snapshot import Snapshot
+from indexer.update.writer import open_writer
+from sparta.errors import InputError
+from sparta.features.extract.image_files import PhotoError, open_photo, reason_of
+from sparta.features.extract.photos import Stamp, not_utf8, read_stamp, walk_photos
+from sparta.files import sync
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Photos below a folder.
+
+    Attributes:
+        photos: stamp of each that can be read, by id.
+        closed: folders that cannot be read, as beginnings of ids; what is in them is unknown.
+        problems: why paths cannot be read, those of closed folders too.
+    """
+
+    photos: dict[str, Stamp]
+    closed: list[str]
+    problems: dict[str, str]
+
+    @property
+    def found(self) -> int:
+        """Photos that are there, whether they can be read or not."""
+        return len(self.photos) + len(self.problems) - len(self.closed)
+
+    def hides(self, image_id: str) -> bool:
+        """Whether a photo that is not among `photos` may still be there."""
+        return image_id in self.problems or any(image_id.startswith(one) for one in self.closed)
+
+
+def scan_photos(root: Path, below: str = "") -> Scan:
+    """Find everything that is named like a photo, as `walk_photos` does.
+
+    Args:
+        root: the folder that ids are relative to.
+        below: the beginning of the ids wanted: "" or a folder in it with a slash at the end.
+    """
+    photos: dict[str, Stamp] = {}
+    closed: list[str] = []
+    problems: dict[str, str] = {}
+    for path, error in walk_photos(root / below):
+        image_id = below + path
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            continue  # a folder that has gone meanwhile
+        if error:
+            folder = image_id.rstrip("/")
+            closed.append(f"{folder}/" if folder else "")
+            unnamed = not_utf8(folder)
+            problems[unnamed.image_id if unnamed else folder or "."] = reason_of(error)
+        elif unnamed := not_utf8(image_id):
+            problems[unnamed.image_id] = unnamed.reason
+        else:
+            try:
+                photos[image_id] = read_stamp(root / image_id)
+            except (OSError, PhotoError) as reason:
+                problems[image_id] = reason_of(reason)
+    return Scan(dict(sorted(photos.items())), closed, dict(sorted(problems.items())))
+
+
+SYNC = "sync"  # folder of an index
+VERSION = "1"
+SCHEMA = pa.schema(
+    {
+        "image_id": pa.string(),
+        "bytes": pa.int64(),
+        "mtime_ns": pa.int64(),
+        "sha256": pa.string(),  # null if the content was not read
+        "problem": pa.string(),  # null if the photo could be used
+    }
+)
+
+
+class Seen(NamedTuple):
+    """One photo.
+
+    Attributes:
+        stamp: of its file.
+        sha256: of its content; None if it was not read, since the index has it from its build.
+        problem: why it cannot be used, None if it can.
+    """
+
+    stamp: Stamp
+    sha256: str | None = None
+    problem: str | None = None
+
+
+@dataclass
+class SeenPhotos:
+    """`sync/HASH.arrow`: the photos of one folder.
+
+    Attributes:
+        root: the folder that ids are relative to.
+        photos: by id.
+    """
+
+    root: Path
+    photos: dict[str, Seen] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, index: Path, root: Path) -> SeenPhotos | None:
+        """Read the file of an index about a folder, None if there is none.
+
+        Raises:
+            InputError: if it is damaged.
+        """
+        path = _path(index, root)
+        return cls(root, _photos(_read(path))) if path.is_file() else None
+
+    def of(self, below: str) -> dict[str, Seen]:
+        """The photos whose ids begin so."""
+        return {key: one for key, one in self.photos.items() if key.startswith(below)}
+
+    def save(self, index: Path) -> None:
+        """Write the file, whole or not at all."""
+        ordered = sorted(self.photos.items())
+        table = pa.table(
+            [
+                [image_id for image_id, _ in ordered],
+                [one.stamp.bytes for _, one in ordered],
+                [one.stamp.mtime_ns for _, one in ordered],
+                [one.sha256 for _, one in ordered],
+                [one.problem for _, one in ordered],
+            ],
+            schema=SCHEMA.with_metadata({"version": VERSION, "root": os.fsencode(self.root)}),
+        )
+        path = _path(index, self.root)
+        path.parent.mkdir(exist_ok=True)
+        unfinished = path.with_suffix(".unfinished")
+        with pa.ipc.new_file(str(unfinished), table.schema) as writer:
+            writer.write_table(table)
+        sync(unfinished)
+        unfinished.replace(path)
+        sync(path.parent)
+
+
+def synced_folders(index: Path) -> list[Path]:
+    """The folders that an index was brought up to date with.
+
+    Raises:
+        InputError: if a file about one is damaged.
+    """
+    return [
+        Path(os.fsdecode(_read(path).schema.metadata[b"root"]))
+        for path in sorted((index / SYNC).glob("*.arrow"))
+    ]
+
+
+def _path(index: Path, root: Path) -> Path:
+    digest = hashlib.sha256(os.fsencode(root)).hexdigest()
+    return index / SYNC / f"{digest[:16]}.arrow"
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        with pa.ipc.open_file(str(path)) as reader:
+            table = reader.read_all()
+            metadata = reader.schema.metadata or {}
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _damaged(path) from error
+    if metadata.get(b"version") != VERSION.encode() or b"root" not in metadata:
+        raise _damaged(path)
+    return table
+
+
+def _photos(table: pa.Table) -> dict[str, Seen]:
+    columns = [table.column(name).to_pylist() for name in SCHEMA.names]
+    return {
+        image_id: Seen(Stamp(size, mtime), digest, problem)
+        for image_id, size, mtime, digest, problem in zip(*columns, strict=True)
+    }
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError(
+        f"{path} is damaged or of another version: delete it, and sparta sync begins as with an "
+        "index that was just built"
+    )
+
+
+Key = Callable[[str], object]
+VANISHED = 0.2  # share of the photos from which a disk is rather not mounted
+AT_ONCE = 256  # images in memory
+
+
+@dataclass
+class Plan:
+    """Photos by what happened to them since they were seen.
+
+    Attributes:
+        seen: how many there were.
+        found: how many there are.
+        new: ids.
+        changed: ids of photos with other content, or that could not be used before.
+        moved: former id by the id that the same content has now.
+        vanished: ids.
+        touched: photos whose file has another time, and the same content.
+        unusable: ids of photos that could not be used and are as they were, with the reason.
+    """
+
+    seen: int
+    found: int
+    new: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    moved: dict[str, str] = field(default_factory=dict)
+    vanished: list[str] = field(default_factory=list)
+    touched: dict[str, Seen] = field(default_factory=dict)
+    unusable: dict[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.new or self.changed or self.moved or self.vanished or self.touched)
+
+    def alarm(self, folder: Path) -> str | None:
+        """Why the folder is rather not there than emptied; None if all is well."""
+        if self.seen and not self.found:
+            state = "holds no photo any more" if folder.is_dir() else "does not exist"
+            return f"{folder} {state}, and {self.seen:,} were there before"
+        if len(self.vanished) > VANISHED * self.seen:
+            return f"{len(self.vanished):,} of {self.seen:,} photos have vanished from {folder}"
+        return None
+
+
+def compare(root: Path, scan: Scan, before: Mapping[str, Seen]) -> Plan:
+    """Compare photos with what was seen: by size and time, and where these differ by content.
+
+    Args:
+        root: the folder that ids are relative to; files are read.
+        scan: its photos.
+        before: what was seen.
+    """
+    plan = Plan(len(before), scan.found)
+    for image_id, stamp in scan.photos.items():
+        former = before.get(image_id)
+        if former is None:
+            plan.new.append(image_id)
+        elif former.stamp == stamp:
+            if former.problem is not None:
+                plan.unusable[image_id] = former.problem
+        elif _same_content(root / image_id, stamp, former):
+            plan.touched[image_id] = former._replace(stamp=stamp)
+        else:
+            plan.changed.append(image_id)
+    gone = [one for one in before if one not in scan.photos and not scan.hides(one)]
+    # A photo may also have come to where another one was, which may be elsewhere now.
+    arrived = {one: scan.photos[one] for one in plan.new + plan.changed}
+    plan.moved = _moves(root, arrived, [*gone, *plan.changed], before)
+    former_ids = set(plan.moved.values())
+    plan.new = [image_id for image_id in plan.new if image_id not in plan.moved]
+    plan.changed = [image_id for image_id in plan.changed if image_id not in plan.moved]
+    plan.vanished = [image_id for image_id in gone if image_id not in former_ids]
+    return plan
+
+
+def _same_content(path: Path, stamp: Stamp, former: Seen) -> bool:
+    known = former.sha256 is not None and stamp.bytes == former.stamp.bytes
+    return known and content_hash(path) == former.sha256
+
+
+def _moves(
+    root: Path, new: Mapping[str, Stamp], gone: Iterable[str], before: Mapping[str, Seen]
+) -> dict[str, str]:
+    """New photos that are vanished ones at another place, with the former id of each.
+
+    Those of which no content is known are the same if size and time are, and no other file's are,
+    or none of the same name.
+    """
+    lost = {image_id for image_id in gone if before[image_id].problem is None}
+    sizes = {before[image_id].stamp.bytes for image_id in lost}
+    left = {image_id for image_id, stamp in new.items() if stamp.bytes in sizes}
+
+    def unread(image_id: str) -> Stamp | None:
+        return before[image_id].stamp if before[image_id].sha256 is None else None
+
+    ways: list[tuple[Key, Key, bool]] = [
+        (
+            lambda one: (unread(one), _name(one)),
+            lambda one: (new[one], _name(one)),
+            True,
+        ),
+        (unread, lambda one: new[one], True),
+        (lambda one: before[one].sha256, lambda one: content_hash(root / one), False),
+    ]
+    found: dict[str, str] = {}
+    for key_of_lost, key_of_new, single in ways:
+        former = _grouped(lost, key_of_lost)
+        for key, ids in _grouped(left, key_of_new).items() if former else ():
+            same = former.get(key, [])
+            if not single or (len(ids) == 1 and len(same) == 1):
+                found |= dict(zip(ids, same, strict=False))
+        lost -= set(found.values())
+        left -= found.keys()
+    return found
+
+
+def _name(image_id: str) -> str:
+    return image_id.rpartition("/")[2]
+
+
+def _grouped(ids: Iterable[str], key_of: Key) -> dict[object, list[str]]:
+    """Ids by their keys, but for those without one."""
+    groups: dict[object, list[str]] = {}
+    for image_id in sorted(ids):
+        if (key := key_of(image_id)) is not None:
+            groups.setdefault(key, []).append(image_id)
+    return groups
+
+
+def content_hash(path: Path) -> str | None:
+    """SHA-256 of a photo's content, None if it cannot be read."""
+    try:
+        with open_photo(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, PhotoError):
+        return None
+
+
+def move_and_delete(index: Path, moved: Mapping[str, str], gone: Sequence[str]) -> tuple[int, int]:
+    """Give images other ids, with their terms and metadata, and delete others.
+
+    An image appears under its new id in the commit in which it disappears under the former one.
+    Images that the index lacks, such as those that were deleted from it, are passed over.
+
+    Args:
+        index: the index folder.
+        moved: former id by new id.
+        gone: ids to delete.
+
+    Returns:
+        how many were moved, and how many were deleted.
+    """
+    with open_writer(index) as writer:
+        writer.commit()
+        record = read_given(index)
+        writer.remember({new: record[one] for new, one in moved.items() if one in record})
+        deletions: list[Change] = [Delete(one, vanished=True) for one in gone if one in writer]
+        there = {new: former for new, former in moved.items() if former in writer}
+        for changes in _renamed(index, there):
+            writer.write(changes)
+        if deletions:
+            writer.write(deletions)
+    return len(there), len(deletions)
+
+
+def _renamed(index: Path, moved: Mapping[str, str]) -> Iterator[list[Change]]:
+    """Changes of some images at a time."""
+    snapshot, pairs = Snapshot.open(index), list(moved.items())
+    for first in range(0, len(pairs), AT_ONCE):
+        found = {snapshot.document(former): new for new, former in pairs[first : first + AT_ONCE]}
+        documents = [document for document in found if document is not None]
+        changes: list[Change] = []
+        for new, image in zip(found.values(), snapshot.images(documents), strict=True):
+            if image.image_id not in moved:  # else another image takes its place
+                changes.append(Delete(image.image_id, vanished=True))
+            changes.append(Add(replace(image, image_id=new)))
+        yield changes
+
+
+class Place(NamedTuple):
+    """A folder of photos and what of it is compared.
+
+    Attributes:
+        root: the folder that ids are relative to.
+        below: how the ids begin: "" for the whole folder, else a folder in it and a slash.
+    """
+
+    root: Path
+    below: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder that is compared."""
+        return self.root / self.below
+
+
+def place_of(index: Path, photos: Path, built_from: str | None) -> Place:
+    """Find out how a folder's photos are named in an index.
+
+    Photos in the folder that the index was built from, or in one that was compared before, have
+    ids relative to that folder; those in another folder have ids relative to it.
+
+    Args:
+        index: the index folder.
+        photos: need not exist.
+        built_from: the folder that the index was built from, None if unknown.
+
+    Raises:
+        InputError: if it is a file, or contains a folder whose photos have ids relative to that.
+    """
+    if photos.is_file():
+        raise InputError(f"{photos} is a file: give the folder of the photos")
+    folder = Path(os.path.realpath(photos))  # `resolve` raises for links in a circle
+    known = synced_folders(index) + ([Path(os.path.realpath(built_from))] if built_from else [])
+    for inner in known:
+        if inner != folder and inner.is_relative_to(folder):
+            raise InputError(
+                f"{photos} contains {inner}, to which ids of photos in {index} are relative: give "
+                "that folder, and others beside it one by one"
+            )
+    roots = [root for root in known if folder.is_relative_to(root)]
+    root = max(roots, key=lambda path: len(path.parts), default=folder)
+    inside = folder.relative_to(root).as_posix()
+    return Place(root, "" if inside == "." else f"{inside}/")

@@ -1,1 +1,0 @@
-"""Changing over to a rebuilt index while requests are answered."""

@@ -1,0 +1,160 @@
+"""What requests bring: ids of images in their paths, and JSON in their bodies.
+
+A parser is one call that lets no other thread run, so the text is limited: where searches are
+answered the call takes at most some 50 ms, and its memory is a few times the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from contextlib import nullcontext
+from itertools import islice
+from threading import Lock
+from typing import Any, TypeVar
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler
+from pydantic_core import from_json
+from starlette.concurrency import run_in_threadpool
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.exceptions import HTTPException
+
+from server.problems import ProblemError
+
+MAX_ELEMENTS = 300_000  # of what the writer reads: an image with features has 200,000 and more
+MANY = 100_000  # elements of a list of ids, which workers read, and lines of a batch
+_BEGIN = (b",", b"[", b"{")  # no element is without one before it, but for the outermost
+_SMALL = 64 * 1024  # bytes of a text whose reading takes no time to speak of
+_PART = 1000  # values of an object that are checked together
+_reading = Lock()
+
+T = TypeVar("T")
+_Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class ImageIdConvertor(Convertor[str]):
+    """An image id in a path: names of files contain slashes, and may contain line feeds."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        """The id, as it is."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """The id, as it is."""
+        return value
+
+
+register_url_convertor("image_id", ImageIdConvertor())
+IMAGE_PATH = "/{image_id:image_id}"  # of a path, below /v1/images
+
+
+def check_elements(text: bytes, most: int) -> None:
+    """Check that a JSON text is not too much for a parser.
+
+    Raises:
+        ProblemError: if it may have more elements than `most`.
+    """
+    if sum(map(text.count, _BEGIN)) > most:
+        detail = (
+            f"the JSON has more than {most:,} elements, counted by commas and opening brackets: "
+            "send it in parts"
+        )
+        raise ProblemError("body-too-large", detail)
+
+
+def read_json(kind: TypeAdapter[T], text: bytes, most: int = MAX_ELEMENTS) -> T:
+    """A JSON text as what it should be.
+
+    Raises:
+        ProblemError: if it has too many elements.
+        ValidationError: if it is something else.
+    """
+    check_elements(text, most)
+    return kind.validate_json(text)
+
+
+async def read_body(request: Request, kind: TypeAdapter[T]) -> T:
+    """The JSON body of a request.
+
+    Raises:
+        ProblemError: if it has too many elements, or is something else.
+    """
+    try:
+        return await _beside(lambda text: read_json(kind, text, MANY), await request.body())
+    except ValidationError as error:
+        raise ProblemError("invalid-parameter", problem_of(error), "body") from error
+
+
+class JsonRoute(APIRoute):
+    """A route that FastAPI gives the JSON body of its requests, which it would parse itself."""
+
+    def get_route_handler(self) -> _Handler:
+        """The endpoint, called with a request whose body is read."""
+        handler = super().get_route_handler()
+        if self.body_field is None:
+            return handler
+
+        async def handle(request: Request) -> Response:
+            if _is_json(request) and (body := await request.body()):
+                request._json = await _beside(_parsed, body)  # where Starlette keeps it
+            return await handler(request)
+
+        return handle
+
+
+def _is_json(request: Request) -> bool:
+    """Whether FastAPI would parse the body; it says what is wrong with others."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind.startswith("application/") and kind.endswith(("/json", "+json"))
+
+
+def _parsed(text: bytes) -> Any:
+    check_elements(text, MANY)
+    try:
+        return from_json(text) if text.strip() else None
+    except ValueError as error:
+        raise HTTPException(400, f"the body cannot be read as JSON: {error}") from error
+
+
+async def _beside(task: Callable[[bytes], T], text: bytes) -> T:
+    """Do something with a text in a thread; large ones one after another.
+
+    Threads with long calls to a parser would otherwise take turns before the event loop gets one.
+    """
+
+    def run() -> T:
+        with nullcontext() if len(text) <= _SMALL else _reading:
+            return task(text)
+
+    return await run_in_threadpool(run)
+
+
+def known_fields(model: type[BaseModel], value: Any) -> Any:
+    """What a model is given, if it has no other fields: pydantic would list each of them."""
+    if isinstance(value, dict):
+        unknown = next((name for name in value if name not in model.model_fields), None)
+        if unknown is not None:
+            raise ValueError(f"{unknown[:200]}: there is no such field")
+    return value
+
+
+def in_parts(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """Check an object part by part, up to the first with an error: `FailFast` is of lists alone."""
+    if not isinstance(value, dict):
+        return check(value)
+    checked: dict[Any, Any] = {}
+    items = iter(value.items())
+    while part := dict(islice(items, _PART)):
+        checked |= check(part)
+    return checked
+
+
+def problem_of(error: ValidationError) -> str:
+    """The first error in a body, in one line."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))[:200]
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{place}: {message}" if place else message

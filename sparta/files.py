@@ -1,0 +1,323 @@
+"""Files and folders: replaced as a whole, locked by one writer, hashed, with room on the disk."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import re
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import mkdtemp
+
+from sparta.errors import InputError
+
+CHUNK = 2**20
+
+
+def sha256(path: Path, advance: Callable[[int], None] | None = None) -> str:
+    """SHA-256 of a file's content.
+
+    Args:
+        path: the file.
+        advance: called with the bytes of each part that is done.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        while part := file.read(CHUNK):
+            digest.update(part)
+            if advance is not None:
+                advance(len(part))
+    return digest.hexdigest()
+
+
+def check_room(out: Path, needed: int) -> None:
+    """Refuse work that would fill the disk.
+
+    Args:
+        out: a folder to be written.
+        needed: bytes, estimated.
+
+    Raises:
+        InputError: if the disk has less free.
+    """
+    whole = out.absolute()
+    folder = next(path for path in (whole, *whole.parents) if path.is_dir())
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise InputError(
+            f"{out} needs about {_gigabytes(needed)} more, the disk has {_gigabytes(free)} free: "
+            "free some room, or choose another --out; what is finished is used again"
+        )
+
+
+@contextmanager
+def full_disk_reported(out: Path) -> Iterator[None]:
+    """Report that the disk is full in one line, whichever library notices it.
+
+    Raises:
+        InputError: if it is.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not _is_full(error):
+            raise
+        raise InputError(
+            f"{out}: the disk is full: free some room and start again; what is finished is used "
+            "again"
+        ) from error
+
+
+def _is_full(error: Exception) -> bool:
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    # Of Java, Arrow and FAISS, and of NumPy, which counts the items that it could write.
+    text = str(error)
+    return "No space left on device" in text or " requested and " in text
+
+
+def _gigabytes(count: int) -> str:
+    return f"{count / 10**9:,.1f} GB"
+
+
+log = logging.getLogger(__name__)
+
+_held: set[int] = set()  # open lock files of this process
+
+
+def lock_path(folder: Path) -> Path:
+    """The lock file of a folder, beside it; of a link, that of the folder it leads to."""
+    named = folder.resolve() if folder.is_symlink() or not folder.name else folder
+    return named.with_name(f".{named.name}.lock")
+
+
+@contextmanager
+def writing(folder: Path, *, wait: bool = False) -> Iterator[None]:
+    """Be the only writer of a folder until the block ends.
+
+    The kernel releases the lock of a process that ends in whatever way, so that a lock file that
+    a killed process left is no obstacle.
+
+    Args:
+        folder: to be written; need not exist.
+        wait: wait for another writer to end, instead of raising.
+
+    Raises:
+        InputError: if another writer holds the lock, naming its process, host and start.
+    """
+    path = lock_path(folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = _acquire(path, folder, wait)
+    _held.add(handle)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        _held.discard(handle)
+        os.close(handle)
+
+
+def _acquire(path: Path, folder: Path, wait: bool) -> int:
+    """Open and lock a lock file, and write this process's name into it."""
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            _lock(handle, path, folder, wait)
+            if _is_current(handle, path):
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, _this_process().encode(), 0)
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # the holder we waited for removed this file: lock the next one
+
+
+def _lock(handle: int, path: Path, folder: Path, wait: bool) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        problem = f"{folder} is being written by {_holder(path)}"
+        if not wait:
+            raise InputError(f"{problem}: wait until it ends, or stop it") from None
+        log.warning("%s: waiting for it", problem)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+
+def _is_current(handle: int, path: Path) -> bool:
+    """Whether an open file is still the one at its path."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _this_process() -> str:
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now})
+
+
+def _holder(path: Path) -> str:
+    """The process that holds a lock, in words."""
+    try:
+        found = json.loads(path.read_text())
+        return f"process {found['pid']} on {found['host']} since {found['since']}"
+    except (OSError, ValueError, KeyError, TypeError):  # between its two steps of taking the lock
+        return "another process"
+
+
+def _release_in_child() -> None:
+    """Close the lock files that a forked process inherits: it would hold them after its parent."""
+    for handle in _held:
+        with suppress(OSError):
+            os.close(handle)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_release_in_child)
+
+
+MARKER = "visualsparta-work.json"
+REPLACED = "replaced"  # in a work folder: what was at the place before
+
+
+def make_work(out: Path) -> Path:
+    """A new work folder for `out`, on the same file system."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(mkdtemp(prefix=f"{_prefix(out)}{os.getpid()}-", dir=out.parent))
+    (work / MARKER).write_text(json.dumps({"work_of": out.name}))
+    return work
+
+
+def check_name(out: Path) -> None:
+    """Refuse a path that no folder can be moved to, such as "" or "..".
+
+    Raises:
+        InputError: if the path ends in no name.
+    """
+    if out.name in ("", ".."):
+        raise InputError(f"--out {str(out)!r} names no folder: give a path that ends in a name")
+
+
+@contextmanager
+def work_folder(out: Path) -> Iterator[Path]:
+    """A new work folder for `out`, removed at the end; what earlier runs left is cleaned first."""
+    recover(out)
+    for left in find_work(out):
+        remove_work(left)
+    work = make_work(out)
+    try:
+        yield work
+    finally:
+        remove_work(work)
+
+
+def find_work(out: Path) -> list[Path]:
+    """The work folders of `out` that earlier runs left."""
+    return [path for path in _candidates(out) if _is_work(path, out)]
+
+
+def remove_work(work: Path) -> None:
+    """Remove a work folder, its marker last; what cannot be removed now is left for the next run.
+
+    A process of a killed run may still be writing there.
+    """
+    with suppress(OSError):
+        for entry in work.iterdir():
+            if entry.name != MARKER:
+                remove_entry(entry)
+        if [entry.name for entry in work.iterdir()] == [MARKER]:
+            (work / MARKER).unlink()
+            work.rmdir()
+
+
+def recover(out: Path) -> None:
+    """Put back what an interrupted `replace_folder` had moved aside, if `out` is missing."""
+    for work in find_work(out):
+        if os.path.lexists(work / REPLACED) and not os.path.lexists(out):
+            (work / REPLACED).rename(out)
+            sync(out.parent)
+    for path in _candidates(out):
+        # Killed, or the disk full, while its marker was written or removed.
+        if {entry.name for entry in path.iterdir()} <= {MARKER}:
+            (path / MARKER).unlink(missing_ok=True)
+            path.rmdir()
+
+
+def replace_folder(new: Path, out: Path, work: Path) -> None:
+    """Rename a finished folder to `out`; a folder already there stays in use until then.
+
+    Everything in the new folder is synced to the disk first, and the renames after. The old folder
+    moves into the work folder; if the machine stops between the two renames, `recover` puts it
+    back.
+
+    Args:
+        new: the finished folder, in the work folder.
+        out: its place.
+        work: the work folder, which the caller removes next.
+
+    Raises:
+        OSError: if it cannot be synced or moved; `out` is then what it was.
+    """
+    _sync_tree(new)
+    try:
+        if os.path.lexists(out):
+            out.rename(work / REPLACED)
+            sync(work)
+        new.rename(out)
+    except BaseException:
+        recover(out)
+        raise
+    sync(work)
+    sync(out.parent)
+
+
+def _prefix(out: Path) -> str:
+    return f".{out.name}.work-"
+
+
+def _candidates(out: Path) -> list[Path]:
+    """Folders that are named like work folders of `out`."""
+    if not out.parent.is_dir():
+        return []
+    pattern = re.compile(re.escape(_prefix(out)) + r"\d+-[a-z0-9_]{8}")
+    return [path for path in out.parent.iterdir() if pattern.fullmatch(path.name) and path.is_dir()]
+
+
+def _is_work(path: Path, out: Path) -> bool:
+    try:
+        return bool(json.loads((path / MARKER).read_text()) == {"work_of": out.name})
+    except (OSError, ValueError):
+        return False
+
+
+def remove_entry(path: Path) -> None:
+    """Remove a file or a folder of a work folder, as far as that is possible now."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _sync_tree(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        sync(path)
+    sync(folder)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file's content, or a folder's list of names, is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,1 +1,0 @@
-"""Networks on CPUs without torch: converted once, cached, and run by OpenVINO."""

@@ -1,0 +1,313 @@
+"""Dense models against vectors by image id: built, and over whatever is written to the index."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexer.care.copies import copy_index
+from indexer.dense.manifest import dense_folder
+from indexer.dense.vectors import AddedRows, VectorIndexKind
+from indexer.engines.open import beside, open_backend, open_dense, open_index
+from indexer.fields.kinds import PATH
+from indexer.filters.expression import Match
+from indexer.postings import ImagePostings, Postings
+from indexer.query import QueryError
+from indexer.search.answer import Answer, RefusedError
+from indexer.search.engine import Capability
+from indexer.search.searcher import Searcher
+from indexer.store import compaction
+from indexer.store.changes import Add, Change, Delete, MetadataChange
+from indexer.store.images import UnknownImageError
+from indexer.update import writer as writer_module
+from indexer.verify import verify_index
+from tests.indexer.dense_parts import (
+    LETTERS,
+    LetterEncoder,
+    Vectors,
+    count_letters,
+    random_vectors,
+    write_part,
+)
+from tests.indexer.live_index import Opened, commit_and_wait
+from tests.indexer.random_postings import MakeIndex, random_postings
+from tests.indexer.vocabulary import TOKENIZER
+
+IMAGES = 12
+VIEWS = {"one": 1, "three": 3}
+QUERIES = ("dad", "fed ace", "h")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def letters() -> Iterator[LetterEncoder]:
+    encoder = LetterEncoder()
+    with pytest.MonkeyPatch.context() as patch:
+        count_letters(patch)
+        yield encoder
+
+
+# ---- as built ------------------------------------------------------------------------------------
+
+
+def slow_answer(ids: list[str], scores: Vectors, k: int) -> list[tuple[int, str, float]]:
+    order = sorted(range(len(ids)), key=lambda image: (-scores[image], ids[image]))[:k]
+    return [(rank, ids[image], float(scores[image])) for rank, image in enumerate(order, start=1)]
+
+
+def hits_of(found: Answer) -> list[tuple[int, str, float]]:
+    return [(hit.rank, hit.image_id, hit.score) for hit in found.hits]
+
+
+@pytest.mark.parametrize("views", [1, 3])
+@pytest.mark.parametrize("kind", ["flat", "hnsw"])
+def test_answers_of_an_index_as_built(
+    copy: Path, postings: Postings, views: int, kind: VectorIndexKind
+) -> None:
+    ids, vectors, encoder = postings.ids, random_vectors(300, views), LetterEncoder()
+    write_part(copy, "letters", vectors, kind)
+    found = open_backend(copy, "letters")
+    some = Match(field=PATH, values=tuple(ids[1::3]))
+    for query in ("abc", "hhh e", "dad fed a bag", "zzz"):
+        scores = (vectors @ encoder.encode(query)).max(axis=1)
+        for k in (1, 10, 299, 300, 1000) if kind == "flat" else (300, 1000):
+            hits = found.search(query, k).hits
+            assert hits_of(found.search(query, k)) == slow_answer(ids, scores, k)
+            for hit in hits:
+                row = vectors[ids.index(hit.image_id)] @ encoder.encode(query)
+                assert hit.view == (None if views == 1 else row.argmax())
+                assert hit.metadata == postings.metadata[ids.index(hit.image_id)]
+        exact = slow_answer(ids[1::3], scores[1::3], 30)  # in a graph, too
+        assert hits_of(found.search(query, 30, filter=some)) == exact
+    for image in (0, 123, 299):  # of several views the most alike pair counts
+        scores = np.einsum("ivd,wd->ivw", vectors, vectors[image]).max(axis=(1, 2))
+        others = [*ids[:image], *ids[image + 1 :]]
+        for k in (1, 10, 300):
+            right = slow_answer(others, np.delete(scores, image), k)
+            assert hits_of(found.similar(ids[image], k)) == right
+        assert found.similar(ids[image], 5, filter=some).hits[0].image_id in ids[1::3]
+
+
+def test_times_words_and_what_a_dense_model_cannot(copy: Path, letters: LetterEncoder) -> None:
+    write_part(copy, "letters", random_vectors(300, 1))
+    found = open_backend(copy, "letters")
+    found.search("abc")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LetterEncoder, "encode", slow(LetterEncoder.encode))
+        timings = found.search("abc").timings
+    assert timings.encode_ms >= 50 > timings.search_ms > 0
+    parts = timings.tokenise_ms + timings.encode_ms + timings.search_ms
+    assert timings.total_ms == pytest.approx(parts, abs=0.01)
+    assert found.search("abc stu 111").unknown == ["stu", "111"]
+    assert (len(found), found.missing_images) == (300, 0)
+    assert found.metadata("a/00007 é.jpg") == {"width": 7}
+    assert found.can.isdisjoint({Capability.EXPLAIN, Capability.BROWSE, Capability.SUGGEST})
+    for asked in ({"sort": "width"}, {"facets": ["width"]}, {"min_coverage": 0.5}):
+        with pytest.raises(RefusedError) as caught:
+            found.search("abc", **asked)
+        assert caught.value.field == next(iter(asked))
+    with pytest.raises(QueryError, match="a dense model has no signs and weights"):
+        found.search("dad -fed")
+    for ask in (found.similar, found.metadata):
+        with pytest.raises(UnknownImageError):
+            ask("a/7.jpg")
+    for call in (lambda: found.search("abc", 0), lambda: found.similar("a/00007 é.jpg", 0)):
+        with pytest.raises(ValueError, match="k must be at least 1"):
+            call()
+
+
+def slow(encode: Any) -> Any:
+    def wrapped(*arguments: Any) -> Any:
+        time.sleep(0.05)
+        return encode(*arguments)
+
+    return wrapped
+
+
+# ---- written to ----------------------------------------------------------------------------------
+
+
+def built_vectors() -> list[Vectors]:
+    """Of the images that the index was built with, by part."""
+    return [random_vectors(IMAGES, views, seed=views) for views in VIEWS.values()]
+
+
+@pytest.fixture(scope="module")
+def pool() -> list[ImagePostings]:
+    """Images to add, of which half have the ids of the index's."""
+    return list(random_postings(TOKENIZER, 2 * IMAGES, seed=1))
+
+
+@pytest.fixture(scope="module")
+def template(
+    tmp_path_factory: pytest.TempPathFactory,
+    small: Postings,
+    make_index: MakeIndex,
+) -> Path:
+    folder = make_index(tmp_path_factory.mktemp("template") / "index", small)
+    one, three = built_vectors()
+    write_part(folder, "one", one)
+    write_part(folder, "three", three)
+    return folder
+
+
+class Reference:
+    """What each image was made from, and the vectors that each part has of that."""
+
+    def __init__(self, ids: list[str]) -> None:
+        self.origins = {image_id: f"={image_id}" for image_id in ids}
+        self.vectors = {
+            name: dict(zip(self.origins.values(), rows, strict=True))
+            for name, rows in zip(VIEWS, built_vectors(), strict=True)
+        }
+
+    def answer(self, name: str, query: str, allowed: set[str]) -> list[tuple[str, float]]:
+        asked = LetterEncoder().encode(query)
+        scores = {}
+        for image_id in self.origins.keys() & allowed:
+            if (views := self.vectors[name].get(self.origins[image_id])) is not None:
+                scores[image_id] = float(np.max(views @ asked))
+        return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+CHOICE = st.integers(0, 2 * IMAGES - 1)
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "add", "delete", "describe", "move"]),
+        st.lists(CHOICE, max_size=4, unique=True),
+    )
+    | st.tuples(st.sampled_from(["commit", "wait", "reopen", "kill"]), st.just([])),
+    max_size=12,
+)
+
+
+@settings(max_examples=12)
+@given(steps=STEPS, compact_at=st.sampled_from([1, 3, 4096]), seed=st.integers(0, 2**32))
+def test_answers_are_exact_over_the_images_with_vectors(
+    template: Path,
+    pool: list[ImagePostings],
+    small: Postings,
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: list[tuple[str, list[int]]],
+    compact_at: int,
+    seed: int,
+) -> None:
+    folder = shutil.copytree(template, tmp_path_factory.mktemp("live") / "index")
+    run = Run(folder, pool, Reference(small.ids), np.random.default_rng(seed))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(writer_module, "COMPACT_AT", compact_at)
+        patched.setattr(compaction, "FAN", 2)
+        run(steps)
+    assert verify_index(folder) == []
+
+
+class Run:
+    """Writes to an index and to the reference."""
+
+    def __init__(
+        self,
+        folder: Path,
+        pool: list[ImagePostings],
+        right: Reference,
+        random: np.random.Generator,
+    ) -> None:
+        self.folder, self.pool, self.right, self.random = folder, pool, right, random
+
+    def __call__(self, steps: list[tuple[str, list[int]]]) -> None:
+        opened = Opened(self.folder)
+        searcher = open_index(self.folder)
+        dense = open_dense(self.folder, searcher)
+        for kind, chosen in [*steps, ("commit", [])]:
+            if kind in ("kill", "reopen"):
+                opened.kill() if kind == "kill" else opened.close()
+                opened = Opened(self.folder)
+            elif kind in ("commit", "wait"):
+                opened.writer.commit() if kind == "commit" else commit_and_wait(opened.writer)
+                if newer := searcher.refreshed():
+                    searcher.close()
+                    dense = {name: beside(one, newer) for name, one in dense.items()}
+                    searcher = newer
+                self.compare(searcher, dense)
+            else:
+                opened.writer.write(self.changes(kind, [self.pool[place] for place in chosen]))
+        searcher.close()
+        opened.close()
+        with closing(open_index(self.folder)) as searcher:
+            self.compare(searcher, open_dense(self.folder, searcher))
+        copy = self.folder.with_name("copy")
+        copy_index(self.folder, copy)
+        self.append("one", uuid4().hex, 1)  # which is none of the copy's
+        assert verify_index(copy) == []
+        for name in VIEWS:
+            with closing(open_backend(copy, name)) as alone:
+                assert scored(alone.search("dad", 99)) == self.right.answer(
+                    name, "dad", set(self.right.origins)
+                )
+
+    def changes(self, kind: str, images: list[ImagePostings]) -> list[Change]:
+        origins, changes = self.right.origins, list[Change]()
+        for image in images:
+            image_id = image.image_id
+            if kind == "add":
+                origins[image_id] = uuid4().hex
+                for name, views in VIEWS.items():
+                    if self.random.random() < 0.6:
+                        self.append(name, origins[image_id], views)
+                # Who does not name what an image was made from has none of its vectors.
+                nameless = self.random.random() < 0.2
+                changes.append(Add(replace(image, origin="" if nameless else origins[image_id])))
+                if nameless:
+                    origins[image_id] = "nothing"
+            elif kind == "delete":
+                origins.pop(image_id, None)
+                changes.append(Delete(image_id))
+            elif image_id in origins and kind == "describe":
+                changes.append(MetadataChange(image_id, {"described": image_id}))
+            elif image_id in origins:
+                moved = replace(image, image_id=f"{image_id}!", origin=origins.pop(image_id))
+                origins[moved.image_id] = moved.origin
+                changes += [Delete(image_id), Add(moved)]
+        return changes
+
+    def append(self, name: str, origin: str, views: int) -> None:
+        [row] = vectors = random_vectors(1, views, seed=int(self.random.integers(2**32)))
+        AddedRows(dense_folder(self.folder, name), views, len(LETTERS)).append([origin], vectors)
+        self.right.vectors[name][origin] = row
+
+    def compare(self, searcher: Searcher, dense: Mapping[str, Searcher]) -> None:
+        everything = set(self.right.origins)
+        some = {one for one in sorted(everything) if self.random.random() < 0.4}
+        filter = Match(field=PATH, values=tuple(some))
+        assert {*searcher.ids()} == everything
+        assert dense.keys() == VIEWS.keys()
+        for name, backend in dense.items():
+            for query in QUERIES:
+                for k in (1, 4, 99):
+                    right = self.right.answer(name, query, everything)
+                    assert scored(backend.search(query, k)) == right[:k]
+                    allowed = self.right.answer(name, query, some)
+                    assert scored(backend.search(query, k, filter=filter)) == allowed[:k]
+            assert len(backend) == len(right)
+            assert backend.missing_images == len(everything) - len(right)
+            for image_id in sorted(everything - {one for one, _ in right}):
+                with pytest.raises(RefusedError, match=re.escape(repr(image_id))):
+                    backend.similar(image_id)
+            for image_id, _ in right[:2]:
+                alike = [hit.image_id for hit in backend.similar(image_id, 99).hits]
+                assert sorted([*alike, image_id]) == sorted(one for one, _ in right)
+
+
+def scored(result: Answer) -> list[tuple[str, float]]:
+    """Ids and scores of the hits, without a view where there is only one."""
+    return [(hit.image_id, hit.score) for hit in result.hits]

@@ -1,0 +1,281 @@
+"""Ids of requests, the access log, the slow-query log, and spans as a collector gets them."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span, Status
+
+from server.backends import Backend
+from server.monitoring import monitor as monitor
+from server.monitoring.metrics import Metrics
+from server.monitoring.monitor import INDEX_VERSION, JsonLog, open_monitor
+from sparta.extras import missing_extra
+from tests.server.apps import app_of, client_of, make_key, settings
+from tests.server.fake import FakeDense, FakeSearcher
+
+
+def logged(tmp_path: Path, *paths: str, **values: Any) -> list[dict[str, Any]]:
+    """The lines of the log after some requests."""
+    log = tmp_path / "log"
+    sparta = Backend("sparta", FakeSearcher())
+    key, dense = make_key(tmp_path / "keys.json"), Backend("vse++", FakeDense())
+    app = app_of(sparta, dense, keys=tmp_path / "keys.json", **values)
+    with client_of(app, raise_server_exceptions=False) as client:
+        for path in paths:
+            client.get(path, headers={"X-Request-ID": "mine", "Authorization": f"Bearer {key}"})
+    assert not log.exists() or key not in log.read_text()
+    assert not log.exists() or log.stat().st_mode & 0o007 == 0
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def test_a_line_a_request_without_queries_and_keys(tmp_path: Path) -> None:
+    search = "/v1/search?q=red+secret&explain=true&key=hunter2"
+    missing = "/v1/images/a%20%22b%0A.png?key=hunter2"
+    found = logged(tmp_path, search, missing, access_log=str(tmp_path / "log"))
+    assert "secret" not in str(found) and "hunter2" not in str(found)
+    first, second = found
+    assert first.pop("time") and first.pop("bytes") > 100
+    assert first.pop("ms") >= sum(first["stages_ms"].values()) - 1.25  # what the fake one says
+    stages = first.pop("stages_ms")
+    assert list(stages) == ["queue", "tokenise", "search", "explain"]
+    assert (stages["tokenise"], stages["search"]) == (0.25, 1.0)
+    assert first == {
+        "event": "request",
+        "request_id": "mine",
+        "client": "127.0.0.1",
+        "method": "GET",
+        "path": "/v1/search",
+        "route": "/v1/search",
+        "status": 200,
+        "backend": "sparta",
+        "engine": "columns",
+        "index": "unknown",
+    }
+    assert (second["status"], second["path"]) == (404, '/v1/images/a "b\n.png')
+    assert "stages_ms" not in second
+
+
+def test_slow_searches_are_logged_with_their_queries(tmp_path: Path) -> None:
+    values = {"slow_query_log": str(tmp_path / "log")}
+    paths = ["/livez", "/v1/search?q=red&k=3&key=hunter2", "/v1/search?q=red&backend=vse%2B%2B"]
+    _, dense = found = logged(tmp_path, *paths, slow_query_ms=0.0, **values)
+    assert found[0]["event"] == "slow_query"
+    assert found[0]["parameters"] == {"q": "red", "k": "3"}
+    assert dense["stages_ms"]["encode"] == 12.5
+    (tmp_path / "log").unlink()
+    assert logged(tmp_path, *paths, slow_query_ms=60_000.0, **values) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("a-1.B:2/c=", True), ("x" * 128, True), ("x" * 129, False), ("a b", False), ('"', False)],
+)
+def test_ids_are_taken_over_if_they_need_no_quoting(
+    client: TestClient, given: str, kept: bool
+) -> None:
+    answer = client.get("/livez", headers={"X-Request-ID": given})
+    assert (answer.headers["x-request-id"] == given) is kept
+
+
+def test_every_request_has_an_id_of_its_own(client: TestClient) -> None:
+    paths = ["/livez", "/livez", "/nowhere", "/v1/search", "/page/app.js", "/v1/search?q=explode"]
+    ids = [client.get(path).headers["x-request-id"] for path in paths]
+    assert len(set(ids)) == len(paths)
+
+
+def test_errors_of_the_server_are_recorded(tmp_path: Path) -> None:
+    values = {"access_log": str(tmp_path / "log")}
+    [line] = logged(tmp_path, "/v1/search?q=explode", **values)
+    assert line["status"] == 500
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"), [("10.1.2.3", "203.0.113.9"), ("192.0.2.7", "192.0.2.7")]
+)
+def test_the_address_is_the_one_that_a_trusted_proxy_forwards(
+    tmp_path: Path, peer: str, address: str
+) -> None:
+    log = tmp_path / "log"
+    app = app_of(
+        Backend("sparta", FakeSearcher()),
+        keys=tmp_path / "keys.json",
+        trusted_proxies=["10.0.0.0/8"],
+        root_path="/photos",
+        access_log=str(log),
+    )
+    with client_of(app, address=peer) as client:
+        for path in ("/photos/v1/search?q=red", "/livez"):
+            client.get(path, headers={"X-Forwarded-For": "203.0.113.9"})
+    first, second = (json.loads(line) for line in log.read_text().splitlines())
+    assert (first["client"], first["path"], first["status"]) == (address, "/photos/v1/search", 401)
+    assert (second["client"], second["path"], second["status"]) == (address, "/photos/livez", 200)
+
+
+def test_the_document_declares_the_header_where_answers_have_it(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    for path in ("/v1/search?q=red", "/v1/search", "/v1/backends?x", "/v1/images/none", "/livez"):
+        answer = client.get(path)
+        name = path.partition("?")[0].replace("none", "{image_id}")
+        documented = paths[name]["get"]["responses"][str(answer.status_code)]["headers"]
+        assert documented[INDEX_VERSION]["schema"]["type"] == "string"
+        assert INDEX_VERSION in answer.headers
+    refused = client.get("/v1/search?q=red", headers={"Host": "evil.example"})
+    assert INDEX_VERSION not in refused.headers
+    assert "headers" not in paths["/v1/search"]["get"]["responses"]["421"]
+
+
+def write(path: str, action: Callable[[JsonLog], None]) -> float:
+    """Let a log be written in an event loop; returns how many lines were lost."""
+    metrics = Metrics()
+
+    async def run() -> None:
+        log = JsonLog(path, metrics.lost_lines)
+        action(log)
+        await asyncio.sleep(3 * monitor.DELAY)
+        log.close()
+
+    asyncio.run(run())
+    found = re.search(r"^visualsparta_log_lines_lost_total (\S+)$", metrics.text().decode(), re.M)
+    assert found
+    return float(found[1])
+
+
+def test_lines_are_appended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "access.jsonl"
+    path.write_text('{"event":"older"}\n')
+    written = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: written(file, data[:1000]))
+
+    def many(log: JsonLog) -> None:
+        for number in range(100):
+            log.write("request", {"number": number, "text": 'line\n"break" é' * 9})
+
+    assert write(str(path), many) == 0
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line.get("number") for line in lines] == [None, *range(100)]
+    assert lines[1]["time"][10] == "T" and lines[1]["time"][-1] == "Z"
+    assert lines[-1]["text"] == 'line\n"break" é' * 9
+
+
+def test_a_full_disk_loses_lines_and_nothing_else() -> None:
+    def two(log: JsonLog) -> None:
+        log.write("request", {})
+        log.write("request", {})
+
+    assert write("/dev/full", two) == 2
+
+
+def test_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
+    assert write("-", lambda log: log.write("request", {"status": 200})) == 0
+    line = json.loads(capfd.readouterr().out)
+    assert (line["event"], line["status"]) == ("request", 200)
+
+
+def test_a_log_that_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="nowhere"):
+        JsonLog(str(tmp_path / "nowhere" / "log"), Metrics().lost_lines)
+
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+PARENT = "b7ad6b7169203331"
+
+
+class Collector(BaseHTTPRequestHandler):
+    """Takes spans."""
+
+    found: list[ResourceSpans]
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers.get("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
+        self.found.extend(ExportTraceServiceRequest.FromString(body).resource_spans)
+        assert self.path == "/v1/traces"
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def collected(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ResourceSpans]]:
+    Collector.found = []
+    with HTTPServer(("127.0.0.1", 0), Collector) as server:
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield Collector.found
+        server.shutdown()
+        thread.join()
+
+
+def traced(*paths: str) -> None:
+    app = app_of(Backend("sparta", FakeSearcher()), tracing=True)
+    with client_of(app, raise_server_exceptions=False) as client:
+        for path in paths:
+            headers = {"traceparent": f"00-{TRACE}-{PARENT}-01", "X-Request-ID": "mine"}
+            client.get(path, headers=headers)
+
+
+def spans_of(found: list[ResourceSpans]) -> list[Span]:
+    return [span for one in found for scope in one.scope_spans for span in scope.spans]
+
+
+def test_a_search_is_a_span_with_its_stages(collected: list[ResourceSpans]) -> None:
+    traced("/v1/search?q=secret&explain=true")
+    spans = {span.name: span for span in spans_of(collected)}
+    root = spans.pop("GET /v1/search")
+    assert (root.trace_id.hex(), root.parent_span_id.hex()) == (TRACE, PARENT)
+    attributes = {one.key: one.value for one in root.attributes}
+    assert attributes["http.response.status_code"].int_value == 200
+    assert attributes["visualsparta.request_id"].string_value == "mine"
+    assert attributes["visualsparta.engine"].string_value == "columns"
+    assert "secret" not in str(collected)
+    stages = ["queue", "tokenise", "search", "explain"]
+    assert sorted(spans) == sorted(stages)
+    assert {span.parent_span_id for span in spans.values()} == {root.span_id}
+    search = spans["search"]
+    assert search.end_time_unix_nano - search.start_time_unix_nano == 1_000_000
+    assert root.start_time_unix_nano == spans["queue"].start_time_unix_nano
+    service = {one.key: one.value.string_value for one in collected[0].resource.attributes}
+    assert service["service.name"] == "visualsparta"
+
+
+def test_errors_and_names(collected: list[ResourceSpans], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "photos")
+    traced("/v1/search?q=explode", "/livez")
+    failed, well = [span for span in spans_of(collected) if span.name.startswith("GET")]
+    assert failed.status.code == Status.STATUS_CODE_ERROR
+    assert well.status.code == Status.STATUS_CODE_UNSET
+    assert "photos" in str(collected[0].resource)
+
+
+def test_what_is_not_sampled_is_not_sent(
+    collected: list[ResourceSpans], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
+    traced("/v1/search?q=red")
+    assert collected == []
+
+
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    with pytest.raises(ModuleNotFoundError) as refused:
+        open_monitor(settings(tracing=True), Metrics())
+    assert re.search(r"pip install 'visualsparta\[tracing\]'", str(missing_extra(refused.value)))
