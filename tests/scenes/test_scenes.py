@@ -17,10 +17,9 @@ import pytest
 from PIL import Image
 
 from sparta.errors import InputError
-from tests.scenes import corpus
 from tests.scenes.captions import compose_queries
-from tests.scenes.corpus import write_queries, write_scenes
-from tests.scenes.draw import SIDE, Backdrop, Scene, SceneLayout, paste, render_scene
+from tests.scenes.corpus import AT_ONCE, write_queries, write_scenes
+from tests.scenes.draw import SIDE, Backdrop, SceneLayout, paste, render_scene
 from tests.scenes.drawings import BACKDROPS
 
 DIGEST = "8297df05f9205937342f9ca811836c9b8e3654e32c96399e5429b28530a66e11"
@@ -84,35 +83,15 @@ def test_the_folder_has_images_captions_facts_and_queries(tmp_path: Path) -> Non
 
 
 def test_bytes_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
-    for workers in (1, 2):
-        write_scenes(tmp_path / str(workers), corpus.BLOCK + 5, seed=1, workers=workers)
-    assert _bytes(tmp_path / "1") == _bytes(tmp_path / "2")
-
-
-def test_a_killed_run_is_continued_to_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(corpus, "BLOCK", 4)
-    write_scenes(tmp_path / "whole", 14, seed=3)
-
     def killed(stage: str, done: int, total: int) -> None:
-        if done:
-            raise KeyboardInterrupt
+        raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_scenes(tmp_path / "broken", 14, seed=3, progress=killed)
-    (tmp_path / "broken" / "images" / "000009.jpg").write_bytes(b"half a picture")
-    drawn: list[int] = []
-
-    def drawing(seed: int, index: int) -> Scene:
-        drawn.append(index)
-        return render_scene(seed, index)
-
-    monkeypatch.setattr(corpus, "render_scene", drawing)
-    assert write_scenes(tmp_path / "broken", 14, seed=3)
-    assert drawn == list(range(4, 14))  # the finished block is not drawn again
-    assert not write_scenes(tmp_path / "broken", 14, seed=3)  # nor a finished folder
-    assert _bytes(tmp_path / "broken") == _bytes(tmp_path / "whole")
+        write_scenes(tmp_path / "2", AT_ONCE + 5, 1, progress=killed)
+    for workers in (1, 2):
+        assert write_scenes(tmp_path / str(workers), AT_ONCE + 5, 1, workers=workers)
+    assert _bytes(tmp_path / "1") == _bytes(tmp_path / "2")
+    assert not write_scenes(tmp_path / "2", AT_ONCE + 5, 1)  # a finished folder is reused
 
 
 @pytest.mark.parametrize(
