@@ -100,14 +100,19 @@ class FeatureStore(Sequence[ImageFeatures]):
                 or one whose shards are missing or cut off.
         """
         header = read_header(folder)
-        if not header["complete"]:
+        try:
+            if not header["complete"]:
+                raise InputError(
+                    f"{folder}: the feature store is unfinished ({len(header['shards'])} shards "
+                    "so far); run the command that was writing it once more, it will continue"
+                )
+            for shard in header["shards"]:
+                _check_size(folder / shard["file"], shard["bytes"])
+            return cls(folder, header)
+        except (KeyError, TypeError, AttributeError) as error:  # fields of other names or types
             raise InputError(
-                f"{folder}: the feature store is unfinished ({len(header['shards'])} shards so "
-                "far); run the command that was writing it once more, it will continue"
-            )
-        for shard in header["shards"]:
-            _check_size(folder / shard["file"], shard["bytes"])
-        return cls(folder, header)
+                f"{folder / HEADER} is damaged ({error}); delete the folder and extract again"
+            ) from error
 
     @cached_property
     def photos(self) -> Path | None:
