@@ -1,13 +1,11 @@
-"""A corpus of rendered scenes in a folder: written in parallel, resumable and reproducible."""
+"""A corpus of rendered scenes in a folder: written in parallel, the same bytes for a seed."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import signal
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -16,70 +14,40 @@ from typing import Any
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 from tests.scenes.captions import SceneObject, SceneRecord, compose_queries
-from tests.scenes.draw import Scene, render_scene
+from tests.scenes.draw import render_scene
 
-BLOCK = 200  # scenes per unit of work, and the most that an interrupted worker loses
+BLOCK = 50  # scenes that a process draws at once
 QUALITY = 90  # of the JPEG files, unless another is asked for
-SETTINGS_FILE = "settings.json"
 STAGE = "draw"  # of the progress
 VERSION = 1  # increase it when the same seed gives other scenes or captions
 
-Splits = tuple[tuple[str, float], ...]
 
-
-@dataclass(frozen=True)
-class CorpusSettings:
-    """What determines a corpus: with equal settings, corpora are equal byte by byte.
-
-    Attributes:
-        count: number of scenes.
-        seed: of the renderer.
-        splits: (name, share) in the order of the scenes; the shares sum to 1.
-        quality: of the JPEG files.
-        version: of the renderer.
-    """
-
-    count: int
-    seed: int
-    splits: Splits
-    quality: int = QUALITY
-    version: int = VERSION
-
-    def split(self, index: int) -> str:
-        """Name of the split of scene `index`."""
-        bound = 0.0
-        for name, share in self.splits:
-            bound += share * self.count
-            if index < round(bound):
-                return name
-        return self.splits[-1][0]
-
-
-def parse_splits(text: str) -> Splits:
-    """Parse "train" or "train=0.9,val=0.1".
+def split_names(text: str, count: int) -> list[str]:
+    """The split of each scene: "train" of all, or "train=0.9,val=0.1" in their order.
 
     Raises:
-        InputError: if a share is not a number, or the shares do not sum to 1.
+        InputError: if a share is not a positive number, or the shares do not sum to 1.
     """
     pairs = [part.strip().partition("=") for part in text.split(",")]
     try:
-        splits = tuple((name, float(share) if mark else 1.0) for name, mark, share in pairs)
+        shares = [(name, float(share) if mark else 1.0) for name, mark, share in pairs]
     except ValueError:
-        splits = ()
-    if (
-        not splits
-        or abs(sum(share for _, share in splits) - 1) > 1e-6
-        or not all(name and share > 0 for name, share in splits)
-    ):
+        shares = []
+    total = sum(share for _, share in shares)
+    if abs(total - 1) > 1e-6 or not all(name and share > 0 for name, share in shares):
         raise InputError(
             f"--split {text!r}: expected one name, or names with shares that sum to 1,"
             " such as train=0.9,val=0.1"
         )
-    return splits
+    names, bound = list[str](), 0.0
+    for name, share in shares:
+        bound += share * count
+        names += [name] * (round(bound) - len(names))
+    return names
 
 
 def write_scenes(
-    out: str | Path,
+    out: Path,
     count: int,
     seed: int,
     split: str = "train",
@@ -87,7 +55,7 @@ def write_scenes(
     progress: Progress = no_progress,
     quality: int = QUALITY,
 ) -> bool:
-    """Write `images/`, `captions.jsonl` and `scenes.jsonl`; continues an interrupted run.
+    """Write `images/`, `captions.jsonl` and `scenes.jsonl`.
 
     Args:
         out: the folder, created if missing.
@@ -102,113 +70,51 @@ def write_scenes(
         False if the folder already contains the finished corpus, which is then left unchanged.
 
     Raises:
-        InputError: if the folder contains something else, or a number is out of range.
+        InputError: if the folder contains something else, or the splits make no sense.
     """
-    out = Path(out)
-    if count < 1 or workers < 1 or seed < 0:
-        raise InputError(
-            f"scenes: count and workers must be at least 1 and the seed at least 0;"
-            f" found count {count}, workers {workers}, seed {seed}"
-        )
-    settings = CorpusSettings(count, seed, parse_splits(split), quality)
-    _claim(out, settings)
-    if (out / "captions.jsonl").is_file():
-        progress(STAGE, count, count)
-        return False
-    for folder in ("images", "parts"):
-        (out / folder).mkdir(exist_ok=True)
-    starts = [s for s in range(0, count, BLOCK) if not _part(out, s).is_file()]
-    done = count - sum(min(BLOCK, count - s) for s in starts)
-    progress(STAGE, done, count)
-    for written in _write_blocks(partial(_write_block, out, settings), starts, workers):
-        done += written
-        progress(STAGE, done, count)
-    _join(out, settings)
+    splits, mark = split_names(split, count), out / "settings.json"
+    wanted = json.dumps([VERSION, count, seed, split, quality])
+    if mark.is_file() and mark.read_text(encoding="utf-8") == wanted:
+        if (out / "captions.jsonl").is_file():
+            return False
+    elif out.exists() and any(out.iterdir()):
+        raise InputError(f"{out} contains something else: choose another folder")
+    (out / "images").mkdir(parents=True, exist_ok=True)
+    mark.write_text(wanted, encoding="utf-8")
+    lines: dict[str, list[str]] = {"scenes": [], "captions": []}
+    blocks = [range(count)[start : start + BLOCK] for start in range(0, count, BLOCK)]
+    write = partial(_write_block, out / "images", seed, splits, quality)
+    with ExitStack() as stack:
+        run: Any = map
+        if workers > 1:
+            pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+            run = stack.enter_context(pool).map
+        for written in run(write, blocks):
+            for name, own in zip(lines, written, strict=True):
+                lines[name] += own
+            progress(STAGE, len(lines["scenes"]), count)
+    for name, own in lines.items():  # captions.jsonl, written last, marks the corpus as complete
+        (out / f"{name}.jsonl").write_text("\n".join(own) + "\n", encoding="utf-8")
     return True
 
 
-def _claim(out: Path, settings: CorpusSettings) -> None:
-    """Write the settings into an empty folder, or check that it already has the same."""
-    mark = out / SETTINGS_FILE
-    wanted = json.dumps(asdict(settings)) + "\n"
-    if mark.is_file():
-        found = mark.read_text(encoding="utf-8")
-        if found != wanted:
-            raise InputError(
-                f"{out} contains other scenes: expected {wanted.strip()}, found {found.strip()};"
-                " choose another folder or delete this one"
-            )
-        return
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out} is neither an empty folder nor one of scenes: choose another one")
-    out.mkdir(parents=True, exist_ok=True)
-    _write_whole(mark, wanted)
-
-
-def _part(out: Path, start: int) -> Path:
-    return out / "parts" / f"{start:06d}.json"
-
-
-def _write_blocks(write: Callable[[int], int], starts: list[int], workers: int) -> Iterator[int]:
-    """Run the blocks in one or several processes; yields the number of scenes of each."""
-    if workers == 1 or len(starts) < 2:
-        yield from map(write, starts)
-        return
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-    # The workers inherit the mask, so that Ctrl+C interrupts only this process, which stops them.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        futures = [pool.submit(write, start) for start in starts]
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for future in as_completed(futures):
-            yield future.result()
-    finally:  # an interrupted run stops after the blocks in progress
-        pool.shutdown(cancel_futures=True)
-
-
-def _write_block(out: Path, settings: CorpusSettings, start: int) -> int:
-    """Render the scenes of one block; its part file, written last, marks it as complete."""
-    indices = range(start, min(start + BLOCK, settings.count))
-    captions, records = [], []
-    for index in indices:
-        scene = render_scene(settings.seed, index)
-        image = {"image": f"{index:06d}.jpg", "split": settings.split(index)}
-        scene.image.save(out / "images" / image["image"], quality=settings.quality)
+def _write_block(
+    folder: Path, seed: int, splits: list[str], quality: int, numbers: range
+) -> tuple[list[str], list[str]]:
+    """Draw some scenes; their lines of `scenes.jsonl` and `captions.jsonl`."""
+    records, captions = [], []
+    for index in numbers:
+        scene = render_scene(seed, index)
+        image = {"image": f"{index:06d}.jpg", "split": splits[index]}
+        scene.image.save(folder / image["image"], quality=quality)
+        facts: dict[str, Any] = asdict(scene.record)
+        objects = facts.pop("objects")
+        for item in objects:
+            item["box"] = [round(v, 4) for v in item["box"]]
+        facts |= {"count": len(objects), "objects": objects}
+        records.append(json.dumps(image | facts))
         captions.append(json.dumps({**image, "captions": scene.texts}))
-        records.append(json.dumps({**image, **_scene_record(scene)}))
-    _write_whole(_part(out, start), json.dumps({"captions": captions, "scenes": records}))
-    return len(indices)
-
-
-def _scene_record(scene: Scene) -> dict[str, Any]:
-    """The scene's line of `scenes.jsonl`."""
-    record = scene.record
-    objects = [asdict(item) for item in record.objects]
-    for item in objects:
-        item["box"] = [round(v, 4) for v in item["box"]]
-    return {
-        "background": record.background,
-        "light": record.light,
-        "weather": record.weather,
-        "count": len(objects),
-        "objects": objects,
-    }
-
-
-def _join(out: Path, settings: CorpusSettings) -> None:
-    """Join the parts; `captions.jsonl`, written last, marks the corpus as complete."""
-    parts = [json.loads(_part(out, s).read_text("utf-8")) for s in range(0, settings.count, BLOCK)]
-    for name in ("scenes", "captions"):
-        lines = [line for part in parts for line in part[name]]
-        _write_whole(out / f"{name}.jsonl", "\n".join(lines) + "\n")
-    shutil.rmtree(out / "parts")
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Write a file that is either missing or complete."""
-    fresh = path.with_suffix(".tmp")
-    fresh.write_text(text, encoding="utf-8")
-    fresh.replace(path)
+    return records, captions
 
 
 def write_queries(corpus: Path, count: int, seed: int) -> int:
