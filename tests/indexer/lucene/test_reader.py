@@ -1,5 +1,4 @@
-"""Lucene's answers are the reference's, and an index that is damaged or of another commit is not
-searched."""
+"""An index of Lucene that is damaged or of another commit is not searched."""
 
 from __future__ import annotations
 
@@ -9,11 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import indexer.lucene.reader
 from indexer.care.combine import merge_segments
@@ -25,9 +20,7 @@ from indexer.store.commit import read_commit
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from tests.indexer.lucene.written import read_lucene
-from tests.indexer.random_postings import MakeIndex, random_postings
-from tests.indexer.search.queries import bitmaps
-from tests.indexer.vocabulary import COMMON, RARE, TOKENIZER, WORDS
+from tests.indexer.vocabulary import COMMON, WORDS
 from tests.reference.searcher import ReferenceSearcher
 
 
@@ -41,38 +34,9 @@ def opened(index: Path) -> Iterator[LuceneIndex]:
         yield lucene
 
 
-@settings(max_examples=200)
-@given(
-    words=st.lists(st.sampled_from([*WORDS, COMMON, RARE]), max_size=12),
-    k=st.integers(1, 320),
-    allowed=bitmaps(300),
-)
-def test_the_best_are_those_of_the_reference(
-    opened: LuceneIndex,
-    exact: ReferenceSearcher,
-    words: list[str],
-    k: int,
-    allowed: NDArray[np.bool_] | None,
-) -> None:
-    counts = {word: words.count(word) for word in words}
-    assert opened.top(" ".join(words), k, allowed) == exact.top(counts, k, allowed)
-
-
 def test_a_long_query_counts_every_word(opened: LuceneIndex, exact: ReferenceSearcher) -> None:
     assert opened.top("dog cat " * 3000, 30) == exact.top({"dog": 3000, "cat": 3000}, 30)
     assert opened.top(" ".join(map(str, range(5000))) + " dog", 9) == exact.top({"dog": 1}, 9)
-
-
-def test_ties_are_in_the_order_of_image_ids_beyond_lucenes_early_stop(
-    make_index: MakeIndex, tmp_path: Path
-) -> None:
-    postings = random_postings(TOKENIZER, 4000, seed=1)
-    exact, allowed = ReferenceSearcher(postings, TOKENIZER), np.arange(4000) % 3 > 0
-    with closing(opened_newest(make_index(tmp_path / "index", postings))) as lucene:
-        for words in ([COMMON], ["dog", "beach"], ["dog", "cat", "beach", "ball", "red", "sky"]):
-            for flags in (None, allowed):
-                counts = dict.fromkeys(words, 1)
-                assert lucene.top(" ".join(words), 30, flags) == exact.top(counts, 30, flags)
 
 
 def test_an_index_that_was_written_to_since_is_not_searched_until_it_is_merged(
