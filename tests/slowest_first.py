@@ -12,7 +12,7 @@ SLOWEST = (
     "server/publish/test_search.py",
     "sparta/visualsparta/test_shipped_photos.py",
     "server/test_page_adding.py",
-    "indexer/encoding/test_scorers_on_photos.py",
+    "indexer/encoding/test_scorers.py",
     "server/test_openapi.py",
     "server/test_page.py",
     "server/test_page_selection.py",

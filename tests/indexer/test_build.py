@@ -334,22 +334,6 @@ def test_the_index_contains_the_mean_over_models_and_stores(
     assert len(set(manifest.models)) == 2
 
 
-def test_terms_that_no_model_trained_stay_out(
-    store: FeatureStore, model_dir: Path, tmp_path: Path
-) -> None:
-    second = save_model(tmp_path / "model", TOKENIZER, seed=2, untrained=["cat", "dog"])
-    build_index(
-        [store],
-        [model_dir, second],
-        tmp_path / "index",
-        PruningSettings(offset="none"),
-        device="cpu",
-    )
-    searcher = open_index(tmp_path / "index")
-    assert searcher.search("cat dog").unknown == ["cat"]
-    searcher.close()
-
-
 def test_too_little_room_is_noticed_before_anything_is_written(
     store: FeatureStore, model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

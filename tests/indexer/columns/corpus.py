@@ -70,13 +70,3 @@ def exact_top(
         scores = scores * allowed
     best = np.lexsort((np.arange(len(scores)), -scores))[:k]
     return [(int(document), int(scores[document])) for document in best if scores[document] > 0]
-
-
-def top(
-    index: ColumnIndex,
-    terms: Mapping[int, int],
-    k: int,
-    allowed: NDArray[np.bool_] | None = None,
-) -> list[tuple[int, int]]:
-    documents, scores = index.top(terms, k, allowed)
-    return list(zip(documents.tolist(), scores.tolist(), strict=True))
