@@ -77,6 +77,7 @@ class Backends:
         self._by_name = {backend.name: backend for backend in backends}
         self.default = backends[0]
         self._state = state
+        self._warming: Thread | None = None
 
     @property
     def version(self) -> str:
@@ -166,7 +167,8 @@ class Backends:
                 log.warning("%s", error)
 
         if self.default.quick:
-            Thread(target=run, name="warm up", daemon=True).start()
+            self._warming = Thread(target=run, name="warm up", daemon=True)
+            self._warming.start()
         else:
             self.warm_up()
 
@@ -178,7 +180,9 @@ class Backends:
                 backend.searcher.warm_up()
 
     def close(self) -> None:
-        """Close all searchers."""
+        """Close all searchers, once they are warm: native code may not outlive the interpreter."""
+        if self._warming is not None:
+            self._warming.join()
         for backend in self:
             backend.searcher.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import hashlib
@@ -11,6 +12,7 @@ import os
 import re
 import shutil
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -187,6 +189,7 @@ os.register_at_fork(after_in_child=_release_in_child)
 
 MARKER = "visualsparta-work.json"
 REPLACED = "replaced"  # in a work folder: what was at the place before
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux' renameat2
 
 
 def make_work(out: Path) -> Path:
@@ -256,8 +259,8 @@ def replace_folder(new: Path, out: Path, work: Path) -> None:
     """Rename a finished folder to `out`; a folder already there stays in use until then.
 
     Everything in the new folder is synced to the disk first, and the renames after. The old folder
-    moves into the work folder; if the machine stops between the two renames, `recover` puts it
-    back.
+    moves into the work folder: in one step where the system can exchange two names, else by two
+    renames, and if the machine stops between them, `recover` puts it back.
 
     Args:
         new: the finished folder, in the work folder.
@@ -269,15 +272,27 @@ def replace_folder(new: Path, out: Path, work: Path) -> None:
     """
     _sync_tree(new)
     try:
-        if os.path.lexists(out):
+        if not os.path.lexists(out):
+            new.rename(out)
+        elif _exchange(new, out):
+            with suppress(OSError):  # the new one is in its place
+                new.rename(work / REPLACED)
+        else:
             out.rename(work / REPLACED)
             sync(work)
-        new.rename(out)
+            new.rename(out)
     except BaseException:
         recover(out)
         raise
     sync(work)
     sync(out.parent)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchange two names in one step; False where the system or the disk cannot."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    names = [(AT_FDCWD, os.fsencode(path)) for path in (first, second)]
+    return rename is not None and rename(*names[0], *names[1], RENAME_EXCHANGE) == 0
 
 
 def _prefix(out: Path) -> str:

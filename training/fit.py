@@ -29,7 +29,7 @@ from sparta.errors import InputError, first_line
 from sparta.features.extract.networks.encoder import is_lite
 from sparta.model_id import pinned_name
 from training.config import LightningConfig, TrainConfig
-from training.inputs import Images, list_images, open_stores, record_stores, split_photos
+from training.inputs import PhotoList, list_photos, open_stores, record_stores, split_photos
 from training.module import ProcessPart, Run, TrainingModule
 from training.run_folder import (
     TrainResult,
@@ -44,8 +44,8 @@ from training.terms.fit import check_term_vectors, forget_term_vectors, train_te
 from training.visualsparta.config import VisualSpartaTrainConfig
 from training.visualsparta.prepare import OSCAR, check_visualsparta, prepare_visualsparta
 from training.vse.config import VseTrainConfig
-from training.vse.photos import check_photo_settings, open_photos
-from training.vse.prepare import check_vse, prepare_vse
+from training.vse.data import check_photo_settings, open_photos
+from training.vse.module import check_vse, prepare_vse
 
 SIZE = 256  # bytes, more than any system's struct sigaction has
 LAST = "last"
@@ -86,9 +86,9 @@ def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
     if resume and "epochs" in changed:
         _explain_schedule(config, out)
     L.seed_everything(config.seed, workers=True, verbose=False)
-    images, carry_out = _open(config, out, resume, checkpoint)
-    if [*images[0].ids] != [*listed[0].ids]:  # photos that cannot be read are left out
-        photos, held_out = _split(config, images)
+    there, carry_out = _open(config, out, resume, checkpoint)
+    if there.ids != listed.ids:  # photos that cannot be read are left out
+        photos, held_out = _split(config, there)
     save_held_out(held_out, len(photos) + len(held_out), out)
     result = carry_out(photos, held_out)
     result.save(out)
@@ -119,24 +119,25 @@ def check_machine(config: LightningConfig) -> None:
         raise InputError("precision: 16-mixed needs a GPU: set auto, 32-true or bf16-mixed")
 
 
-def _list(config: TrainConfig) -> Sequence[Images]:
-    """The run's images, before anything is extracted from them."""
+def _list(config: TrainConfig) -> PhotoList:
+    """The run's photos, before anything is extracted from them."""
     if isinstance(config, VseTrainConfig):
         check_photo_settings(config)
-    data, reads_photos = (
-        config.data,
-        isinstance(config, VseTrainConfig) and config.has_vision_network,
-    )
+    data, reads_photos = config.data, _has_vision_network(config)
     if data.photos and not (data.features or data.backbone or reads_photos):
         raise InputError("data.backbone: give the backbone that extracts features from data.photos")
-    return list_images(data)
+    return list_photos(data)
+
+
+def _has_vision_network(config: TrainConfig) -> bool:
+    return isinstance(config, VseTrainConfig) and config.has_vision_network
 
 
 def _split(
-    config: TrainConfig, images: Sequence[Images]
+    config: TrainConfig, there: PhotoList
 ) -> tuple[list[CaptionedPhoto], list[CaptionedPhoto]]:
-    needs_captions = isinstance(config, TermVectorsConfig) or config.needs_captions
-    return split_photos(config.data, images, config.seed, needs_captions)
+    taught = isinstance(config, VisualSpartaTrainConfig) and config.teacher is not None
+    return split_photos(config.data, there, config.seed, needs_captions=not taught)
 
 
 def pinned(config: TrainConfig) -> TrainConfig:
@@ -224,22 +225,22 @@ def _explain_schedule(config: TrainConfig, out: Path) -> None:
 
 def _open(
     config: TrainConfig, out: Path, resume: bool, checkpoint: str | None
-) -> tuple[Sequence[Images], Callable[..., TrainResult]]:
-    """The run's images, and the function that trains on some and holds others out."""
+) -> tuple[PhotoList, Callable[..., TrainResult]]:
+    """The run's photos, and the function that trains on some and holds others out."""
     prepare: Callable[..., Run]
     if isinstance(config, VseTrainConfig) and config.has_vision_network:
         folder = open_photos(config, out)
         prepare = partial(prepare_vse, config, folder)
-        return [folder], partial(_fit, config, out, checkpoint, prepare)
+        return PhotoList.of([folder]), partial(_fit, config, out, checkpoint, prepare)
     stores = open_stores(config.data, out)
     record_stores(stores, out, resume)
     if isinstance(config, TermVectorsConfig):
-        return stores, partial(train_term_vectors, config, stores, out)
+        return PhotoList.of(stores), partial(train_term_vectors, config, stores, out)
     if isinstance(config, VseTrainConfig):
         prepare = partial(prepare_vse, config, stores)
     else:
         prepare = partial(prepare_visualsparta, config, stores, out)
-    return stores, partial(_fit, config, out, checkpoint, prepare)
+    return PhotoList.of(stores), partial(_fit, config, out, checkpoint, prepare)
 
 
 def _fit(
@@ -356,7 +357,7 @@ def _strategy(config: LightningConfig) -> str:
     frozen vision network has none, and parts such as its pooler never have one.
     """
     devices = torch.cuda.device_count() if config.devices == "auto" else config.devices
-    vision = isinstance(config, VseTrainConfig) and config.has_vision_network
+    vision = _has_vision_network(config)
     return "ddp_find_unused_parameters_true" if vision and devices * _machines() > 1 else "auto"
 
 

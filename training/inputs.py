@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -22,6 +22,7 @@ from sparta.features.extract.job import EXTRACT_STAGES, extract_augmented
 from sparta.features.extract.photos import file_stamps, find_photos, listing_hash
 from sparta.features.store import FeatureStore
 from sparta.progress import progress_bars
+from sparta.vse.photo_folder import PhotoFolder
 from training.run_config import DataConfig
 
 RECORD = "features.json"
@@ -30,39 +31,32 @@ SHARE, MOST = 10, 1000  # held-out photos: one of so many, and at most
 log = logging.getLogger(__name__)
 
 
-class Images(Protocol):
-    """A feature store or a folder of photos: images by id."""
-
-    @property
-    def folder(self) -> Path: ...  # noqa: D102
-    @property
-    def ids(self) -> Sequence[str]: ...  # noqa: D102
-
-
 class PhotoList(NamedTuple):
-    """Photos that features are extracted from later."""
+    """The photos of a folder, or those that all feature stores of a run have."""
 
     folder: Path
-    ids: list[str]
+    ids: list[str]  # rising
+
+    @classmethod
+    def of(cls, images: Sequence[FeatureStore | PhotoFolder]) -> PhotoList:
+        """Those that every store has."""
+        common = set(images[0].ids).intersection(*(store.ids for store in images[1:]))
+        return cls(images[0].folder, sorted(common))
 
 
-def list_images(config: DataConfig) -> Sequence[Images]:
-    """The run's images before anything is extracted from them.
+def list_photos(config: DataConfig) -> PhotoList:
+    """The run's photos before features are extracted from them.
 
     Raises:
         InputError: as `open_stores`.
     """
     if config.photos is not None and not config.features:
-        return [PhotoList(config.photos, find_photos(config.photos))]
-    return open_stores(config, Path())
+        return PhotoList(config.photos, sorted(find_photos(config.photos)))
+    return PhotoList.of(open_stores(config, Path()))
 
 
 def open_stores(config: DataConfig, out: Path) -> list[FeatureStore]:
     """Open the run's feature stores, or extract them from its photos.
-
-    Args:
-        config: with `features` or `photos`.
-        out: folder of the run.
 
     Raises:
         InputError: if neither or both are configured, or the stores have different sources.
@@ -104,13 +98,13 @@ def record_stores(stores: Sequence[FeatureStore], out: Path, resume: bool) -> No
 
 
 def split_photos(
-    config: DataConfig, stores: Sequence[Images], seed: int, needs_captions: bool = True
+    config: DataConfig, there: PhotoList, seed: int, needs_captions: bool = True
 ) -> tuple[list[CaptionedPhoto], list[CaptionedPhoto]]:
-    """Training photos and held-out photos, each sorted by id and present in every store.
+    """Training photos and held-out photos, each sorted by id and among those of the run.
 
     Args:
         config: captions and splits.
-        stores: of the photos.
+        there: photos of the run.
         seed: of the choice of held-out photos.
         needs_captions: without, the photos that the captions do not mention are training photos
             that have none.
@@ -124,36 +118,36 @@ def split_photos(
             raise InputError("data.captions: give a captions.jsonl (--set data.captions=FILE)")
         if config.validation_split or config.validation_photos:
             raise InputError("data.captions: held-out photos need captions; give them")
-        return _uncaptioned(config, stores, set()), []
+        return _uncaptioned(config, there, set()), []
     if not config.captions.exists():
         raise InputError(f"data.captions: {config.captions} does not exist")
     photos = read_captions(config.captions, config.split if needs_captions else None)
-    photos = _stored(photos, stores)
+    photos = _stored(photos, there)
     listed = {photo.image_id for photo in photos}
     photos = [photo for photo in photos if photo.split == config.split]
-    photos = _present(photos, stores, config.captions)
-    held_out = _validation_split(config, stores)
+    photos = _present(photos, there, config.captions)
+    held_out = _validation_split(config, there)
     if not held_out:
         photos, held_out = _divided(photos, config.validation_photos, seed)
     if not needs_captions:
-        photos = sorted(photos + _uncaptioned(config, stores, listed), key=lambda p: p.image_id)
+        photos = sorted(photos + _uncaptioned(config, there, listed), key=lambda p: p.image_id)
     return photos, held_out
 
 
-def _validation_split(config: DataConfig, stores: Sequence[Images]) -> list[CaptionedPhoto]:
+def _validation_split(config: DataConfig, there: PhotoList) -> list[CaptionedPhoto]:
     """The photos of the split to validate on; none if there is no such split."""
     assert config.captions is not None
     if config.validation_split:
         photos = read_captions(config.captions, config.validation_split)
-        return _present(_stored(photos, stores), stores, config.captions)
+        return _present(_stored(photos, there), there, config.captions)
     if config.validation_photos is not None or config.captions.is_dir():
         return []
-    common, splits = _common(stores), {config.split, *VALIDATION}
+    known, splits = set(there.ids), {config.split, *VALIDATION}
     # Beside the training photos, whose ids tell how the others are written.
     own = [photo for photo in read_captions(config.captions) if photo.split in splits]
-    others = _stored(own, stores)
+    others = _stored(own, there)
     for name in VALIDATION:
-        found = [photo for photo in others if photo.split == name and photo.image_id in common]
+        found = [photo for photo in others if photo.split == name and photo.image_id in known]
         if found and name != config.split:
             return sorted(found, key=lambda photo: photo.image_id)
     return []
@@ -177,53 +171,38 @@ def _divided(
     )
 
 
-def _uncaptioned(
-    config: DataConfig, stores: Sequence[Images], listed: set[str]
-) -> list[CaptionedPhoto]:
-    """The photos in every store that the captions do not list, in any split."""
-    return [
-        CaptionedPhoto(image_id, config.split, ()) for image_id in sorted(_common(stores) - listed)
-    ]
+def _uncaptioned(config: DataConfig, there: PhotoList, listed: set[str]) -> list[CaptionedPhoto]:
+    """The photos that the captions do not list, in any split."""
+    return [CaptionedPhoto(one, config.split, ()) for one in there.ids if one not in listed]
 
 
-def _stored(photos: Sequence[CaptionedPhoto], stores: Sequence[Images]) -> list[CaptionedPhoto]:
-    return as_stored(photos, _common(stores), str(stores[0].folder))
-
-
-def _common(stores: Sequence[Images]) -> set[str]:
-    return set.intersection(*(set(store.ids) for store in stores))
+def _stored(photos: Sequence[CaptionedPhoto], there: PhotoList) -> list[CaptionedPhoto]:
+    return as_stored(photos, set(there.ids), str(there.folder))
 
 
 def _present(
-    photos: list[CaptionedPhoto], stores: Sequence[Images], captions: Path
+    photos: list[CaptionedPhoto], there: PhotoList, captions: Path
 ) -> list[CaptionedPhoto]:
-    common = _common(stores)
-    present = sorted((p for p in photos if p.image_id in common), key=lambda p: p.image_id)
+    known = set(there.ids)
+    present = sorted((p for p in photos if p.image_id in known), key=lambda p: p.image_id)
     if photos and not present:
         raise InputError(
-            f"{captions}: no photo of split {photos[0].split!r} is in {stores[0].folder}: the "
+            f"{captions}: no photo of split {photos[0].split!r} is in {there.folder}: the "
             f"captions have ids like {photos[0].image_id!r}, the photos like "
-            f"{next(iter(stores[0].ids), 'none')!r}"
+            f"{next(iter(there.ids), 'none')!r}"
         )
     if missing := len(photos) - len(present):
-        log.warning(
-            "%d of %d captioned photos are not in %s: left out",
-            missing,
-            len(photos),
-            stores[0].folder,
-        )
+        what = "%d of %d captioned photos are not in %s: left out"
+        log.warning(what, missing, len(photos), there.folder)
     return present
 
 
 def extract_for_training(config: DataConfig, out: Path) -> list[FeatureStore]:
     """Extract the photos of `config`, one store for each augmentation; a killed run continues.
 
-    Runs in the same folder share the stores if they have the same photos, backbone and grid; one
-    with more augmentations adds only those that are missing. Only one process extracts at a time.
-
-    Args:
-        config: with `photos` and `backbone`.
-        out: folder of the run. The stores are beside it, in `features/` (`features_folder`).
+    Runs in the same folder share the stores beside them, in `features_folder`, if they have the
+    same photos, backbone and grid; one with more augmentations adds only those that are missing.
+    Only one process extracts at a time.
 
     Raises:
         InputError: as `extract_photos` does.
@@ -245,11 +224,7 @@ def extract_for_training(config: DataConfig, out: Path) -> list[FeatureStore]:
 def features_folder(photos: Path, backbone: str, grid: int | None, out: Path) -> Path:
     """The folder of a run's extracted stores, named after the backbone, the grid and the photos.
 
-    Args:
-        photos: folder; other names or sizes of files in it give another folder.
-        backbone: hub name or folder of a vision network, or "pixels".
-        grid: cells on a side that the backbone's cells are averaged to; None for all of them.
-        out: folder of the run.
+    Other names or sizes of files in the folder of photos give another folder.
 
     Raises:
         InputError: if there are no photos.

@@ -1,21 +1,28 @@
-"""What the trainings of both model families share: the Lightning module, samplers, and a run."""
+"""What trainings share: the Lightning module, samplers, dropout, and batches over processes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import lightning as L
 import numpy as np
 import torch
+import torch.distributed as dist
+import torch.distributed.nn as dist_nn
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import pad
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader, Dataset, Sampler, Subset
 from transformers import PreTrainedModel
 
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
+from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.metrics import Recall
 from sparta.vse.photo_folder import PhotoFolder
@@ -92,17 +99,11 @@ def learning_rate_factor(step: int, total: int, warmup: float, schedule: Schedul
 
 
 class ProcessPart(NamedTuple):
-    """One process's part of a run.
+    """One process's part of a run."""
 
-    Attributes:
-        rank: number of the process.
-        world: how many processes share the run.
-        epoch: the epoch the run starts with, above 0 when it is resumed.
-    """
-
-    rank: int
-    world: int
-    epoch: int
+    rank: int  # number of the process
+    world: int  # how many processes share the run
+    epoch: int  # the epoch the run starts with, above 0 when it is resumed
 
 
 class Run(NamedTuple):
@@ -142,16 +143,10 @@ class PairSampler(Sampler[tuple[int, int, int]]):
 
     An epoch consists of rounds over the photos, with another caption of each photo in every round,
     so that a batch has two captions of one photo only at the border of two rounds.
-
-    Args:
-        captions: number of captions of each photo.
-        seed: of the shuffling.
-        rank: number of this process.
-        world: number of processes.
     """
 
     def __init__(self, captions: Sequence[int], seed: int, rank: int = 0, world: int = 1) -> None:
-        self.captions = np.asarray(captions)
+        self.captions = np.asarray(captions)  # how many each photo has
         self.seed, self.rank, self.world = seed, rank, world
         self.epoch = 0
 
@@ -217,8 +212,10 @@ def validation_batches(
     images: FeatureStore | PhotoFolder,
     photos: Sequence[CaptionedPhoto],
     collate: Callable[[Any], Any],
-) -> DataLoader[Any]:
-    """Batches of the held-out photos in order."""
+) -> DataLoader[Any] | None:
+    """Batches of the held-out photos in order; None if there are none."""
+    if not photos:
+        return None
     rows = [images.index(photo.image_id) for photo in photos]
     return DataLoader(
         Subset(images, rows),  # type: ignore[arg-type]  # both have the methods of a Dataset
@@ -227,3 +224,66 @@ def validation_batches(
         num_workers=min(config.workers, 2),
         persistent_workers=config.workers > 0,
     )
+
+
+# ---- random dropout ------------------------------------------------------------------------------
+
+
+def drop_regions(image: ImageFeatures, chance: float, rng: np.random.Generator) -> ImageFeatures:
+    """Drop each region with the given probability; at least one stays."""
+    if not chance:
+        return image
+    return select_regions(image, remaining(len(image.features), chance, rng))
+
+
+def select_regions(image: ImageFeatures, rows: NDArray[np.int64]) -> ImageFeatures:
+    """The image with only these of its regions."""
+    return replace(
+        image,
+        features=image.features[rows],
+        boxes=image.boxes[rows],
+        labels=tuple(np.array(image.labels, object)[rows]),
+        attributes=tuple(np.array(image.attributes, object)[rows]),
+    )
+
+
+def drop_words(ids: list[int], chance: float, rng: np.random.Generator) -> list[int]:
+    """Drop each term with the given probability; at least one stays."""
+    return [ids[i] for i in remaining(len(ids), chance, rng)] if chance and ids else ids
+
+
+def remaining(n: int, chance: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows of n >= 1 that stay when each is dropped with the given probability: at least one."""
+    kept = np.flatnonzero(rng.random(n) >= chance)
+    return kept if len(kept) else rng.integers(n, size=1)
+
+
+# ---- in-batch negatives across processes: each scores its photos against all captions -----------
+
+
+def gather_columns(columns: Tensor) -> Tensor:
+    """Concatenate the [R, b] tensors of all processes to [R, B]; gradients flow back.
+
+    Every process then computes the same loss over all B columns. A column's gradient is summed
+    over the processes and data-parallel training divides it by their number, which gives the
+    exact gradient of the whole batch.
+    """
+    if not dist.is_initialized():
+        return columns
+    columns = columns.contiguous()
+    if columns.requires_grad:
+        return torch.cat(dist_nn.all_gather(columns), dim=1)
+    parts = [torch.empty_like(columns) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, columns)
+    return torch.cat(parts, dim=1)
+
+
+def gather_padded(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Concatenate the captions [q, L] of all processes to [Q, longest L]; ids and mask."""
+    if not dist.is_initialized():
+        return ids, mask
+    longest = torch.tensor(ids.shape[1], device=ids.device)
+    dist.all_reduce(longest, dist.ReduceOp.MAX)
+    width = (0, int(longest) - ids.shape[1])
+    rows = [gather_columns(pad(part.long(), width).T).T for part in (ids, mask)]
+    return rows[0], rows[1].bool()

@@ -87,8 +87,3 @@ class RunConfig(Section):
     def planned_epochs(self) -> int:
         """How many epochs the run is to train."""
         return self.epochs
-
-    @property
-    def needs_captions(self) -> bool:
-        """Whether every training photo needs captions."""
-        return True

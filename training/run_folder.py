@@ -26,19 +26,12 @@ Config = TypeVar("Config", bound=Section)
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What came of a run.
+    """What came of a run."""
 
-    Attributes:
-        model: its folder, or the file of a tuned backbone.
-        recall: on the held-out photos in percent, if there are any.
-        epochs: trained.
-        planned: epochs that the settings ask for; more than trained after an early stop.
-    """
-
-    model: Path
-    recall: dict[str, float]
-    epochs: int
-    planned: int
+    model: Path  # its folder, or the file of a tuned backbone
+    recall: dict[str, float]  # on the held-out photos in percent, if there are any
+    epochs: int  # trained
+    planned: int  # epochs that the settings ask for; more than trained after an early stop
 
     @rank_zero_only
     def save(self, out: Path) -> None:

@@ -32,21 +32,14 @@ EXTRACTION, ENCODING, INDEX, ALL = "extraction", "encoding", "index", "all"
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of the way from photos to an index.
+    """A part of the way from photos to an index."""
 
-    Attributes:
-        name: "extraction", of features from photos; "encoding", from features to the pruned impacts
-            of the last image, while Lucene is being written; "index", from then to the complete
-            index; or "all".
-        seconds: that it took.
-        images: that went through it.
-        memory: peak of all processes together in bytes, None where it cannot be read.
-    """
-
+    # "extraction", of features from photos; "encoding", from features to the pruned impacts of the
+    # last image, while Lucene is being written; "index", from then to the complete index; or "all".
     name: str
-    seconds: float
-    images: int
-    memory: int | None
+    seconds: float  # that it took
+    images: int  # that went through it
+    memory: int | None  # peak of all processes together in bytes, None where it cannot be read
 
     @property
     def per_second(self) -> float:
@@ -56,24 +49,15 @@ class Stage:
 
 @dataclass(frozen=True)
 class BuildSpeed:
-    """One index, and what its stages took.
+    """One index, and what its stages took."""
 
-    Attributes:
-        model: its name.
-        images: in the index.
-        postings: of all images.
-        top_n: terms an image keeps at most.
-        conversion_seconds: of converting networks, once on a machine; not part of the stages.
-        stages: in their order, "all" last.
-        bytes: on disk, by part: the features, and the parts of the index as in `sparta info`.
-    """
-
-    model: str
-    images: int
-    postings: int
-    top_n: int | None
-    conversion_seconds: float
-    stages: list[Stage]
+    model: str  # its name
+    images: int  # in the index
+    postings: int  # of all images
+    top_n: int | None  # terms an image keeps at most
+    conversion_seconds: float  # of converting networks, once on a machine; not part of the stages
+    stages: list[Stage]  # in their order, "all" last
+    # On disk, by part: the features, and the parts of the index as in `sparta info`.
     bytes: dict[str, int]
 
     def record(self) -> dict[str, Any]:

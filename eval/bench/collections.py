@@ -55,28 +55,18 @@ Impacts = NDArray[np.unsignedinteger]
 
 @dataclass(frozen=True)
 class ImpactSource:
-    """Some images of an index with their impacts.
+    """Some images of an index with their impacts."""
 
-    Attributes:
-        vocabulary: [V] terms in id order.
-        ids: [N] of the images, rising.
-        terms: [A] int32, rising ids of the terms that any image has.
-        impacts: [N, A] uint8 or uint16, 0 where an image lacks a term.
-        bits: of an impact.
-        weights: [A] float32, of terms in the choice of those an image keeps, see
-            `indexer.encoding.impacts.Pruning`; None for one.
-        frequencies: [A] how often queries have each term.
-        about: their origin, for the results.
-    """
-
-    vocabulary: list[str]
-    ids: list[str]
-    terms: NDArray[np.int32]
-    impacts: Impacts
-    bits: int
+    vocabulary: list[str]  # [V] terms in id order
+    ids: list[str]  # [N] of the images, rising
+    terms: NDArray[np.int32]  # [A] int32, rising ids of the terms that any image has
+    impacts: Impacts  # [N, A] uint8 or uint16, 0 where an image lacks a term
+    bits: int  # of an impact
+    # [A] float32, of terms in the choice of those an image keeps, see
+    # `indexer.encoding.impacts.Pruning`; None for one.
     weights: NDArray[np.float32] | None
-    frequencies: NDArray[np.integer]
-    about: dict[str, object]
+    frequencies: NDArray[np.integer]  # [A] how often queries have each term
+    about: dict[str, object]  # their origin, for the results
 
     @property
     def most_terms(self) -> int:
@@ -251,18 +241,13 @@ LEAST_PIECES, MORE_PIECES = 7, 4.8
 
 @dataclass(frozen=True)
 class QuerySet:
-    """What engines are asked.
+    """What engines are asked."""
 
-    Attributes:
-        queries: at least two, to time.
-        judged: captions and their photos' places in the source, to measure recall; empty where no
-            captions are given.
-        origin: in words.
-    """
-
-    queries: Sequence[TermQuery]
+    queries: Sequence[TermQuery]  # at least two, to time
+    # Captions and their photos' places in the source, to measure recall; empty where no captions
+    # are given.
     judged: Sequence[tuple[TermQuery, int]]
-    origin: str
+    origin: str  # in words
 
 
 def ask(

@@ -22,17 +22,11 @@ STARTS, TERMS, IMPACTS = "starts.npy", "terms.bin", "impacts.bin"
 
 @dataclass(frozen=True)
 class CorpusRows:
-    """Postings of some images end to end; image i's are `starts[i]:starts[i + 1]`.
+    """Postings of some images end to end; image i's are `starts[i]:starts[i + 1]`."""
 
-    Attributes:
-        starts: [images + 1] int64.
-        terms: [postings] int32, rising within an image.
-        impacts: [postings] int32, at least 1.
-    """
-
-    starts: NDArray[np.int64]
-    terms: NDArray[np.int32]
-    impacts: NDArray[np.int32]
+    starts: NDArray[np.int64]  # [images + 1] int64
+    terms: NDArray[np.int32]  # [postings] int32, rising within an image
+    impacts: NDArray[np.int32]  # [postings] int32, at least 1
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -40,21 +34,13 @@ class CorpusRows:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A collection on disk, memory-mapped: 3 bytes a posting at 8 bits.
+    """A collection on disk, memory-mapped: 3 bytes a posting at 8 bits."""
 
-    Attributes:
-        folder: of the files.
-        vocabulary: [V] terms in id order.
-        images: count.
-        postings: count.
-        bits: of an impact.
-    """
-
-    folder: Path
-    vocabulary: list[str]
-    images: int
-    postings: int
-    bits: int
+    folder: Path  # of the files
+    vocabulary: list[str]  # [V] terms in id order
+    images: int  # count
+    postings: int  # count
+    bits: int  # of an impact
 
     @classmethod
     def write(
@@ -112,19 +98,12 @@ def _types(vocabulary: int, bits: int) -> tuple[type[np.integer], type[np.intege
 
 @dataclass(frozen=True)
 class TermQuery:
-    """One query, tokenised.
+    """One query, tokenised."""
 
-    Attributes:
-        number: its row in the vectors of dense models.
-        text: as typed.
-        pieces: its word pieces with a blank between, as Lucene takes them.
-        terms: term id → how often it occurs.
-    """
-
-    number: int
-    text: str
-    pieces: str
-    terms: dict[int, int]
+    number: int  # its row in the vectors of dense models
+    text: str  # as typed
+    pieces: str  # its word pieces with a blank between, as Lucene takes them
+    terms: dict[int, int]  # term id → how often it occurs
 
 
 def read_queries(path: Path) -> list[str]:

@@ -27,18 +27,12 @@ class Distribution:
     6.4), times the loadings, plus noise of each term's own. A term's value then becomes the impact
     of the same rank among the given images, so each term keeps its document frequency and its
     distribution of impacts.
-
-    Attributes:
-        factors: [N, F] float32 of the given images, of mean 0 and variance 1.
-        loadings: [F, A] float32.
-        noise: [A] float32, standard deviations.
-        impacts: [A, LEVELS] the impact of each value of each term.
     """
 
-    factors: NDArray[np.float32]
-    loadings: NDArray[np.float32]
-    noise: NDArray[np.float32]
-    impacts: Impacts
+    factors: NDArray[np.float32]  # [N, F] float32 of the given images, of mean 0 and variance 1
+    loadings: NDArray[np.float32]  # [F, A] float32
+    noise: NDArray[np.float32]  # [A] float32, standard deviations
+    impacts: Impacts  # [A, LEVELS] the impact of each value of each term
 
     @classmethod
     def of(cls, impacts: Impacts, seed: int = 0) -> Distribution:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
@@ -16,30 +16,27 @@ from scipy.sparse import csr_array
 
 from eval.bench.corpus import Corpus, TermQuery
 from eval.bench.vectors import Vectors
-from indexer.columns.builder import build_columns
-from indexer.columns.index import ColumnIndex
 from indexer.dense.vectors import EF_CONSTRUCTION, EF_SEARCH, NEIGHBOURS, best
+from indexer.index_writer import FIRST, finish_index
 from indexer.lucene.reader import LuceneIndex
 from indexer.lucene.writer import LuceneWriter
-from indexer.manifest import LUCENE
-from indexer.postings import Postings
+from indexer.manifest import LUCENE, OFFSETS
+from indexer.postings import Postings, QuantisationReport
+from indexer.settings import IndexSettings
+from indexer.store.commit import segment_folder
+from indexer.store.segment import SegmentWriter
+from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 
-COLUMNS = "columns"
 STARTS, DOCUMENTS, IMPACTS = "starts.npy", "documents.npy", "impacts.npy"
 VECTORS, GRAPH = "vectors.npy", "vectors.faiss"
 
 
 class Answer(NamedTuple):
-    """Images by descending score.
+    """Images by descending score."""
 
-    Attributes:
-        documents: [at most k] integers.
-        scores: as many numbers.
-    """
-
-    documents: NDArray[np.integer]
-    scores: NDArray[np.number]
+    documents: NDArray[np.integer]  # [at most k] integers
+    scores: NDArray[np.number]  # as many numbers
 
 
 class Promise(Enum):
@@ -57,19 +54,14 @@ Data = TypeVar("Data", Corpus, Vectors)
 class Engine(ABC, Generic[Data]):
     """An index of one collection, and its search.
 
-    Attributes:
-        settings: description of how it is built and searched.
-        promise: about its answers.
-        library: that it needs and this package does not, if any.
-
     Args:
         data: the collection.
         folder: for the engine's index.
     """
 
-    settings: ClassVar[str]
-    promise: ClassVar[Promise]
-    library: ClassVar[str | None] = None
+    settings: ClassVar[str]  # description of how it is built and searched
+    promise: ClassVar[Promise]  # about its answers
+    library: ClassVar[str | None] = None  # that it needs and this package does not, if any
 
     def __init__(self, data: Data, folder: Path) -> None:
         self.data: Data = data
@@ -110,14 +102,10 @@ class LuceneEngine(Engine[Corpus]):
 
     def build(self) -> None:
         """Write one document an image."""
-        done, images = 0, self.data.images
+        images = self.data.images
         with LuceneWriter(self.folder / LUCENE, self.data.vocabulary, images) as writer:
-            for rows in self.data.rows():
-                ids = [f"{done + place:09d}" for place in range(len(rows))]
-                metadata: list[dict[str, Any]] = [{}] * len(rows)
-                own = rows.starts, rows.terms, rows.impacts
-                writer.add(Postings.without_grounding(ids, metadata, *own))
-                done += len(rows)
+            for part in numbered(self.data):
+                writer.add(part)
 
     def open(self) -> None:
         """Open the index."""
@@ -135,27 +123,47 @@ class LuceneEngine(Engine[Corpus]):
 
 
 class ColumnsEngine(Engine[Corpus]):
-    """The columns as `sparta serve --engine columns` searches them."""
+    """An index of one segment, without Lucene, as `sparta serve --engine columns` searches it."""
 
     settings = "as sparta serve searches them: memory-mapped, read ahead, one core a query"
     promise = Promise.ORDER
 
     def build(self) -> None:
-        """Write the columns."""
-        corpus = self.data
-        build_columns(self.folder / COLUMNS, corpus.rows(), len(corpus.vocabulary), corpus.bits)
+        """Write the segment, and what an index has beside it."""
+        terms, bits, images = len(self.data.vocabulary), self.data.bits, self.data.images
+        with SegmentWriter(segment_folder(self.folder, FIRST), terms, bits) as segment:
+            for part in numbered(self.data):
+                segment.add(part)
+            segment.finish()
+            frequencies = segment.frequencies
+        np.save(self.folder / OFFSETS, np.zeros(terms, np.float32))
+        settings = IndexSettings(
+            bits=bits, models=[], features=[], photos=None, offset_images=images
+        )
+        report = QuantisationReport()
+        finish_index(self.folder, images, frequencies, report, "", settings, scale=1.0)
 
     def open(self) -> None:
-        """Map the columns."""
-        self._index = ColumnIndex.open(self.folder / COLUMNS)
+        """Open the commit."""
+        self._snapshot = Snapshot.open(self.folder)
 
     def read_ahead(self) -> None:
-        """Read them from disk, as a server does."""
-        self._index.read_ahead()
+        """Read the columns from disk, as a server does."""
+        self._snapshot.read_ahead()
 
     def search(self, query: TermQuery, k: int) -> Answer:
         """Sum the columns."""
-        return Answer(*self._index.top(query.terms, k))
+        return Answer(*self._snapshot.top(query.terms, k))
+
+
+def numbered(corpus: Corpus) -> Iterator[Postings]:
+    """The images as an index takes them, under their numbers, without metadata or grounding."""
+    done = 0
+    for rows in corpus.rows():
+        ids = [f"{done + place:09d}" for place in range(len(rows))]
+        metadata: list[dict[str, Any]] = [{}] * len(rows)
+        yield Postings.without_grounding(ids, metadata, rows.starts, rows.terms, rows.impacts)
+        done += len(rows)
 
 
 class Bm25sEngine(Engine[Corpus]):

@@ -30,17 +30,11 @@ STOP_SECONDS = 40  # more than a server has for requests in flight
 
 @dataclass(frozen=True)
 class Access:
-    """A file of two API keys for a server, and their texts.
+    """A file of two API keys for a server, and their texts."""
 
-    Attributes:
-        file: for the server.
-        search: allows to search.
-        write: allows to write.
-    """
-
-    file: Path
-    search: str
-    write: str
+    file: Path  # for the server
+    search: str  # allows to search
+    write: str  # allows to write
 
     @classmethod
     def create(cls, file: Path) -> Access:
@@ -53,15 +47,10 @@ class Access:
 
 @dataclass(frozen=True)
 class Server:
-    """A running server.
+    """A running server."""
 
-    Attributes:
-        address: without a path.
-        pid: of its first process, the leader of a new session.
-    """
-
-    address: str
-    pid: int
+    address: str  # without a path
+    pid: int  # of its first process, the leader of a new session
 
     def processor_seconds(self) -> float:
         """Processor time of all its running processes so far; nan without /proc."""
@@ -125,31 +114,18 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 @dataclass(frozen=True)
 class Load:
-    """Figures of a load: each connection sends its next request after each answer.
+    """Figures of a load: each connection sends its next request after each answer."""
 
-    Attributes:
-        connections: open, each with one request in flight.
-        requests: answered.
-        seconds: of the load.
-        mean_ms: from sending a request to its answer, in milliseconds.
-        p50_ms: half of the requests took at most this.
-        p95_ms: 95 of 100.
-        p99_ms: 99 of 100.
-        errors: by kind: connect, read, write, timeout, status (400 and above).
-        generator_cores: processor seconds of the load generator per second.
-        answer_bytes: of an answer on average, with its headers.
-    """
-
-    connections: int
-    requests: int
-    seconds: float
-    mean_ms: float
-    p50_ms: float
-    p95_ms: float
-    p99_ms: float
-    errors: dict[str, int]
-    generator_cores: float
-    answer_bytes: float
+    connections: int  # open, each with one request in flight
+    requests: int  # answered
+    seconds: float  # of the load
+    mean_ms: float  # from sending a request to its answer, in milliseconds
+    p50_ms: float  # half of the requests took at most this
+    p95_ms: float  # 95 of 100
+    p99_ms: float  # 99 of 100
+    errors: dict[str, int]  # by kind: connect, read, write, timeout, status (400 and above)
+    generator_cores: float  # processor seconds of the load generator per second
+    answer_bytes: float  # of an answer on average, with its headers
 
     @property
     def per_second(self) -> float:

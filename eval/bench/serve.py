@@ -36,15 +36,10 @@ AWAIT_EVERY = 1.0  # seconds between writes whose search is awaited
 
 @dataclass(frozen=True)
 class ServeSetting:
-    """How a server is started.
+    """How a server is started."""
 
-    Attributes:
-        engine: as in `sparta serve --engine`.
-        workers: its processes.
-    """
-
-    engine: str
-    workers: int
+    engine: str  # as in `sparta serve --engine`
+    workers: int  # its processes
 
 
 @dataclass
@@ -82,19 +77,12 @@ class Written:
 
 @dataclass(frozen=True)
 class Served:
-    """A server under one load.
+    """A server under one load."""
 
-    Attributes:
-        setting: of the server.
-        load: as the load generator measured it.
-        server_ms: the server's processor time per request, in milliseconds, writes included.
-        written: beside it; None without a writer.
-    """
-
-    setting: ServeSetting
-    load: Load
-    server_ms: float
-    written: Written | None = None
+    setting: ServeSetting  # of the server
+    load: Load  # as the load generator measured it
+    server_ms: float  # the server's processor time per request, in milliseconds, writes included
+    written: Written | None = None  # beside it; None without a writer
 
     def record(self) -> dict[str, Any]:
         """The figures as JSON values."""
@@ -105,17 +93,11 @@ class Served:
 
 @dataclass(frozen=True)
 class UnderLoad:
-    """All servers under all loads.
+    """All servers under all loads."""
 
-    Attributes:
-        images: of the index.
-        shards: of the index, 1 if it is not divided.
-        runs: in the order of measurement.
-    """
-
-    images: int
-    shards: int
-    runs: list[Served]
+    images: int  # of the index
+    shards: int  # of the index, 1 if it is not divided
+    runs: list[Served]  # in the order of measurement
 
     @property
     def failed(self) -> int:

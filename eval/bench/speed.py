@@ -46,49 +46,30 @@ BYTES_A_POSTING = 3  # of a collection on disk
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user asks for.
+    """What the user asks for."""
 
-    Attributes:
-        kind: of collection.
-        sizes: numbers of images.
-        top_n: terms an image keeps, None for all. All sizes are timed at the first, and one size
-            at the others.
-        ks: hits per query.
-        threads: that search at once.
-        engines: names.
-        dense: names of dense parts of the index, or "clustered".
-        pace: how long to measure.
-        work: folder for collections and indexes while they are needed.
-    """
-
-    kind: CollectionKind
-    sizes: Sequence[int]
+    kind: CollectionKind  # of collection
+    sizes: Sequence[int]  # numbers of images
+    # Terms an image keeps, None for all. All sizes are timed at the first, and one size at the
+    # others.
     top_n: Sequence[int | None]
-    ks: Sequence[int]
-    threads: Sequence[int]
-    engines: Sequence[str]
-    dense: Sequence[str]
-    pace: Pace
-    work: Path
+    ks: Sequence[int]  # hits per query
+    threads: Sequence[int]  # that search at once
+    engines: Sequence[str]  # names
+    dense: Sequence[str]  # names of dense parts of the index, or "clustered"
+    pace: Pace  # how long to measure
+    work: Path  # folder for collections and indexes while they are needed
 
 
 @dataclass(frozen=True)
 class SpeedPlan:
-    """What is measured.
+    """What is measured."""
 
-    Attributes:
-        choices: the user's; a top-n that keeps all terms of all images is None.
-        source: images that collections are made of.
-        vectors: that collections are made of.
-        asked: queries to time, and captions to measure recall by.
-        engines: to time, by name.
-    """
-
-    choices: Choices
-    source: ImpactSource
-    vectors: Sequence[DenseSource]
-    asked: QuerySet
-    engines: dict[str, type[Engine[Any]]]
+    choices: Choices  # the user's; a top-n that keeps all terms of all images is None
+    source: ImpactSource  # images that collections are made of
+    vectors: Sequence[DenseSource]  # that collections are made of
+    asked: QuerySet  # queries to time, and captions to measure recall by
+    engines: dict[str, type[Engine[Any]]]  # to time, by name
 
     @property
     def collections(self) -> list[tuple[int, int | None]]:
@@ -219,18 +200,12 @@ def _vectors(
 
 @dataclass
 class Member:
-    """One engine over one collection.
+    """One engine over one collection."""
 
-    Attributes:
-        cell: of its figures, but for k and the number of threads.
-        engine: itself.
-        truth: the right answers.
-        about: what is put down beside every figure of it.
-    """
-
-    cell: Cell
-    engine: Engine[Any]
-    truth: GroundTruth
+    cell: Cell  # of its figures, but for k and the number of threads
+    engine: Engine[Any]  # itself
+    truth: GroundTruth  # the right answers
+    # What is put down beside every figure of it.
     about: dict[str, Any] = field(default_factory=dict)
 
     def at(self, k: int, threads: int) -> Cell:

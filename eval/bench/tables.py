@@ -56,25 +56,15 @@ FULL: dict[str, Callable[[Record], str]] = {
 
 
 class Cell(NamedTuple):
-    """The conditions of one figure.
+    """The conditions of one figure."""
 
-    Attributes:
-        kind: of the collection: "copies", "mixed" or "drawn".
-        vectors: name of the dense vectors, None for impacts.
-        engine: name.
-        images: in the collection.
-        top_n: terms an image keeps, "all", or None for dense vectors.
-        k: hits of an answer.
-        threads: that searched at once.
-    """
-
-    kind: str
-    vectors: str | None
-    engine: str
-    images: int
-    top_n: int | str | None
-    k: int
-    threads: int
+    kind: str  # of the collection: "copies", "mixed" or "drawn"
+    vectors: str | None  # name of the dense vectors, None for impacts
+    engine: str  # name
+    images: int  # in the collection
+    top_n: int | str | None  # terms an image keeps, "all", or None for dense vectors
+    k: int  # hits of an answer
+    threads: int  # that searched at once
 
 
 @dataclass

@@ -25,17 +25,11 @@ Round = list[list[float]]  # seconds of each query, by thread
 
 @dataclass(frozen=True)
 class Pace:
-    """How long a cell is measured.
+    """How long a cell is measured."""
 
-    Attributes:
-        seconds: timed, and at most as many to warm up.
-        warm_up: queries before the first timed one, at most, but ten at least.
-        rounds: repetitions that the timed seconds are divided into.
-    """
-
-    seconds: float = 5
-    warm_up: int = 500
-    rounds: int = 10
+    seconds: float = 5  # timed, and at most as many to warm up
+    warm_up: int = 500  # queries before the first timed one, at most, but ten at least
+    rounds: int = 10  # repetitions that the timed seconds are divided into
 
 
 class Asked(NamedTuple):
@@ -48,19 +42,12 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True)
 class Timed:
-    """One cell's times.
+    """One cell's times."""
 
-    Attributes:
-        threads: that asked at once.
-        warm_up: queries before the first timed one.
-        answers: to the first of the queries.
-        rounds: in order.
-    """
-
-    threads: int
-    warm_up: int
-    answers: list[Answer]
-    rounds: list[Round]
+    threads: int  # that asked at once
+    warm_up: int  # queries before the first timed one
+    answers: list[Answer]  # to the first of the queries
+    rounds: list[Round]  # in order
 
     def figures(self) -> dict[str, float | int]:
         """Queries per second and milliseconds a query, by one clock: their product is threads.

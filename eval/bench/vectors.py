@@ -26,35 +26,23 @@ UNTIMED = 20  # texts that warm an encoder up
 
 @dataclass(frozen=True, eq=False)
 class DenseSource:
-    """Some images' vectors, of length 1, and those of the queries.
+    """Some images' vectors, of length 1, and those of the queries."""
 
-    Attributes:
-        name: the index's dense part, or "clustered".
-        images: [N, D] float32.
-        queries: [Q, D] float32.
-        about: their origin, for the results.
-        encode_milliseconds: of embedding the text of a query, one at a time: mean and
-            percentiles; empty for synthetic vectors.
-    """
-
-    name: str
-    images: NDArray[np.float32]
-    queries: NDArray[np.float32]
-    about: dict[str, object]
+    name: str  # the index's dense part, or "clustered"
+    images: NDArray[np.float32]  # [N, D] float32
+    queries: NDArray[np.float32]  # [Q, D] float32
+    about: dict[str, object]  # their origin, for the results
+    # Of embedding the text of a query, one at a time: mean and percentiles; empty for synthetic
+    # vectors.
     encode_milliseconds: dict[str, float]
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """Vectors of a collection on disk.
+    """Vectors of a collection on disk."""
 
-    Attributes:
-        path: npy file, [N, D] float32.
-        queries: [Q, D] float32.
-    """
-
-    path: Path
-    queries: NDArray[np.float32]
+    path: Path  # npy file, [N, D] float32
+    queries: NDArray[np.float32]  # [Q, D] float32
 
     def open(self) -> NDArray[np.float32]:
         """The vectors, memory-mapped."""

@@ -227,12 +227,11 @@ def model(
     from dataclasses import replace
 
     from eval.recall.model import measure_model_recall, open_members
-    from eval.recall.photos import choose, missing_in
-    from eval.recall.runs import Measured
+    from eval.recall.photos import Evaluation, choose, missing_in
     from eval.recall.scores import ReferenceImages
 
     _begin(out)
-    asked = Measured.of(model, features or [], captions, split)
+    asked = Evaluation.of(model, features or [], captions, split)
     # What is measured, for the record.
     context.params |= {"captions": asked.captions, "split": asked.split, "features": asked.features}
     _check_reference(reference, temperature, asked.split)

@@ -23,7 +23,7 @@ from eval.figures.grounding import explain, open_photo
 from eval.plotting import legend, panels
 from eval.recall.index import IndexIds
 from eval.recall.model import DenseModel, Images, open_members
-from eval.recall.scores import DenseScores, measure_recall
+from eval.recall.scores import dense_scores, measure_recall
 from indexer.dense.text_encoder import load_dense_model
 from indexer.encoding.features import check_features, check_stores
 from indexer.engines.open import open_index
@@ -220,7 +220,7 @@ def _study_views(source: str, given: Inputs, photos: list[CaptionedPhoto]) -> di
     rows = [row for row, photo in enumerate(photos) for _ in photo.captions]
     first, second = torch.triu_indices(images.shape[1], images.shape[1], offset=1)
     cosines = (images @ images.transpose(1, 2))[:, first, second]
-    found = measure_recall("all", [photos], DenseScores(texts, images), given.progress)
+    found = measure_recall("all", [photos], dense_scores(texts[:, None], images), given.progress)
     nearest = (images[rows] @ texts[:, :, None]).argmax(dim=1)  # the first of equally near views
     wins = torch.bincount(nearest.flatten(), minlength=images.shape[1])
     return {

@@ -167,21 +167,13 @@ class IndexBytes(NamedTuple):
 
 @dataclass(frozen=True)
 class PrunedIndex:
-    """N scored images with their kept terms.
+    """N scored images with their kept terms."""
 
-    Attributes:
-        encoder: of the images.
-        images: with the scores of the encoder's T terms.
-        choice: the way to prune.
-        offset: [T] float32, the choice's, estimated over these images.
-        asked: the choice's frequencies of terms as weights.
-    """
-
-    encoder: ImageEncoder
-    images: ScoredImages
-    choice: PruningChoice
-    offset: NDArray[np.float32]
-    asked: AskedTerms
+    encoder: ImageEncoder  # of the images
+    images: ScoredImages  # with the scores of the encoder's T terms
+    choice: PruningChoice  # the way to prune
+    offset: NDArray[np.float32]  # [T] float32, the choice's, estimated over these images
+    asked: AskedTerms  # the choice's frequencies of terms as weights
 
     @cached_property
     def pruning(self) -> Pruning:

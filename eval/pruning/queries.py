@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from eval.recall.scores import SparseScores
+from eval.recall.scores import sparse_scores
 from indexer.encoding.impacts import largest
 from sparta.captions.read import CaptionedPhoto
 from sparta.metrics import LARGEST_BLOCK, Recall, ranks, recall
@@ -40,17 +40,12 @@ class InMemoryRanking(NamedTuple):
 
 @dataclass(frozen=True)
 class CaptionQueries:
-    """Q captions, each with its photo as the target.
+    """Q captions, each with its photo as the target."""
 
-    Attributes:
-        terms: [U] int64, the captions' vocabulary ids, each once, rising.
-        texts: each caption's terms, as positions in `terms`; repeated terms are repeated.
-        targets: [Q] int64, the photos' positions among the images searched.
-    """
-
-    terms: Tensor
+    terms: Tensor  # [U] int64, the captions' vocabulary ids, each once, rising
+    # Each caption's terms, as positions in `terms`; repeated terms are repeated.
     texts: list[list[int]]
-    targets: Tensor
+    targets: Tensor  # [Q] int64, the photos' positions among the images searched
 
     @classmethod
     def of(
@@ -78,7 +73,7 @@ class CaptionQueries:
             weights: [U, N] float32, at least 0, of the terms in every image; whole numbers are
                 summed exactly up to 2^24. Columns in the order of image ids.
         """
-        scores = SparseScores.of(self.texts, weights)
+        scores = sparse_scores(self.texts, weights)
         images = weights.shape[1]
         behind = max(images, FIRST) + 1
         rank, first = [], []

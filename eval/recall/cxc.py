@@ -31,7 +31,7 @@ from rich.table import Table
 
 from eval.recall.model import EvaluatedModel, scores_of
 from eval.recall.photos import coco_number
-from eval.recall.scores import DenseScores, after, mean_of, recall_table
+from eval.recall.scores import after, dense_scores, mean_scores, recall_table
 from sparta.captions.record import load_json, validate
 from sparta.errors import InputError
 from sparta.metrics import Block, Recall, ranks_by_block, recall
@@ -58,17 +58,12 @@ class JudgedPair(NamedTuple):
 
 
 class Judgements(NamedTuple):
-    """All pairs of a split's three files.
+    """All pairs of a split's three files."""
 
-    Attributes:
-        text_image: a caption and an image each; those of method "c2i_original" are COCO's own.
-        text_text: two captions.
-        image_image: two images; some pairs were judged in both orders.
-    """
-
+    # A caption and an image each; those of method "c2i_original" are COCO's own.
     text_image: list[JudgedPair]
-    text_text: list[JudgedPair]
-    image_image: list[JudgedPair]
+    text_text: list[JudgedPair]  # two captions
+    image_image: list[JudgedPair]  # two images; some pairs were judged in both orders
 
 
 def read_judgements(folder: Path, split: str) -> Judgements:
@@ -159,16 +154,11 @@ def read_sentences(path: Path) -> dict[int, str]:
 
 @dataclass(frozen=True)
 class RelevantItems:
-    """The gallery, and the relevant items of each query.
+    """The gallery, and the relevant items of each query."""
 
-    Attributes:
-        captions: COCO's numbers, in the order of the file.
-        images: likewise.
-        ways: direction → for each query the positions of its relevant items, rising.
-    """
-
-    captions: list[int]
-    images: list[int]
+    captions: list[int]  # COCO's numbers, in the order of the file
+    images: list[int]  # likewise
+    # Direction → for each query the positions of its relevant items, rising.
     ways: dict[str, list[list[int]]]
 
 
@@ -296,14 +286,13 @@ def measure_cxc(
         raise InputError(f"--captions lacks {len(lost)} captions, number {lost[0]} for one")
     texts = [sentences[caption] for caption in right.captions]
     scores = scores_of(members, texts, [[*map(str, right.images)]], batch_size, progress)
-    dense = [one for one in scores if isinstance(one, DenseScores)]
-    blocks: dict[str, list[Block]] = {
-        TEXT_TO_IMAGE: [one.rows for one in scores],
-        IMAGE_TO_TEXT: [one.columns for one in scores],
-    }
-    if len(dense) == len(scores):
-        blocks[TEXT_TO_TEXT] = [one.between_texts for one in dense]
-        blocks[IMAGE_TO_IMAGE] = [one.between_images for one in dense]
+    mean = mean_scores(scores)
+    blocks: dict[str, Block] = {TEXT_TO_IMAGE: mean.rows, IMAGE_TO_TEXT: mean.columns}
+    vectors = [one.vectors for one in scores if one.vectors]
+    if len(vectors) == len(scores):
+        texts_of, images_of = zip(*vectors, strict=True)
+        blocks[TEXT_TO_TEXT] = mean_scores([dense_scores(one, one) for one in texts_of]).rows
+        blocks[IMAGE_TO_IMAGE] = mean_scores([dense_scores(one, one) for one in images_of]).rows
     asked = {name: right.ways[name] for name in blocks if any(right.ways[name])}
     total, done, ways = sum(map(len, asked.values())), 0, {}
     for name, answers in asked.items():
@@ -312,13 +301,11 @@ def measure_cxc(
     return CxcRecall(members, len(right.images), len(texts), ways, len(missing))
 
 
-def _way(
-    name: str, right: RelevantItems, blocks: Sequence[Block], progress: Progress
-) -> tuple[int, Recall]:
-    """The number of queries in a direction, and their recall by the mean of the scores."""
+def _way(name: str, right: RelevantItems, block: Block, progress: Progress) -> tuple[int, Recall]:
+    """The number of queries in a direction, and their recall."""
     answers = right.ways[name]
     ranks = ranks_by_block(
-        lambda part: mean_of([block(part) for block in blocks]),
+        block,
         len(right.captions if name in (IMAGE_TO_TEXT, TEXT_TO_TEXT) else right.images),
         answers,
         ties="pessimistic",

@@ -57,22 +57,15 @@ FIRST_HITS = 10  # enough for recall at 10; deeper searches only where the image
 
 @dataclass(frozen=True)
 class Gallery:
-    """Captioned photos, and the images among which their captions search.
+    """Captioned photos, and the images among which their captions search."""
 
-    Attributes:
-        searcher: has all the photos.
-        photos: of one split, at least one.
-        substitute: whether words that the index lacks are replaced.
-        alone: whether only the photos are ranked, not all images; substitutes are those of the
-            whole index in both cases.
-        missing: photos of the split that were left out.
-    """
-
-    searcher: Searcher
-    photos: Sequence[CaptionedPhoto]
-    substitute: bool = True
+    searcher: Searcher  # has all the photos
+    photos: Sequence[CaptionedPhoto]  # of one split, at least one
+    substitute: bool = True  # whether words that the index lacks are replaced
+    # Whether only the photos are ranked, not all images; substitutes are those of the whole index
+    # in both cases.
     alone: bool = False
-    missing: int = 0
+    missing: int = 0  # photos of the split that were left out
 
     def __len__(self) -> int:
         """How many images are ranked."""

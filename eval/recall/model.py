@@ -15,16 +15,16 @@ from torch import Tensor
 
 from eval.recall.photos import Store, missing_of
 from eval.recall.scores import (
-    CaptionPosterior,
-    DenseScores,
-    MeanScores,
     ProtocolRecall,
     ReferenceImages,
     Scores,
-    SparseScores,
+    caption_posterior,
     check_memory,
+    dense_scores,
+    mean_scores,
     measure_recall,
     part_of,
+    sparse_scores,
 )
 from indexer.dense.text_encoder import load_dense_model
 from indexer.encoding.models import load_models, model_fingerprint
@@ -51,15 +51,10 @@ TEXTS = 1024  # encoded between two steps of a progress bar
 
 @dataclass(frozen=True)
 class Images:
-    """Some images of a store, in a given order.
+    """Some images of a store, in a given order."""
 
-    Attributes:
-        store: of their features, or of the photos themselves; it has all of them.
-        image_ids: in it.
-    """
-
-    store: Store
-    image_ids: Sequence[str]
+    store: Store  # of their features, or of the photos themselves; it has all of them
+    image_ids: Sequence[str]  # in it
 
     @classmethod
     def of(cls, store: Store, *groups: Sequence[str]) -> Images:
@@ -102,9 +97,8 @@ class DenseModel:
         self, texts: Sequence[str], images: Images, batch_size: int, progress: Progress
     ) -> Scores:
         """Encode T texts and N images; stages "images" and "texts"."""
-        return DenseScores(
-            self.embed_texts(texts, progress), self.embed_images(images, batch_size, progress)
-        )
+        own = self.embed_texts(texts, progress)[:, None]
+        return dense_scores(own, self.embed_images(images, batch_size, progress))
 
     def embed_texts(self, texts: Sequence[str], progress: Progress) -> Tensor:
         """[T, D] float32 on the model's device; equal texts get equal vectors, to the last bit."""
@@ -132,17 +126,12 @@ class SparseModel:
 
     A longer caption sums more terms and scores higher for every image. That does not affect text →
     image, for which the model was trained; in image → text, long captions come first for every
-    image unless `CaptionPosterior` corrects for it.
-
-    Attributes:
-        name: folder or hub name.
-        model: in eval mode, on its device.
-        tokenizer: the model's.
+    image unless `caption_posterior` corrects for it.
     """
 
-    name: str
-    model: VisualSparta
-    tokenizer: WordPieceTokenizer
+    name: str  # folder or hub name
+    model: VisualSparta  # in eval mode, on its device
+    tokenizer: WordPieceTokenizer  # the model's
 
     def scores(
         self, texts: Sequence[str], images: Images, batch_size: int, progress: Progress
@@ -165,7 +154,7 @@ class SparseModel:
         for place, batch in images.batches(batch_size, progress):
             weights[:, place] = self.model.term_scores(collate(batch), wanted).scores[:, used].T
         places = {term: place for place, term in enumerate(used)}
-        return SparseScores.of([[places[term] for term in text] for text in ids], weights)
+        return sparse_scores([[places[term] for term in text] for text in ids], weights)
 
 
 Model = DenseModel | SparseModel
@@ -343,7 +332,7 @@ def measure_model_recall(
         protocol: name of the protocol that chose the folds.
         folds: of `eval.recall.photos.choose`.
         batch_size: images per pass.
-        reference: images for `CaptionPosterior`, which compares captions by P(image | caption);
+        reference: images for `caption_posterior`, which compares captions by P(image | caption);
             None compares the scores.
         progress: of the stages "texts", "images" and "rank".
         missing: photos that a member lacks; they are left out, and the folds stay as they are.
@@ -358,11 +347,11 @@ def measure_model_recall(
     if reference is not None:
         every, first, rest = slice(None), slice(len(own)), slice(len(own), None)
         scores = [
-            CaptionPosterior.of(
+            caption_posterior(
                 one.select(every, first), one.select(every, rest), reference.temperature
             )
             for one in scores
         ]
     lost = sum(map(len, folds)) - len(photos)
-    found = measure_recall(protocol, kept, MeanScores(scores), progress, lost)
+    found = measure_recall(protocol, kept, mean_scores(scores), progress, lost)
     return ModelRecall(members, found, time.perf_counter() - start, reference)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
 from math import log
 from statistics import fmean
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,149 +25,81 @@ BYTES_PER_SCORE = 6  # float32 score, int16 position
 LARGEST = 8 * 10**9  # bytes
 
 
-class Scores(Protocol):
-    """A matrix of T texts × N images that is never whole in memory.
+@dataclass(frozen=True)
+class Scores:
+    """A matrix of T texts × N images that is never whole in memory."""
 
-    All parts are float32, on the device of the embeddings or weights.
-    """
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """T and N."""
-        ...
+    shape: tuple[int, int]  # T and N
+    # Scores of some texts for some images, [t, n] float32, on the device of what they are made of.
+    block: Callable[[slice, slice], Tensor]
+    vectors: tuple[Tensor, Tensor] | None = None  # a dense model's: [T, 1, D] and [N, K, D]
 
     def rows(self, texts: slice) -> Tensor:
         """Scores of some texts for all images, [t, N]."""
-        ...
+        return self.block(texts, slice(None))
 
     def columns(self, images: slice) -> Tensor:
         """Scores of some images for all texts, [n, T]."""
-        ...
+        return self.block(slice(None), images).T
 
     def select(self, texts: slice, images: slice) -> Scores:
         """The submatrix of some texts and images."""
-        ...
+        rows, columns = range(self.shape[0])[texts], range(self.shape[1])[images]
+
+        def block(some: slice, others: slice) -> Tensor:
+            first, second = rows[some], columns[others]
+            return self.block(slice(first.start, first.stop), slice(second.start, second.stop))
+
+        return Scores((len(rows), len(columns)), block)
 
 
-@dataclass(frozen=True)
-class DenseScores:
-    """Inner products; the maximum over an image's views (MV-VSE, equation 6)."""
-
-    texts: Tensor  # [T, D] float32
-    images: Tensor  # [N, K, D] float32
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """T and N."""
-        return len(self.texts), len(self.images)
-
-    def rows(self, texts: slice) -> Tensor:
-        """Scores of some texts for all images, [t, N]."""
-        return view_maximum(self.texts[texts][:, None], self.images)
-
-    def columns(self, images: slice) -> Tensor:
-        """Scores of some images for all texts, [n, T]."""
-        return view_maximum(self.images[images], self.texts[:, None])
-
-    def between_texts(self, texts: slice) -> Tensor:
-        """Scores of some texts for all texts, [t, T]."""
-        return self.texts[texts] @ self.texts.T
-
-    def between_images(self, images: slice) -> Tensor:
-        """Scores of some images for all images, [n, N], by the best pair of their views."""
-        return view_maximum(self.images[images], self.images)
-
-    def select(self, texts: slice, images: slice) -> DenseScores:
-        """The submatrix of some texts and images."""
-        return DenseScores(self.texts[texts], self.images[images])
-
-
-def view_maximum(queries: Tensor, items: Tensor) -> Tensor:
-    """Best inner product of each pair over all pairs of their views.
+def dense_scores(queries: Tensor, items: Tensor) -> Scores:
+    """The best inner product over all pairs of views (MV-VSE, equation 6).
 
     Args:
-        queries: [Q, K, D] float.
-        items: [N, L, D] float, on the same device.
-
-    Returns:
-        [Q, N].
+        queries: [T, K, D] float32; a text has one view.
+        items: [N, L, D] float32, on the same device.
     """
-    products = (query @ item.T for query in queries.unbind(1) for item in items.unbind(1))
-    return reduce(torch.maximum, products)
+
+    def block(some: slice, others: slice) -> Tensor:
+        views = product(queries[some].unbind(1), items[others].unbind(1))
+        return reduce(torch.maximum, (query @ item.T for query, item in views))
+
+    return Scores((len(queries), len(items)), block, (queries, items))
 
 
-@dataclass(frozen=True)
-class SparseScores:
+def sparse_scores(texts: Sequence[Sequence[int]], weights: Tensor) -> Scores:
     """Equation 12 of VisualSparta: the sum of the scores of a text's terms.
 
-    Attributes:
-        terms: [S] int64, the terms of all texts one text after another, as rows of `weights`;
-            repeated terms count repeatedly.
-        starts: [T + 1] int64, text i has the terms starts[i] to starts[i + 1].
+    Args:
+        texts: the terms of each, as rows of `weights`; repeated terms count repeatedly.
         weights: [U, N] float32, each term's score in every image.
     """
+    ends = torch.tensor([0, *map(len, texts)]).cumsum(0).to(weights.device)
+    terms = torch.tensor([term for text in texts for term in text], dtype=torch.int64)
+    terms = terms.to(weights.device)
 
-    terms: Tensor
-    starts: Tensor
-    weights: Tensor
+    def block(some: slice, images: slice) -> Tensor:
+        first, end, _ = some.indices(len(texts))
+        own = ends[first : end + 1]
+        return F.embedding_bag(
+            terms[own[0] : own[-1]],
+            weights[:, images].contiguous(),
+            own[:-1] - own[0],
+            mode="sum",
+        )
 
-    @classmethod
-    def of(cls, texts: Sequence[Sequence[int]], weights: Tensor) -> SparseScores:
-        """Build from each text's terms, given as rows of `weights` [U, N]."""
-        lengths = torch.tensor([0, *map(len, texts)])
-        terms = torch.tensor([term for text in texts for term in text], dtype=torch.int64)
-        return cls(terms.to(weights.device), lengths.cumsum(0).to(weights.device), weights)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """T and N."""
-        return len(self.starts) - 1, self.weights.shape[1]
-
-    def rows(self, texts: slice) -> Tensor:
-        """Scores of some texts for all images, [t, N]."""
-        some = self.select(texts, slice(None))
-        return F.embedding_bag(some.terms, some.weights, some.starts[:-1], mode="sum")
-
-    def columns(self, images: slice) -> Tensor:
-        """Scores of some images for all texts, [n, T]."""
-        weights = self.weights[:, images].contiguous()
-        return F.embedding_bag(self.terms, weights, self.starts[:-1], mode="sum").T
-
-    def select(self, texts: slice, images: slice) -> SparseScores:
-        """The submatrix of some texts and images."""
-        first, end, _ = texts.indices(self.shape[0])
-        starts = self.starts[first : end + 1]
-        terms = self.terms[starts[0] : starts[-1]]
-        return SparseScores(terms, starts - starts[0], self.weights[:, images])
+    return Scores((len(texts), weights.shape[1]), block)
 
 
-@dataclass(frozen=True)
-class MeanScores:
-    """The ensemble of GPO section 5.1.1: the mean of several models' scores."""
+def mean_scores(members: Sequence[Scores]) -> Scores:
+    """The ensemble of GPO section 5.1.1: the mean of the scores of at least one model."""
 
-    members: Sequence[Scores]  # at least one, over the same texts and images
+    def block(texts: slice, images: slice) -> Tensor:
+        parts = [member.block(texts, images) for member in members]
+        return sum(parts[1:], parts[0]) / len(parts)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """T and N."""
-        return self.members[0].shape
-
-    def rows(self, texts: slice) -> Tensor:
-        """Scores of some texts for all images, [t, N]."""
-        return mean_of([member.rows(texts) for member in self.members])
-
-    def columns(self, images: slice) -> Tensor:
-        """Scores of some images for all texts, [n, T]."""
-        return mean_of([member.columns(images) for member in self.members])
-
-    def select(self, texts: slice, images: slice) -> MeanScores:
-        """The submatrix of some texts and images."""
-        return MeanScores([member.select(texts, images) for member in self.members])
-
-
-def mean_of(parts: Sequence[Tensor]) -> Tensor:
-    """Mean of tensors of one shape, at least one."""
-    return sum(parts[1:], parts[0]) / len(parts)
+    return Scores(members[0].shape, block)
 
 
 def check_memory(images: int, terms: int) -> None:
@@ -262,7 +194,6 @@ def measure_recall(
     for fold in folds:
         captions = [len(photo.captions) for photo in fold]
         rows, columns = slice(texts, texts + sum(captions)), slice(images, images + len(fold))
-
         part = scores.select(rows, columns)
         found.append(_both_directions(part, captions, after(texts + images, total, progress)))
         texts, images = rows.stop, columns.stop
@@ -315,45 +246,24 @@ class ReferenceImages:
         return cls(image_ids, temperature)
 
 
-@dataclass(frozen=True)
-class CaptionPosterior:
-    """τ log P(v | q), up to a constant: comparable between captions, and between images as f is."""
+def caption_posterior(scores: Scores, reference: Scores, temperature: float) -> Scores:
+    """τ log P(v | q), up to a constant: comparable between captions, and between images as f is.
 
-    scores: Scores  # f, of T texts and N images
-    normalisers: Tensor  # [T] float32, on the scores' device
+    A caption's f is lowered by τ log mean_u exp(f(q, u) / τ) over the reference images u.
 
-    @classmethod
-    def of(cls, scores: Scores, reference: Scores, temperature: float) -> CaptionPosterior:
-        """Build from the scores of the same texts for reference images."""
-        return cls(scores, log_mean_exp(reference, temperature))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """T and N."""
-        return self.scores.shape
-
-    def rows(self, texts: slice) -> Tensor:
-        """Scores of some texts for all images, [t, N]."""
-        return self.scores.rows(texts) - self.normalisers[texts, None]
-
-    def columns(self, images: slice) -> Tensor:
-        """Scores of some images for all texts, [n, T]."""
-        return self.scores.columns(images) - self.normalisers
-
-    def select(self, texts: slice, images: slice) -> CaptionPosterior:
-        """The part of the matrix that some texts and images span."""
-        return CaptionPosterior(self.scores.select(texts, images), self.normalisers[texts])
-
-
-def log_mean_exp(scores: Scores, temperature: float) -> Tensor:
-    """Each text's τ log mean_u exp(f(q, u) / τ) over all images: [T] float32."""
-    texts, images = scores.shape
+    Args:
+        scores: f, of T texts and N images.
+        reference: f of the same texts and the reference images.
+        temperature: τ.
+    """
+    texts, images = reference.shape
     size = max(1, LARGEST_BLOCK // images)
     parts = [
-        (scores.rows(slice(start, min(start + size, texts))) / temperature).logsumexp(dim=1)
+        (reference.rows(slice(start, start + size)) / temperature).logsumexp(dim=1)
         for start in range(0, texts, size)
     ]
-    return temperature * (torch.cat(parts) - log(images))
+    normalisers = temperature * (torch.cat(parts) - log(images))
+    return Scores(scores.shape, lambda some, own: scores.block(some, own) - normalisers[some, None])
 
 
 def part_of(number: int, parts: int, progress: Progress) -> Progress:

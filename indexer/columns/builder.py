@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,7 @@ from indexer.columns.layout import (
     PLACES,
     SUPERBLOCK,
     TOPS,
-    Chunk,
     PostingRows,
-    RowFiles,
     SpooledRows,
     create,
     edit,
@@ -127,37 +124,6 @@ def _widest(points: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.linalg.eigh(np.cov(points, rowvar=False))[1][:, -1].astype(np.float32)
 
 
-def build_columns(
-    folder: Path,
-    chunks: Iterable[Chunk],
-    vocabulary: int,
-    bits: int,
-    progress: Progress = no_progress,
-    shares: tuple[float, float | None] = (LEVEL_SHARE, None),
-    ordered: Order = topical_order,
-) -> None:
-    """Write the files of `Columns`.
-
-    Args:
-        folder: to be made; must not exist.
-        chunks: postings of documents 0, 1, … in this order.
-        vocabulary: number of terms.
-        bits: of an impact, at most 16.
-        progress: stage "columns", in documents.
-        shares: of the images, from which on a term's row has levels, and a bitmap, None for what
-            suits the postings; for trials of the layout.
-        ordered: gives the order of the images, for the same.
-
-    Raises:
-        InputError: if a term or an impact is out of range.
-    """
-    folder.mkdir(parents=True)
-    with closing(RowFiles(folder, vocabulary, bits)) as files:
-        for chunk in chunks:
-            files.add(chunk)
-        lay_out(folder, files.rows(), progress, shares, ordered)
-
-
 def lay_out(
     folder: Path,
     rows: SpooledRows,
@@ -166,9 +132,18 @@ def lay_out(
     ordered: Order = topical_order,
     threads: int = 1,
 ) -> None:
-    """As `build_columns`, from all postings at once, in some threads.
+    """Write the files of `Columns`.
 
     Beside a part of the postings for each thread, memory holds some 300 bytes an image.
+
+    Args:
+        folder: of the files.
+        rows: postings of documents 0, 1, … in this order.
+        progress: stage "columns", in documents.
+        shares: of the images, from which on a term's row has levels, and a bitmap, None for what
+            suits the postings; for trials of the layout.
+        ordered: gives the order of the images, for the same.
+        threads: that work at once.
     """
     images, frequencies = len(rows), rows.frequencies
     # Small products take longer in several threads of BLAS's, ten times where other work has cores.

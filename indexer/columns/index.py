@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -12,14 +12,12 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.columns.engine import best_documents, impacts_at, impacts_of_row, occupied
-from indexer.columns.layout import BITMAP, GROUP, HALF, LEVELS, NARROW, PLACES, SUPERBLOCK, Columns
+from indexer.columns.engine import impacts_at, impacts_of_row
+from indexer.columns.layout import BITMAP, GROUP, HALF, LEVELS, PLACES, SUPERBLOCK, Columns
 from indexer.manifest import REMEDY
 from sparta.errors import InputError
 
 PAGE = 4096  # bytes
-_ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
-_FIRST: NDArray[np.int64] = np.zeros(1, np.int64)
 ROWS_AT_ONCE = 256
 REMEMBERED = 16  # filters
 
@@ -27,7 +25,7 @@ Made = TypeVar("Made")
 
 
 class ColumnIndex:
-    """Sums impacts over columns mapped from disk (equation 15 on integers). Safe from any thread.
+    """Columns mapped from disk, and the impacts that they hold. Safe from any thread.
 
     Args:
         columns: of an index's images.
@@ -35,17 +33,10 @@ class ColumnIndex:
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
-        # Plain lists: a few terms are looked up faster there than in arrays.
-        self._rows: list[int] = columns.row_of.tolist()
-        self._largest: list[int] = columns.maxima.max(axis=1, initial=0).tolist()
-        # A level may allow that much more than the largest impact.
-        bounds = [largest + LEVELS for largest in self._largest]
-        self._bounds = [bounds[row] if row >= 0 else 0 for row in self._rows]
-        self._masks: Remembered[NDArray[np.bool_]] = Remembered()
 
     @classmethod
     def open(cls, folder: Path) -> ColumnIndex:
-        """Map the files of a folder that `build_columns` wrote.
+        """Map the files that `lay_out` wrote into a folder.
 
         Raises:
             InputError: if they are damaged so that they do not fit together.
@@ -63,44 +54,6 @@ class ColumnIndex:
         for array in self.columns:
             array.reshape(-1).view(np.uint8)[::PAGE].max(initial=0)
 
-    def top(
-        self, terms: Mapping[int, int], k: int, allowed: NDArray[np.bool_] | None = None
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The k documents with the largest sums of count × impact.
-
-        Args:
-            terms: vocabulary ids of a query's terms, and how often it contains each.
-            k: documents at most.
-            allowed: [N] documents that may be found; None for all.
-
-        Returns:
-            documents and scores, both [<= k]: falling by score, ties by document number; only
-            documents that share a term with the query.
-
-        Raises:
-            ValueError: if k is not positive, or the query is so long that a sum could overflow.
-        """
-        if k < 1:
-            raise ValueError(f"k must be at least 1, got {k}")
-        found = {term: count for term, count in terms.items() if self._bounds[term]}
-        if not found:
-            return np.empty(0, np.int32), np.empty(0, np.int64)
-        bound = sum([count * self._bounds[term] for term, count in found.items()])
-        if bound >= 2**31:
-            raise ValueError(f"scores of this query could reach {bound:,}: it is too long")
-        return best_documents(
-            [self.columns],
-            _FIRST,
-            np.array([*found], np.int64),
-            np.array([*found.values()], np.uint16 if bound < NARROW else np.uint32),
-            _ALL if allowed is None else allowed,
-            _ALL if allowed is None else self._masks.of(allowed, self._occupied),
-            min(k, len(self)),
-        )
-
-    def _occupied(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        return occupied(self.columns.order, allowed)
-
     def impacts(
         self, documents: Sequence[int] | NDArray[np.int64], terms: Sequence[int] | NDArray[np.int64]
     ) -> NDArray[np.int64]:
@@ -113,14 +66,9 @@ class ColumnIndex:
         rows = self.columns.row_of[np.asarray(terms, np.int64)].astype(np.int64)
         return impacts_at(self.columns, self._positions[np.asarray(documents, np.int64)], rows)
 
-    def largest_impact(self, term: int) -> int:
-        """The largest impact of any document for a term of the vocabulary, 0 if none has it."""
-        row = self._rows[term]
-        return self._largest[row] if row >= 0 else 0
-
     def term_impacts(self, term: int) -> NDArray[np.uint16]:
         """The impacts [N] of all documents for a term of the vocabulary, 0 where one lacks it."""
-        row = self._rows[term]
+        row = int(self.columns.row_of[term])
         if row < 0:
             return np.zeros(len(self), np.uint16)
         return impacts_of_row(self.columns, row)

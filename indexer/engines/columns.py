@@ -91,12 +91,8 @@ class ColumnsEngine:
         return documents.tolist(), scores.astype(np.float64).tolist()
 
     def _found(self, documents: Sequence[int], scores: list[float], having: Sequence[int]) -> Found:
-        stored = self.snapshot.stored
-        image_ids, metadata = [], []
-        for document in documents:
-            image_id, own = stored(document)
-            image_ids.append(image_id)
-            metadata.append(own)
+        stored = self.snapshot.stored_all(documents)
+        image_ids, metadata = [one[0] for one in stored], [one[1] for one in stored]
         return Found(self._version, image_ids, scores, metadata, having)
 
     def _allowed(self, plan: Plan) -> tuple[Mask | None, list[int]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum, auto
+from enum import StrEnum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -55,7 +55,7 @@ def is_before(position: Position, value: Value, image_id: str, falling: bool) ->
     return (value < position.value) == falling
 
 
-class Capability(Enum):
+class Capability(StrEnum):
     """What an engine can do."""
 
     FILTER = auto()  # filters, counts and ids of images by fields

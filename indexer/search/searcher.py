@@ -518,8 +518,8 @@ class Searcher:
 
     def _answer(self, reader: Reader, found: Found, first: int, reading: Reading) -> Answer:
         """The answer with the images that were found, the first of which has this rank."""
-        triples = zip(found.image_ids, found.scores, found.metadata, strict=True)
-        hits = [Hit(rank, *one) for rank, one in enumerate(triples, first)]
+        ranks = range(first, first + len(found.image_ids))
+        hits = [*map(Hit, ranks, found.image_ids, found.scores, found.metadata)]
         answer = Answer(hits, Timings(0, 0, 0, found.encode_ms), found.version)
         if found.views is not None:
             for hit, view in zip(hits, found.views, strict=True):

@@ -123,7 +123,9 @@ class Snapshot:
         self._parts: list[Segment | Memtable] = [*segments.all, *newest]
         *self._firsts, self.documents = accumulate(map(len, self._parts), initial=0)
         self._first_newest = self._firsts[len(segments.all)]
-        self._largest = np.max([segments.largest, *(one.largest for one in newest)], axis=0)
+        # Items of a memory view are read faster than those of an array.
+        parts = [segments.largest, *(one.largest for one in newest)]
+        self._bounds = memoryview(np.max(parts, axis=0))
         self._single = len(segments.all) == 1 and self.documents == self._first_newest
         self._masks: Remembered[Masks] = Remembered()
         self._gaps, self._best = gaps, best
@@ -284,12 +286,12 @@ class Snapshot:
         """
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
-        numbers = np.fromiter(terms, np.int64, len(terms))
-        counts = np.fromiter(terms.values(), np.int64, len(terms))
-        bound = int((self._largest[numbers] + LEVELS) @ counts)  # a level may allow that much more
+        largest = self._bounds  # a level may allow as much more as there are
+        bound = sum([count * (largest[term] + LEVELS) for term, count in terms.items()])
         if bound >= 2**31:
             raise ValueError(f"scores of this query could reach {bound:,}: it is too long")
-        wide = counts.astype(np.uint16 if bound < NARROW else np.uint32)
+        numbers = np.fromiter(terms, np.int64, len(terms))
+        wide = np.fromiter(terms.values(), np.uint16 if bound < NARROW else np.uint32, len(terms))
         mask, some = self._undeleted if allowed is None else self._masks.of(allowed, self._combined)
         found = self.segments.top(numbers, wide, min(k, self.documents), mask, some)
         return found if self._single else self._with_newest(found, numbers, wide, mask, k)
@@ -415,6 +417,11 @@ class Snapshot:
         """Id and metadata of a document, deleted or not."""
         part = self._part(document)
         return self._parts[part].stored(document - self._firsts[part])
+
+    def stored_all(self, documents: Iterable[int]) -> list[Stored]:
+        """Ids and metadata of documents, as `stored`."""
+        # Hits are many: those of a single segment are read without a detour.
+        return [*map(self._parts[0].stored if self._single else self.stored, documents)]
 
     def origin_parts(self) -> list[tuple[Segment | None, Callable[[], pa.ChunkedArray]]]:
         """What each image was encoded from, deleted or not: of each segment, and of the newest."""

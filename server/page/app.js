@@ -118,7 +118,7 @@ addEventListener("photos-added", async ({ detail: ids }) => {
     const [found, [{ name }]] = await Promise.all([Promise.all(ids.map(photo)), backends()]);
     open(addressOf({ q: "", like: "", filter: [], compare: "" }));
     document.body.className = "";
-    const hits = found.map((one, i) => ({ ...one, rank: i + 1, score: 0, view: null, coverage: null, explanation: null }));
+    const hits = found.map((one, i) => ({ ...one, rank: i + 1, score: 0, view: null, explanation: null }));
     const answer = { backend: name, query: "", hits, total: hits.length, unknown: [], rare: [], substitutions: [], conditions: [] };
     first.show(answer, ({ hits }) => `${plural(hits.length, "photo", "photos")} added`);
     showSize((await backends())[0]);

@@ -55,7 +55,7 @@ function makeCard(hit, strongest, scored, rest, open) {
   }
   const { width, height } = hit.metadata;
   const aspect = width && height ? width / height : 4 / 3;
-  card.classList.toggle("hardly", hit.coverage !== null && hit.coverage < HARDLY);
+  card.classList.toggle("hardly", (hit.coverage ?? 1) < HARDLY);
   card.style.flexGrow = aspect * 100;
   card.style.setProperty("--aspect", aspect);
   return card;

@@ -6,10 +6,10 @@ import hashlib
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from eval.report import fingerprint, index_models
 from indexer.build import build_index
@@ -17,17 +17,10 @@ from indexer.care.combine import split_index
 from indexer.dense.build import add_dense
 from indexer.encoding.models import model_fingerprint
 from indexer.update.images import delete_images
-from sparta.command_line import cli
 from sparta.features.store import FeatureStore
 from sparta.visualsparta.model import VisualSparta
 from sparta.vse.model import VseModel
-from tests.eval.data import Data, save_dense
-
-
-def run(*arguments: object) -> str:
-    found = CliRunner().invoke(cli, ["eval", *map(str, arguments)], env={"COLUMNS": "40"})
-    assert found.exit_code == 0, (found.output, found.exception)
-    return found.stdout
+from tests.eval.data import Data, record, save_dense, shown, write_captions
 
 
 @pytest.fixture(scope="module")
@@ -92,16 +85,16 @@ def test_every_command_has_the_head(index: Path, data: Data, tmp_path: Path) -> 
     ):  # fmt: skip
         out = tmp_path / "out.json"
         pruning = arguments[0] == "pruning"
-        shown = run(*arguments, *(["--out", out] if pruning else []))
-        found = json.loads(out.read_text() if pruning else run(*arguments, "--json"))
+        text = shown("eval", *arguments, *(["--out", out] if pruning else []), width=40)
+        found = json.loads(out.read_text()) if pruning else record("eval", *arguments)
         if not pruning:
-            run(*arguments, "--out", out)
+            shown("eval", *arguments, "--out", out)
             assert json.loads(out.read_text()).keys() == found.keys()
             assert found["command"] == command + " --json"
         assert found["data"] == known and found["models"] == models and found["seed"] is None
         assert found["arguments"]["captions" if "captions" in known else "queries"]
         assert found["machine"]["cores"] == len(os.sched_getaffinity(0))
-        lines = shown.splitlines()
+        lines = text.splitlines()
         assert lines[0] == command
         assert lines[1].startswith(f"visualsparta {found['version']}, 20")
         assert lines[1].endswith(f"cores of {found['machine']['processor']}")
@@ -113,19 +106,13 @@ def test_every_command_has_the_head(index: Path, data: Data, tmp_path: Path) -> 
 def test_the_seed_of_drawn_reference_images(
     data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    captions = tmp_path / "captions.jsonl"
-    captions.write_text(
-        "".join(
-            json.dumps({"image": photo.image_id, "split": split, "captions": photo.captions}) + "\n"
-            for split, photos in (("val", data.captioned[:5]), ("train", data.captioned[5:]))
-            for photo in photos
-        )
-    )
-    arguments = ["model", data.models[0], "--features", data.views[0].folder]
-    arguments += ["--captions", captions, "--reference", "train", "--json"]
-    assert json.loads(run(*arguments))["seed"] is None
+    photos = [*data.captioned[:5], *(replace(one, split="train") for one in data.captioned[5:])]
+    captions = write_captions(tmp_path / "captions.jsonl", photos)
+    arguments = ["eval", "model", data.models[0], "--features", data.views[0].folder]
+    arguments += ["--captions", captions, "--reference", "train"]
+    assert record(*arguments)["seed"] is None
     monkeypatch.setattr("eval.recall.scores.SAMPLE", 10)
-    assert json.loads(run(*arguments))["seed"] == 0
+    assert record(*arguments)["seed"] == 0
 
 
 def test_fingerprints_follow_the_content(index: Path, data: Data, tmp_path: Path) -> None:

@@ -160,25 +160,15 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class SceneObject:
-    """One drawn object.
+    """One drawn object."""
 
-    Attributes:
-        label: its kind.
-        colour: name of its main colour (of the clothes, for people).
-        size: "small", "medium" or "large", relative to its kind.
-        action: what it does, or None.
-        box: x1, y1, x2, y2 relative to the image, from 0 to 1, hidden parts included.
-        depth: drawing order; objects of greater depth are nearer and may hide others.
-        support: index of the object it stands on, or None.
-    """
-
-    label: str
-    colour: str
-    size: str
-    action: str | None
-    box: Box
-    depth: int
-    support: int | None = None
+    label: str  # its kind
+    colour: str  # name of its main colour (of the clothes, for people)
+    size: str  # "small", "medium" or "large", relative to its kind
+    action: str | None  # what it does, or None
+    box: Box  # x1, y1, x2, y2 relative to the image, from 0 to 1, hidden parts included
+    depth: int  # drawing order; objects of greater depth are nearer and may hide others
+    support: int | None = None  # index of the object it stands on, or None
 
     @property
     def centre(self) -> tuple[float, float]:
@@ -509,17 +499,11 @@ COLOUR, NUMBER, PAIR = "colour and object", "count and object", "two objects"
 
 @dataclass(frozen=True)
 class ComposedQuery:
-    """A query and the images that answer it.
+    """A query and the images that answer it."""
 
-    Attributes:
-        query: the text.
-        kind: what it composes.
-        images: names of all scenes of which it is true.
-    """
-
-    query: str
-    kind: str
-    images: tuple[str, ...]
+    query: str  # the text
+    kind: str  # what it composes
+    images: tuple[str, ...]  # names of all scenes of which it is true
 
 
 def compose_queries(

@@ -94,7 +94,8 @@ def write_scenes(
                 lines[name] += own
             progress(STAGE, len(lines["scenes"]), count)
     for name, own in lines.items():  # captions.jsonl, written last, marks the corpus as complete
-        (out / f"{name}.jsonl").write_text("\n".join(own) + "\n", encoding="utf-8")
+        (out / f"{name}.tmp").write_text("\n".join(own) + "\n", encoding="utf-8")
+        (out / f"{name}.tmp").replace(out / f"{name}.jsonl")
     return True
 
 

@@ -635,17 +635,11 @@ def paste(canvas: Image.Image, sprite: Sprite) -> None:
 
 @dataclass(frozen=True)
 class Scene:
-    """A rendered scene.
+    """A rendered scene."""
 
-    Attributes:
-        image: RGB, 192 × 192.
-        record: background, light, weather and objects.
-        captions: five different captions with the facts they state.
-    """
-
-    image: Image.Image
-    record: SceneRecord
-    captions: tuple[Caption, ...]
+    image: Image.Image  # RGB, 192 × 192
+    record: SceneRecord  # background, light, weather and objects
+    captions: tuple[Caption, ...]  # five different captions with the facts they state
 
     @property
     def texts(self) -> list[str]:

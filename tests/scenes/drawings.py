@@ -45,29 +45,18 @@ def _table(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of object.
+    """One kind of object."""
 
-    Attributes:
-        aspect: width over height.
-        height: of a medium-sized one, relative to the scene.
-        zones: where it can be, the most natural first: ground, water or air.
-        places: backgrounds where it usually appears.
-        colours: possible colours.
-        nouns: (singular, plural) for each synonym.
-        actions: its action in each zone.
-        top: height of the surface on which small objects can stand, from 0 (top) to 1, or None.
-        lights: lights under which it can appear.
-    """
-
-    aspect: float
-    height: float
-    zones: list[str]
-    places: frozenset[str]
-    colours: list[str]
-    nouns: tuple[tuple[str, str], ...]
-    actions: dict[str, str]
+    aspect: float  # width over height
+    height: float  # of a medium-sized one, relative to the scene
+    zones: list[str]  # where it can be, the most natural first: ground, water or air
+    places: frozenset[str]  # backgrounds where it usually appears
+    colours: list[str]  # possible colours
+    nouns: tuple[tuple[str, str], ...]  # (singular, plural) for each synonym
+    actions: dict[str, str]  # its action in each zone
+    # Height of the surface on which small objects can stand, from 0 (top) to 1, or None.
     top: float | None
-    lights: list[str]
+    lights: list[str]  # lights under which it can appear
 
 
 LAND = "beach forest street mountain desert meadow farm lake"

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sparta import files
 from sparta.errors import InputError
 from sparta.files import (
     MARKER,
@@ -47,9 +48,15 @@ def names(path: Path) -> list[str]:
     return sorted(entry.name for entry in path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("exchanged", "renames"),
+    [(True, ["after work", "after ."]), (False, ["between work", "after work", "after ."])],
+)
 def test_everything_is_synced_before_and_after_the_renames(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchanged: bool, renames: list[str]
 ) -> None:
+    if not exchanged:
+        monkeypatch.setattr(files, "_exchange", lambda *_: False)
     out = folder(tmp_path / "out", "old")
     work = make_work(out)
     new = folder(work / "new", "new")
@@ -64,13 +71,13 @@ def test_everything_is_synced_before_and_after_the_renames(
 
     monkeypatch.setattr(os, "fsync", fsync)
     replace_folder(new, out, work)
-    assert sorted(synced[:-3]) == [
+    assert sorted(synced[: -len(renames)]) == [
         "before work/new",
         "before work/new/complete",
         "before work/new/parts",
         "before work/new/parts/0",
     ]
-    assert synced[-3:] == ["between work", "after work", "after ."]
+    assert synced[-len(renames) :] == renames
 
 
 def test_users_folders_of_any_name_are_left_alone(tmp_path: Path) -> None:
@@ -123,6 +130,7 @@ def test_a_replacement_that_fails_leaves_the_old_folder(
             raise OSError("disk unplugged")
         return rename(self, target)
 
+    monkeypatch.setattr(files, "_exchange", lambda *_: False)
     monkeypatch.setattr(Path, "rename", failing)
     with pytest.raises(OSError, match="unplugged"), work_folder(out) as work:
         replace_folder(folder(work / "new", "new"), out, work)

@@ -16,8 +16,7 @@ from transformers import ViTConfig, ViTModel
 import training.inputs
 from sparta.errors import InputError
 from tests import tiny
-from tests.training.corpus import Corpus
-from tests.training.vse.runs import config as dense_config
+from tests.training.corpus import Corpus, dense_config
 from training.config import load_config
 from training.fit import check_machine, pinned, train
 from training.terms.config import TermVectorsConfig
@@ -25,41 +24,37 @@ from training.terms.config import TermVectorsConfig
 NO_GPU = not torch.cuda.is_available() and not torch.backends.mps.is_available()
 
 
-@pytest.mark.parametrize("preset", ["flickr8k-lite2", "flickr8k/vse-inf-grid-bigru", "photos"])
+OF_ALL = [
+    ("seed=-1", "greater than or equal to 0, got -1"),
+    ("seed=4294967296", "less than 4294967296"),
+    ("learning_rate=nan", "finite number, got nan"),
+    ("learning_rate=-1", "greater than 0, got -1"),
+    ("epochs=0", "greater than or equal to 1, got 0"),
+    ("batch_size=1", "greater than or equal to 2, got 1"),
+    ("strategy=ddp", "there is no such setting"),
+    ("data.validation_photos=-1", "greater than or equal to 0, got -1"),
+]
+OF_LIGHTNING = [
+    ("devices=0", "expected auto, or a number of 1 and more, got 0"),
+    ("devices=x", "got 'x'"),
+    ("devices=1.5", "got 1.5"),
+    ("accelerator=tpu", "'auto', 'cpu', 'cuda', 'gpu' or 'mps', got 'tpu'"),
+    ("precision=8", "got 8"),
+    ("workers=-1", "greater than or equal to 0"),
+]
+LIGHTNING = "flickr8k-lite2", "flickr8k/vse-inf-grid-bigru"
+
+
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("preset", "setting", "said"),
     [
-        ("seed=-1", "greater than or equal to 0, got -1"),
-        ("seed=4294967296", "less than 4294967296"),
-        ("seed=none", "valid integer"),
-        ("learning_rate=nan", "finite number, got nan"),
-        ("learning_rate=-1", "greater than 0, got -1"),
-        ("epochs=0", "greater than or equal to 1, got 0"),
-        ("batch_size=1", "greater than or equal to 2, got 1"),
-        ("strategy=ddp", "there is no such setting"),
-        ("data.validation_photos=-1", "greater than or equal to 0, got -1"),
+        *((preset, *row) for preset in (*LIGHTNING, "photos") for row in OF_ALL),
+        *((preset, *row) for preset in LIGHTNING for row in OF_LIGHTNING),
     ],
 )
 def test_values_out_of_range_name_the_option(preset: str, setting: str, said: str) -> None:
     with pytest.raises(InputError, match=rf"^--set {setting.partition('=')[0]}: .*{said}"):
         load_config(preset, [setting])
-
-
-@pytest.mark.parametrize(
-    ("setting", "said"),
-    [
-        ("devices=0", "expected auto, or a number of 1 and more, got 0"),
-        ("devices=-5", "got -5"),
-        ("devices=x", "got 'x'"),
-        ("devices=1.5", "got 1.5"),
-        ("accelerator=tpu", "'auto', 'cpu', 'cuda', 'gpu' or 'mps', got 'tpu'"),
-        ("precision=8", "got 8"),
-        ("workers=-1", "greater than or equal to 0"),
-    ],
-)
-def test_devices_and_accelerators_have_values_of_their_own(setting: str, said: str) -> None:
-    with pytest.raises(InputError, match=f"^--set {setting.partition('=')[0]}: .*{said}"):
-        load_config("flickr8k/vse-inf-grid-bigru", [setting])
 
 
 @pytest.mark.skipif(not NO_GPU, reason="this machine has a GPU")
@@ -118,25 +113,17 @@ Configure = Callable[..., Any]
 
 
 def sparse(corpus: Corpus, data: dict[str, Any], **changes: Any) -> Any:
-    changes = {"batch_size": 2, **changes}
-    return corpus.config(data=data, **changes)
+    return corpus.config(data=data, **{"batch_size": 2, **changes})
 
 
 def dense(corpus: Corpus, data: dict[str, Any], **changes: Any) -> Any:
-    changes = {"batch_size": 2, **changes}
-    return dense_config(corpus, data=data, **changes)
+    return dense_config(corpus, data=data, **{"batch_size": 2, **changes})
 
 
 def term_vectors(corpus: Corpus, data: dict[str, Any], **changes: Any) -> Any:
     sizes = {"batch_size": 2, "teachers": {"batch_size": 2}}
-    values = {
-        "family": "term-vectors",
-        "data": data,
-        "model": {"init": "sample"},
-        **sizes,
-        **changes,
-    }
-    return TermVectorsConfig.model_validate(values)
+    values = {"family": "term-vectors", "data": data, "model": {"init": "sample"}}
+    return TermVectorsConfig.model_validate(values | sizes | changes)
 
 
 FAMILIES = [sparse, dense, term_vectors]
@@ -172,6 +159,7 @@ def test_captions_and_splits_are_checked_first(
     refused(family, said, {"captions": tmp_path / "other.jsonl"})
     refused(family, "holding out 5 of 5 photos leaves none", {"validation_photos": 5})
     refused(family, "data.backbone: give the backbone", {"backbone": None})
+    refused(family, r"data\.captions: give a captions\.jsonl", {"captions": None})
 
 
 def test_batches_are_compared_with_the_photos_first(refused: Callable[..., None]) -> None:
@@ -226,8 +214,14 @@ def test_teachers_and_sentences_are_checked_first(
     refused(
         sparse, "blank.txt is empty: give one sentence", {}, **lesson(str(sparse_model), **blank)
     )
+    gone = lesson(str(sparse_model), sentences="gone.txt")
+    refused(sparse, r"teacher\.sentences: gone\.txt cannot be read", {}, **gone)
     wordless = lesson(str(sparse_model), captions=False)
     refused(sparse, "without captions, give a text file of sentences", {}, **wordless)
+    (tmp_path / "lines.txt").write_text("a dog on the beach\n")
+    none = {"sentences": tmp_path / "lines.txt", "near_sentences": 0, "random_sentences": 0}
+    wordless = lesson(str(sparse_model), captions=False, **none)
+    refused(sparse, r"teacher\.near_sentences: without captions, draw at least", {}, **wordless)
     bert = tmp_path / "bert"
     tiny.encoder().save_pretrained(bert)
     tiny.tokenizer().save(bert)

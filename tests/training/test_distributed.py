@@ -22,9 +22,8 @@ from sparta.visualsparta.collate import ImageCollator
 from tests import tiny
 from tests.training.corpus import write_corpus
 from training.fit import train
-from training.teacher.config import TeacherConfig
 from training.teacher.similarities import Similarities, Teacher
-from training.visualsparta.config import VisualSpartaTrainConfig
+from training.visualsparta.config import TeacherConfig, VisualSpartaTrainConfig
 from training.visualsparta.dataset import TrainingBatch, TrainingCollator, TrainingExample
 from training.visualsparta.lightning_module import VisualSpartaTraining
 

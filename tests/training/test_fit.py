@@ -20,17 +20,18 @@ from sparta.features.store import FeatureStore
 from sparta.metrics import Recall, ranks, recall
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.model import VisualSparta
+from sparta.vse.model import VseModel
 from tests import tiny
-from tests.training.corpus import Corpus
-from tests.training.vse.runs import config as dense_config
+from tests.training.corpus import METHODS, Corpus, dense_config
 from training import fit
 from training.config import TrainConfig
 from training.fit import SIZE, keep_java_handlers, train
-from training.inputs import split_photos
+from training.inputs import PhotoList, split_photos
 from training.module import TrainingModule
 from training.run_folder import TrainResult
 from training.visualsparta.lightning_module import VisualSpartaTraining
-from training.vse.lightning_module import VseTraining
+from training.vse.config import VseModelConfig
+from training.vse.module import VseTraining, build_model
 
 # All that draws random numbers or keeps state between epochs.
 ROUGH: dict[str, Any] = {
@@ -105,7 +106,7 @@ def test_it_learns_and_saves_the_best_weights(corpus: Corpus, tmp_path: Path) ->
     # The saved model, from its folder alone, has the recall measured on averaged weights.
     model = VisualSparta.from_pretrained(result.model)
     store = FeatureStore.open(corpus.features)
-    photos, held_out = split_photos(config.data, [store], config.seed)
+    photos, held_out = split_photos(config.data, PhotoList.of([store]), config.seed)
     assert len(held_out) == 30
     assert not {p.image_id for p in held_out} & {p.image_id for p in photos}
     assert model.tokenizer is not None
@@ -320,3 +321,44 @@ def test_handlers_set_behind_pythons_back_are_put_back() -> None:
         assert action_of(signal.SIGFPE).raw.startswith(set_by_c)
     finally:
         library.sigaction(signal.SIGFPE, before, None)
+
+
+# ---- dense models --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_learns(corpus: Corpus, tmp_path: Path, method: str) -> None:
+    result = train(dense_config(corpus, method), tmp_path)
+    # Of 30 photos chance is 18 from text to image, and about twice that the other way.
+    assert next(iter(result.recall.values())) > 50
+    model = VseModel.from_pretrained(result.model)
+    assert model.config.feature_source is not None
+    assert model.embed_texts(["a dog and the cat"]).shape == (1, 32)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1])
+def test_a_text_encoder_learns_at_its_own_rate(corpus: Corpus, minilm: Path, rate: float) -> None:
+    settings = dense_config(corpus, learning_rate=5e-4, text_rate=rate)
+    settings.model = VseModelConfig(init=str(minilm), layers=1, options={"dimension": 16})
+    model = build_model(settings.model, FeatureStore.open(corpus.features).source, [])
+    groups = {g["lr"]: g["params"] for g in VseTraining(model, settings)._groups() if g["params"]}
+    assert sorted(groups) == pytest.approx([5e-5, 5e-4] if rate else [5e-4])
+    slow = {id(parameter) for lr, own in groups.items() if lr < 1e-4 for parameter in own}
+    assert model.text_encoder is not None
+    own = list(model.text_encoder.parameters())
+    assert slow == ({id(parameter) for parameter in own} if rate else set())
+    assert {parameter.requires_grad for parameter in own} == {rate > 0}
+
+
+def test_a_run_gone_astray_is_stopped(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = VseTraining.training_step
+
+    def astray(self: VseTraining, batch: Any, number: int) -> torch.Tensor:
+        return step(self, batch, number) * float("nan")
+
+    monkeypatch.setattr(VseTraining, "training_step", astray)
+    with pytest.raises(InputError, match="is not finite after epoch 0"):
+        train(dense_config(corpus), tmp_path)
+    assert not (tmp_path / "model").exists()

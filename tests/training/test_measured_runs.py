@@ -7,18 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from sparta.command_line import cli
-from sparta.errors import InputError
-from tests.training.corpus import Corpus, write_corpus
-from tests.training.vse.runs import config as dense_config
+from tests.eval.data import record, refused
+from tests.training.corpus import Corpus, dense_config
 from training.fit import train
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture(scope="module")
@@ -29,22 +21,15 @@ def runs(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     return folder / "sparse", folder / "dense"
 
 
-def measure(*arguments: str | Path) -> Result:
-    found = ["eval", "model", *map(str, arguments), "--device", "cpu", "--json"]
-    return CliRunner().invoke(cli, found)
-
-
-def measured(*arguments: str | Path) -> dict[str, Any]:
-    result = measure(*arguments)
-    assert result.exception is None, result.exception
-    found: dict[str, Any] = json.loads(result.stdout)
+def measured(*arguments: object) -> dict[str, Any]:
+    found: dict[str, Any] = record("eval", "model", *arguments, "--device", "cpu")
     return found
 
 
-def figures(record: dict[str, Any]) -> dict[str, Any]:
+def figures(found: dict[str, Any]) -> dict[str, Any]:
     """What was found, and of which data."""
     other = ("seconds", "command", "arguments", "date")
-    return {key: value for key, value in record.items() if key not in other}
+    return {key: value for key, value in found.items() if key not in other}
 
 
 def test_a_run_is_measured_on_what_it_held_out(runs: tuple[Path, Path], corpus: Corpus) -> None:
@@ -86,20 +71,19 @@ def test_captions_may_name_photos_otherwise(corpus: Corpus, tmp_path: Path) -> N
 def test_what_a_run_does_not_record_is_asked_for(
     runs: tuple[Path, Path], corpus: Corpus, tmp_path: Path
 ) -> None:
-    def refused(message: str, *arguments: str | Path) -> None:
-        error = measure(*arguments).exception
-        assert isinstance(error, InputError) and message in str(error), error
+    def refuse(message: str, *arguments: object) -> None:
+        refused(message, "eval", "model", *arguments)
 
     model = runs[0] / "model"
-    refused("--captions: give captioned photos", model, "--features", corpus.features)
-    refused("give the features that", model, "--captions", corpus.captions)
+    refuse("--captions: give captioned photos", model, "--features", corpus.features)
+    refuse("give the features that", model, "--captions", corpus.captions)
     whole = tmp_path / "whole"
     train(corpus.config(epochs=1, data={"validation_photos": 0}), whole)
-    refused(f"{whole} held out no photos: give --split, or --captions, too", whole)
+    refuse(f"{whole} held out no photos: give --split, or --captions, too", whole)
     other = tmp_path / "other"
     train(corpus.config(epochs=1, seed=1), other)
-    refused("the runs held out different photos", runs[0], other)
+    refuse("the runs held out different photos", runs[0], other)
     unfinished = tmp_path / "unfinished"
     unfinished.mkdir()
     (unfinished / "config.yaml").write_text("family: vse\n")
-    refused(f"{unfinished} has no model yet: `sparta train … --out {unfinished}", unfinished)
+    refuse(f"{unfinished} has no model yet: `sparta train … --out {unfinished}", unfinished)

@@ -9,8 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import tiny
-from training.dropout import drop_regions, drop_words
-from training.module import EpochSampler, PairSampler, learning_rate_factor
+from training.module import (
+    EpochSampler,
+    PairSampler,
+    drop_regions,
+    drop_words,
+    learning_rate_factor,
+)
 
 
 @pytest.mark.parametrize(("warmup", "rising"), [(0.0, 1), (0.2, 20)])

@@ -42,27 +42,16 @@ SMALL_FILES += ["tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.j
 
 @dataclass(frozen=True)
 class TeacherInputs:
-    """What teachers compare.
+    """What teachers compare."""
 
-    Attributes:
-        image_ids: N training photos.
-        sentences: S distinct sentences.
-        stores: features of the photos, for dense models.
-        photos: folder of the photos, for dual encoders; None if it is unknown.
-        folder: of the cached arrays.
-        device: to compute on.
-        workers: processes that decode photos.
-        progress: of `STAGES`.
-    """
-
-    image_ids: Sequence[str]
-    sentences: Sequence[str]
-    stores: Sequence[FeatureStore]
-    photos: Path | None
-    folder: Path
-    device: torch.device
-    workers: int
-    progress: Progress
+    image_ids: Sequence[str]  # N training photos
+    sentences: Sequence[str]  # S distinct sentences
+    stores: Sequence[FeatureStore]  # features of the photos, for dense models
+    photos: Path | None  # folder of the photos, for dual encoders; None if it is unknown
+    folder: Path  # of the cached arrays
+    device: torch.device  # to compute on
+    workers: int  # processes that decode photos
+    progress: Progress  # of `STAGES`
 
     def cached(self, stage: str, rows: Rows) -> NDArray[Any]:
         """An array of the run's folder, computed if it is not there."""
@@ -177,20 +166,13 @@ def _hash(texts: Sequence[str]) -> str:
 
 
 class Rows(NamedTuple):
-    """An array to compute.
+    """An array to compute."""
 
-    Attributes:
-        name: of the array.
-        key: everything that decides its content.
-        shape: [rows, …].
-        dtype: of its numbers.
-        blocks: yields the rows from a given one on, some at a time.
-    """
-
-    name: str
-    key: Iterable[str]
-    shape: tuple[int, ...]
-    dtype: DTypeLike
+    name: str  # of the array
+    key: Iterable[str]  # everything that decides its content
+    shape: tuple[int, ...]  # [rows, …]
+    dtype: DTypeLike  # of its numbers
+    # Yields the rows from a given one on, some at a time.
     blocks: Callable[[int], Iterator[NDArray[Any]]]
 
 

@@ -23,15 +23,10 @@ PHOTOS_AT_ONCE = 64
 
 
 class SentencePool(NamedTuple):
-    """Distinct sentences.
+    """Distinct sentences."""
 
-    Attributes:
-        texts: S sentences.
-        captions: for each of N photos the numbers of its captions among them.
-    """
-
-    texts: list[str]
-    captions: list[list[int]]
+    texts: list[str]  # S sentences
+    captions: list[list[int]]  # for each of N photos the numbers of its captions among them
 
 
 def read_sentences(path: Path) -> list[str]:
@@ -177,20 +172,13 @@ class SentenceDraw:
 
     The near ones make a batch informative: the teacher distinguishes between them. The random
     ones show what is far from every photo.
-
-    Attributes:
-        ids: term ids of each of S sentences.
-        captions: for each photo the numbers of its captions among them.
-        nearest: [N, m] int32, the sentences nearest to each photo.
-        near: how many of those are drawn.
-        random: how many of all are drawn.
     """
 
-    ids: Sequence[list[int]]
-    captions: Sequence[list[int]]
-    nearest: NDArray[np.int32]
-    near: int
-    random: int
+    ids: Sequence[list[int]]  # term ids of each of S sentences
+    captions: Sequence[list[int]]  # for each photo the numbers of its captions among them
+    nearest: NDArray[np.int32]  # [N, m] int32, the sentences nearest to each photo
+    near: int  # how many of those are drawn
+    random: int  # how many of all are drawn
 
     def __call__(self, photo: int, instead: int, rng: np.random.Generator) -> list[int]:
         """Numbers of the sentences.

@@ -33,21 +33,14 @@ class TermModelConfig(Section):
 
 
 class DualEncoderConfig(Section):
-    """The dense dual encoders that teach, whose image heads are of the model's size.
+    """The dense dual encoders that teach, whose image heads are of the model's size."""
 
-    Attributes:
-        count: how many, which differ in their seeds; their similarities are averaged.
-        epochs: over the photos, two captions of each at a time.
-        batch_size: photos per step.
-        learning_rate: the largest.
-        dropout: of the image head.
-    """
-
+    # How many, which differ in their seeds; their similarities are averaged.
     count: int = Field(default=4, ge=1)
-    epochs: int = Field(default=30, ge=1)
-    batch_size: int = Field(default=1024, ge=2)
-    learning_rate: float = Field(default=2e-3, gt=0)
-    dropout: float = Field(default=0.6, ge=0, lt=1)
+    epochs: int = Field(default=30, ge=1)  # over the photos, two captions of each at a time
+    batch_size: int = Field(default=1024, ge=2)  # photos per step
+    learning_rate: float = Field(default=2e-3, gt=0)  # the largest
+    dropout: float = Field(default=0.6, ge=0, lt=1)  # of the image head
 
 
 class TuneConfig(Section):
@@ -67,44 +60,30 @@ class TuneConfig(Section):
 
 
 class TermVectorsConfig(Section):
-    """Term vectors: VisualSparta with one vector a photo, taught by dual encoders.
-
-    Attributes:
-        sentences: text file of sentences that belong to no photo, one a line.
-        most_sentences: so many of them at most, drawn by the seed.
-        model: see `TermModelConfig`.
-        teachers: see `DualEncoderConfig`.
-        tune: train only the vision network, with the first teacher, and write it to
-            `out/backbone.safetensors`, to be the `data.backbone` of another run; None for no such.
-        batch_size: photos per step, with a caption of each.
-        random_sentences: further captions and sentences per step.
-        epochs: over the photos.
-        learning_rate: of the image head.
-        term_learning_rate: of the term vectors.
-        gradient_clip: largest norm of a step's gradient, the teachers' too.
-        average: decay of the moving average of the weights, the teachers' too.
-        seed: of every random draw.
-        captions: weight of the contrast of photos and their captions; the teachers' has 1.
-        flops: weight of the sparsity regulariser.
-    """
+    """Term vectors: VisualSparta with one vector a photo, taught by dual encoders."""
 
     family: Literal["term-vectors"]
     data: DataConfig = DataConfig()
-    sentences: Path | None = None
-    most_sentences: int = Field(default=120_000, ge=0)
-    model: TermModelConfig = TermModelConfig()
-    teachers: DualEncoderConfig = DualEncoderConfig()
+    sentences: Path | None = None  # text file of sentences that belong to no photo, one a line
+    most_sentences: int = Field(default=120_000, ge=0)  # so many of them at most, drawn by the seed
+    model: TermModelConfig = TermModelConfig()  # see `TermModelConfig`
+    teachers: DualEncoderConfig = DualEncoderConfig()  # see `DualEncoderConfig`
+    # Train only the vision network, with the first teacher, and write it to
+    # `out/backbone.safetensors`, to be the `data.backbone` of another run; None for no such.
     tune: TuneConfig | None = None
-    batch_size: int = Field(default=768, ge=2)
-    random_sentences: int = Field(default=768, ge=0)
-    epochs: int = Field(default=25, ge=1)
-    learning_rate: float = Field(default=2e-4, gt=0)
-    term_learning_rate: float = Field(default=3e-3, gt=0)
+    batch_size: int = Field(default=768, ge=2)  # photos per step, with a caption of each
+    random_sentences: int = Field(default=768, ge=0)  # further captions and sentences per step
+    epochs: int = Field(default=25, ge=1)  # over the photos
+    learning_rate: float = Field(default=2e-4, gt=0)  # of the image head
+    term_learning_rate: float = Field(default=3e-3, gt=0)  # of the term vectors
+    # Largest norm of a step's gradient, the teachers' too.
     gradient_clip: float = Field(default=5.0, gt=0)
+    # Decay of the moving average of the weights, the teachers' too.
     average: float = Field(default=0.99, ge=0, lt=1)
-    seed: int = Field(default=0, ge=0, lt=2**32)
+    seed: int = Field(default=0, ge=0, lt=2**32)  # of every random draw
+    # Weight of the contrast of photos and their captions; the teachers' has 1.
     captions: float = Field(default=0.1, ge=0)
-    flops: float = Field(default=0.02, ge=0)
+    flops: float = Field(default=0.02, ge=0)  # weight of the sparsity regulariser
 
     @property
     def planned_epochs(self) -> int:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -29,23 +28,11 @@ BATCH = 256  # sentences
 LONGEST = 128  # word pieces of a sentence that the encoder reads
 
 
-class Drawn(Protocol):
-    """Photos, of each of which one view is drawn at a time."""
-
-    def draw(self, photos: Tensor) -> Tensor:
-        """[B] numbers of photos to features [B, d] float32 of a random view of each."""
-        ...
-
-
 @dataclass
 class Views:
-    """N photos whose views' features are stored.
+    """N photos whose views' features are stored."""
 
-    Attributes:
-        features: [views, N, d] float16 of whole photos, the plain view first.
-    """
-
-    features: Tensor
+    features: Tensor  # [views, N, d] float16 of whole photos, the plain view first
 
     @classmethod
     def read(
@@ -72,19 +59,12 @@ class Views:
 
 @dataclass
 class Texts:
-    """S sentences, the captions of N photos first.
+    """S sentences, the captions of N photos first."""
 
-    Attributes:
-        vectors: [S, d] float16, a frozen sentence encoder's, of length sqrt(d).
-        terms: [S, L] int64 word pieces, V for padding.
-        first: [N] int64, number of each photo's first caption.
-        count: [N] int64, captions of each photo.
-    """
-
-    vectors: Tensor
-    terms: Tensor
-    first: Tensor
-    count: Tensor
+    vectors: Tensor  # [S, d] float16, a frozen sentence encoder's, of length sqrt(d)
+    terms: Tensor  # [S, L] int64 word pieces, V for padding
+    first: Tensor  # [N] int64, number of each photo's first caption
+    count: Tensor  # [N] int64, captions of each photo
 
     def caption_of(self, photos: Tensor) -> Tensor:
         """[B] numbers of photos to the numbers of a random caption of each."""

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from sparta.visualsparta.image_head import ImageHead
 from training.terms.config import TermVectorsConfig
-from training.terms.data import Drawn, Texts, Views
+from training.terms.data import Texts, Views
 
 START = 1 / 0.07  # inverse temperature at the start
 COLDEST = 100.0  # and at most
@@ -66,9 +66,15 @@ class DualEncoder(nn.Module):
         """One over the temperature."""
         return self.log_scale.exp().clamp(max=COLDEST)
 
-    def loss(self, views: Drawn, texts: Texts, photos: Tensor) -> Tensor:
-        """Contrast of a view of each of B photos with two of its captions, one after the other."""
-        images = self.image.direction(views.draw(photos))
+    def loss(self, features: Tensor, texts: Texts, photos: Tensor) -> Tensor:
+        """Contrast of B photos with two captions of each, one after the other.
+
+        Args:
+            features: [B, d] of a view of each photo.
+            texts: with their captions.
+            photos: [B] their numbers.
+        """
+        images = self.image.direction(features)
         rows = torch.cat([texts.caption_of(photos), texts.caption_of(photos)])
         device = self.log_scale.device
         found = self.text(texts.vectors[rows].to(device), texts.terms[rows].to(device))

@@ -178,15 +178,12 @@ def _teacher(
     if done.is_file():
         member.load_state_dict(torch.load(done, weights_only=True))
         return member.eval()
-    size, epochs = settings.batch_size, settings.epochs
-    plan = Plan(len(texts.first), size, epochs, seed, config.gradient_clip, config.average)
+    rate = settings.learning_rate
     optimise(
         member,
-        torch.optim.AdamW(
-            member.parameters(), settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.1
-        ),
-        partial(member.loss, views, texts),
-        plan,
+        torch.optim.AdamW(member.parameters(), rate, betas=(0.9, 0.98), weight_decay=0.1),
+        lambda photos: member.loss(views.draw(photos), texts, photos),
+        Plan(config, len(texts.first), settings.batch_size, settings.epochs, seed),
         unfinished,
         partial(progress, f"teacher {number + 1}"),
     )
@@ -220,14 +217,7 @@ def _student(
         taught,
         taught.optimiser(config),
         partial(taught.loss, config, views, texts, bags, teachers),
-        Plan(
-            len(texts.first),
-            config.batch_size,
-            config.epochs,
-            config.seed,
-            config.gradient_clip,
-            config.average,
-        ),
+        Plan(config, len(texts.first), config.batch_size, config.epochs, config.seed),
         kept / STUDENT,
         partial(progress, "terms"),
         measure if validation else None,

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from sparta.errors import InputError
 from training.module import learning_rate_factor
+from training.terms.config import TermVectorsConfig
 
 WARMUP = 50  # steps in which the learning rate rises
 SAVE = 100  # steps between checkpoints
@@ -29,23 +30,13 @@ def batches(photos: int, size: int, seed: int, start: int) -> Iterator[Tensor]:
 
 
 class Plan(NamedTuple):
-    """How long and how a module is trained.
+    """How long and how a module is trained."""
 
-    Attributes:
-        photos: N.
-        batch_size: of them.
-        epochs: over them.
-        seed: of all draws.
-        clip: largest norm of a gradient.
-        average: decay of the moving average.
-    """
-
-    photos: int
-    batch_size: int
-    epochs: int
-    seed: int
-    clip: float
-    average: float
+    config: TermVectorsConfig  # largest norm of a gradient, decay of the moving average
+    photos: int  # N
+    batch_size: int  # of them
+    epochs: int  # over them
+    seed: int  # of all draws
 
 
 def optimise(
@@ -75,7 +66,7 @@ def optimise(
     Raises:
         InputError: if the loss is no number.
     """
-    photos, batch_size, epochs, seed, clip, average = plan
+    config, photos, batch_size, epochs, seed = plan
     total = epochs * (photos // batch_size)
     factor = partial(learning_rate_factor, total=total, warmup=WARMUP / total, schedule="cosine")
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
@@ -91,11 +82,12 @@ def optimise(
         if not value.isfinite():
             raise InputError(f"the loss is {value.item()} at step {step}: lower learning_rate")
         value.backward()
-        nn.utils.clip_grad_norm_(module.parameters(), clip)
+        nn.utils.clip_grad_norm_(module.parameters(), config.gradient_clip)
         optimiser.step()
         schedule.step()
         with torch.no_grad():
-            decay = min(average, (2 + step) / (11 + step))  # early on, weights count for more
+            # Early on, weights count for more.
+            decay = min(config.average, (2 + step) / (11 + step))
             torch._foreach_lerp_(mean, list(module.parameters()), 1 - decay)
         if (step + 1) % SAVE == 0:
             _save(checkpoint, step + 1, module, optimiser, schedule, mean)

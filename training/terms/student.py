@@ -29,17 +29,11 @@ SCALE = 2.0  # of the sums at the start
 
 @dataclass
 class Bags:
-    """S sentences as bags of T terms.
+    """S sentences as bags of T terms."""
 
-    Attributes:
-        terms: [T] int64, word pieces in rising order.
-        columns: [S, L] int64, which of these a sentence contains, T for padding.
-        frequencies: [T] int64, sentences with each term.
-    """
-
-    terms: Tensor
-    columns: Tensor
-    frequencies: Tensor
+    terms: Tensor  # [T] int64, word pieces in rising order
+    columns: Tensor  # [S, L] int64, which of these a sentence contains, T for padding
+    frequencies: Tensor  # [T] int64, sentences with each term
 
     @classmethod
     def of(cls, texts: Texts, vocabulary: int, least: int) -> Bags:

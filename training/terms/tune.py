@@ -62,11 +62,11 @@ def tune(
         member: trained on the backbone's features.
         texts: captions of the photos.
         image_ids: of the photos.
-        out: folder of the run, which gets `backbone.safetensors`.
+        out: folder of the run.
         progress: stages "photos" and "tune".
 
     Returns:
-        the file.
+        the file `out/backbone.safetensors`.
 
     Raises:
         InputError: if a photo cannot be read.
@@ -80,15 +80,8 @@ def tune(
     optimise(
         tuned,
         tuned.optimiser(),
-        partial(tuned.loss, texts),
-        Plan(
-            len(image_ids),
-            settings.batch_size,
-            settings.epochs,
-            config.seed,
-            config.gradient_clip,
-            config.average,
-        ),
+        lambda photos: member.loss(tuned.draw(photos), texts, photos),
+        Plan(config, len(image_ids), settings.batch_size, settings.epochs, config.seed),
         out / "checkpoints" / "tune.pt",
         partial(progress, "tune"),
     )
@@ -150,7 +143,7 @@ class TunedEncoder(nn.Module):
         )
 
     def draw(self, photos: Tensor) -> Tensor:
-        """[B] numbers of photos to features [B, d] of a random view of each; as `Views`."""
+        """[B] numbers of photos to features [B, d] of a random view of each."""
         kind, stages = self.pixels.device.type, self.settings.frozen_stages
         values = (varied(self.pixels[photos.to(self.pixels.device)].float()) - MEAN) / DEVIATION
         with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
@@ -159,10 +152,6 @@ class TunedEncoder(nn.Module):
                     values.contiguous(memory_format=torch.channels_last), stages
                 )
             return self.network.late(early, stages).float().mean(dim=(2, 3))
-
-    def loss(self, texts: Texts, photos: Tensor) -> Tensor:
-        """As `DualEncoder.loss`."""
-        return self.member.loss(self, texts, photos)
 
 
 def varied(pixels: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageBatch, ImageCollator
 from sparta.visualsparta.model import pad_ids
-from training.dropout import drop_regions, drop_words
+from training.module import drop_regions, drop_words
 from training.teacher.similarities import SentenceDraw
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -27,24 +27,16 @@ PART = 64
 
 
 class TrainingBatch(NamedTuple):
-    """B photos and Q queries: their captions, and the sentences drawn with them.
+    """B photos and Q queries: their captions, and the sentences drawn with them."""
 
-    Attributes:
-        images: B photos in parts, those of similar length together.
-        photos: [B] int64, index of each photo in the data set.
-        query_ids: [Q, L] int64 term ids.
-        query_mask: [Q, L] bool.
-        query_photos: [Q] int64, index of the photo each caption describes, -1 for a sentence that
-            is no photo's caption.
-        query_numbers: [Q] int64, number of each query among the teacher's sentences; [0] without a
-            teacher.
-    """
-
-    images: list[ImageBatch]
-    photos: Tensor
-    query_ids: Tensor
-    query_mask: Tensor
+    images: list[ImageBatch]  # B photos in parts, those of similar length together
+    photos: Tensor  # [B] int64, index of each photo in the data set
+    query_ids: Tensor  # [Q, L] int64 term ids
+    query_mask: Tensor  # [Q, L] bool
+    # [Q] int64, index of the photo each caption describes, -1 for a sentence that is no photo's
+    # caption.
     query_photos: Tensor
+    # [Q] int64, number of each query among the teacher's sentences; [0] without a teacher.
     query_numbers: Tensor
 
     def to(self, device: torch.device | str) -> TrainingBatch:
@@ -56,20 +48,14 @@ class TrainingBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingExample:
-    """One photo with its captions and further sentences as drawn in one epoch.
+    """One photo with its captions and further sentences as drawn in one epoch."""
 
-    Attributes:
-        photo: its index in the data set.
-        image: its features.
-        captions: term ids of each.
-        sentences: term ids of each sentence drawn with it that is not its caption.
-        numbers: of captions and sentences among the teacher's; [] without a teacher.
-    """
-
-    photo: int
-    image: ImageFeatures
-    captions: list[list[int]]
+    photo: int  # its index in the data set
+    image: ImageFeatures  # its features
+    captions: list[list[int]]  # term ids of each
+    # Term ids of each sentence drawn with it that is not its caption.
     sentences: list[list[int]] = field(default_factory=list)
+    # Of captions and sentences among the teacher's; [] without a teacher.
     numbers: list[int] = field(default_factory=list)
 
     @property

@@ -16,11 +16,9 @@ from sparta.errors import InputError
 from sparta.metrics import Recall, ranks, recall
 from sparta.visualsparta.collate import ImageBatch
 from sparta.visualsparta.model import TermCounts, VisualSparta, count_terms
-from training.distributed import gather_columns, gather_padded
-from training.module import TrainingModule
-from training.teacher.config import TeacherConfig
+from training.module import TrainingModule, gather_columns, gather_padded
 from training.teacher.similarities import Teacher
-from training.visualsparta.config import VisualSpartaTrainConfig
+from training.visualsparta.config import TeacherConfig, VisualSpartaTrainConfig
 from training.visualsparta.dataset import TrainingBatch
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -39,7 +38,6 @@ from training.module import (
     check_batch_size,
     validation_batches,
 )
-from training.teacher.config import TeacherConfig
 from training.teacher.open import (
     STAGES,
     TeacherInputs,
@@ -49,7 +47,11 @@ from training.teacher.open import (
     teacher_key,
 )
 from training.teacher.similarities import SentenceDraw, Teacher, pool_sentences, read_sentences
-from training.visualsparta.config import VisualSpartaModelConfig, VisualSpartaTrainConfig
+from training.visualsparta.config import (
+    TeacherConfig,
+    VisualSpartaModelConfig,
+    VisualSpartaTrainConfig,
+)
 from training.visualsparta.dataset import (
     CaptionedFeatures,
     TrainingCollator,
@@ -77,7 +79,7 @@ def prepare_visualsparta(
         out: folder of the run, for what a teacher computes.
         photos: to train on.
         held_out: to choose the best weights by; may be empty.
-        part: this process's part of the run.
+        part: of this process.
 
     Raises:
         InputError: if a model setting is wrong, or the batch size does not fit.
@@ -89,15 +91,13 @@ def prepare_visualsparta(
     model = build_model(config.model, stores[0].source, texts)
     record_term_frequencies(model, texts)
     queries = validation_queries(model, held_out) if held_out else None
-    lesson = Lesson(None, None)
+    teacher, draw = None, None
     if config.teacher is not None:
-        lesson = prepare_lesson(config, stores, out, photos, sentences, model)
+        teacher, draw = prepare_lesson(config, stores, out, photos, sentences, model)
     return Run(
-        VisualSpartaTraining(model, config, queries, lesson.teacher),
-        training_loader(config, stores, photos, model, part, lesson.draw),
-        validation_batches(config, stores[0], held_out, _image_collator(model))
-        if held_out
-        else None,
+        VisualSpartaTraining(model, config, queries, teacher),
+        training_loader(config, stores, photos, model, part, draw),
+        validation_batches(config, stores[0], held_out, _image_collator(model)),
     )
 
 
@@ -132,12 +132,7 @@ def _examples(config: VisualSpartaTrainConfig, photos: Sequence[CaptionedPhoto])
 def build_model(
     config: VisualSpartaModelConfig, source: FeatureSource, texts: Iterable[str]
 ) -> VisualSparta:
-    """The initial model: from an Oscar or BERT checkpoint, or with random weights.
-
-    Args:
-        config: of the network.
-        source: of the features it reads.
-        texts: to learn a vocabulary from, without a checkpoint.
+    """The initial model: from an Oscar or BERT checkpoint, or random, with a vocabulary of texts.
 
     Raises:
         InputError: if the checkpoint is of another kind, or a field or option is unknown.
@@ -221,13 +216,6 @@ def _image_collator(model: VisualSparta) -> ImageCollator:
     return ImageCollator.of(model.tokenizer, model.config)
 
 
-class Lesson(NamedTuple):
-    """A teacher and the draw of the sentences it compares with photos, or neither."""
-
-    teacher: Teacher | None
-    draw: SentenceDraw | None
-
-
 def lesson_texts(
     config: TeacherConfig, photos: Sequence[CaptionedPhoto]
 ) -> tuple[list[CaptionedPhoto], list[str]]:
@@ -257,16 +245,10 @@ def prepare_lesson(
     photos: Sequence[CaptionedPhoto],
     sentences: Sequence[str],
     model: VisualSparta,
-) -> Lesson:
+) -> tuple[Teacher, SentenceDraw]:
     """Open the teachers, and find the sentences nearest to each photo.
 
-    Args:
-        config: of the run, with a teacher.
-        stores: features of the photos.
-        out: folder of the run; the teachers' vectors go to its subfolder `teacher`.
-        photos: to train on.
-        sentences: besides their captions.
-        model: that learns.
+    The teachers' vectors go to `out/teacher`.
 
     Raises:
         InputError: if a teacher cannot be used, or no sentence would be drawn.
@@ -291,4 +273,4 @@ def prepare_lesson(
         nearest = find_nearest(teacher, key, settings.nearest, inputs)
     ids = [model.tokenizer.encode_ids(text) for text in pool.texts]
     counts = settings.near_sentences, settings.random_sentences
-    return Lesson(teacher, SentenceDraw(ids, pool.captions, nearest, *counts))
+    return teacher, SentenceDraw(ids, pool.captions, nearest, *counts)

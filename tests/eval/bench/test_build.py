@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from eval.bench import build as module
 from eval.bench.build import Peak, _Clock, watch
 from indexer.build import build_index
 from indexer.settings import PruningSettings
-from sparta.command_line import cli
-from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.progress import no_progress
+from tests.eval.data import record, refused, shown
 from tests.server.fake import DRAWINGS, draw
 
 FAMILY = """
@@ -33,19 +31,13 @@ else:
 """
 
 
-def run(*arguments: str | Path) -> tuple[str, BaseException | None]:
-    found = CliRunner().invoke(cli, ["bench", "build", *map(str, arguments)])
-    return found.stdout, found.exception
-
-
 def stages(record: dict[str, Any]) -> list[str]:
     return [one["name"] for one in record["stages"]]
 
 
 def test_from_photos(tmp_path: Path) -> None:
     photos, work, out = draw(tmp_path / "photos"), tmp_path / "work", tmp_path / "build.json"
-    shown, problem = run(photos, "--model", "sample", "--work", work, "--out", out)
-    assert problem is None
+    text = shown("bench", "build", photos, "--model", "sample", "--work", work, "--out", out)
     found = json.loads(out.read_text())
     assert found["images"] == len(DRAWINGS) and found["arguments"]["photos"] == "photos"
     assert found["arguments"]["out"] == "build.json"
@@ -54,8 +46,8 @@ def test_from_photos(tmp_path: Path) -> None:
     assert min(seconds) > 0 and seconds[-1] == pytest.approx(sum(seconds[:-1]))
     for one in found["stages"]:
         assert one["images_per_second"] == pytest.approx(len(DRAWINGS) / one["seconds"])
-    assert all(found["bytes"][part] > 0 for part in ("features", "lucene", "columns", "other"))
-    assert f"{found['postings']:,} postings; model sample" in " ".join(shown.split())
+    assert all(found["bytes"][part] > 0 for part in ("features", "lucene", "segments", "other"))
+    assert f"{found['postings']:,} postings; model sample" in " ".join(text.split())
     assert "| extraction" in out.with_suffix(".md").read_text()
     assert not list(work.iterdir())
 
@@ -64,9 +56,7 @@ def test_from_features_the_index_is_that_of_sparta_index(
     tmp_path: Path, models: list[Path], views: list[FeatureStore]
 ) -> None:
     store, model = views[0], str(models[0])
-    shown, problem = run(store.folder, "--model", model, "--top-n", "3", "--json")
-    assert problem is None
-    found = json.loads(shown)
+    found = record("bench", "build", store.folder, "--model", model, "--top-n", "3")
     built = build_index([store], [model], tmp_path / "index", PruningSettings(top_n=3))
     assert (found["images"], found["postings"]) == (21, built.postings)
     assert found["top_n"] == 3 and found["model"] == models[0].name
@@ -96,8 +86,7 @@ def test_bad_input(tmp_path: Path, views: list[FeatureStore]) -> None:
         ([views[0].folder, "--images", "2"], "is a feature store, which is indexed whole"),
         ([tmp_path / "nothing"], "is not a folder"),
     ):
-        _, problem = run(*arguments, "--model", "sample")
-        assert isinstance(problem, InputError) and message in str(problem)
+        refused(message, "bench", "build", *arguments, "--model", "sample")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no /proc on this system")

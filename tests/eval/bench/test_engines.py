@@ -17,35 +17,6 @@ from tests.eval.bench.tiny import EXACT, corpus, dense, queries, source
 SCORES = np.array([[1, 3, 5, 0, 9, 5, 2, 5]], np.int32)
 
 
-def test_scores_of_impacts(tmp_path: Path) -> None:
-    made, asked = source(), queries(source())
-    places = {term: place for place, term in enumerate(made.terms.tolist())}
-    truth = GroundTruth.of_impacts(corpus(tmp_path, made), asked)
-    for row, query in enumerate(asked):
-        for image, impacts in enumerate(made.impacts.tolist()):
-            expected = sum(
-                count * impacts[places[term]]
-                for term, count in query.terms.items()
-                if term in places
-            )
-            assert truth.scores[row, image] == expected
-
-
-def test_scores_of_vectors_are_inner_products(tmp_path: Path) -> None:
-    vectors = enlarge_vectors(dense("v", 5), 50, "copies", tmp_path / "v.npy")
-    truth = GroundTruth.of_vectors(vectors, queries(source(), 5))
-    for row in range(5):
-        expected = [float(image @ vectors.queries[row]) for image in vectors.open()]
-        np.testing.assert_allclose(truth.scores[row], expected, atol=1e-6)
-
-
-def test_ties_go_by_number_and_images_without_a_term_are_no_answer() -> None:
-    found = GroundTruth(SCORES).top(0, 100)
-    assert found.documents.tolist() == [4, 2, 5, 7, 1, 6, 0]
-    assert found.scores.tolist() == [9, 5, 5, 5, 3, 2, 1]
-    assert GroundTruth(SCORES.astype(np.float32)).top(0, 100).documents.tolist()[-1] == 3
-
-
 RIGHT = Answer(np.array([4, 2, 5]), np.array([9, 5, 5]))
 
 
@@ -83,16 +54,11 @@ def test_overlap_takes_any_of_equals_and_counts_an_image_once(
     assert found == pytest.approx(overlap)
 
 
-def make(name: str, data: object, folder: Path) -> Engine[Any]:
-    engine = find([name])[0][name](data, folder)
+def overlap(name: str, data: object, truth: GroundTruth, folder: Path, k: int) -> float:
+    engine: Engine[Any] = find([name])[0][name](data, folder)
     folder.mkdir()
     engine.build()
     engine.open()
-    return engine
-
-
-def overlap(name: str, data: object, truth: GroundTruth, folder: Path, k: int) -> float:
-    engine = make(name, data, folder)
     asked = queries(source(400))
     found = truth.check(name, engine.promise, [engine.search(query, k) for query in asked], k)
     assert engine.memory_bytes() > 0

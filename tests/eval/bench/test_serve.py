@@ -1,22 +1,20 @@
 """`sparta bench serve`: small servers under load, with and without a writer beside."""
 
 import json
-import re
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from eval.bench import serve as module
 from eval.bench.load import ERRORS, Load
 from eval.bench.serve import Served, ServeSetting, UnderLoad, Written
 from indexer.care.combine import split_index
 from indexer.engines.open import open_index
-from sparta.command_line import cli
 from sparta.errors import InputError
 from tests.eval.bench.test_load import needs_wrk
+from tests.eval.data import refused, shown
 
 
 @pytest.fixture
@@ -33,8 +31,7 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def measure(index: Path, queries: Path, out: Path, *options: str) -> dict[str, Any]:
     arguments = [index, "--queries", queries, "--seconds", 1, "-k", 2, "--out", out, *options]
-    found = CliRunner().invoke(cli, ["bench", "serve", *map(str, arguments)])
-    assert found.exit_code == 0, found.output
+    shown("bench", "serve", *arguments)
     record: dict[str, Any] = json.loads(out.read_text())
     return record
 
@@ -46,10 +43,8 @@ def test_a_server_answers_all_without_errors(drawings: Path, queries: Path, tmp_
     found = measure(drawings, queries, out, *options)
     assert (found["images"], found["shards"]) == (40, 1)
     runs = found["runs"]
-    assert [(run["engine"], run["workers"], run["connections"]) for run in runs] == [
-        ("columns", 1, 1),
-        ("columns", 1, 4),
-    ]
+    settings = [(run["engine"], run["workers"], run["connections"]) for run in runs]
+    assert settings == [("columns", 1, 1), ("columns", 1, 4)]
     for run in runs:
         assert run["requests"] > 10 and run["server_ms"] > 0 and not any(run["errors"].values())
         assert "written_per_second" not in run
@@ -117,6 +112,4 @@ def test_the_command_says_what_it_needs(
     options: list[str], said: str, tmp_path: Path, queries: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
-    arguments = ["bench", "serve", str(tmp_path), "--queries", str(queries), *options]
-    with pytest.raises(InputError, match=re.escape(said)):
-        CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    refused(said, "bench", "serve", tmp_path, "--queries", queries, *options)

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from typer.testing import CliRunner
 
 from eval.bench.corpus import TermQuery, tokenise
 from eval.bench.engines import ENGINES, Answer, Bm25sEngine
@@ -28,15 +26,14 @@ from indexer.dense.build import add_dense
 from indexer.dense.text_encoder import ModelText, load_dense_model
 from indexer.settings import PruningSettings
 from sparta.captions.read import CaptionedPhoto
-from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from tests.eval.bench.tiny import EXACT, HURRY, made, plan
-from tests.eval.data import save_dense
+from tests.eval.data import Data, refused, save_dense, shown, sparta, write_captions
 
 TEXTS = ["dog cat", "", "the red ball", "qqq", "two dogs run dog", "beach ball", "sky"]
-SHORT = ["--warm-up", "10", "--seconds", "0.02", "--sizes", "30,40"]
+SPEED = ["bench", "speed", "--warm-up", "10", "--seconds", "0.02", "--sizes", "30,40"]
 RUN = {
     "command": "sparta bench speed x",
     "version": "0",
@@ -47,11 +44,6 @@ RUN = {
     "seed": 0,
     "pace": asdict(HURRY),
 }
-
-
-def run(*arguments: str | Path) -> tuple[int, str, BaseException | None]:
-    found = CliRunner().invoke(cli, ["bench", "speed", *map(str, arguments)])
-    return found.exit_code, found.output, found.exception
 
 
 @pytest.fixture(scope="module")
@@ -146,10 +138,6 @@ def test_report_and_figures(measured: Results, tmp_path: Path) -> None:
     assert [path.name for path in save_plots(measured, tmp_path)] == [BY_SIZE, BY_TOP_N]
 
 
-def test_every_engine_has_a_colour_of_its_own_in_all_figures() -> None:
-    assert COLOURS.keys() == ENGINES.keys() and len({*COLOURS.values()}) == len(ENGINES)
-
-
 def test_figures_have_no_overlapping_texts_and_words_for_kinds(
     measured: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +165,7 @@ def test_figures_have_no_overlapping_texts_and_words_for_kinds(
                 # A vertical stroke would be two figures of one place.
                 assert axes.get_xlabel() == "time of a query, ms" or len(across) == len({*across})
                 assert line.get_color() == COLOURS[str(line.get_label()).split()[0]]
+    assert COLOURS.keys() == ENGINES.keys() and len({*COLOURS.values()}) == len(ENGINES)
     assert drawn[0].axes[0].get_xlabel() == "number of images (near-copies of photos)"
 
 
@@ -219,13 +208,6 @@ def index(
     return root / "index"
 
 
-@pytest.fixture(scope="module")
-def texts(index: Path) -> Path:
-    path = index.parent / "queries.txt"
-    path.write_text("\n".join(TEXTS))
-    return path
-
-
 def test_a_dense_part_gives_its_vectors_and_the_queries(
     index: Path, tokenizer: WordPieceTokenizer
 ) -> None:
@@ -241,16 +223,17 @@ def test_a_dense_part_gives_its_vectors_and_the_queries(
 
 def test_the_command_needs_nothing_but_an_index(index: Path, tmp_path: Path) -> None:
     """An index of few terms, without features beside it, and no queries: all is made of it."""
-    code, shown, problem = run(index, "--out", tmp_path / "o", *SHORT)
-    assert code == 0, problem
-    assert "Drawn of 21 photos: 30, 40 images of all terms; 40 images of 50, 100" not in shown
-    assert "Queries per second by images (table 2): drawn, top-n all, k 10, threads 1" in shown
-    files = {path.name for path in (tmp_path / "o").iterdir()}
-    assert files == {"speed.json", "speed.md", BY_SIZE}
-    results = json.loads((tmp_path / "o" / "speed.json").read_text())
+    out = tmp_path / "o"
+    run = sparta(*SPEED, index, "--out", out)
+    text = run.output
+    assert run.exit_code == 0, run.exception
+    assert "Drawn of 21 photos: 30, 40 images of all terms; 40 images of 50, 100" not in text
+    assert "Queries per second by images (table 2): drawn, top-n all, k 10, threads 1" in text
+    assert {path.name for path in out.iterdir()} == {"speed.json", "speed.md", BY_SIZE}
+    results = json.loads((out / "speed.json").read_text())
     assert {one["engine"] for one in results["records"]} == {*EXACT, "numpy"}
     assert results["about"]["images"]["top_n"] == 12
-    report = (tmp_path / "o" / "speed.md").read_text()
+    report = (out / "speed.md").read_text()
     for part, option in (
         ("recall by top-n", "--captions FILE"),
         ("more than the 12 terms an image that the index keeps", "--features DIR"),
@@ -261,41 +244,32 @@ def test_the_command_needs_nothing_but_an_index(index: Path, tmp_path: Path) -> 
 
 
 def test_features_give_every_top_n_and_captions_recall(
-    index: Path,
-    views: list[FeatureStore],
-    models: list[Path],
-    captions_file: Path,
-    tmp_path: Path,
+    index: Path, data: Data, tmp_path: Path
 ) -> None:
-    options: list[str | Path] = ["--captions", captions_file, *SHORT]
-    options += ["--features", views[0].folder, "--model", models[0], "--kind", "copies"]
-    code, shown, problem = run(index, "--out", tmp_path, *options, "--top-n", "4,2,900,all")
-    assert code == 0, problem
-    assert "30, 40 images of 4 terms; 40 images of 2, all terms" in shown, shown
-    assert "captions.jsonl, 21 of 21 photos of split val" in shown
-    assert "R@1" in shown and "42 captions of 21 photos, ranked among 21 photos" in shown
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "speed.json",
-        "speed.md",
-        BY_SIZE,
-        BY_TOP_N,
-    }
+    options = ["--captions", data.captions_file, "--features", data.views[0].folder]
+    options += ["--model", data.models[0], "--kind", "copies", "--top-n", "4,2,900,all"]
+    run = sparta(*SPEED, index, "--out", tmp_path, *options)
+    text = run.output
+    assert run.exit_code == 0 and "30, 40 images of 4 terms; 40 images of 2, all terms" in text, (
+        text
+    )
+    assert "captions.jsonl, 21 of 21 photos of split val" in text
+    assert "R@1" in text and "42 captions of 21 photos, ranked among 21 photos" in text
+    files = {"speed.json", "speed.md", BY_SIZE, BY_TOP_N}
+    assert {path.name for path in tmp_path.iterdir()} == files
     results = json.loads((tmp_path / "speed.json").read_text())
     assert [one["top_n"] for one in results["recall"]] == [4, 2, "all"]
-    shares = [one["r10"] for one in sorted(results["recall"], key=lambda one: str(one["top_n"]))]
-    assert 0 < min(shares) <= 100 and results["about"]["images"]["top_n"] == "all"
+    assert 0 < min(one["r10"] for one in results["recall"]) <= 100
+    assert results["about"]["images"]["top_n"] == "all"
     assert "recall by top-n" not in results["missing"]
 
 
-def test_the_command_over_an_index_with_dense_parts(
-    index: Path, texts: Path, tmp_path: Path
-) -> None:
-    dense = ["--dense", "vse"]
-    options: list[Any] = ["--queries", texts, "--out", tmp_path, *dense, *SHORT]
-    engines = ["--engines", "columns,bm25s,numpy", "--top-n", "5,3"]
-    code, shown, problem = run(index, *options, *engines)
-    assert code == 0, problem
-    assert "Encoding the text" in shown and "numpy (vse)" in shown
+def test_the_command_over_an_index_with_dense_parts(index: Path, tmp_path: Path) -> None:
+    texts = tmp_path / "queries.txt"
+    texts.write_text("\n".join(TEXTS))
+    command = [*SPEED, index, "--queries", texts, "--out", tmp_path, "--dense", "vse"]
+    text = shown(*command, "--engines", "columns,bm25s,numpy", "--top-n", "5,3")
+    assert "Encoding the text" in text and "numpy (vse)" in text
     results = json.loads((tmp_path / "speed.json").read_text())
     cells = {(one["engine"], one["vectors"], one["top_n"]) for one in results["records"]}
     sparse = {(name, None, n) for name in ("columns", "bm25s") for n in (5, 3)}
@@ -303,9 +277,7 @@ def test_the_command_over_an_index_with_dense_parts(
     assert {*results["encoders"]} == {"vse"}
     assert results["runs"][0]["arguments"]["top_n"] == "5,3"
     assert results["about"]["queries"] == {"count": 5, "from": "queries.txt"}
-    mixed = ["--engines", "bm25s", "--top-n", "5", "--kind", "mixed"]
-    code, _, problem = run(index, *options, *mixed)
-    assert code == 0, problem
+    shown(*command, "--engines", "bm25s", "--top-n", "5", "--kind", "mixed")
     results = json.loads((tmp_path / "speed.json").read_text())
     kinds = {(one["kind"], one["run"]) for one in results["records"]}
     assert kinds == {("drawn", 0), ("mixed", 1)}
@@ -324,16 +296,15 @@ def test_the_command_over_an_index_with_dense_parts(
     ],
 )
 def test_bad_input(index: Path, tmp_path: Path, options: list[str], message: str) -> None:
-    code, _, problem = run(index, *SHORT, "--out", tmp_path / "o", *options)
-    assert code == 1 and isinstance(problem, InputError) and message in str(problem)
+    refused(message, *SPEED, index, "--out", tmp_path / "o", *options)
     assert not (tmp_path / "o" / "speed.json").exists()
 
 
 def test_captions_of_other_photos_are_refused_with_ids_of_both(
     index: Path, captioned: list[CaptionedPhoto], tmp_path: Path
 ) -> None:
-    file = tmp_path / "captions.jsonl"
-    file.write_text(json.dumps({"image": "other.jpg", "split": "val", "captions": ["a dog"]}))
-    _, _, problem = run(index, "--out", tmp_path / "o", "--captions", file)
-    assert "none of its photos is in the index, which has '" in str(problem)
-    assert captioned[0].image_id in str(problem) and "'other.jpg'" in str(problem)
+    other = CaptionedPhoto("other.jpg", "val", ("a dog",))
+    file = write_captions(tmp_path / "captions.jsonl", [other])
+    command = [*SPEED, index, "--out", tmp_path / "o", "--captions", file]
+    said = refused("none of its photos is in the index, which has '", *command)
+    assert captioned[0].image_id in said and "'other.jpg'" in said

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from typer.testing import CliRunner
 
 from eval.figures.papers import every_nth
 from sparta.captions.read import CaptionedPhoto
-from sparta.command_line import cli
 from sparta.errors import InputError
+from tests.eval.data import record, refused, shown, write_captions
 from tests.indexer.labelled import labelled_index
 from tests.indexer.sealed import change
 
@@ -40,58 +39,42 @@ def test_photos_of_the_fixed_rule_stand_at_even_distances() -> None:
         every_nth(photos, 24)
 
 
-def run(*arguments: str) -> tuple[str, BaseException | None]:
-    found = CliRunner().invoke(cli, arguments, env={"COLUMNS": "150"})
-    return found.stdout, found.exception
-
-
 def test_explain_command(index: Path, photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "why.png"
-    table, error = run("explain", str(index), "a.png", QUERY, "cat")
-    assert error is None
+    asked = ["explain", index, "a.png"]
+    table = shown(*asked, QUERY, "cat")
     assert "label “dog” in “brown dog”, region 0" in table and "a.png: “cat”" in table
-    text, error = run("explain", str(index), "a.png", QUERY, "--json")
-    assert error is None
-    [answer] = json.loads(text)
+    [answer] = record(*asked, QUERY)
     assert answer["score"] == sum(term["score"] for term in answer["terms"])
     labels = {term["term"]: term["label"] for term in answer["terms"]}
     assert labels["dog"] == {"token": "dog", "words": "brown dog"} and labels["ball"] is None
-    figure = ["--figure", str(out)]
-    assert run("explain", str(index), "a.png", QUERY, *figure, "--photos", str(photos))[1] is None
+    figure = ["--figure", out]
+    shown(*asked, QUERY, *figure, "--photos", photos)
     assert Image.open(out).format == "PNG"
     assert json.loads(out.with_suffix(".json").read_text())["examples"] == [answer]
     known = shutil.copytree(index, tmp_path / "index")
     change(known, photos=str(photos))
-    assert run("explain", str(known), "a.png", QUERY, *figure)[1] is None
+    shown("explain", known, "a.png", QUERY, *figure)
     (tmp_path / "a.png").write_bytes(b"no photo")
     for arguments, message in (
         (["x.png", "dog"], "the index has no image 'x.png'"),
         (["a.png", " "], "the query is empty"),
         (["a.png", "dog", *figure], "no folder of photos is recorded: give --photos"),
-        (["c.png", "dog", *figure, "--photos", str(tmp_path)], "photo 'c.png' in "),
-        (["a.png", "dog", *figure, "--photos", str(tmp_path)], "photo 'a.png'"),
+        (["c.png", "dog", *figure, "--photos", tmp_path], "photo 'c.png' in "),
+        (["a.png", "dog", *figure, "--photos", tmp_path], "photo 'a.png'"),
         (["a.png", "dog", "--figure", "why.jpg"], "--figure why.jpg must be a .png"),
     ):
-        error = run("explain", str(index), *arguments)[1]
-        assert isinstance(error, InputError) and message in str(error)
+        refused(message, "explain", index, *arguments)
 
 
 def test_figure_command(index: Path, photos: Path, tmp_path: Path) -> None:
-    out, captions = tmp_path / "g.png", tmp_path / "captions.jsonl"
-    captions.write_text(
-        "".join(
-            json.dumps({"image": f"{name}.png", "split": "val", "captions": ["a dog", "cat"]})
-            + "\n"
-            for name in "cab"
-        )
-    )
-    known = ["eval", "figure", "grounding", str(index), "--photos", str(photos)]
-    known += ["--count", "2", "--out", str(out)]
-    assert run(*known, "--captions", str(captions))[1] is None
-    shown = json.loads(out.with_suffix(".json").read_text())["examples"]
-    assert [(one["image_id"], one["query"]) for one in shown] == [
-        ("a.png", "a dog"),
-        ("b.png", "a dog"),
-    ]
-    error = run(*known)[1]
-    assert isinstance(error, InputError) and "needs --captions" in str(error)
+    out = tmp_path / "g.png"
+    written = [CaptionedPhoto(f"{name}.png", "val", ("a dog", "cat")) for name in "cab"]
+    captions = write_captions(tmp_path / "captions.jsonl", written)
+    known = ["eval", "figure", "grounding", index, "--photos", photos]
+    known += ["--count", 2, "--out", out]
+    shown(*known, "--captions", captions)
+    examples = json.loads(out.with_suffix(".json").read_text())["examples"]
+    found = [(one["image_id"], one["query"]) for one in examples]
+    assert found == [("a.png", "a dog"), ("b.png", "a dog")]
+    refused("needs --captions", *known)

@@ -11,40 +11,32 @@ import pytest
 import torch
 import yaml
 from PIL import Image
-from typer.testing import CliRunner
 
 from eval.figures.papers import heat_map, look, moving_mean, read_negatives
 from sparta.captions.read import CaptionedPhoto
-from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.vse.batch import RegionBatch, collate_regions
 from sparta.vse.model import VseModel
 from tests import tiny
-from tests.eval.data import save_dense
+from tests.eval.data import record, refused, save_dense, shown
 from tests.sparta.vse.models import bigru
 from tests.stores import write_store
-from tests.training.corpus import Corpus, write_corpus
-from tests.training.vse.runs import config
+from tests.training.corpus import Corpus, dense_config, write_corpus
 from training.fit import train
-
-
-def run(*arguments: object) -> BaseException | None:
-    return CliRunner().invoke(cli, ["eval", "figure", *map(str, arguments)]).exception
 
 
 def drawn(*arguments: object) -> Any:
     """What the file beside the picture says; the last argument is the picture."""
-    assert run(*arguments) is None
+    shown("eval", "figure", *arguments)
     out = Path(str(arguments[-1]))
     assert out.read_bytes().startswith(b"\x89PNG")
     return json.loads(out.with_suffix(".json").read_text())
 
 
-def refused(message: str, *arguments: object) -> None:
-    error = run(*arguments)
-    assert isinstance(error, InputError) and message in str(error)
+def refuse(message: str, *arguments: object) -> None:
+    refused(message, "eval", "figure", *arguments)
 
 
 # ---- coefficients (GPO 5) -----------------------------------------------------------------------
@@ -86,7 +78,7 @@ def test_what_cannot_be_drawn(tmp_path: Path) -> None:
         ("a.jpg", "must be a .png file"),
         ("no/a.png", "in a folder that exists"),
     ):
-        refused(message, "coefficients", mean, "--out", tmp_path / out)
+        refuse(message, "coefficients", mean, "--out", tmp_path / out)
 
 
 # ---- k-max (GPO 6) ------------------------------------------------------------------------------
@@ -113,7 +105,7 @@ def test_rsum_of_every_pair(tmp_path: Path) -> None:
     found = drawn("k-max", *runs, "--out", out)
     assert (found["visual"], found["text"]) == (["2", "10", "all"], ["1", "all"])
     assert found["rsum"] == [[400, 401], [402, 403], [404, 405]]
-    refused("no run with K all of regions and all", "k-max", *runs[1:], "--out", out)
+    refuse("no run with K all of regions and all", "k-max", *runs[1:], "--out", out)
 
 
 def test_runs_that_are_no_part_of_the_grid(tmp_path: Path) -> None:
@@ -126,7 +118,7 @@ def test_runs_that_are_no_part_of_the_grid(tmp_path: Path) -> None:
         ("unmeasured", "recall.json"),
         ("none", "config.json"),
     ):
-        refused(message, "k-max", grid, tmp_path / name, "--out", tmp_path / "k.png")
+        refuse(message, "k-max", grid, tmp_path / name, "--out", tmp_path / "k.png")
 
 
 # ---- negatives (VSE+2AD C-2) ---------------------------------------------------------------------
@@ -167,7 +159,7 @@ def test_moving_mean() -> None:
 def test_real_runs_of_both_formulas(corpus: Corpus, tmp_path: Path) -> None:
     for variant in ("paper", "code"):
         objective = {"kind": "adopt", "variant": variant}
-        train(config(corpus, "vse-2ad", objective=objective, epochs=4), tmp_path / variant)
+        train(dense_config(corpus, "vse-2ad", objective=objective, epochs=4), tmp_path / variant)
     runs = [tmp_path / variant for variant in ("paper", "code")]
     printed, coded = drawn("negatives", *runs, "--out", tmp_path / "negatives.png")["runs"]
     assert (printed["variant"], coded["variant"]) == ("paper", "code")
@@ -221,8 +213,7 @@ def test_two_models(
         similarity, selected = slow_study(folder, views[0], captioned)
         assert study["similarity"] == pytest.approx(similarity, abs=1e-5)
         assert study["selected"] == pytest.approx(selected)
-        asked = CliRunner().invoke(cli, ["eval", "model", str(folder), *data, "--json"])
-        assert study["rsum"] == pytest.approx(json.loads(asked.stdout)["rsum"])
+        assert study["rsum"] == pytest.approx(record("eval", "model", folder, *data)["rsum"])
     assert found[0]["selected"] != found[1]["selected"]
 
 
@@ -233,7 +224,7 @@ def test_models_without_views(
     data = ["--features", views[0].folder, "--captions", captions_file]
     for folder in (one, models[0]):
         problem = f"{folder} is no dense model with several views"
-        refused(problem, "views", folder, *data, "--out", tmp_path / "views.png")
+        refuse(problem, "views", folder, *data, "--out", tmp_path / "views.png")
 
 
 # ---- attention (MV-VSE 5) ------------------------------------------------------------------------
@@ -331,4 +322,4 @@ def test_attention(tmp_path: Path) -> None:
         (own, "no folder of photos is recorded: give --photos"),
         (["--image", "b.jpg", *photos], "--image 'b.jpg' is not in"),
     ):
-        refused(message, *known, *more, *out)
+        refuse(message, *known, *more, *out)

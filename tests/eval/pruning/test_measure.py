@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from eval.pruning.index import PruningChoice, parse_choices
 from eval.pruning.measure import PruningStudy, measure_pruning
@@ -20,14 +19,12 @@ from eval.recall.index import Gallery, measure_index_recall
 from eval.recall.scores import check_memory
 from indexer.engines.open import open_index
 from sparta.captions.read import CaptionedPhoto
-from sparta.command_line import cli
 from sparta.errors import InputError
-from sparta.features.writer import StoreWriter
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.model import VisualSparta
-from tests.eval.data import Data
-from tests.indexer.tiny import SOURCE, save_model, slow_frequencies, slow_impacts
+from tests.eval.data import Data, refused, shown, store_of
+from tests.indexer.tiny import save_model, slow_frequencies, slow_impacts
 
 Weights = dict[tuple[str, str], float]  # of (image, term)
 
@@ -111,40 +108,33 @@ def test_rows_against_the_model_and_slow_impacts(data: Data) -> None:
 
 def test_only_the_captioned_photos_take_part(data: Data, tmp_path: Path) -> None:
     some, view, models = data.captioned[3:17:2], data.views[0], data.models[:1]
-    writer = StoreWriter(tmp_path / "some", SOURCE)
-    writer.write_shard([view[view.index(photo.image_id)] for photo in some])
+    kept = store_of(tmp_path / "some", (view[view.index(photo.image_id)] for photo in some))
     restricted = measure_pruning([view], models, some, CHOICES[2:], device="cpu")
-    alone = measure_pruning([writer.finish()], models, some, CHOICES[2:], device="cpu")
+    alone = measure_pruning([kept], models, some, CHOICES[2:], device="cpu")
     assert [replace(row, size=None) for row in restricted.rows] == [
         replace(row, size=None) for row in alone.rows
     ]
     assert (restricted.images, restricted.queries) == (7, 14)
 
 
-def run_command(data: Data, models: list[Path], *options: object, views: int = 2) -> Any:
-    arguments: list[object] = ["eval", "pruning", *(view.folder for view in data.views[:views])]
-    arguments += ["--captions", data.captions_file, "--device", "cpu", *options]
-    for model in models:
-        arguments += ["--model", model]
-    return CliRunner().invoke(cli, list(map(str, arguments)), env={"COLUMNS": "200"})
+def command(data: Data, models: list[Path], out: Path, *options: object) -> list[object]:
+    chosen = [part for model in models for part in ("--model", model)]
+    stores = [view.folder for view in data.views[: len(models)]]
+    known = [*stores, *chosen, "--captions", data.captions_file, "--out", out, "--device", "cpu"]
+    return ["eval", "pruning", *known, *options]
 
 
 def test_files(data: Data, tmp_path: Path) -> None:
     out = tmp_path / "results.json"
     options = ["--top-n", "3,all", "--offset", "none,median", "--terms", "trained"]
-    options += ["--bits", "10,float"]
-    run = run_command(data, data.models, *options, "--out", out)
-    assert run.exit_code == 0, run.output
-    assert "float model" in run.stdout
+    text = shown(*command(data, data.models, out, *options, "--bits", "10,float"))
+    assert "float model" in text
     found = json.loads(out.read_text())
     assert found["arguments"]["features"] == [view.folder.name for view in data.views]
-    assert found["arguments"]["model"] == [str(model) for model in data.models]
     assert found["arguments"]["split"] == "val" and found["arguments"]["top_n"] == "3,all"
-    assert found["data"]["features"] == [view.fingerprint for view in data.views]
     assert len(found["models"]) == 2 and len(set(found["models"])) == 2
     assert (found["images"], found["queries"]) == (21, 42)
-    assert found["machine"]["cores"] >= 1 and found["version"]
-    assert found["date"].startswith("20") and found["seconds"] > found["encode_seconds"] > 0
+    assert found["seconds"] > found["encode_seconds"] > 0
     names = [(row["offset"], row["top_n"], row["bits"]) for row in found["rows"]]
     chosen = product(("none", "median"), (3, "all"), (10, "float"))
     assert names == [(None, "all", "float"), *chosen]
@@ -239,8 +229,8 @@ def test_indexes_are_kept_and_refused_where_one_is(
     options = ["--top-n", "3", "--offset", "mean", "--terms", "trained", "--bits", "4,float"]
     options += ["--asked", "none,model", "--indexes", str(folder)]
     out = tmp_path / "results.json"
-    run = run_command(data, asked_models, *options, "--exact", "--out", out)
-    assert run.exit_code == 0, run.output
+    asked = command(data, asked_models, out, *options)
+    shown(*asked, "--exact")
     names = ["mean-trained-model-0.3-3-4-bits", "mean-trained-none-3-4-bits"]
     assert sorted(path.name for path in folder.iterdir()) == names
     assert (tmp_path / "results.png").stat().st_size > 10_000
@@ -254,9 +244,7 @@ def test_indexes_are_kept_and_refused_where_one_is(
             files = (path for path in (folder / name / part).rglob("*") if path.is_file())
             size = sum(path.stat().st_size for path in files)
             assert row[f"{figure}_bytes_per_image"] == size / 21
-    run = run_command(data, asked_models, *options, "--out", out)
-    assert isinstance(run.exception, InputError)
-    assert "none-3-4-bits exists: remove it or choose another folder" in str(run.exception)
+    refused("none-3-4-bits exists: remove it or choose another folder", *asked)
 
 
 def test_quantising_and_overlap_against_slow_impacts(data: Data) -> None:
@@ -320,16 +308,14 @@ def test_missing_photos_are_counted(data: Data, tmp_path: Path) -> None:
     captions, out = tmp_path / "captions.jsonl", tmp_path / "results.json"
     gone = {"image": "x.jpg", "split": "val", "captions": ["a dog"]}
     captions.write_text(data.captions_file.read_text() + json.dumps(gone) + "\n")
-    options = ["--top-n", "3", "--offset", "mean", "--terms", "trained", "--exact", "--out", out]
-    refused = run_command(data, data.models, *options, "--captions", captions)
-    assert isinstance(refused.exception, InputError)
-    assert "lacks 1 of the 22 captioned photos: 'x.jpg'" in str(refused.exception)
-    run = run_command(data, data.models, *options, "--captions", captions, "--allow-missing")
-    assert run.exit_code == 0, (run.output, run.exception)
+    options = ["--top-n", "3", "--offset", "mean", "--terms", "trained", "--exact"]
+    asked = command(data, data.models, out, *options)
+    refused("lacks 1 of the 22 captioned photos: 'x.jpg'", *asked, "--captions", captions)
+    text = shown(*asked, "--captions", captions, "--allow-missing")
     found = json.loads(out.read_text())
-    shown = "21 images, 42 captions; captioned photos left out: 1"
-    assert shown in run.stdout and shown in out.with_suffix(".md").read_text()
-    run_command(data, data.models, *options)
+    counted = "21 images, 42 captions; captioned photos left out: 1"
+    assert counted in text and counted in out.with_suffix(".md").read_text()
+    shown(*asked)
     alone = json.loads(out.read_text())
     assert (found["missing"], alone["missing"]) == (1, 0) and found["rows"] == alone["rows"]
 
@@ -350,10 +336,7 @@ def test_missing_photos_are_counted(data: Data, tmp_path: Path) -> None:
     ],
 )
 def test_refusals(data: Data, tmp_path: Path, options: list[str], message: str) -> None:
-    options = ["--out", str(tmp_path / "results.json"), *options]
-    run = run_command(data, data.models[:1], *options, views=1)
-    assert isinstance(run.exception, InputError)
-    assert message in str(run.exception)
+    refused(message, *command(data, data.models[:1], tmp_path / "results.json", *options))
     assert not list(tmp_path.iterdir())
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from eval.recall.cxc import (
     JudgedPair,
@@ -21,14 +20,12 @@ from eval.recall.cxc import (
     relevant_items,
     without_images,
 )
-from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.features.writer import StoreWriter
 from sparta.vse.batch import collate_regions
 from sparta.vse.model import VseModel
-from tests.eval.data import save_dense
+from tests.eval.data import record, refused, save_dense, shown, store_of
 from tests.indexer.tiny import SOURCE
 
 IMAGES = {20: [1, 5], 7: [3, 2], 11: [9, 4]}
@@ -82,20 +79,6 @@ def write_sentences(path: Path, texts: dict[int, str]) -> Path:
     return path
 
 
-def test_the_published_validation_split(shared: Path) -> None:
-    judged = read_judgements(shared / "cxc", "val")
-    parts = {
-        "sits": (judged.text_image, {"c2i_original": 25_000, "c2i_intrasim": 19_722}),
-        "sts": (judged.text_text, {"c2c_cocaption": 25_000, "c2c_isim": 19_009}),
-        "sis": (judged.image_image, {"i2i_csim": 42_767}),
-    }
-    for pairs, methods in parts.values():
-        assert Counter(pair.method for pair in pairs) == methods
-    assert judged.text_image[0] == JudgedPair(648388, 431431, 1.8, "c2i_intrasim")
-    assert judged.text_text[0] == JudgedPair(190268, 315773, 1.24, "c2c_isim")
-    assert judged.image_image[0] == JudgedPair(32001, 432818, 0.5, "i2i_csim")
-
-
 @pytest.mark.parametrize(
     ("file", "line", "message"),
     [
@@ -118,18 +101,14 @@ def test_damaged_files(tmp_path: Path, file: str, line: str, message: str) -> No
     assert f"{path}, {message}" in str(caught.value)
 
 
-def test_byte_order_marks_are_no_part_of_the_header(tmp_path: Path) -> None:
+def test_a_missing_file_and_byte_order_marks(tmp_path: Path) -> None:
     folder = write_judgements(tmp_path / "cxc")
+    with pytest.raises(InputError, match=r"sits_test\.csv is missing"):
+        read_judgements(folder, "test")
     judged = read_judgements(folder, "val")
     for path in folder.iterdir():
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert read_judgements(folder, "val") == judged
-
-
-def test_a_missing_file(tmp_path: Path) -> None:
-    folder = write_judgements(tmp_path / "cxc")
-    with pytest.raises(InputError, match=r"sits_test\.csv is missing"):
-        read_judgements(folder, "test")
 
 
 def test_sentences_by_number(tmp_path: Path) -> None:
@@ -175,18 +154,22 @@ def test_a_split_without_some_images(tmp_path: Path) -> None:
     }
 
 
-def test_what_is_right_in_the_published_validation_split(shared: Path) -> None:
-    right = relevant_items(read_judgements(shared / "cxc", "val"))
+def test_the_published_validation_split(shared: Path) -> None:
+    judged = read_judgements(shared / "cxc", "val")
+    assert judged.text_image[0] == JudgedPair(648388, 431431, 1.8, "c2i_intrasim")
+    right = relevant_items(judged)
     assert len(right.captions) == 25_000 and len(right.images) == 5000
     rows = {
         name: list(csv.reader((shared / "cxc" / f"{name}_val.csv").open()))[1:]
         for name in ("sits", "sts", "sis")
     }
+    for pairs, name in zip(judged, rows, strict=True):
+        assert Counter(pair.method for pair in pairs) == Counter(row[3] for row in rows[name])
     own = {a: b for a, b, _, method in rows["sits"] if method == "c2i_original"}
     fits = {(a, b) for a, b, score, _ in rows["sits"] if float(score) >= 3} | set(own.items())
-    assert sum(map(len, right.ways["text → image"])) == len(fits) == 25_000 + 12_292
-    assert sum(map(len, right.ways["image → text"])) == len(fits)
-    assert all(right.ways["text → image"]) and all(right.ways["image → text"])
+    for way in ("text → image", "image → text"):
+        assert sum(map(len, right.ways[way])) == len(fits) == 25_000 + 12_292
+        assert all(right.ways[way])
     alike = {frozenset((a, b)) for a, b, score, _ in rows["sts"] if float(score) >= 3}
     new = sum(own[min(pair)] != own[max(pair)] for pair in alike)
     assert new == 1092
@@ -226,26 +209,16 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         boxes = np.sort(random.random((4, 4)).astype(np.float32))
         name = f"val2014/COCO_val2014_{number:012}.jpg"
         images.append(ImageFeatures(name, features, boxes, ("",) * 4, ("",) * 4, 40, 30))
-    writer = StoreWriter(root / "features", SOURCE)
-    writer.write_shard(images)
-    writer.finish()
+    store_of(root / "features", images)
     write_judgements(root / "cxc")
     write_sentences(root / "dataset_coco.json", TEXTS)
     return root
 
 
-def run(files: Path, targets: list[Path], *more: str) -> Any:
-    arguments = ["eval", "cxc", *map(str, targets), "--split", "val", "--device", "cpu"]
-    options = {"features": "features", "judgements": "cxc", "captions": "dataset_coco.json"}
-    for option, name in options.items():
-        arguments += [f"--{option}", str(files / name)]
-    return CliRunner().invoke(cli, [*arguments, *more], env={"COLUMNS": "200"})
-
-
-def figures(found: Any) -> dict[str, Any]:
-    assert found.exit_code == 0, (found.output, found.exception)
-    answer: dict[str, Any] = json.loads(found.stdout)
-    return answer
+def command(files: Path, targets: list[Path], store: Path | None = None) -> list[object]:
+    data = ["--judgements", files / "cxc", "--captions", files / "dataset_coco.json"]
+    options = ["--split", "val", "--device", "cpu", "--features", store or files / "features"]
+    return ["eval", "cxc", *targets, *data, *options]
 
 
 def slow_scores(folder: Path, files: Path) -> dict[str, list[list[float]]]:
@@ -287,7 +260,7 @@ def slow_recall(scores: list[list[float]], right: list[list[int]], same: bool) -
 @pytest.mark.parametrize("views", [[1], [3], [1, 3]], ids=["one view", "three views", "ensemble"])
 def test_four_ways_against_loops(views: list[int], files: Path, tmp_path: Path) -> None:
     folders = [save_dense(tmp_path / str(count), count, views=count) for count in views]
-    found = figures(run(files, folders, "--json"))
+    found = record(*command(files, folders))
     assert (found["images"], found["captions"], len(found["members"])) == (3, 6, len(views))
     right = relevant_items(read_judgements(files / "cxc", "val"))
     members = [slow_scores(folder, files) for folder in folders]
@@ -303,27 +276,21 @@ def test_four_ways_against_loops(views: list[int], files: Path, tmp_path: Path) 
 
 def test_sparse_models_have_two_ways(files: Path, models: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "found.json"
-    found = run(files, models[:1], "--out", str(out))
-    assert found.exit_code == 0, found.output
-    assert "text → image, 6 queries" in found.stdout and "image → text, 3 queries" in found.stdout
-    assert "text → text" not in found.stdout
+    text = shown(*command(files, models[:1]), "--out", out)
+    assert "text → image, 6 queries" in text and "image → text, 3 queries" in text
+    assert "text → text" not in text
     written = json.loads(out.read_text())
     assert "image_to_image" not in written and written["text_to_image"]["queries"] == 6
     assert written["arguments"]["judgements"] == "cxc"
-    mixed = figures(run(files, [models[0], save_dense(tmp_path / "dense")], "--json"))
+    mixed = record(*command(files, [models[0], save_dense(tmp_path / "dense")]))
     assert "text_to_text" not in mixed and len(mixed["members"]) == 2
 
 
 def test_missing_images_are_left_out_and_counted(files: Path, tmp_path: Path) -> None:
-    model = save_dense(tmp_path / "dense")
-    store = FeatureStore.open(files / "features")
-    writer = StoreWriter(tmp_path / "some", SOURCE)
-    writer.write_shard([image for image in store if not image.image_id.endswith("20.jpg")])
-    writer.finish()
-    for name in ("cxc", "dataset_coco.json"):
-        (tmp_path / name).symlink_to(files / name)
-    (tmp_path / "some").rename(tmp_path / "features")
-    found = figures(run(tmp_path, [model], "--allow-missing", "--json"))
+    model, store = save_dense(tmp_path / "dense"), FeatureStore.open(files / "features")
+    some = store_of(tmp_path / "some", (one for one in store if "020.jpg" not in one.image_id))
+    asked = command(files, [model], some.folder)
+    found = record(*asked, "--allow-missing")
     assert (found["images"], found["captions"], found["missing"]) == (2, 4, 1)
     whole = slow_scores(model, files)["text → image"]  # of 1, 5, 3, 2, 9, 4 and 20, 7, 11
     kept = [[row[column] for column in (1, 2)] for row in whole[2:]]
@@ -332,25 +299,16 @@ def test_missing_images_are_left_out_and_counted(files: Path, tmp_path: Path) ->
     way = found["text_to_image"]
     assert [way["queries"], way["at_1"], way["at_5"], way["at_10"]] == pytest.approx(slow)
     assert "image_to_image" not in found  # no image has another
-    shown = run(tmp_path, [model], "--allow-missing").stdout
-    assert "Not comparable with figures of CxC: 1 of 3 images are missing" in shown
+    text = shown(*asked, "--allow-missing")
+    assert "Not comparable with figures of CxC: 1 of 3 images are missing" in text
 
 
 def test_what_is_missing_is_named(files: Path, tmp_path: Path) -> None:
-    model = save_dense(tmp_path / "dense")
+    model, store = save_dense(tmp_path / "dense"), FeatureStore.open(files / "features")
     short = tmp_path / "captions.json"
     short.write_text(json.dumps({"images": [{"sentences": [{"sentid": 1, "raw": "a dog"}]}]}))
-    found = run(files, [model], "--captions", str(short))
-    assert isinstance(found.exception, InputError)
-    assert "--captions lacks 5 captions, number 5 for one" in str(found.exception)
-    store = FeatureStore.open(files / "features")
-    writer = StoreWriter(tmp_path / "some", SOURCE)
-    writer.write_shard([store[0]])
-    writer.finish()
-    arguments = ["eval", "cxc", str(model), "--features", str(tmp_path / "some")]
-    arguments += ["--judgements", str(files / "cxc"), "--split", "val"]
-    found = CliRunner().invoke(cli, [*arguments, "--captions", str(files / "dataset_coco.json")])
-    assert isinstance(found.exception, InputError)
-    assert "lacks 2 of the 3 judged images, by COCO's numbers: '20', '11'; it has " in str(
-        found.exception
-    )
+    lacks = "--captions lacks 5 captions, number 5 for one"
+    refused(lacks, *command(files, [model]), "--captions", short)
+    some = store_of(tmp_path / "some", [store[0]])
+    lacks = "lacks 2 of the 3 judged images, by COCO's numbers: '20', '11'; it has "
+    refused(lacks, *command(files, [model], some.folder))

@@ -20,10 +20,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures import Success
-from typer.testing import CliRunner
 
 from eval.recall.index import (
-    FirstHits,
     Gallery,
     IndexIds,
     JudgedQuery,
@@ -45,11 +43,10 @@ from indexer.settings import PruningSettings
 from indexer.store.images import UnknownImageError
 from indexer.update.images import delete_images
 from sparta.captions.read import CaptionedPhoto
-from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.metrics import recall
-from tests.eval.data import Data, save_dense
+from tests.eval.data import Data, record, refused, save_dense, shown, write_captions
 from tests.indexer.vocabulary import WORDS
 
 
@@ -87,9 +84,8 @@ def ranked(**places: int | None) -> tuple[RankedSearcher, list[CaptionedPhoto]]:
         query: others[:3] if place is None else [*others[: place - 1], "0", *others[place - 1 :]]
         for query, place in places.items()
     }
-    return RankedSearcher(answers, [str(i) for i in range(25)]), [
-        CaptionedPhoto("0", "val", tuple(places))
-    ]
+    photos = [CaptionedPhoto("0", "val", tuple(places))]
+    return RankedSearcher(answers, [str(i) for i in range(25)]), photos
 
 
 def test_ranks_known_by_hand() -> None:
@@ -102,6 +98,9 @@ def test_ranks_known_by_hand() -> None:
     assert seen == [("search", done, 8) for done in range(1, 9)]
     # More hits are asked for only where ten do not hold the image, and never in vain.
     assert searcher.searches[5:] == [("f", 10), ("f", 25), ("g", 10), ("g", 25), ("h", 10)]
+    for last, median in ((25, 24), (None, 26)):  # the median counts all images
+        searcher, photos = ranked(a=last, b=24 if last else None, c=3)
+        assert measure_index_recall(Gallery(searcher, photos)).recall.median_rank == median
 
 
 @pytest.mark.parametrize("substitute", [True, False])
@@ -113,66 +112,35 @@ def test_substitutes_are_a_choice(substitute: bool, tmp_path: Path) -> None:
     assert searcher.substituted == {substitute}
 
 
-def test_the_median_counts_all_images() -> None:
-    searcher, photos = ranked(a=25, b=24, c=3)
-    assert measure_index_recall(Gallery(searcher, photos)).recall.median_rank == 24
-    searcher, photos = ranked(a=None, b=None, c=3)
-    assert measure_index_recall(Gallery(searcher, photos)).recall.median_rank == 26
-
-
 @pytest.fixture(scope="module")
 def index(
     tmp_path_factory: pytest.TempPathFactory, views: list[FeatureStore], models: list[Path]
 ) -> Path:
+    """Impacts of two bits, so that many images tie."""
     out = tmp_path_factory.mktemp("index") / "index"
-    build_index(views, models, out, device="cpu")
+    build_index(views, models, out, PruningSettings(bits=2), device="cpu")
     return out
 
 
-def test_command(index: Path, captions_file: Path, captioned: list[CaptionedPhoto]) -> None:
-    searcher = open_index(index)
-    ranks = []
-    for photo in captioned:
-        for text in photo.captions:
-            ids = [hit.image_id for hit in searcher.search(text, 21).hits]
-            ranks.append(ids.index(photo.image_id) + 1 if photo.image_id in ids else 22)
-    searcher.close()
-    arguments = ["eval", "index", str(index), "--captions", str(captions_file)]
-    run = CliRunner().invoke(cli, [*arguments, "--json"])
-    assert run.exit_code == 0, run.output
-    found = json.loads(run.stdout)
-    for k in (1, 5, 10):
-        assert found["recall"][f"at_{k}"] == pytest.approx(100 * sum(r <= k for r in ranks) / 42)
-    assert (found["queries"], found["images"]) == (42, 21)
-    run = CliRunner().invoke(cli, arguments, env={"COLUMNS": "200"})
-    for cell in ("R@10", "median rank", f"{found['recall']['at_10']:.1f}"):
-        assert cell in run.stdout
+def recall_of(index: Path, captions: Path, *options: object) -> Any:
+    return record("eval", "index", index, "--captions", captions, *options)
 
 
 def test_a_dense_backend_of_the_index(index: Path, data: Data, tmp_path: Path) -> None:
     """It finds what the model itself finds: the same inner products, asked one by one."""
-    model = save_dense(tmp_path / "model")
-    both = tmp_path / "index"
-    shutil.copytree(index, both)
+    model, both = save_dense(tmp_path / "model"), shutil.copytree(index, tmp_path / "index")
     add_dense(both, data.views[0], "vse++", model, device="cpu")
-    options = ["--captions", str(data.captions_file), "--json"]
-    asked = CliRunner().invoke(cli, ["eval", "index", *options, str(both), "--backend", "vse++"])
-    assert asked.exit_code == 0, (asked.output, asked.exception)
-    found = json.loads(asked.stdout)
-    features = ["--features", str(data.views[0].folder), "--device", "cpu"]
-    direct = CliRunner().invoke(cli, ["eval", "model", *options, str(model), *features])
-    assert found["recall"] == pytest.approx(json.loads(direct.stdout)["text_to_image"])
+    found = recall_of(both, data.captions_file, "--backend", "vse++")
+    captions = ["--captions", data.captions_file]
+    direct = record("eval", "model", model, *captions, "--features", data.views[0].folder)
+    assert found["recall"] == pytest.approx(direct["text_to_image"])
     assert (found["queries"], found["images"]) == (42, 21)
-    asked = CliRunner().invoke(cli, ["eval", "index", *options, str(both), "--backend", "gpo"])
-    assert isinstance(asked.exception, InputError) and "gpo" in str(asked.exception)
+    refused("gpo", "eval", "index", both, *captions, "--backend", "gpo")
+    refused("elsewhere.jpg", "eval", "index", both, *captions, "--split", "other")
+    refused("nowhere", "eval", "index", both, *captions, "--split", "nowhere")
 
 
-def test_command_with_the_wrong_split(index: Path, captions_file: Path) -> None:
-    arguments = ["eval", "index", str(index), "--captions", str(captions_file), "--split"]
-    run = CliRunner().invoke(cli, [*arguments, "other"])
-    assert isinstance(run.exception, InputError) and "elsewhere.jpg" in str(run.exception)
-    run = CliRunner().invoke(cli, [*arguments, "nowhere"])
-    assert isinstance(run.exception, InputError) and "nowhere" in str(run.exception)
+# ---- judged queries ------------------------------------------------------------------------------
 
 
 def ids_of(index: Path) -> list[str]:
@@ -195,24 +163,23 @@ def test_first_hits_by_kind() -> None:
         judged("none", {"1"}, "y"),
     ]
     steps: list[tuple[str, int, int]] = []
-    found = measure_first_hits(
-        IndexIds(searcher, Path()), queries, progress=lambda *step: steps.append(step)
-    )
-    assert found.right == {"x": 1, "y": 1}
-    assert found.queries == {"x": 2, "y": 2}
+    images = IndexIds(searcher, Path())
+    found = measure_first_hits(images, queries, progress=lambda *step: steps.append(step))
+    assert (found.right, found.queries) == ({"x": 1, "y": 1}, {"x": 2, "y": 2})
     assert found.share == 50.0
     assert found.chance == pytest.approx(100 * (1 + 2 + 4 + 1) / 4 / 4)
     assert steps == [("search", done, 4) for done in range(1, 5)]
     assert searcher.searches == [(query.query, 1) for query in queries]
 
 
-def test_malformed_files_are_refused(tmp_path: Path) -> None:
+def test_files_of_queries(tmp_path: Path) -> None:
     path = tmp_path / "queries.jsonl"
     with pytest.raises(InputError, match=r"queries\.jsonl: cannot be read"):
         read_judged_queries(path)
-    path.write_text("")
-    with pytest.raises(InputError, match=r"queries\.jsonl has no query"):
-        read_judged_queries(path)
+    for text in ("", " \n\n"):
+        path.write_text(text)
+        with pytest.raises(InputError, match=r"queries\.jsonl has no query"):
+            read_judged_queries(path)
     for line in (
         '{"query": "a", "images": []}',
         '{"query": "a", "images": "x.jpg"}',
@@ -223,224 +190,155 @@ def test_malformed_files_are_refused(tmp_path: Path) -> None:
         path.write_text(f'{{"query": "a", "images": ["x"]}}\n{line}\n{{"query": "b"}}\n')
         with pytest.raises(InputError, match=re.escape(f"{path}, line 2: ")):
             read_judged_queries(path)
-    path.write_text(" \n\n")
-    with pytest.raises(InputError, match=r"queries\.jsonl has no query"):
-        read_judged_queries(path)
-
-
-def test_a_byte_order_mark_and_empty_last_lines_are_no_queries(tmp_path: Path) -> None:
-    path = tmp_path / "queries.jsonl"
-    path.write_bytes(b'\xef\xbb\xbf{"query": "a", "images": ["x.jpg"]}\r\n\r\n\n')
-    assert read_judged_queries(path) == [judged("a", {"x.jpg"})]
-
-
-def test_a_separator_within_a_line_ends_no_line(tmp_path: Path) -> None:
-    path = tmp_path / "queries.jsonl"
-    path.write_text('{"query": "a\u2028b", "images": ["x\u0085.jpg"]}\n', encoding="utf-8")
+    # A byte order mark and empty last lines are no queries, a separator within a line ends none.
+    line = '{"query": "a\u2028b", "images": ["x\u0085.jpg"]}'
+    path.write_bytes(b"\xef\xbb\xbf" + line.encode() + b"\r\n\r\n\n")
     assert read_judged_queries(path) == [judged("a\u2028b", {"x\u0085.jpg"})]
 
 
-def test_command_of_queries(index: Path, tmp_path: Path) -> None:
+def asked(tmp_path: Path, *lines: dict[str, Any]) -> list[object]:
+    """The options that name a file of queries."""
     queries = tmp_path / "queries.jsonl"
-    searcher = open_index(index)
-    first = searcher.search("dog", 1).hits[0].image_id
-    searcher.close()
-    others = [one for one in ids_of(index) if one != first]
-    lines = [
-        {"query": "dog", "images": [first, first]},
-        {"query": "dog", "images": others * 2, "kind": "wrong"},
-    ]
     queries.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    arguments = ["eval", "queries", str(index), "--queries", str(queries)]
-    run = CliRunner().invoke(cli, [*arguments, "--json"])
-    assert run.exit_code == 0, run.output
-    found = json.loads(run.stdout)
+    return ["--queries", queries]
+
+
+def test_judged_queries_of_an_index_and_its_shards(index: Path, tmp_path: Path) -> None:
+    with closing(open_index(index)) as searcher:
+        first = searcher.search("dog", 1).hits[0].image_id
+    others = [one for one in ids_of(index) if one != first]
+    wrong = {"query": "dog", "images": others * 2, "kind": "wrong"}
+    options = asked(tmp_path, {"query": "dog", "images": [first, first]}, wrong)
+    found = record("eval", "queries", index, *options)
     assert found["right"] == {"query": 1, "wrong": 0}
     assert found["share"] == found["chance"] == 50.0
-    run = CliRunner().invoke(cli, arguments, env={"COLUMNS": "200"})
     for cell in ("wrong", "100.0 %", "50.0 %"):
-        assert cell in run.stdout
-
-
-def ask(index: Path, tmp_path: Path, *lines: dict[str, Any], more: Sequence[str] = ()) -> Any:
-    queries = tmp_path / "queries.jsonl"
-    queries.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return CliRunner().invoke(
-        cli, ["eval", "queries", str(index), "--queries", str(queries), *more]
-    )
-
-
-def test_ids_that_the_index_lacks_are_named_beside_its_own(index: Path, tmp_path: Path) -> None:
-    known = ids_of(index)[:3]
-    unknown = [{"query": "dog", "images": ["a", "b", "c", "d", "a"]}]
-    mixed = [*unknown, {"query": "dog", "images": [known[0], "c"]}]
-    for lines, wanted, option in ((unknown, 4, False), (mixed, 5, True)):
-        refused = ask(index, tmp_path, *lines).exception
-        assert isinstance(refused, InputError)
-        assert f"lacks 4 of the {wanted} right images: 'a', 'b', 'c', …; it has " in str(refused)
-        assert ", ".join(map(repr, known)) in str(refused)
-        assert ("--allow-missing" in str(refused)) == option
-    refused = ask(index, tmp_path, *unknown, more=["--allow-missing"]).exception
-    assert isinstance(refused, InputError) and "lacks 4 of the 4" in str(refused)
-    allowed = ask(index, tmp_path, *mixed, more=["--allow-missing", "--json"])
-    found = json.loads(allowed.stdout)
-    assert (found["queries"], found["missing"], found["left_out"]) == ({"query": 1}, 4, 1)
-    assert found["chance"] == pytest.approx(100 / 21)
-    shown = ask(index, tmp_path, *mixed, more=["--allow-missing"]).stdout
-    assert "Missing: 4 right images; left out: 1 queries" in shown
-
-
-def test_an_index_in_shards_answers_judged_queries(index: Path, tmp_path: Path) -> None:
+        assert cell in shown("eval", "queries", index, *options)
     split_index(index, tmp_path / "divided", 3)
     lines = [{"query": text, "images": ids_of(index)[::2]} for text in WORDS[:7]]
     whole, divided = (
-        json.loads(ask(one, tmp_path, *lines, more=["--json"]).stdout)
+        record("eval", "queries", one, *asked(tmp_path, *lines))
         for one in (index, tmp_path / "divided")
     )
     assert divided["right"] == whole["right"]
 
 
-@given(st.data())
-@settings(max_examples=50, deadline=None)
-def test_chance_is_at_most_100_percent(drawn: st.DataObject) -> None:
-    ids = [str(number) for number in range(drawn.draw(st.integers(1, 5)))]
-    searcher = RankedSearcher({"a": ids}, ids)
-    some = st.lists(st.sampled_from(ids), min_size=1).map(lambda one: judged("a", set(one)))
-    found = measure_first_hits(IndexIds(searcher, Path()), drawn.draw(st.lists(some, min_size=1)))
-    assert isinstance(found, FirstHits) and 0 < found.chance <= 100
+def test_ids_that_the_index_lacks_are_named_beside_its_own(index: Path, tmp_path: Path) -> None:
+    known, command = ids_of(index)[:3], ("eval", "queries", index)
+    unknown = [{"query": "dog", "images": ["a", "b", "c", "d", "a"]}]
+    mixed = [*unknown, {"query": "dog", "images": [known[0], "c"]}]
+    for lines, wanted, option in ((unknown, 4, False), (mixed, 5, True)):
+        lacks = f"lacks 4 of the {wanted} right images: 'a', 'b', 'c', …; it has "
+        said = refused(lacks, *command, *asked(tmp_path, *lines))
+        assert ", ".join(map(repr, known)) in said and ("--allow-missing" in said) == option
+    refused("lacks 4 of the 4", *command, *asked(tmp_path, *unknown), "--allow-missing")
+    options = [*asked(tmp_path, *mixed), "--allow-missing"]
+    found = record(*command, *options)
+    assert (found["queries"], found["missing"], found["left_out"]) == ({"query": 1}, 4, 1)
+    assert found["chance"] == pytest.approx(100 / 21)
+    assert "Missing: 4 right images; left out: 1 queries" in shown(*command, *options)
 
 
 # ---- a split of an index -------------------------------------------------------------------------
 
 
-def captions_of(folder: Path, photos: Sequence[CaptionedPhoto], *missing: str) -> Path:
-    """A file with the captions of some photos, and of others."""
-    path = folder / "captions.jsonl"
-    others = [CaptionedPhoto(one, "val", ("a dog",)) for one in missing]
-    path.write_text(
-        "".join(
-            json.dumps({"image": one.image_id, "split": one.split, "captions": one.captions}) + "\n"
-            for one in [*others, *photos]
-        )
-    )
-    return path
-
-
-def measured(index: Path, captions: Path, *options: str) -> Any:
-    arguments = ["eval", "index", str(index), "--captions", str(captions), *options]
-    return CliRunner().invoke(cli, arguments, env={"COLUMNS": "200"})
-
-
 def test_missing_photos_are_named_and_may_be_left_out(
     index: Path, captioned: list[CaptionedPhoto], tmp_path: Path
 ) -> None:
-    own = json.loads(measured(index, captions_of(tmp_path, captioned), "--json").stdout)
-    assert own["missing"] == 0
-    captions = captions_of(tmp_path, captioned, "x.jpg", "y.jpg")
-    refused = measured(index, captions)
-    assert isinstance(refused.exception, InputError)
-    for part in ("lacks 2 of the 23 captioned photos: 'x.jpg', 'y.jpg'; it has '0/", "--allow-mis"):
-        assert part in str(refused.exception)
+    own = recall_of(index, write_captions(tmp_path / "c.jsonl", captioned))
+    gone = [CaptionedPhoto(one, "val", ("a dog",)) for one in ("x.jpg", "y.jpg")]
+    command = ["eval", "index", index, "--captions"]
+    some = write_captions(tmp_path / "some.jsonl", [*gone, *captioned])
+    lacks = "lacks 2 of the 23 captioned photos: 'x.jpg', 'y.jpg'; it has '0/"
+    assert "--allow-missing" in refused(lacks, *command, some)
     run, qrels = tmp_path / "run", tmp_path / "qrels"
-    files = ["--run", str(run), "--qrels", str(qrels)]
-    found = json.loads(measured(index, captions, "--allow-missing", "--json", *files).stdout)
-    assert (found["missing"], found["photos"]) == (2, 21)
+    found = recall_of(index, some, "--allow-missing", "--run", run, "--qrels", qrels)
+    assert (own["missing"], found["missing"], found["photos"]) == (0, 2, 21)
     for name in ("recall", "queries", "images"):
         assert found[name] == own[name], name
     assert "x.jpg" not in run.read_text() + qrels.read_text()
-    shown = measured(index, captions, "--allow-missing").stdout
-    assert "Missing and left out: 2 of 23 photos of the split" in shown
-    none = measured(index, captions_of(tmp_path, [], "x.jpg", "y.jpg"), "--allow-missing")
-    assert isinstance(none.exception, InputError)
-    assert "lacks 2 of the 2 captioned photos" in str(none.exception)
-    assert "--allow-missing" not in str(none.exception)
+    text = shown(*command, some, "--allow-missing")
+    assert "Missing and left out: 2 of 23 photos of the split" in text
+    none = [*command, write_captions(tmp_path / "none.jsonl", gone), "--allow-missing"]
+    assert "--allow-missing" not in refused("lacks 2 of the 2 captioned photos", *none)
 
 
 @pytest.mark.parametrize("backend", ["sparta", "vse++"])
 def test_captions_may_name_photos_otherwise(
     backend: str, index: Path, data: Data, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    both = tmp_path / "index"
-    shutil.copytree(index, both)
+    both = shutil.copytree(index, tmp_path / "index")
     add_dense(both, data.views[0], "vse++", save_dense(tmp_path / "model"), device="cpu")
-    files = {name: tmp_path / name for name in ("run", "qrels")}
-    more = [part for name, path in files.items() for part in (f"--{name}", str(path))]
+    run, qrels = tmp_path / "run", tmp_path / "qrels"
     bare = [replace(one, image_id=one.image_id.removesuffix(".jpg")) for one in data.captioned]
-    options = ["--backend", backend, "--json"]
-    known = measured(both, captions_of(tmp_path, data.captioned), *options)
-    other = measured(both, captions_of(tmp_path, bare), "--only-split", *options, *more)
-    assert json.loads(known.stdout)["recall"] == json.loads(other.stdout)["recall"]
+    options = ["--backend", backend]
+    known = recall_of(both, data.captions_file, *options)
+    captions = write_captions(tmp_path / "c.jsonl", bare)
+    other = recall_of(both, captions, "--only-split", *options, "--run", run, "--qrels", qrels)
+    assert known["recall"] == other["recall"]
     assert caplog.messages == [f"{both}: captions and images are matched by path without suffix"]
-    lines = [line for path in files.values() for line in path.read_text().splitlines()]
+    lines = [line for path in (run, qrels) for line in path.read_text().splitlines()]
     assert {line.split()[2] for line in lines} == set(data.views[0].ids)
-    asked = {"query": "dog", "images": [bare[0].image_id]}
-    assert json.loads(ask(both, tmp_path, asked, more=["--json"]).stdout)["missing"] == 0
+    query = {"query": "dog", "images": [bare[0].image_id]}
+    assert record("eval", "queries", both, *asked(tmp_path, query))["missing"] == 0
 
 
 def test_the_gallery_is_named(index: Path, captioned: list[CaptionedPhoto], tmp_path: Path) -> None:
-    captions = captions_of(tmp_path, [replace(one, split="[b]x") for one in captioned[:6]])
-    split = ["--split", "[b]x"]
-    shown = measured(index, captions, *split).stdout
-    assert "6 photos of split [b]x ranked among 21\n" in re.sub(" +\n", "\n", shown)
-    assert "--only-split ranks them among themselves" in shown
-    shown = measured(index, captions, *split, "--only-split").stdout
-    assert "6 photos of split [b]x ranked among 6\n" in re.sub(" +\n", "\n", shown)
-    assert "--only-split ranks" not in shown
-    found = json.loads(measured(index, captions, *split, "--json").stdout)
+    some = [replace(one, split="[b]x") for one in captioned[:6]]
+    captions = write_captions(tmp_path / "captions.jsonl", some)
+    command = ["eval", "index", index, "--captions", captions, "--split", "[b]x"]
+    text = shown(*command)
+    assert "6 photos of split [b]x ranked among 21\n" in re.sub(" +\n", "\n", text)
+    assert "--only-split ranks them among themselves" in text and "median rank" in text
+    text = shown(*command, "--only-split")
+    assert "6 photos of split [b]x ranked among 6\n" in re.sub(" +\n", "\n", text)
+    assert "--only-split ranks" not in text
+    found = record(*command)
     assert (found["photos"], found["images"], found["split"]) == (6, 21, "[b]x")
 
 
-def slow_ranks(index: Path, photos: Sequence[CaptionedPhoto], backend: str) -> list[int]:
-    """Each caption's rank of its photo among these photos, from a search of the whole index."""
-    own, ranks = {photo.image_id for photo in photos}, []
-    searcher = open_backend(index, backend)
-    for photo in photos:
-        for text in photo.captions:
-            hits = searcher.search(Query.plain(text), len(searcher), substitute=False).hits
-            ids = [hit.image_id for hit in hits if hit.image_id in own]
-            ranks.append(
-                ids.index(photo.image_id) + 1 if photo.image_id in ids else max(len(own), 10) + 1
-            )
-    searcher.close()
-    return ranks
+def slow_ranks(
+    index: Path, photos: Sequence[CaptionedPhoto], backend: str, among: Sequence[str]
+) -> torch.Tensor:
+    """Each caption's rank of its photo among some images, from a search of the whole index."""
+    ranks = []
+    with closing(open_backend(index, backend)) as searcher:
+        for photo in photos:
+            for text in photo.captions:
+                hits = searcher.search(Query.plain(text), len(searcher), substitute=False).hits
+                ids = [hit.image_id for hit in hits if hit.image_id in among]
+                last = max(len(among), 10) + 1
+                ranks.append(ids.index(photo.image_id) + 1 if photo.image_id in ids else last)
+    return torch.tensor(ranks)
 
 
 @pytest.mark.parametrize("kind", ["built", "live", "shards", "dense"])
-def test_only_the_split_against_a_slow_reference(
-    kind: str, tied: Path, data: Data, tmp_path: Path
+def test_recall_against_a_slow_reference(
+    kind: str, index: Path, data: Data, tmp_path: Path
 ) -> None:
-    index, backend, photos = tmp_path / "index", "sparta", data.captioned[1::2]
-    (split_index(tied, index, 3) if kind == "shards" else shutil.copytree(tied, index))
+    own, backend, photos = tmp_path / "index", "sparta", data.captioned[1::2]
+    (split_index(index, own, 3) if kind == "shards" else shutil.copytree(index, own))
     if kind == "dense":
         backend = "a"
-        add_dense(index, data.views[0], backend, save_dense(tmp_path / "model"), device="cpu")
+        add_dense(own, data.views[0], backend, save_dense(tmp_path / "model"), device="cpu")
     if kind in ("live", "dense"):
-        delete_images(index, [data.captioned[0].image_id])
-    before = {one: one.read_bytes() for one in index.rglob("*") if one.is_file()}
-    expected = recall(torch.tensor(slow_ranks(index, photos, backend)))
-    captions, run = captions_of(tmp_path, photos), tmp_path / "run"
-    options = ["--only-split", "--backend", backend, "--no-substitute", "--json"]
-    answer = measured(index, captions, *options, "--run", str(run))
-    assert answer.exit_code == 0, (answer.output, answer.exception)
-    found = json.loads(answer.stdout)
+        delete_images(own, [data.captioned[0].image_id])
+    before = {one: one.read_bytes() for one in own.rglob("*") if one.is_file()}
+    captions, run = write_captions(tmp_path / "captions.jsonl", photos), tmp_path / "run"
+    options = ["--backend", backend, "--no-substitute"]
+    found = recall_of(own, captions, *options, "--only-split", "--run", run)
+    ids = [photo.image_id for photo in photos]
+    expected = recall(slow_ranks(own, photos, backend, ids))
     assert found["recall"] == pytest.approx(expected._asdict())
     assert (found["photos"], found["images"]) == (10, 10)
-    hits = {line.split()[2] for line in run.read_text().splitlines()}
-    assert hits == {photo.image_id for photo in photos}
-    whole = json.loads(measured(index, captions, *options[1:]).stdout)
+    assert {line.split()[2] for line in run.read_text().splitlines()} == set(ids)
+    whole = recall_of(own, captions, *options)
+    every = ids_of(own)
+    expected = recall(slow_ranks(own, photos, backend, every))
+    assert whole["recall"] == pytest.approx(expected._asdict()) and whole["images"] == len(every)
     assert whole["recall"] != found["recall"]
     # The index is as it was.
-    assert {one: one.read_bytes() for one in index.rglob("*") if one.is_file()} == before
-
-
-@pytest.fixture(scope="module")
-def tied(
-    tmp_path_factory: pytest.TempPathFactory, views: list[FeatureStore], models: list[Path]
-) -> Path:
-    """Impacts of two bits, so that many images tie."""
-    out = tmp_path_factory.mktemp("trec") / "index"
-    build_index(views, models, out, PruningSettings(bits=2), device="cpu")
-    return out
+    assert {one: one.read_bytes() for one in own.rglob("*") if one.is_file()} == before
 
 
 def success(run: Path, qrels: Path) -> dict[int, float]:
@@ -453,17 +351,18 @@ def success(run: Path, qrels: Path) -> dict[int, float]:
     return {k: 100 * found[measure] for k, measure in measures.items()}
 
 
-def test_ir_measures_finds_our_recall(tied: Path, captions_file: Path, tmp_path: Path) -> None:
+def test_ir_measures_finds_our_recall(index: Path, captions_file: Path, tmp_path: Path) -> None:
     run, qrels = tmp_path / "out.trec", tmp_path / "out.qrels"
-    arguments = ["eval", "index", str(tied), "--captions", str(captions_file), "--json"]
-    found = CliRunner().invoke(cli, [*arguments, "--run", str(run), "--qrels", str(qrels)])
-    assert found.exit_code == 0, found.output
-    ours = json.loads(found.stdout)["recall"]
+    ours = recall_of(index, captions_file, "--run", run, "--qrels", qrels)["recall"]
     theirs = success(run, qrels)
     assert {k: ours[f"at_{k}"] for k in (1, 5, 10)} == pytest.approx(theirs)
     assert 0 < theirs[1] < theirs[10]
     lines = [line.split(" ") for line in run.read_text().splitlines()]
     assert {len(line) for line in lines} == {6} and {line[-1] for line in lines} == {"sparta"}
+    for option in ("--run", "--qrels"):  # before anything is searched
+        absent = tmp_path / "no" / "out"
+        command = ["eval", "index", index, "--captions", captions_file, option, absent]
+        refused(f"{option} {tmp_path}", *command)
 
 
 def test_ties_keep_our_order_and_ids_have_no_spaces(tmp_path: Path) -> None:
@@ -491,13 +390,3 @@ def test_scores_fall_strictly_and_stay_close(scores: list[float]) -> None:
     np.testing.assert_allclose(found, ordered, rtol=1e-5, atol=1e-5)
     printed = [np.float32(f"{score:.9g}") for score in found]
     assert all(first > second for first, second in pairwise(printed))
-
-
-def test_a_folder_that_is_not_there_is_refused_before_searching(
-    tied: Path, captions_file: Path, tmp_path: Path
-) -> None:
-    arguments = ["eval", "index", str(tied), "--captions", str(captions_file)]
-    for option in ("--run", "--qrels"):
-        found = CliRunner().invoke(cli, [*arguments, option, str(tmp_path / "no" / "out")])
-        assert isinstance(found.exception, InputError)
-        assert f"{option} {tmp_path}" in str(found.exception)

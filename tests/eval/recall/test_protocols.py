@@ -10,7 +10,7 @@ from torch import Tensor
 from torchmetrics.retrieval import RetrievalHitRate
 
 from eval.recall.photos import choose
-from eval.recall.scores import DenseScores, measure_recall
+from eval.recall.scores import Scores, dense_scores, measure_recall
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 
@@ -23,9 +23,9 @@ def photos(captions: list[int]) -> list[CaptionedPhoto]:
     ]
 
 
-def matrix_of(scores: Tensor) -> DenseScores:
+def matrix_of(scores: Tensor) -> Scores:
     """Scores that are exactly a given matrix [T, N]."""
-    return DenseScores(scores, torch.eye(scores.shape[1])[:, None])
+    return dense_scores(scores[:, None], torch.eye(scores.shape[1])[:, None])
 
 
 def hit_rate(scores: Tensor, captions: list[int], k: int, by_image: bool) -> float:
@@ -76,10 +76,10 @@ def test_each_fold_is_measured_alone() -> None:
     random = torch.Generator().manual_seed(1)
     images = torch.randn(120, 1, 6, generator=random)
     texts = images[:, 0].repeat_interleave(5, 0) + torch.randn(600, 6, generator=random)
-    found = measure_recall("coco-1k", folds, DenseScores(texts, images))
+    found = measure_recall("coco-1k", folds, dense_scores(texts[:, None], images))
     apart = []
     for start in (0, 40, 80):
-        own = DenseScores(texts[5 * start : 5 * start + 200], images[start : start + 40])
+        own = dense_scores(texts[5 * start : 5 * start + 200, None], images[start : start + 40])
         apart.append(measure_recall("all", [photos([5] * 40)], own))
     for way in ("text_to_image", "image_to_text"):
         for name in ("at_1", "at_5", "at_10", "median_rank"):
@@ -87,14 +87,14 @@ def test_each_fold_is_measured_alone() -> None:
             assert getattr(getattr(found, way), name) == pytest.approx(mean)
     assert found.rsum == pytest.approx(sum(one.rsum for one in apart) / 3)
     assert (found.folds, found.images, found.captions) == (3, 120, 600)
-    whole = measure_recall("coco-5k", [photos([5] * 120)], DenseScores(texts, images))
+    whole = measure_recall("coco-5k", [photos([5] * 120)], dense_scores(texts[:, None], images))
     assert whole.folds == 1 and whole.rsum < found.rsum
 
 
 def test_progress_counts_all_queries() -> None:
     seen: list[tuple[object, ...]] = []
     folds = [photos([2, 3]), photos([1, 1, 1])]
-    scores = DenseScores(torch.rand(8, 2), torch.rand(5, 1, 2))
+    scores = dense_scores(torch.rand(8, 1, 2), torch.rand(5, 1, 2))
     measure_recall("all", folds, scores, lambda *steps: seen.append(steps))
     assert seen == [("rank", done, 13) for done in (5, 7, 10, 13)]
 

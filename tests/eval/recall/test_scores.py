@@ -10,123 +10,97 @@ from torch import Tensor
 
 from eval.recall import scores as module
 from eval.recall.scores import (
-    CaptionPosterior,
-    DenseScores,
-    MeanScores,
     ReferenceImages,
     Scores,
-    SparseScores,
-    log_mean_exp,
+    caption_posterior,
+    dense_scores,
+    mean_scores,
+    sparse_scores,
 )
 from sparta.metrics import LARGEST_BLOCK
 
-TEXTS, IMAGES, VIEWS, DIMENSION, TERMS = 7, 5, 3, 4, 6
+TEXTS, IMAGES, VIEWS, DIMENSION, TERMS = 7, 12, 3, 4, 6
+WORDS = [[0, 3], [5, 5, 1], [], [2], [4, 0, 1, 1, 1], [], []]
+ALL = slice(None)
 
 
-def dense(seed: int = 0) -> DenseScores:
+def dense(seed: int = 0) -> tuple[Scores, Tensor]:
+    """Scores, and each number of them by its own loop."""
     random = torch.Generator().manual_seed(seed)
-    texts = torch.randn(TEXTS, DIMENSION, generator=random)
-    return DenseScores(texts, torch.randn(IMAGES, VIEWS, DIMENSION, generator=random))
+    texts = torch.randn(TEXTS, 1, DIMENSION, generator=random)
+    images = torch.randn(IMAGES, VIEWS, DIMENSION, generator=random)
+    slow = [
+        [max(float((text[0] * view).sum()) for view in own) for own in images] for text in texts
+    ]
+    return dense_scores(texts, images), torch.tensor(slow)
 
 
-def sparse() -> SparseScores:
-    weights = torch.rand(TERMS, IMAGES, generator=torch.Generator().manual_seed(1))
-    return SparseScores.of([[0, 3], [5, 5, 1], [], [2], [4, 0, 1, 1, 1], [], []], weights)
+def sparse() -> tuple[Scores, Tensor]:
+    weights = torch.rand(TERMS, IMAGES, generator=torch.Generator().manual_seed(1)) + 0.5
+    slow = [[sum(float(weights[t, j]) for t in text) for j in range(IMAGES)] for text in WORDS]
+    return sparse_scores(WORDS, weights), torch.tensor(slow)
 
 
-def slow_dense(scores: DenseScores) -> Tensor:
-    matrix = torch.zeros(TEXTS, IMAGES)
-    for i, text in enumerate(scores.texts):
-        for j, views in enumerate(scores.images):
-            matrix[i, j] = max(float((text * view).sum()) for view in views)
-    return matrix
+def ensemble() -> tuple[Scores, Tensor]:
+    members = dense(), sparse(), dense(2)
+    slow = torch.stack([slow for _, slow in members])
+    return mean_scores([scores for scores, _ in members]), slow.mean(dim=0)
 
 
-def slow_sparse(scores: SparseScores) -> Tensor:
-    texts = [[0, 3], [5, 5, 1], [], [2], [4, 0, 1, 1, 1], [], []]
-    matrix = torch.zeros(TEXTS, IMAGES)
-    for i, terms in enumerate(texts):
-        for term in terms:
-            for j in range(IMAGES):
-                matrix[i, j] += scores.weights[term, j]
-    return matrix
+CASES = pytest.mark.parametrize(
+    ("scores", "matrix"), [dense(), sparse(), ensemble()], ids=["dense", "sparse", "mean"]
+)
 
 
-def ensemble() -> MeanScores:
-    return MeanScores([dense(), sparse(), dense(2)])
+def agree(scores: Scores, matrix: Tensor) -> None:
+    assert scores.shape == matrix.shape
+    for part in (slice(0, 2), slice(2, 3), slice(3, None), ALL):
+        torch.testing.assert_close(scores.rows(part), matrix[part], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(scores.columns(part), matrix[:, part].T, atol=1e-5, rtol=1e-5)
 
 
-CASES = [
-    (dense(), slow_dense(dense())),
-    (sparse(), slow_sparse(sparse())),
-    (ensemble(), (slow_dense(dense()) + slow_sparse(sparse()) + slow_dense(dense(2))) / 3),
-]
-
-
-@pytest.mark.parametrize(("scores", "matrix"), CASES, ids=["dense", "sparse", "mean"])
+@CASES
 def test_parts_of_the_matrix(scores: Scores, matrix: Tensor) -> None:
-    assert scores.shape == (TEXTS, IMAGES)
-    for part in (slice(0, 3), slice(2, 3), slice(4, 7), slice(None)):
-        torch.testing.assert_close(scores.rows(part), matrix[part])
-    for part in (slice(0, 2), slice(4, 5), slice(None)):
-        torch.testing.assert_close(scores.columns(part), matrix[:, part].T)
-    for texts, images in ((slice(1, 6), slice(2, 5)), (slice(0, 2), slice(0, 1))):
+    agree(scores, matrix)
+    for texts, images in ((slice(1, 6), slice(2, 12)), (slice(0, 5), slice(0, 6))):
         some = scores.select(texts, images)
-        expected = matrix[texts, images]
-        assert some.shape == expected.shape
-        torch.testing.assert_close(some.rows(slice(0, 2)), expected[:2])
-        torch.testing.assert_close(some.columns(slice(0, 2)), expected[:, :2].T)
+        agree(some, matrix[texts, images])
+        agree(some.select(slice(1, 5), ALL), matrix[texts, images][1:5])
+
+
+@CASES
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+@pytest.mark.parametrize("block", [LARGEST_BLOCK, 16])
+def test_parts_of_the_posterior(
+    scores: Scores,
+    matrix: Tensor,
+    temperature: float,
+    block: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "LARGEST_BLOCK", block)
+    shown, others = scores.select(ALL, slice(4)), scores.select(ALL, slice(4, None))
+    found = caption_posterior(shown, others, temperature)
+    expected = torch.empty(TEXTS, 4)
+    for q, row in enumerate(matrix.tolist()):
+        mean = sum(math.exp(one / temperature) for one in row[4:]) / len(row[4:])
+        for v in range(4):
+            expected[q, v] = temperature * math.log(math.exp(row[v] / temperature) / mean)
+    agree(found, expected)
+    agree(found.select(slice(1, 6), ALL), expected[1:6])
 
 
 def test_an_image_that_is_not_a_number_stays_so() -> None:
-    scores = dense()
-    scores.images[2, 1] = float("nan")
-    assert scores.rows(slice(0, 2))[:, 2].isnan().all()
-    assert not scores.rows(slice(0, 2))[:, 1].isnan().any()
-
-
-ASKED, SHOWN, OTHERS = 6, 4, 9
-
-
-def pair(kind: str) -> tuple[Scores, Scores]:
-    """Scores of the same texts for images and for other images."""
-    random = torch.Generator().manual_seed(3)
-    if kind == "dense":
-        texts = torch.randn(ASKED, 5, generator=random)
-        whole: Scores = DenseScores(texts, torch.randn(SHOWN + OTHERS, 2, 5, generator=random))
-    else:
-        weights = torch.rand(7, SHOWN + OTHERS, generator=random) + 2
-        whole = SparseScores.of([[0], [1, 1, 2], [3, 4, 5, 6], [], [2, 6], [5]], weights)
-    return whole.select(slice(None), slice(SHOWN)), whole.select(slice(None), slice(SHOWN, None))
-
-
-@pytest.mark.parametrize("kind", ["dense", "sparse"])
-@pytest.mark.parametrize("temperature", [0.5, 2.0])
-@pytest.mark.parametrize("block", [LARGEST_BLOCK, 2 * OTHERS])
-def test_parts_of_the_posterior(
-    kind: str, temperature: float, block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "LARGEST_BLOCK", block)
-    images, others = pair(kind)
-    found = CaptionPosterior.of(images, others, temperature)
-    expected = torch.empty(ASKED, SHOWN)
-    f, g = images.rows(slice(None)).tolist(), others.rows(slice(None)).tolist()
-    for q in range(ASKED):
-        mean = sum(math.exp(g[q][u] / temperature) for u in range(OTHERS)) / OTHERS
-        for v in range(SHOWN):
-            expected[q, v] = temperature * math.log(math.exp(f[q][v] / temperature) / mean)
-    assert found.shape == (ASKED, SHOWN)
-    torch.testing.assert_close(found.rows(slice(1, 4)), expected[1:4], atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(found.columns(slice(2, 4)), expected[:, 2:].T, atol=1e-5, rtol=1e-5)
-    some = found.select(slice(2, 6), slice(1, 3))
-    assert some.shape == (4, 2)
-    torch.testing.assert_close(some.rows(slice(1, 3)), expected[3:5, 1:3], atol=1e-5, rtol=1e-5)
+    images = torch.randn(5, VIEWS, DIMENSION)
+    images[2, 1] = float("nan")
+    found = dense_scores(torch.randn(TEXTS, 1, DIMENSION), images).rows(slice(0, 2))
+    assert found[:, 2].isnan().all() and not found[:, 1].isnan().any()
 
 
 def test_large_scores_do_not_overflow() -> None:
-    weights = torch.full((1, 3), 900.0)
-    found = log_mean_exp(SparseScores.of([[0, 0]], weights), 0.5)
-    torch.testing.assert_close(found, torch.tensor([1800.0]))
+    scores = sparse_scores([[0, 0]], torch.full((1, 3), 900.0))
+    found = caption_posterior(scores, scores, 0.5)
+    torch.testing.assert_close(found.rows(ALL), torch.zeros(1, 3))
 
 
 def test_a_sample_of_the_photos(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from eval.recall.transfer import data_sets
 from sparta.captions.read import CaptionedPhoto
-from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
-from tests.eval.data import Data
+from tests.eval.data import Data, record, refused, shown, write_captions
 from tests.indexer.tiny import write_store
 
 
@@ -24,18 +22,9 @@ def second(
 ) -> tuple[Path, Path]:
     """Another data set, features and captions: fewer photos, and all of a split "test"."""
     root = tmp_path_factory.mktemp("second")
-    lines = [
-        {"image": photo.image_id, "split": "test", "captions": photo.captions[::-1]}
-        for photo in captioned[:9]
-    ]
-    captions = root / "captions.jsonl"
-    captions.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    photos = [replace(one, split="test", captions=one.captions[::-1]) for one in captioned[:9]]
+    captions = write_captions(root / "captions.jsonl", photos)
     return write_store(root / "features", seed=5).folder, captions
-
-
-def run(*arguments: object) -> Any:
-    given = ["eval", *map(str, arguments), "--device", "cpu"]
-    return CliRunner().invoke(cli, given, env={"COLUMNS": "300"})
 
 
 def test_each_row_is_as_measured_alone(
@@ -43,29 +32,22 @@ def test_each_row_is_as_measured_alone(
 ) -> None:
     views, models, _, captions_file, _ = data
     sets = [(views[0].folder, captions_file, "val"), (*second, "test")]
-    options = [
-        part
-        for features, captions, _ in sets
-        for part in ("--features", features, "--captions", captions)
-    ]
+    options = [p for store, texts, _ in sets for p in ("--features", store, "--captions", texts)]
     out = tmp_path / "transfer.json"
-    found = run("transfer", *models, *options, "--split", "val,test", "--out", out)
-    assert found.exit_code == 0, (found.output, found.exception)
+    command = ["eval", "transfer", *models, *options, "--split", "val,test", "--out", out]
+    text = shown(*command, width=300)
     rows = json.loads(out.read_text())["rows"]
     expected = [(own, model) for own in sets for model in models]
     assert len(rows) == len(expected) == 4
     for row, ((features, captions, split), model) in zip(rows, expected, strict=True):
-        alone = run(
-            "model", model, "--features", features, "--captions", captions, "--split", split,
-            "--json",
-        )  # fmt: skip
-        figures = json.loads(alone.stdout)
+        given = ["--features", features, "--captions", captions, "--split", split]
+        figures = record("eval", "model", model, *given)
         for name in ("images", "captions", "text_to_image", "image_to_text", "members"):
             assert row[name] == figures[name], name
         assert (row["data_set"]["captions"], row["data_set"]["split"]) == (str(captions), split)
-        assert f"{captions}, {split}" in found.stdout
+        assert f"{captions}, {split}" in text
         at = row["text_to_image"]
-        assert f"{at['at_1']:.1f} / {at['at_5']:.1f} / {at['at_10']:.1f}" in found.stdout
+        assert f"{at['at_1']:.1f} / {at['at_5']:.1f} / {at['at_10']:.1f}" in text
     assert rows[0]["images"] != rows[2]["images"]
 
 
@@ -76,31 +58,29 @@ def test_photos_that_are_missing_are_refused_at_once_or_left_out(
     captions = tmp_path / "more.jsonl"
     gone = {"image": "x.jpg", "split": "test", "captions": ["a dog"]}
     captions.write_text(second[1].read_text() + json.dumps(gone) + "\n")
-    arguments = ["transfer", models[0], "--split", "val,test", "--features", views[0].folder]
+    arguments = [
+        "eval",
+        "transfer",
+        models[0],
+        "--split",
+        "val,test",
+        "--features",
+        views[0].folder,
+    ]
     arguments += ["--captions", captions_file, "--features", second[0], "--captions"]
     out = tmp_path / "out.json"
-    found = run(*arguments, captions, "--allow-missing", "--out", out)
-    assert found.exit_code == 0, (found.output, found.exception)
+    text = shown(*arguments, captions, "--allow-missing", "--out", out, width=300)
     rows = json.loads(out.read_text())["rows"]
-    alone = json.loads(run(*arguments, second[1], "--json").stdout)["rows"]
+    alone = record(*arguments, second[1])["rows"]
     assert [row["missing"] for row in rows] == [0, 1]
     assert [row["text_to_image"] for row in rows] == [row["text_to_image"] for row in alone]
-    assert rows[1]["protocol"] in " ".join(found.stdout.split())
+    assert rows[1]["protocol"] in " ".join(text.split())
     monkeypatch.setattr("eval.recall.transfer.measure_model_recall", None)
-    refused = run(*arguments, captions)
-    assert isinstance(refused.exception, InputError)
-    assert f"{second[0]} lacks 1 of the " in str(refused.exception)
-
-
-def test_other_features_are_refused(data: Data, second: tuple[Path, Path], tmp_path: Path) -> None:
-    views, models, _, captions_file, _ = data
+    refused(f"{second[0]} lacks 1 of the ", *arguments, captions)
+    monkeypatch.undo()
     other = write_store(tmp_path / "other", FeatureSource("grid", "resnet", "ffff", 768, 32))
-    found = run(
-        "transfer", models[0], "--split", "val,test", "--features", views[0].folder,
-        "--captions", captions_file, "--features", other.folder, "--captions", second[1],
-    )  # fmt: skip
-    assert isinstance(found.exception, InputError)
-    assert f"{other.folder} has other features than" in str(found.exception)
+    arguments[-2] = other.folder
+    refused(f"{other.folder} has other features than", *arguments, second[1])
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from indexer.columns.builder import build_columns
+from indexer.columns.builder import lay_out
 from indexer.columns.index import ColumnIndex
-from indexer.columns.layout import BITMAP_SHARE, LEVEL_SHARE, PostingRows
+from indexer.columns.layout import (
+    BITMAP_SHARE,
+    LEVEL_SHARE,
+    PostingRows,
+    RowFiles,
+    SpooledRows,
+)
 from indexer.store.memtable import NewImage
 
 VOCABULARY = 40
@@ -50,9 +57,25 @@ def chunks_of(rows: PostingRows, size: int) -> list[PostingRows]:
     return parts
 
 
-def built(folder: Path, rows: PostingRows, bits: int) -> ColumnIndex:
-    shares = (LEVEL_SHARE, BITMAP_SHARE)  # rows of every kind
-    build_columns(folder, chunks_of(rows, 700), VOCABULARY, bits, shares=shares)
+@contextmanager
+def spooled(folder: Path, rows: PostingRows, size: int, bits: int = 8) -> Iterator[SpooledRows]:
+    """Postings in files, added in chunks of some images."""
+    with closing(RowFiles(folder, VOCABULARY, bits)) as files:
+        for chunk in chunks_of(rows, size):
+            files.add(chunk)
+        yield files.rows()
+
+
+def built(
+    folder: Path,
+    rows: PostingRows,
+    bits: int,
+    shares: tuple[float, float] = (LEVEL_SHARE, BITMAP_SHARE),  # rows of every kind
+    **options: Any,
+) -> ColumnIndex:
+    folder.mkdir(parents=True)
+    with spooled(folder, rows, 700, bits) as files:
+        lay_out(folder, files, shares=shares, **options)
     return ColumnIndex.open(folder)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from indexer.columns import engine
 from indexer.columns import postings as in_numpy
-from indexer.columns.builder import build_columns, lay_out, topical_order
+from indexer.columns.builder import lay_out, topical_order
 from indexer.columns.index import REMEMBERED, ColumnIndex, Remembered
 from indexer.columns.layout import (
     BITMAP_SHARE,
@@ -30,7 +30,6 @@ from indexer.columns.layout import (
     SUPERBLOCK,
     Columns,
     PostingRows,
-    RowFiles,
     SpooledRows,
 )
 from indexer.columns.postings import rows_of
@@ -39,10 +38,10 @@ from sparta.errors import InputError
 from tests.indexer.columns.corpus import (
     VOCABULARY,
     built,
-    chunks_of,
     exact_top,
     new_images,
     random_rows,
+    spooled,
 )
 
 try:
@@ -90,15 +89,6 @@ def matrix_of(rows: PostingRows) -> np.ndarray:
     found = np.zeros((len(rows.starts) - 1, VOCABULARY), np.int64)
     found[np.repeat(np.arange(len(found)), np.diff(rows.starts)), rows.terms] = rows.impacts
     return found
-
-
-@contextmanager
-def spooled(folder: Path, rows: PostingRows, size: int) -> Iterator[SpooledRows]:
-    """Postings in files, added in chunks of some images."""
-    with closing(RowFiles(folder, VOCABULARY, 8)) as files:
-        for chunk in chunks_of(rows, size):
-            files.add(chunk)
-        yield files.rows()
 
 
 def best(
@@ -176,8 +166,7 @@ def test_superblocks_that_are_full_of_a_rare_term(tmp_path: Path, marked: bool) 
     def unchanged(rows: SpooledRows) -> np.ndarray:
         return np.arange(len(rows), dtype=np.int32)
 
-    build_columns(tmp_path / "columns", [rows], VOCABULARY, 8, shares=shares, ordered=unchanged)
-    index = ColumnIndex.open(tmp_path / "columns")
+    index = built(tmp_path / "columns", rows, 8, shares, ordered=unchanged)
     columns = index.columns
     assert len(columns.bitmaps) == (VOCABULARY if marked else 0)
     assert columns.sizes.max() == SUPERBLOCK
@@ -222,7 +211,7 @@ def test_images_alike_are_neighbours(tmp_path: Path) -> None:
 def test_terms_and_impacts_out_of_range_are_refused(tmp_path: Path, term: int, impact: int) -> None:
     bad = PostingRows(np.array([0, 2]), np.array([3, term]), np.array([7, impact]))
     with pytest.raises(InputError, match="impacts from 0 to 255"):
-        build_columns(tmp_path / "columns", [bad], VOCABULARY, 8)
+        built(tmp_path / "columns", bad, 8)
 
 
 def test_no_file_of_postings_is_mapped(tmp_path: Path) -> None:
@@ -328,6 +317,14 @@ def test_the_best_of_segments_are_exact(corpora: list[Corpus], data: st.DataObje
         found = best(one, avx2, [index for _, index in segments], terms, k, allowed, kind)
         assert ordered(dict(found))[:k] == ordered(dict(right))[:k]
         assert len(segments) > 1 or found == ordered(dict(right))[:k]
+
+
+def test_threads_may_ask_at_once(corpora: list[Corpus]) -> None:
+    rows, index = corpora[4]
+    queries = [{i % VOCABULARY: 1, (7 * i) % VOCABULARY: 2} for i in range(200)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda terms: best(native, True, [index], terms, 10), queries))
+    assert found == [exact_top(rows, terms, 10) for terms in queries]
 
 
 @pytest.mark.parametrize("one", ENGINES)

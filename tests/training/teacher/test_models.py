@@ -81,6 +81,7 @@ def test_teachers_are_averaged(
     similar = both.between(*every).T
     nearest = find_nearest(both, teacher_key(names, inputs), 2, inputs)
     assert [set(row) for row in nearest] == [set(np.argsort(-row)[:2]) for row in similar]
+    assert all(row.tolist() == sorted(row) for row in nearest)
     assert find_nearest(both, "all", 99, inputs).shape == (4, 5)
 
 

@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 from sparta.errors import InputError
 from training.teacher.open import Rows, cached_rows
 from training.teacher.similarities import (
-    BLOCK,
-    SentenceDraw,
     Similarities,
     Teacher,
-    nearest_sentences,
     pool_sentences,
     read_sentences,
 )
@@ -63,58 +60,14 @@ def test_a_teacher_without_an_opinion_is_refused() -> None:
         Similarities("blind", np.zeros_like(SENTENCES), PHOTOS)
 
 
-IDS = [[n] for n in range(40)]
-
-
-def test_the_most_similar_sentences_are_found() -> None:
-    rng = np.random.default_rng(0)
-    sentences = rng.standard_normal((40, 6)).astype(np.float16)
-    photos = rng.standard_normal((BLOCK + 9, 1, 6)).astype(np.float16)
-    teacher = Teacher([Similarities("a", sentences, photos)])
-    similar = teacher.between(np.arange(40), np.arange(len(photos)))
-    found = np.concatenate(list(nearest_sentences(teacher, range(3, len(photos)), 40, 5)))
-    for photo, nearest in enumerate(found, 3):
-        assert nearest.tolist() == sorted(np.argsort(-similar[:, photo])[:5])
-    (everything,) = nearest_sentences(teacher, range(1), 40, 40)
-    assert everything.tolist() == [list(range(40))]
-
-
-def test_near_and_random_sentences_are_drawn() -> None:
-    nearest = np.array([[3, 5, 8, 13]], np.int32)
-    draw = SentenceDraw(IDS, [[]], nearest, near=2, random=1)
-    drawn = [draw(0, 1, np.random.default_rng(seed)) for seed in range(200)]
-    assert drawn == [draw(0, 1, np.random.default_rng(seed)) for seed in range(200)]
-    for numbers in drawn:
-        assert len(set(numbers[:3])) == 3  # two, and one in place of a caption
-        assert set(numbers[:3]) <= {3, 5, 8, 13}
-    assert {n for numbers in drawn for n in numbers[:3]} == {3, 5, 8, 13}
-    assert len({numbers[3] for numbers in drawn}) > 30
-    assert len(draw(0, 9, np.random.default_rng(0))) == 12  # more than there are: some twice
-
-
 def test_lines_are_sentences(tmp_path: Path) -> None:
     path = tmp_path / "sentences.txt"
     path.write_bytes("a dog \r\n\n  \nein Hündchen\na dog".encode())
     assert read_sentences(path) == ["a dog", "ein Hündchen", "a dog"]
     path.write_bytes(b"\xef\xbb\xbfa dog\n")  # a byte order mark
     assert read_sentences(path) == ["a dog"]
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, r"lines\.txt cannot be read \(No such file or directory\)"),
-        (b" \n\n", r"lines\.txt is empty: give one sentence a line"),
-        (b"a\xff", r"lines\.txt is not UTF-8 text \(invalid start byte at byte 1\)"),
-    ],
-)
-def test_a_file_without_sentences_is_refused(
-    tmp_path: Path, content: bytes | None, message: str
-) -> None:
-    path = tmp_path / "lines.txt"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(InputError, match=rf"teacher\.sentences: .*{message}"):
+    path.write_bytes(b"a\xff")
+    with pytest.raises(InputError, match=r"is not UTF-8 text \(invalid start byte at byte 1\)"):
         read_sentences(path)
 
 
@@ -144,20 +97,6 @@ class Blocks:
 
 def kept_rows(blocks: Blocks, key: str = "a") -> Rows:
     return Rows("photos", [key], (7, 5), np.float16, blocks)
-
-
-def test_an_array_is_computed_once(tmp_path: Path) -> None:
-    blocks, seen = Blocks(), []
-    for _ in range(2):
-        found = cached_rows(
-            tmp_path, kept_rows(blocks), lambda done, total: seen.append((done, total))
-        )
-        assert isinstance(found, np.memmap)
-        assert np.array_equal(found, WHOLE)
-    assert blocks.starts == [0]
-    assert seen == [(2, 7), (4, 7), (6, 7), (7, 7)]
-    cached_rows(tmp_path, kept_rows(blocks, "b"), print)
-    assert blocks.starts == [0, 0]  # another key, another array
 
 
 @pytest.mark.parametrize("torn", [0, 3])

@@ -14,12 +14,10 @@ from typer.testing import CliRunner
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.visualsparta.model import VisualSparta
-from tests.training.corpus import Corpus
+from tests.training.corpus import Corpus, dense_config
 from tests.training.teacher.encoders import ENCODERS, clip
 from tests.training.test_fit import assert_equal_weights, break_off, metrics
-from tests.training.vse.runs import config as dense_config
 from training.fit import train
-from training.visualsparta.config import VisualSpartaTrainConfig
 
 SENTENCES = ["a red photo", "a green photo", "blue and green", "a photo of red and blue"]
 
@@ -137,33 +135,6 @@ def test_photos_without_captions_join_those_that_have_some(
     assert len(metrics(run, "loss")) == 2
 
 
-@pytest.mark.parametrize(
-    ("teacher", "message"),
-    [
-        ({}, r"teacher\.sentences: without captions, give a text file"),
-        ({"sentences": "gone.txt"}, r"teacher\.sentences: gone\.txt cannot be read"),
-        (
-            {"sentences": "LINES", "near_sentences": 0, "random_sentences": 0},
-            r"teacher\.near_sentences: without captions, draw at least one",
-        ),
-    ],
-)
-def test_wrong_settings_are_named(
-    corpus: Corpus,
-    tmp_path: Path,
-    teachers: list[str],
-    teacher: dict[str, Any],
-    message: str,
-) -> None:
-    lines = tmp_path / "lines.txt"
-    lines.write_text("a dog on the beach\n")
-    if teacher.get("sentences") == "LINES":
-        teacher = teacher | {"sentences": str(lines)}
-    config = corpus.config(teacher={"models": teachers[:1], "captions": False} | teacher)
-    with pytest.raises(InputError, match=message):
-        train(config, tmp_path / "run")
-
-
 def test_a_teacher_trained_on_other_features_is_named(
     corpus: Corpus, photos: Path, tmp_path: Path, teachers: list[str]
 ) -> None:
@@ -172,8 +143,7 @@ def test_a_teacher_trained_on_other_features_is_named(
         run([*arguments, "--teacher", teachers[0], "--out", str(tmp_path / "out")])
 
 
-def test_only_visualsparta_has_a_teacher(corpus: Corpus, tmp_path: Path) -> None:
-    assert not VisualSpartaTrainConfig.model_validate({"teacher": {"models": ["a"]}}).needs_captions
+def test_only_visualsparta_has_a_teacher(tmp_path: Path) -> None:
     path = tmp_path / "dense.yaml"
     path.write_text("family: vse\n")
     with pytest.raises(InputError, match=r"teacher: there is no such setting"):

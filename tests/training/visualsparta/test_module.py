@@ -1,26 +1,20 @@
 """Objectives against slow ones, rates of each part, and loaders."""
 
 import math
-from collections.abc import Sequence
 
 import pytest
 import torch
 from torch.testing import assert_close
 
-from sparta.captions.record import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.visualsparta.collate import ImageCollator
 from tests import tiny
 from tests.training.corpus import Corpus
-from training.inputs import split_photos
-from training.module import ProcessPart
+from training.inputs import PhotoList, split_photos
+from training.module import ProcessPart, check_batch_size
 from training.visualsparta import prepare
-from training.visualsparta.config import (
-    VisualSpartaDataConfig,
-    VisualSpartaModelConfig,
-    VisualSpartaTrainConfig,
-)
+from training.visualsparta.config import VisualSpartaTrainConfig
 from training.visualsparta.dataset import TrainingCollator, TrainingExample
 from training.visualsparta.lightning_module import (
     VisualSpartaTraining,
@@ -171,48 +165,16 @@ def test_what_is_never_used_is_not_trained() -> None:
     ]
 
 
-@pytest.fixture(scope="module")
-def store(corpus: Corpus) -> FeatureStore:
-    return FeatureStore.open(corpus.features)
+def test_a_batch_is_a_multiple_of_the_devices() -> None:
+    with pytest.raises(InputError, match="batch_size: 30 must be a multiple of the 4 devices"):
+        check_batch_size(30, 90, "photos", 4)
 
 
-def texts_of(photos: Sequence[CaptionedPhoto]) -> list[str]:
-    return [text for photo in photos for text in photo.captions]
-
-
-@pytest.mark.parametrize(
-    ("size", "world", "said"),
-    [
-        (91, 1, "is more than the 90 training photos"),
-        (30, 4, "must be a multiple of the 4 devices"),
-    ],
-)
-def test_a_batch_that_does_not_fit_is_refused(
-    corpus: Corpus, store: FeatureStore, size: int, world: int, said: str
-) -> None:
-    config = corpus.config(batch_size=size)
-    photos, _ = split_photos(config.data, [store], 0)
-    model = prepare.build_model(config.model, store.source, texts_of(photos))
-    with pytest.raises(InputError, match=f"batch_size: {size} {said}"):
-        prepare.training_loader(config, [store], photos, model, ProcessPart(0, world, 0))
-
-
-def test_misspelt_model_settings_are_refused(corpus: Corpus, store: FeatureStore) -> None:
-    photos, _ = split_photos(VisualSpartaDataConfig(captions=corpus.captions), [store], 0)
-    for settings, message in (
-        ({"encoder": {"hidden_sise": 32}}, r"BertConfig has no fields \['hidden_sise'\]"),
-        ({"options": {"use_label": False}}, r"unknown model options \['use_label'\]"),
-    ):
-        with pytest.raises(InputError, match=message):
-            prepare.build_model(
-                VisualSpartaModelConfig.model_validate(settings), store.source, texts_of(photos)
-            )
-
-
-def test_an_epoch_of_pairs_has_every_caption_once(corpus: Corpus, store: FeatureStore) -> None:
-    config = corpus.config(data={"epoch": "pairs"})
-    photos, _ = split_photos(config.data, [store], 0)
-    model = prepare.build_model(config.model, store.source, texts_of(photos))
+def test_an_epoch_of_pairs_has_every_caption_once(corpus: Corpus) -> None:
+    config, store = corpus.config(data={"epoch": "pairs"}), FeatureStore.open(corpus.features)
+    photos, _ = split_photos(config.data, PhotoList.of([store]), 0)
+    texts = [text for photo in photos for text in photo.captions]
+    model = prepare.build_model(config.model, store.source, texts)
     loader = prepare.training_loader(config, [store], photos, model, ProcessPart(0, 1, 0))
     batches = list(loader)
     assert len(batches) == len(photos) * 2 / 30
@@ -220,9 +182,7 @@ def test_an_epoch_of_pairs_has_every_caption_once(corpus: Corpus, store: Feature
     for batch in batches:
         assert len(batch.photos) == len(batch.query_ids) == 30
         assert torch.equal(batch.photos, batch.query_photos)
-        for photo, ids, mask in zip(
-            batch.query_photos.tolist(), batch.query_ids, batch.query_mask, strict=True
-        ):
-            found.append((photo, ids[mask].tolist()))
+        rows = zip(batch.query_photos.tolist(), batch.query_ids, batch.query_mask, strict=True)
+        found += [(photo, ids[mask].tolist()) for photo, ids, mask in rows]
     expected = prepare.caption_ids(model, photos)
     assert sorted(found) == sorted((i, ids) for i, own in enumerate(expected) for ids in own)

@@ -1,4 +1,4 @@
-"""Triplet and multi-view losses against slow ones."""
+"""Losses of dense models against slow ones, on batches of random similarities."""
 
 import math
 from typing import Any
@@ -6,39 +6,40 @@ from typing import Any
 import pytest
 import torch
 
-from tests.training.vse.batches import (
-    PHOTOS,
-    Nested,
-    different,
-    gradient,
-    similarities,
+from training.vse.losses import (
+    AdoptLoss,
+    AdoptVariant,
+    MultiViewVariant,
+    adopt,
+    softmax,
+    triplet,
 )
-from training.vse.multi_view import MultiViewVariant, multi_view_softmax, multi_view_triplet
-from training.vse.triplet import triplet
+
+# Photos 3 and 5 have two captions each.
+PHOTOS = [3, 5, 3, 8, 9, 5, 1]
+Nested = Any  # similarities as nested lists
+
+
+def similarities(seed: int, *shape: int) -> torch.Tensor:
+    """Cosines with a gradient, positives above the others on average."""
+    generator = torch.Generator().manual_seed(seed)
+    found = (0.4 * torch.randn(shape, generator=generator, dtype=torch.float64)).tanh()
+    found.diagonal().add_(0.3)
+    return found.requires_grad_()
+
+
+def different(photos: list[int]) -> torch.Tensor:
+    own = torch.tensor(photos)
+    return own[:, None] != own
+
+
+def gradient(values: torch.Tensor, loss: torch.Tensor) -> torch.Tensor:
+    (found,) = torch.autograd.grad(loss, values)
+    return found
+
 
 # With and without a second caption of a photo, and without any negative.
 BATCHES = [PHOTOS, list(range(7)), [0] * 7]
-
-
-def slow_plain(values: Nested, photos: list[int], margin: float, hardest: bool) -> float:
-    """GPO equation 1, one pair after the other."""
-    total = 0.0
-    for i, photo in enumerate(photos):
-        others = [j for j, other in enumerate(photos) if other != photo]
-        for negatives in ([values[i][j] for j in others], [values[j][i] for j in others]):
-            costs = [max(0.0, margin - values[i][i] + negative) for negative in negatives]
-            total += max(costs, default=0.0) if hardest else sum(costs)
-    return total
-
-
-@pytest.mark.parametrize("photos", BATCHES)
-@pytest.mark.parametrize("margin", [0.0, 0.2])
-@pytest.mark.parametrize("hardest", [True, False])
-def test_equation_1(photos: list[int], margin: float, hardest: bool) -> None:
-    values = similarities(0, 7, 7)
-    found = triplet(values, different(photos), margin, hardest)
-    assert found.item() == pytest.approx(slow_plain(values.tolist(), photos, margin, hardest))
-    assert gradient(values, found).isfinite().all()
 
 
 KINDS = ["average", "max", "rough", "upper", "joint", "code"]
@@ -57,7 +58,7 @@ def directions(values: Nested, photos: list[int]) -> list[tuple[list[float], Nes
 def slow_triplet(
     values: Nested, photos: list[int], margin: float, kind: str, weight: float, hardest: bool
 ) -> float:
-    """MV-VSE equations 8-15, one text or image after the other."""
+    """MV-VSE equations 8-15, one text or image after the other; "max" of one view is GPO's 1."""
     if kind == "joint":
         parts = [slow_triplet(values, photos, margin, k, weight, hardest) for k in ("max", "upper")]
         return weight * parts[0] + (1 - weight) * parts[1]
@@ -97,12 +98,12 @@ def slow_triplet(
 @pytest.mark.parametrize("hardest", [True, False])
 @pytest.mark.parametrize("views", [1, 3])
 @pytest.mark.parametrize("photos", BATCHES)
-@pytest.mark.parametrize("margin", [0.2, 0.5])
+@pytest.mark.parametrize("margin", [0.0, 0.2, 0.5])
 def test_equations_8_to_15(
     kind: MultiViewVariant, hardest: bool, photos: list[int], views: int, margin: float
 ) -> None:
     values = similarities(0, 7, 7, views)
-    found = multi_view_triplet(values, different(photos), margin, kind, 0.6, hardest)
+    found = triplet(values, different(photos), margin, kind, 0.6, hardest)
     expected = slow_triplet(values.tolist(), photos, margin, kind, 0.6, hardest)
     assert found.item() == pytest.approx(expected)
     assert gradient(values, found).isfinite().all()
@@ -147,29 +148,93 @@ def slow_softmax(
 @pytest.mark.parametrize("temperature", [0.05, 0.5])
 def test_softmax(kind: MultiViewVariant, photos: list[int], views: int, temperature: float) -> None:
     values = similarities(1, 7, 7, views)
-    found = multi_view_softmax(values, different(photos), temperature, kind, 0.6)
+    found = softmax(values, different(photos), temperature, kind, 0.6)
     expected = slow_softmax(values.tolist(), photos, temperature, kind, 0.6)
     assert found.item() == pytest.approx(expected)
     assert gradient(values, found).isfinite().all()
 
 
-@pytest.mark.parametrize("loss", [multi_view_triplet, multi_view_softmax])
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("size", [0.05, 0.5])
-def test_equation_14(loss: Any, seed: int, size: float) -> None:
-    """For any margin or temperature."""
-    values, apart = similarities(seed, 7, 7, 3), different(PHOTOS)
-    lowest, middle, highest = (
-        loss(values, apart, size, kind) for kind in ("max", "upper", "rough")
-    )
-    assert lowest <= middle + 1e-9 and middle <= highest + 1e-9
-
-
 def test_ties_are_not_found() -> None:
     values = torch.full((2, 2, 2), 0.5, dtype=torch.float64)
     values[:, :, 1] = 0.1
-    losses = [multi_view_softmax(values, different([0, 1]), 0.1, k) for k in ("upper", "rough")]
+    losses = [softmax(values, different([0, 1]), 0.1, k) for k in ("upper", "rough")]
     assert losses[0] == losses[1]
+
+
+# ---- ADOPT ---------------------------------------------------------------------------------------
+
+
+def slow_adopt(values: Nested, photos: list[int], temperature: float, variant: str) -> AdoptLoss:
+    """VSE+2AD section 3.3 as printed, or as published, one pair after the other."""
+    size = len(photos)
+    cells = [(i, j) for i in range(size) for j in range(size)]
+    alignment = sum(values[i][i] for i in range(size)) / size
+    if variant == "paper":
+        uniformity = math.log(sum(math.exp(values[i][j]) for i, j in cells) / size**2)
+        wanted = math.floor(size * math.cos((alignment + uniformity) * math.pi / 4))
+    else:
+        uniformity = sum(math.exp(-values[i][j]) if i != j else 1.0 for i, j in cells) / size**2
+        wanted = int(math.cos((alignment + uniformity) ** 1.25) * size) + 1
+    count = max(1, min(wanted, size - 1))
+    total = 0.0
+    for i, photo in enumerate(photos):
+        others = [j for j, other in enumerate(photos) if other != photo]
+        for negatives in ([values[i][j] for j in others], [values[j][i] for j in others]):
+            used = sorted(negatives, reverse=True)[:count]
+            below = [math.exp(negative / temperature) for negative in used]
+            if variant == "code":
+                below = [math.exp((negative + 0.2) / temperature) for negative in used]
+                below.append(math.exp(values[i][i] / temperature))
+            if below:
+                total -= math.log(math.exp(values[i][i] / temperature) / sum(below)) / size
+    loss = total / 2 if variant == "code" else total
+    return AdoptLoss(*map(torch.tensor, (loss, alignment, uniformity, count)))
+
+
+@pytest.mark.parametrize("variant", ["paper", "code"])
+@pytest.mark.parametrize("photos", [PHOTOS, list(range(7)), [0] * 6 + [1], [0] * 7])
+@pytest.mark.parametrize("shift", [-2.0, 0.0, 0.1, 0.2, 0.3])
+def test_section_3_3(variant: AdoptVariant, photos: list[int], shift: float) -> None:
+    """Where all are below 0, a positive set to 0 among them would be the hardest negative."""
+    values = similarities(round(10 * abs(shift)), 7, 7)
+    values.data += shift  # another alignment, another K
+    found = adopt(values, different(photos), 0.07, variant)
+    expected = slow_adopt(values.tolist(), photos, 0.07, variant)
+    for one, other in zip(found, expected, strict=True):
+        assert one.item() == pytest.approx(other.item())
+    assert [each.requires_grad for each in found] == [True, False, False, False]
+    with torch.autograd.set_detect_anomaly(True):  # every step on the way back is a number
+        assert gradient(values, found.loss).isfinite().all()
+
+
+def negatives(alignment: float, negative: float, variant: AdoptVariant, size: int = 128) -> int:
+    """K of a batch whose positives and negatives are all alike."""
+    values = torch.full((size, size), negative, dtype=torch.float64)
+    values.fill_diagonal_(alignment)
+    return int(adopt(values, different(list(range(size))), variant=variant).negatives)
+
+
+@pytest.mark.parametrize(
+    ("alignment", "negative", "printed", "coded"),
+    [
+        (0.0, 0.0, 127, 70),
+        (0.0, 0.05, 127, 76),
+        (0.3, 0.05, 123, 32),
+        (0.5, 0.05, 116, 1),
+        (0.8, 0.05, 99, 1),
+        (0.8, 0.0, 102, 1),
+    ],
+)
+def test_k_as_printed_and_as_coded(
+    alignment: float, negative: float, printed: int, coded: int
+) -> None:
+    assert negatives(alignment, negative, "paper") == printed
+    assert negatives(alignment, negative, "code") == coded
+
+
+def test_a_mean_below_0_takes_all_negatives() -> None:
+    assert negatives(-1.0, 2.0, "code", 8) == 7  # -1 + 0.24 has no 1.25th power
+    assert negatives(-0.1, 0.0, "paper", 8) == 7
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -177,15 +242,7 @@ def test_nothing_waits_for_the_device(kind: MultiViewVariant) -> None:
     """Tensors without values fail as soon as a value is read."""
     values = torch.empty(5, 5, 3, device="meta", requires_grad=True)
     apart = torch.empty(5, 5, dtype=torch.bool, device="meta")
-    losses = (
-        multi_view_triplet(values, apart, kind=kind),
-        multi_view_softmax(values, apart, kind=kind),
-    )
+    losses = [triplet(values, apart, kind=kind), softmax(values, apart, kind=kind)]
+    losses += [adopt(values[:, :, 0], apart, variant=one).loss for one in ("paper", "code")]
     torch.stack(losses).sum().backward()
     assert values.grad is not None
-
-
-@pytest.mark.parametrize("loss", [multi_view_triplet, multi_view_softmax])
-def test_an_unknown_kind_is_an_error(loss: Any) -> None:
-    with pytest.raises(ValueError, match=r"kind is 'mean', not one of average, max, rough"):
-        loss(similarities(0, 2, 2, 2), different([0, 1]), kind="mean")

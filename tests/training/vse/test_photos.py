@@ -28,9 +28,8 @@ from tests.sparta.features.extract.tiny_networks import RESNET, SMALL, save
 from tests.training.test_fit import assert_resumes
 from training.fit import _strategy, train
 from training.vse.config import VseAugmentationConfig, VseTrainConfig
-from training.vse.lightning_module import VseTraining
-from training.vse.photos import CaptionedPhotos, draw_crop, open_photos
-from training.vse.prepare import build_model
+from training.vse.data import CaptionedImages, draw_crop, open_photos
+from training.vse.module import VseTraining, build_model
 
 COLOURS = {
     "red": (220, 30, 30),
@@ -106,11 +105,11 @@ def test_a_crop_keeps_its_shape_and_most_of_the_photo() -> None:
     assert 200 < sum(mirrored for _, mirrored in crops) < 300
 
 
-def examples(drawn: Drawn, seed: int = 0, **augmentation: Any) -> CaptionedPhotos:
+def examples(drawn: Drawn, seed: int = 0, **augmentation: Any) -> CaptionedImages:
     source = FeatureSource("grid", "network", "abc", 12, 32, extra={"resample": 2})
     photos = read_captions(drawn.captions)
     texts = [photo.captions for photo in photos]
-    return CaptionedPhotos(
+    return CaptionedImages(
         PhotoFolder(drawn.photos, source),
         [photo.image_id for photo in photos],
         texts,
@@ -120,21 +119,17 @@ def examples(drawn: Drawn, seed: int = 0, **augmentation: Any) -> CaptionedPhoto
     )
 
 
-def test_without_augmentation_a_pair_is_the_whole_photo(drawn: Drawn) -> None:
-    data = examples(drawn)
-    assert len(data) == 40
-    pair = data[3, 7, 1]
-    photo = read_captions(drawn.captions)[7]
-    assert pair.photo == 7
-    np.testing.assert_array_equal(pair.image, data.photos[data.photos.index(photo.image_id)])
-    assert pair.ids == data.words.tokenizer.encode(photo.captions[1])
-
-
-def test_augmentation_is_drawn_by_seed_epoch_and_pair(drawn: Drawn) -> None:
+def test_pairs_are_whole_photos_or_crops_by_seed_epoch_and_pair(drawn: Drawn) -> None:
+    plain, photo = examples(drawn), read_captions(drawn.captions)[7]
+    assert len(plain) == 40 and plain[3, 7, 1].photo == 7
+    assert isinstance(plain.images, PhotoFolder)
+    whole = plain.images[plain.images.index(photo.image_id)]
+    np.testing.assert_array_equal(plain[3, 7, 1].image, whole)
+    assert plain[3, 7, 1].ids == plain.tokenizer.encode(photo.captions[1])
     data, again = (examples(drawn, photos="crop", words=0.5) for _ in range(2))
     other = examples(drawn, seed=1, photos="crop", words=0.5)
 
-    def pairs(of: CaptionedPhotos, epoch: int, caption: int = 0) -> list[tuple[bytes, list[int]]]:
+    def pairs(of: CaptionedImages, epoch: int, caption: int = 0) -> list[tuple[bytes, list[int]]]:
         found = [of[epoch, photo, caption] for photo in range(20)]
         return [(np.asarray(pair.image).tobytes(), pair.ids) for pair in found]
 
