@@ -58,13 +58,6 @@ def test_filters_over_parts_agree_with_the_reference(parts: list[Images], whole:
     assert again.tolist() == [lets_through(whole, FULL)]
 
 
-def test_deleted_images_are_not_let_through() -> None:
-    parts = index_of([[FULL], [{}, FULL]]).parts
-    live = np.array([True, True, False])
-    assert FieldIndex(parts, live).allowed(parse_filter("iso:1")).tolist() == [True, False, False]
-    assert FieldIndex(parts, live).allowed(parse_filter("-iso:1")).tolist() == [False, True, False]
-
-
 def test_a_shard_whose_images_are_all_deleted_lets_none_through() -> None:
     shard = FieldIndex([], None).among(KINDS)
     assert shard.allowed(parse_filter("camera:x")).tolist() == []

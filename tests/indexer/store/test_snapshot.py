@@ -22,13 +22,12 @@ from hypothesis.stateful import (
 from indexer.columns.engine import best_of_newest
 from indexer.postings import ImagePostings
 from indexer.store import compaction, memtable
-from indexer.store.changes import Add, Change, Delete, MetadataChange
+from indexer.store.changes import Change, Delete, MetadataChange
 from indexer.store.memtable import Memtable, NewImage
 from indexer.store.snapshot import Snapshot
 from indexer.update import writer as writing
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
-from sparta.errors import InputError
 from tests.indexer.columns.corpus import VOCABULARY as TERMS
 from tests.indexer.columns.corpus import new_images
 from tests.indexer.live_index import LiveReference, Opened
@@ -222,24 +221,6 @@ def test_only_changed_segments_are_opened_again(tmp_path: Path) -> None:
     assert found(after, {1: 1}, 5) == [("b", 2), ("a", 1)]
 
 
-@pytest.mark.parametrize("k", [1, 2, 3, 4, 7, 20])
-def test_ties_are_in_the_order_of_the_ids(tmp_path: Path, k: int) -> None:
-    """Images of equal scores in the base, in two later segments and among the newest."""
-    own = [image(key, {3: 2 + (at % 3 == 0)}) for at, key in enumerate("gcakbmflhdeij")]
-    right, parts = LiveReference(own), [own[place::4] for place in range(4)]
-    index = build(tmp_path / "index", parts[0])
-    for part in parts[1:3]:
-        write_and_compact(index, [*map(Add, part)])
-    with open_writer(index) as writer:
-        writer.write([*map(Add, parts[3])])
-    snapshot = Snapshot.open(index)
-    assert len(snapshot.segments.all) == 3 and len(snapshot.newest[0]) == len(parts[3])
-    # Equal ones that come first by number and later by id, more than are wanted.
-    assert found(snapshot, {3: 1}, k) == expected(right, {3: 1}, k)
-    assert found(snapshot, {3: 1, 4: 1}, k) == expected(right, {3: 1, 4: 1}, k)
-    assert found(snapshot, {3: 1}, k, set("abfgkm")) == expected(right, {3: 1}, k, set("abfgkm"))
-
-
 def test_a_write_that_fails_and_one_beside_it_change_no_other_snapshot() -> None:
     own, every = new_images(20), list(range(TERMS))
     before = Memtable.empty(TERMS, 8).after(own[:10])
@@ -276,16 +257,6 @@ def test_searches_go_on_while_images_are_appended() -> None:
     assert len(found[-1]) == 400
 
 
-@pytest.mark.parametrize(
-    ("term", "impact", "name"),
-    [(TERMS, 1, "terms"), (-1, 1, "terms"), (0, 256, "impacts"), (0, -1, "impacts")],
-)
-def test_terms_and_impacts_out_of_range_are_refused(term: int, impact: int, name: str) -> None:
-    image = NewImage("a", {}, np.array([term]), np.array([impact]), "", b"")
-    with pytest.raises(InputError, match=f"{name} of the images must be from 0 to"):
-        Memtable.empty(TERMS, 8).after([image])
-
-
 def test_untouched_pages_are_not_in_memory() -> None:
     """A quarter of a gigabyte is reserved, of which a few images take some pages."""
 
@@ -299,16 +270,3 @@ def test_untouched_pages_are_not_in_memory() -> None:
     found = Memtable.empty(30_000, 16).after([image] * 10)
     assert len(found) == 10
     assert resident() - before < 20_000  # kilobytes
-
-
-def test_fields_of_full_parts_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memtable, "PART", 4)
-    first = Memtable.empty(TERMS, 8).after(new_images(6))
-    second = first.after(
-        [image._replace(metadata={"width": "x"}) for image in new_images(1, seed=1)]
-    )
-    before, after = first.fields({}), second.fields({"path": "keyword"})
-    assert [part.images for part in before] == [4, 2]
-    assert [part.images for part in after] == [4, 3]
-    assert after[0] is before[0]
-    assert after[1].columns["width"].values.tolist() == [4, 5]
