@@ -28,7 +28,6 @@ from sparta.errors import InputError
 from sparta.features.extract.photos import Stamp
 from sparta.features.record import Skipped
 from sparta.features.store import FeatureStore
-from tests.bad_paths import add_bad_paths
 
 
 @pytest.fixture
@@ -179,15 +178,6 @@ def test_what_is_not_there_is_named(pictures: Path) -> None:
     (pictures / "empty").mkdir()
     with pytest.raises(InputError, match=r"empty holds no photo"):
         choose_photos([pictures / "empty"], str(pictures))
-
-
-def test_paths_that_cannot_be_read_are_left_to_the_report(pictures: Path) -> None:
-    reasons = add_bad_paths(pictures)
-    given = [one for one in pictures.iterdir() if one.is_symlink() or one.is_fifo()]
-    given.append(pictures / ("n" * 300 + ".jpg"))
-    _, ids = choose_photos([one for one in given if one.name != "parent.jpg"], str(pictures))
-    assert {"self.jpg", "dangling.jpg", "pipe.jpg", given[-1].name} <= set(ids)
-    assert reasons.keys() - set(choose_photos([pictures], None)[1]) == {"caf\\xe9.jpg"}
 
 
 @pytest.fixture
