@@ -1,20 +1,43 @@
-"""Fixtures every room's tests share."""
+"""Fixtures every room's tests share, and how tests are drawn, ordered and skipped."""
 
-from collections.abc import Iterator
+import os
+import re
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 from sparta.cluster import Cluster, connected
 from tests.milvus_server import milvus_server
 from tests.ray_cluster import NODES, ray_cluster
 from tests.s3_server import s3_server
 
-# All are plugins: they must be loaded before any test module is.
-pytest_plugins = ["tests.hypothesis_profiles", "tests.skips", "tests.slowest_first"]
+TESTS = Path(__file__).resolve().parent
+DATA = TESTS.parents[1] / "shared"
 
-DATA = Path(__file__).resolve().parents[2] / "shared"
+# ---- how hypothesis draws: the same examples on every run, or new ones for `make fuzz` -----------
+
+# Inputs that failed under `make fuzz`; its next run tries them first.
+FOUND = TESTS / "examples"
+
+# The fixtures that a property test takes are read, never changed.
+SHARED_FIXTURES = [HealthCheck.function_scoped_fixture]
+
+settings.register_profile(
+    "suite", derandomize=True, deadline=None, suppress_health_check=SHARED_FIXTURES
+)
+settings.register_profile(
+    "fuzz",
+    derandomize=False,
+    deadline=None,
+    suppress_health_check=SHARED_FIXTURES,
+    database=DirectoryBasedExampleDatabase(FOUND),
+    print_blob=True,
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -92,3 +115,102 @@ def cluster(ray_nodes: Any) -> Iterator[Cluster]:
     with connected(ray_nodes.address) as found:
         assert found is not None
         yield found
+
+
+# ---- test files that take longest begin first ----------------------------------------------------
+
+# Half a minute or more each, on two cores; a file that is not named here runs where it always did.
+SLOWEST = (
+    "torture/test_torture.py",
+    "server/publish/test_search.py",
+    "sparta/visualsparta/test_shipped_photos.py",
+    "server/test_page_adding.py",
+    "indexer/encoding/test_scorers.py",
+    "server/test_openapi.py",
+    "server/test_page.py",
+    "server/test_page_selection.py",
+    "server/test_processes.py",
+    "eval/bench/test_speed.py",
+    "sparta/visualsparta/test_shipped_sample.py",
+)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort the tests by file; those of one file stay in their order, and so do all other files."""
+    places = {TESTS / name: place for place, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+# ---- skipped tests: reported with what to install, and failures where CI is set ------------------
+
+# Reasons that are right on some machine whatever is installed there.
+ALLOWED = (
+    "Windows has no sigaction",
+    "this file system takes UTF-8 alone",
+    "timm is installed",
+    "timm is not installed",
+    "this machine has a GPU",
+)
+
+# What a reason contains → how to run the tests that it skips.
+REMEDIES = {
+    "browser": "install Chromium: apt-get install chromium",
+    "packages of npm": "install Node, then all packages: apt-get install npm && make install",
+    "redis-server": "install Redis: apt-get install redis-server",
+    "systemd": "install systemd, which need not run: apt-get install systemd",
+    "wrk": "install the load generator: apt-get install wrk",
+    "pyserini": "install Pyserini: pip install pyserini",
+    r"real photos|real regions|vocabularies": "put the folder `shared` beside this checkout",
+    "timm is not": "install timm, and the torchvision for this torch: pip install timm",
+    "milvus-lite": "install the server for tests: pip install milvus-lite==2.5.1",
+    r"extra \[\w+\]|could not import": "install all extras: make install",
+}
+
+
+def reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Why a test was skipped."""
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ")
+
+
+def remedy(reason: str) -> str:
+    """How to run the tests that were skipped for this reason."""
+    found = (text for pattern, text in REMEDIES.items() if re.search(pattern, reason))
+    return next(found, "nothing to install")
+
+
+def fail_if_not_allowed(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """In continuous integration, turn a skip that no machine is excused from into a failure."""
+    if not report.skipped or hasattr(report, "wasxfail") or not os.environ.get("CI"):
+        return
+    why = reason(report)
+    if not any(re.search(pattern, why) for pattern in ALLOWED):
+        report.outcome = "failed"
+        report.longrepr = f"skipped in continuous integration: {why}; {remedy(why)}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Check the report of each test."""
+    report = yield
+    fail_if_not_allowed(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Check the report of each test file: a file can be skipped as a whole."""
+    report = yield
+    fail_if_not_allowed(report)
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print, for each reason, how many tests it skipped and how to run them."""
+    reasons = [reason(report) for report in terminalreporter.getreports("skipped")]
+    if not reasons:
+        return
+    terminalreporter.section("skipped")
+    for why in sorted(set(reasons)):
+        terminalreporter.write_line(f"{reasons.count(why):4}  {why} → {remedy(why)}")

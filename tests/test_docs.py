@@ -1,6 +1,11 @@
-"""The Markdown pages: their commands can be typed, and their links lead somewhere."""
+"""The Markdown pages: what they name exists, their commands and code run; and `make`."""
 
+from __future__ import annotations
+
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,11 +13,25 @@ from urllib.parse import unquote
 
 import pytest
 import typer
+import yaml
 from click import Command
 from typer.core import TyperGroup
 
+from server.backends import Backend
+from server.settings import ServerSettings
 from sparta.command_line import cli
-from tests.documents import PAGES, ROOT, commands, inline_commands, name, without_code_blocks
+from tests.docker.test_references import labels_of_metrics
+from tests.documents import (
+    PAGES,
+    ROOT,
+    code_blocks,
+    commands,
+    inline_commands,
+    name,
+    without_code_blocks,
+)
+from tests.server.fake import FakeSearcher, draw
+from tests.server.live import serving
 from training.commands.train import overrides
 from training.config import load_config
 
@@ -105,3 +124,97 @@ def test_results_name_no_folders_of_a_machine() -> None:
     for result in sorted((ROOT / "eval" / "results").rglob("*.json")):
         found = folder.search(result.read_text())
         assert found is None, f"{result.relative_to(ROOT)}: {found}"
+
+
+# What the drawings contain, in place of what photos do.
+QUERY = {"two dogs on a beach": "two red things", "two dogs": "red", "a red boat": "blue"}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    photos = draw(tmp_path_factory.mktemp("photos"))
+    with serving(Backend("sparta", FakeSearcher(), photos)) as address:
+        yield address
+
+
+def output(address: str, program: str) -> list[str]:
+    program = program.replace("http://127.0.0.1:8000", address)
+    for words, drawn in QUERY.items():
+        program = program.replace(f'"{words}"', f'"{drawn}"')
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_the_examples(address: str, tmp_path: Path) -> None:
+    first, several, failing = code_blocks(ROOT / "docs/clients.md", "python")
+    lines = output(address, first)
+    assert lines[0] == "1 garden/one.png 200.0 ['red']"
+    assert lines[3] == "unknown words: ['two', 'things']"
+    size = (draw(tmp_path) / "garden/one.png").stat().st_size
+    assert lines[4] == f"image/png {size} bytes"
+    assert "QueryTerm(term='red', count=176)" in lines[5]
+    assert [line.split()[:2] for line in output(address, several)] == [
+        ["red", "['garden/one.png',"],
+        ["blue", "['garden/two.jpg',"],
+    ]
+    [line] = output(address, failing)
+    assert line.startswith("404 image_id 127.0.0.1 answered 404, The index has no such image: ")
+
+
+OPERATIONS = (ROOT / "docs/operations.md").read_text()
+
+
+def test_the_settings_of_its_files_exist() -> None:
+    files = re.findall(r"```yaml\n(.*?)```", OPERATIONS, re.DOTALL)
+    assert files
+    for file in files:
+        assert set(yaml.safe_load(file)) <= set(ServerSettings.model_fields)
+
+
+def test_its_table_has_all_metrics_with_their_labels() -> None:
+    listed = {}
+    for row in re.findall(r"^\| (`visualsparta_.*)$", OPERATIONS, re.MULTILINE):
+        names, labels, _ = row.split(" |", 2)
+        for metric in re.findall(r"`(\w+)`", names):
+            listed[metric] = set(re.findall(r"\w+", labels))
+    found = {
+        re.sub("_(bucket|sum|count)$", "", name): labels - {"le"}
+        for name, labels in labels_of_metrics().items()
+    }
+    assert listed == found
+
+
+def test_named_tests_exist() -> None:
+    text = (ROOT / "SECURITY.md").read_text()
+    named = re.findall(r"\[(test_\w+)\]\(([\w/]+\.py)\)", text)
+    assert len(named) > 30
+    missing = [one for one in named if f"def {one[0]}(" not in (ROOT / one[1]).read_text()]
+    assert missing == []
+
+
+def dry_run(*arguments: str) -> list[str]:
+    command = ["make", "--dry-run", "--no-print-directory", *arguments]
+    environment = {**os.environ, "HOME": "/home/someone"}
+    run = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    return run.stdout.splitlines()
+
+
+def test_demo_says_how_to_search_own_photos() -> None:
+    hint, command = dry_run("demo")[-3:-1]
+    assert "make demo PHOTOS=" in hint
+    assert command.startswith(".venv/bin/sparta serve demo/index")
+
+
+def test_demo_of_own_photos() -> None:
+    lines = dry_run("demo", "PHOTOS=~/My Pictures")
+    index = next(line for line in lines if "sparta index" in line)
+    assert index.startswith('.venv/bin/sparta index "/home/someone/My Pictures" --out demo/photos-')
+    assert lines[-1] == f".venv/bin/sparta serve {index.rpartition(' ')[2]}"
+    assert "scenes" not in "".join(lines)
+
+
+def test_each_folder_of_photos_has_an_index_of_its_own() -> None:
+    assert dry_run("demo", "PHOTOS=one")[-1] != dry_run("demo", "PHOTOS=two")[-1]

@@ -1,15 +1,30 @@
-"""What the container files name exists: paths, ports, users, variables, packages."""
+"""What the container files name exists, the health check works, and so does the systemd unit."""
 
+from __future__ import annotations
+
+import json
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families as families
+from typer.testing import CliRunner
 
+from server.backends import Backend
+from server.monitoring.metrics import Metrics
 from server.settings import ServerSettings
+from sparta.command_line import cli
+from tests.server.certificates import make_certificate
+from tests.server.fake import FakeSearcher
+from tests.server.live import serving
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
@@ -238,3 +253,111 @@ def test_selectors_find_the_servers_alone() -> None:
     assert budget["spec"]["selector"]["matchLabels"] == labels
     assert service["spec"]["selector"] == labels
     assert job["spec"]["template"]["metadata"]["labels"] != labels
+
+
+DASHBOARD = DOCKER / "grafana" / "dashboards" / "visualsparta.json"
+# Of every metric that Prometheus has fetched.
+FETCHED = {"job", "instance"}
+
+
+def dashboard() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(DASHBOARD.read_text())
+    return found
+
+
+def labels_of_metrics() -> dict[str, set[str]]:
+    """The labels of each sample that a server can have."""
+    metrics = Metrics()
+    metrics.request("GET", "/v1/search", 200, 0.1)
+    metrics.search("sparta", "columns", 0.1)
+    metrics.index(5, 100, 0.0)
+    metrics.missing({"vse++": 1})
+    metrics.index_change("opened")
+    metrics.connection_refused(503)
+    metrics.measure_memory()
+    samples = [one for family in families(metrics.text().decode()) for one in family.samples]
+    return {sample.name: set(sample.labels) for sample in samples}
+
+
+def test_every_metric_and_label_exists() -> None:
+    known, used = labels_of_metrics(), set()
+    for panel in dashboard()["panels"]:
+        for target in panel["targets"]:
+            found = re.findall(r"(visualsparta_\w+)(\{.*?\})", target["expr"])
+            assert found, target
+            labels = set().union(*(known[name] for name, _ in found)) | FETCHED
+            matched = re.findall(r"(\w+)=", "".join(matcher for _, matcher in found))
+            grouped = re.findall(r"by \((.*?)\)", target["expr"])
+            shown = re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])
+            assert {*matched, *", ".join(grouped).replace(" ", "").split(",")} - {""} <= labels
+            assert set(shown) <= labels
+            used |= {name for name, _ in found}
+    left = {name for name in known if not name.endswith("_sum")} - used
+    assert {re.sub("_(bucket|count)$", "", name) for name in left} <= {
+        re.sub("_(bucket|count)$", "", name) for name in used
+    }
+
+
+def test_panels_do_not_overlap() -> None:
+    panels = dashboard()["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    taken = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in panels)
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(set(taken)) == len(taken)
+    assert max(x for x, _ in taken) < 24
+
+
+SCRIPT = DOCKER / "healthcheck.py"
+
+
+def check(**environment: str) -> int:
+    """The exit status of the script."""
+    command = [sys.executable, str(SCRIPT)]
+    return subprocess.run(command, env=environment, capture_output=True, check=False).returncode
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_a_server_is_ready(tmp_path: Path, encrypted: bool) -> None:
+    files = make_certificate(tmp_path) if encrypted else None
+    with serving(Backend("sparta", FakeSearcher()), certificate=files) as address:
+        port = str(urlsplit(address).port)
+        tls = {"SPARTA_TLS_CERTIFICATE": "chain.pem"} if encrypted else {}
+        assert check(SPARTA_PORT=port, **tls) == 0
+        other = {} if encrypted else {"SPARTA_TLS_CERTIFICATE": "chain.pem"}
+        assert check(SPARTA_PORT=port, **other) == 1
+    assert check(SPARTA_PORT=port, **tls) == 1
+
+
+UNIT = DOCKER / "visualsparta.service"
+SPARTA = "/opt/visualsparta/bin/sparta"
+
+
+def verify(folder: Path, text: str) -> str:
+    """What systemd-analyze finds."""
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd is not installed")
+    unit = folder / UNIT.name
+    unit.write_text(text.replace(SPARTA, "/bin/true"))
+    run = subprocess.run([program, "verify", str(unit)], capture_output=True, text=True)
+    return run.stderr.strip()
+
+
+def test_systemd_understands_it(tmp_path: Path) -> None:
+    assert verify(tmp_path, UNIT.read_text()) == ""
+    assert "Restrat" in verify(tmp_path, UNIT.read_text().replace("Restart=", "Restrat="))
+
+
+def test_its_commands_exist(tmp_path: Path) -> None:
+    commands = re.findall(rf"^Exec\w+={SPARTA} (.*)$", UNIT.read_text(), re.MULTILINE)
+    assert len(commands) == 2
+    for command in commands:
+        config = tmp_path / "serve.yaml"
+        config.write_text("index: nowhere\n")
+        words = command.replace("/etc/visualsparta/serve.yaml", str(config)).split()
+        error = CliRunner().invoke(cli, words).exception
+        assert "nowhere is not an index" in str(error)

@@ -29,7 +29,6 @@ DIGESTS = Path(__file__).with_name("digests.json")
 SCENES, SYNTHETIC = 1_000, 113_287  # photos of MS-COCO's training set
 CHANGED = 3_000  # images replaced at most; as many are added, described, deleted
 AT_ONCE = 1_000  # images whose postings have one hash
-COMMANDED = 5  # of so many questions one is asked by the command line
 VARYING = "suggest"  # engines count deleted images until they merge, whenever that is
 
 Digests = dict[str, Any]  # collection and state → engine → kind of question → hash
@@ -123,8 +122,6 @@ def ask_all(golden: Golden, index: str, whole: Path, parts: Path | None, questio
                     ask_each(prefix + engine, questions, ask)
         with product.asked_by_rest(folder) as ask:
             ask_each(prefix + "rest", questions, ask)
-    some = [one for one in questions if product.can_be_commanded(one)][::COMMANDED]
-    ask_each("command", some, lambda one: product.ask_command(whole, one))
 
 
 def both_states(golden: Golden, name: str, whole: Path, parts: Path | None, ids: list[str]) -> None:

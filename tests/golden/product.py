@@ -8,15 +8,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from functools import partial
 from hashlib import sha256
-from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest.mock import patch
 from urllib.parse import quote
 
 import numpy as np
@@ -39,7 +37,6 @@ from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends
 from server.settings import ServerSettings
-from sparta.__main__ import main
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
@@ -220,7 +217,7 @@ def _found(searcher: Searcher, asked: Question) -> Answer:
 
 
 def _plain(answer: Answer, similar: bool = False) -> Answer:
-    """What answers of Python, REST and the command line have in common."""
+    """What answers of Python and REST have in common."""
     hits = answer["hits"]
     names = ("unknown", "substitutions", "conditions", "total", "facets")
     plain = {name: answer[name] for name in names if answer.get(name) is not None}
@@ -239,7 +236,7 @@ def _plain(answer: Answer, similar: bool = False) -> Answer:
     return plain
 
 
-# ---- ask by REST and by the command line ----
+# ---- ask by REST ----
 
 
 @contextmanager
@@ -290,32 +287,3 @@ def _search_rest(client: TestClient, asked: Question) -> Answer:
         pages.append(_plain(found))
         sent["cursor"] = found["cursor"]
     return pages[0] if len(pages) == 1 else {"pages": [one["hits"] for one in pages]}
-
-
-def can_be_commanded(asked: Question) -> bool:
-    """Whether the command line takes a question."""
-    plain = not isinstance(asked.get("filter"), dict)
-    elsewhere = asked.keys() & {"pages", "facets", "offset"}
-    return asked["call"] in ("search", "similar") and plain and not elsewhere
-
-
-def ask_command(folder: Path, asked: Question) -> Answer:
-    """Asks `sparta search` or `sparta similar`."""
-    flags = {"filter": "--filter", "sort": "--sort", "min_coverage": "--min-coverage", "k": "-k"}
-    given = [str(one) for name in flags if name in asked for one in (flags[name], asked[name])]
-    given += ["--no-substitute"] * (not asked.get("substitute", True))
-    given += ["--explain"] * asked.get("explain", False)
-    words = [asked["query"]]
-    if asked["call"] == "similar":
-        given, words = [*given, "--words", asked["query"]], asked["images"]
-    arguments = ["sparta", asked["call"], "--json", *given, "--", str(folder), *words]
-    out = StringIO()
-    with patch.object(sys, "argv", arguments), redirect_stdout(out), redirect_stderr(StringIO()):
-        try:
-            main()
-        except SystemExit as ended:
-            if ended.code:
-                return {"refused": True}
-    answer = _plain(json.loads(out.getvalue()), asked["call"] == "similar")
-    del answer["coverage"]  # which an explanation there lacks
-    return answer

@@ -80,6 +80,7 @@ def write_postings(
     tables: WordTables | None = None,
     kinds: Mapping[str, Kind] | None = None,
     progress: Progress = no_progress,
+    lucene: bool = True,
 ) -> Manifest:
     """Write an index folder with offsets of 0 and a scale of 0.5."""
     return write_index(
@@ -93,4 +94,5 @@ def write_postings(
         tables=tables,
         kinds=kinds,
         progress=progress,
+        lucene=lucene,
     )

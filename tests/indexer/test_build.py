@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from indexer.encoding.encoder import ImageEncoder, encode_rows
 from indexer.engines.open import open_index
 from indexer.manifest import Manifest
 from indexer.metadata import read_metadata
+from indexer.postings import PostingShard
 from indexer.settings import OffsetKind, PruningSettings
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
@@ -45,29 +46,55 @@ def assert_holds(out: Path, store: FeatureStore, right: Mapping[Any, Any], error
                     assert term.box == pytest.approx(box, abs=1e-5)
 
 
+CAPTIONS = ["dogs on the beach", "a red dog", "the sky", "the dog", "ball, ball", "running é 犬"]
+QUERIES = ["sky", "sky above the beach", "...", "cat"]
+
+
+@pytest.fixture(scope="module")
+def asked_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("asked")
+    return save_model(folder, TOKENIZER, untrained=["cat"], captions=CAPTIONS)
+
+
+@pytest.fixture
+def queries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("queries") / "queries.txt"
+    path.write_text("\n".join(QUERIES))
+    return path
+
+
 @pytest.mark.parametrize(
-    "options",
+    ("options", "texts"),
     [
-        {"top_n": 5, "bits": 8, "offset": "mean", "terms": "trained"},
-        {"top_n": 7, "bits": 10, "offset": "minimum", "terms": "all"},
-        {"top_n": None, "bits": 8, "offset": "none", "terms": "all"},
+        ({"top_n": 5, "bits": 8, "offset": "mean", "terms": "trained", "asked": "none"}, []),
+        ({"top_n": 7, "bits": 10, "offset": "minimum", "terms": "all", "asked": "none"}, []),
+        ({"top_n": None, "bits": 8, "offset": "none", "terms": "all"}, []),
+        ({"top_n": 3, "asked": "model", "asked_power": 0.7}, CAPTIONS),
+        ({"top_n": 3, "asked": "queries", "asked_power": 0.7}, QUERIES),
     ],
 )
 def test_the_index_contains_the_models_scores(
-    store: FeatureStore, model_dir: Path, tmp_path: Path, options: dict[str, Any]
+    store: FeatureStore,
+    asked_model: Path,
+    queries: Path,
+    tmp_path: Path,
+    options: dict[str, Any],
+    texts: list[str],
 ) -> None:
     stages: list[tuple[str, int, int]] = []
     out = tmp_path / "index"
+    if options.get("asked") == "queries":
+        options = options | {"asked": str(queries)}
     manifest = build_index(
         [store],
-        [model_dir],
+        [asked_model],
         out,
         PruningSettings(**options),
         batch_size=3,
         device="cpu",
         progress=lambda *stage: stages.append(stage),
     )
-    right = slow_impacts([store], [model_dir], manifest)
+    right = slow_impacts([store], [asked_model], manifest, texts)
     assert_holds(out, store, right, 0)
     labels = [label for _, _, label in right.values()]
     assert any(labels) and not all(labels)
@@ -79,6 +106,48 @@ def test_the_index_contains_the_models_scores(
     assert ended[:2] == ["offset", "encode"]
     assert sorted(ended[2:]) == ["columns", "merge", "write"]  # at the same time
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
+
+
+def test_an_interrupted_build_with_other_asked_terms_starts_anew(
+    store: FeatureStore,
+    asked_model: Path,
+    queries: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    encoded: list[PostingShard] = []
+
+    def recording(*arguments: Any, **named: Any) -> PostingShard:
+        encoded.append(encode_rows(*arguments, **named))
+        return encoded[-1]
+
+    def failing(_: Path, rows: Iterable[PostingShard], *__: Any, **___: Any) -> None:
+        list(rows)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(indexer.build, "encode_rows", recording)
+    monkeypatch.setattr(indexer.build, "write_index", failing)
+
+    def interrupted(**options: Any) -> int:
+        """How many shards a build encodes, which ends before its index is written."""
+        encoded.clear()
+        pruning = PruningSettings(top_n=4, **options)
+        with pytest.raises(KeyboardInterrupt):
+            build_index([store], [asked_model], tmp_path / "index", pruning, device="cpu")
+        return len(encoded)
+
+    assert interrupted(asked="model") == 3
+    assert interrupted(asked="model") == 0
+    assert interrupted(asked="model", asked_power=0.5) == 3
+    assert interrupted(asked=str(queries)) == 3
+    renamed = queries.rename(tmp_path / "renamed.txt")
+    assert interrupted(asked=str(renamed)) == 0
+    renamed.write_text("dog")
+    assert interrupted(asked=str(renamed)) == 3
+    assert interrupted(asked="none") == 3
+    for power in (-0.1, 1.1, float("nan"), float("inf")):
+        with pytest.raises(InputError, match="--asked-power must be from 0 to 1, got"):
+            PruningSettings(asked_power=power)
 
 
 def test_the_first_models_tables_of_words_are_copied(store: FeatureStore, tmp_path: Path) -> None:
@@ -263,22 +332,6 @@ def test_the_index_contains_the_mean_over_models_and_stores(
     assert_holds(out, store, right, 0 if sample >= len(store) else 0.2)
     assert manifest.features == [store.fingerprint, flipped.fingerprint]
     assert len(set(manifest.models)) == 2
-
-
-def test_terms_that_no_model_trained_stay_out(
-    store: FeatureStore, model_dir: Path, tmp_path: Path
-) -> None:
-    second = save_model(tmp_path / "model", TOKENIZER, seed=2, untrained=["cat", "dog"])
-    build_index(
-        [store],
-        [model_dir, second],
-        tmp_path / "index",
-        PruningSettings(offset="none"),
-        device="cpu",
-    )
-    searcher = open_index(tmp_path / "index")
-    assert searcher.search("cat dog").unknown == ["cat"]
-    searcher.close()
 
 
 def test_too_little_room_is_noticed_before_anything_is_written(

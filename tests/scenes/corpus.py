@@ -1,12 +1,10 @@
-"""A corpus of rendered scenes in a folder: written in parallel, reproducible byte by byte."""
+"""A corpus of rendered scenes in a folder: written in parallel, the same bytes for a seed."""
 
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Generator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from multiprocessing import get_context
@@ -18,30 +16,38 @@ from sparta.progress import Progress, no_progress
 from tests.scenes.captions import SceneObject, SceneRecord, compose_queries
 from tests.scenes.draw import render_scene
 
-AT_ONCE = 50  # scenes per unit of work
+BLOCK = 50  # scenes that a process draws at once
 QUALITY = 90  # of the JPEG files, unless another is asked for
+STAGE = "draw"  # of the progress
 VERSION = 1  # increase it when the same seed gives other scenes or captions
 
 
-def parse_splits(text: str) -> dict[str, float]:
-    """Names and shares from "train" or "train=0.9,val=0.1"."""
+def split_names(text: str, count: int) -> list[str]:
+    """The split of each scene: "train" of all, or "train=0.9,val=0.1" in their order.
+
+    Raises:
+        InputError: if a share is not a positive number, or the shares do not sum to 1.
+    """
     pairs = [part.strip().partition("=") for part in text.split(",")]
     try:
-        splits = {name: float(share) if mark else 1.0 for name, mark, share in pairs}
+        shares = [(name, float(share) if mark else 1.0) for name, mark, share in pairs]
     except ValueError:
-        splits = {}
-    if abs(sum(splits.values()) - 1) > 1e-6 or any(
-        not name or share <= 0 for name, share in splits.items()
-    ):
+        shares = []
+    total = sum(share for _, share in shares)
+    if abs(total - 1) > 1e-6 or not all(name and share > 0 for name, share in shares):
         raise InputError(
             f"--split {text!r}: expected one name, or names with shares that sum to 1,"
             " such as train=0.9,val=0.1"
         )
-    return splits
+    names, bound = list[str](), 0.0
+    for name, share in shares:
+        bound += share * count
+        names += [name] * (round(bound) - len(names))
+    return names
 
 
 def write_scenes(
-    out: str | Path,
+    out: Path,
     count: int,
     seed: int,
     split: str = "train",
@@ -49,93 +55,67 @@ def write_scenes(
     progress: Progress = no_progress,
     quality: int = QUALITY,
 ) -> bool:
-    """Write `images/`, `scenes.jsonl` and, last, `captions.jsonl`; see `python -m tests.scenes`.
+    """Write `images/`, `captions.jsonl` and `scenes.jsonl`.
+
+    Args:
+        out: the folder, created if missing.
+        count: number of scenes.
+        seed: of the scenes.
+        split: one name, or names with shares: "train=0.9,val=0.1".
+        workers: number of processes; the result does not depend on it.
+        progress: stage "draw", in scenes.
+        quality: of the JPEG files, 1 to 95.
 
     Returns:
         False if the folder already contains the finished corpus, which is then left unchanged.
 
     Raises:
-        InputError: if the folder contains something else, or a number is out of range.
+        InputError: if the folder contains something else, or the splits make no sense.
     """
-    out = Path(out)
-    if count < 1 or workers < 1 or seed < 0:
-        raise InputError(
-            f"scenes: count and workers must be at least 1 and the seed at least 0;"
-            f" found count {count}, workers {workers}, seed {seed}"
-        )
-    splits = parse_splits(split)
-    settings = {"count": count, "seed": seed, "splits": [*splits.items()], "quality": quality}
-    _claim(out, json.dumps(settings | {"version": VERSION}) + "\n")
-    if (out / "captions.jsonl").is_file():
-        progress("draw", count, count)
-        return False
-    (out / "images").mkdir(exist_ok=True)
-    captions, scenes = [], []
-    with closing(_drawn(out, count, seed, quality, workers)) as drawn:
-        for index, (texts, record) in enumerate(drawn):
-            image = {"image": f"{index:06d}.jpg", "split": _split(splits, index, count)}
-            captions.append(json.dumps({**image, "captions": texts}) + "\n")
-            scenes.append(json.dumps({**image, **record}) + "\n")
-            progress("draw", index + 1, count)
-    (out / "scenes.jsonl").write_text("".join(scenes), encoding="utf-8")
-    fresh = out / "captions.tmp"
-    fresh.write_text("".join(captions), encoding="utf-8")
-    fresh.replace(out / "captions.jsonl")
+    splits, mark = split_names(split, count), out / "settings.json"
+    wanted = json.dumps([VERSION, count, seed, split, quality])
+    if mark.is_file() and mark.read_text(encoding="utf-8") == wanted:
+        if (out / "captions.jsonl").is_file():
+            return False
+    elif out.exists() and any(out.iterdir()):
+        raise InputError(f"{out} contains something else: choose another folder")
+    (out / "images").mkdir(parents=True, exist_ok=True)
+    mark.write_text(wanted, encoding="utf-8")
+    lines: dict[str, list[str]] = {"scenes": [], "captions": []}
+    blocks = [range(count)[start : start + BLOCK] for start in range(0, count, BLOCK)]
+    write = partial(_write_block, out / "images", seed, splits, quality)
+    with ExitStack() as stack:
+        run: Any = map
+        if workers > 1:
+            pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+            run = stack.enter_context(pool).map
+        for written in run(write, blocks):
+            for name, own in zip(lines, written, strict=True):
+                lines[name] += own
+            progress(STAGE, len(lines["scenes"]), count)
+    for name, own in lines.items():  # captions.jsonl, written last, marks the corpus as complete
+        (out / f"{name}.tmp").write_text("\n".join(own) + "\n", encoding="utf-8")
+        (out / f"{name}.tmp").replace(out / f"{name}.jsonl")
     return True
 
 
-def _claim(out: Path, wanted: str) -> None:
-    """Write the settings into an empty folder, or check that it already has the same."""
-    mark = out / "settings.json"
-    if mark.is_file():
-        if (found := mark.read_text(encoding="utf-8")) != wanted:
-            raise InputError(
-                f"{out} contains other scenes: expected {wanted.strip()}, found {found.strip()};"
-                " choose another folder or delete this one"
-            )
-        return
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out} is neither an empty folder nor one of scenes: choose another one")
-    out.mkdir(parents=True, exist_ok=True)
-    mark.write_text(wanted, encoding="utf-8")
-
-
-def _split(splits: dict[str, float], index: int, count: int) -> str:
-    """Name of the split of scene `index`; splits follow one another."""
-    bound = 0.0
-    for name, share in splits.items():
-        bound += share * count
-        if index < round(bound):
-            return name
-    return name
-
-
-def _drawn(
-    out: Path, count: int, seed: int, quality: int, workers: int
-) -> Generator[tuple[list[str], dict[str, Any]]]:
-    """Captions and facts of the scenes, whose images are written, in one or several processes."""
-    write = partial(_write_scene, out / "images", seed, quality)
-    if workers == 1:
-        yield from map(write, range(count))
-        return
-    # Ctrl+C interrupts only this process, which stops the workers.
-    ignoring = signal.SIGINT, signal.SIG_IGN
-    spawn = get_context("spawn")
-    pool = ProcessPoolExecutor(workers, spawn, initializer=signal.signal, initargs=ignoring)
-    try:
-        yield from pool.map(write, range(count), chunksize=AT_ONCE)
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _write_scene(
-    images: Path, seed: int, quality: int, index: int
-) -> tuple[list[str], dict[str, Any]]:
-    scene = render_scene(seed, index)
-    scene.image.save(images / f"{index:06d}.jpg", quality=quality)
-    record = asdict(scene.record)
-    objects = [one | {"box": [round(v, 4) for v in one["box"]]} for one in record.pop("objects")]
-    return scene.texts, {**record, "count": len(objects), "objects": objects}
+def _write_block(
+    folder: Path, seed: int, splits: list[str], quality: int, numbers: range
+) -> tuple[list[str], list[str]]:
+    """Draw some scenes; their lines of `scenes.jsonl` and `captions.jsonl`."""
+    records, captions = [], []
+    for index in numbers:
+        scene = render_scene(seed, index)
+        image = {"image": f"{index:06d}.jpg", "split": splits[index]}
+        scene.image.save(folder / image["image"], quality=quality)
+        facts: dict[str, Any] = asdict(scene.record)
+        objects = facts.pop("objects")
+        for item in objects:
+            item["box"] = [round(v, 4) for v in item["box"]]
+        facts |= {"count": len(objects), "objects": objects}
+        records.append(json.dumps(image | facts))
+        captions.append(json.dumps({**image, "captions": scene.texts}))
+    return records, captions
 
 
 def write_queries(corpus: Path, count: int, seed: int) -> int:

@@ -18,7 +18,7 @@ from PIL import Image
 
 from sparta.errors import InputError
 from tests.scenes.captions import compose_queries
-from tests.scenes.corpus import AT_ONCE, write_queries, write_scenes
+from tests.scenes.corpus import BLOCK, write_queries, write_scenes
 from tests.scenes.draw import SIDE, Backdrop, SceneLayout, paste, render_scene
 from tests.scenes.drawings import BACKDROPS
 
@@ -82,35 +82,18 @@ def test_the_folder_has_images_captions_facts_and_queries(tmp_path: Path) -> Non
         assert image.size == scenes["000005.jpg"].image.size
 
 
-def test_bytes_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
-    def killed(stage: str, done: int, total: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_scenes(tmp_path / "2", AT_ONCE + 5, 1, progress=killed)
+def test_bytes_do_not_depend_on_workers_and_a_finished_folder_is_left(tmp_path: Path) -> None:
     for workers in (1, 2):
-        assert write_scenes(tmp_path / str(workers), AT_ONCE + 5, 1, workers=workers)
+        assert write_scenes(tmp_path / str(workers), BLOCK + 5, seed=1, workers=workers)
     assert _bytes(tmp_path / "1") == _bytes(tmp_path / "2")
-    assert not write_scenes(tmp_path / "2", AT_ONCE + 5, 1)  # a finished folder is reused
+    assert not write_scenes(tmp_path / "1", BLOCK + 5, seed=1)
+    with pytest.raises(InputError, match="contains something else: choose another folder"):
+        write_scenes(tmp_path / "1", BLOCK + 5, seed=2)
+    assert _bytes(tmp_path / "1") == _bytes(tmp_path / "2")
 
 
-@pytest.mark.parametrize(
-    ("other", "problem"),
-    [
-        ({"seed": 2}, "contains other scenes"),
-        ({"split": "val"}, "contains other scenes"),
-        ({"quality": 75}, "contains other scenes"),
-        ({"count": 0}, "at least"),
-        ({"split": "train=0.5"}, "--split"),
-        ({"split": "a=2,b=-1"}, "--split"),
-    ],
-)
-def test_what_does_not_fit_the_folder_or_makes_no_sense_is_refused(
-    tmp_path: Path, other: dict[str, object], problem: str
-) -> None:
-    settings: dict[str, object] = {"count": 3, "seed": 1, "split": "train"}
-    write_scenes(tmp_path, **settings)  # type: ignore[arg-type]
-    before = _bytes(tmp_path)
-    with pytest.raises(InputError, match=problem):
-        write_scenes(tmp_path, **settings | other)  # type: ignore[arg-type]
-    assert _bytes(tmp_path) == before
+@pytest.mark.parametrize("split", ["train=0.5", "a=2,b=-1", "a=x", ""])
+def test_shares_that_make_no_sense_are_refused(tmp_path: Path, split: str) -> None:
+    with pytest.raises(InputError, match="--split"):
+        write_scenes(tmp_path, 3, 1, split)
+    assert not any(tmp_path.iterdir())

@@ -1,35 +1,50 @@
-"""Copies of an index that is written to."""
+"""Copies of an index that is written to, snapshots taken, restored and followed, and names."""
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 import indexer.care.copies as module
 import indexer.update.writer
-from indexer.care.copies import copy_index, link_uploads, set_alias
+from indexer.care.combine import split_index
+from indexer.care.copies import copy_index, link_uploads, restore_snapshot, set_alias, take_snapshot
+from indexer.commands.maintain import alias as alias_command
 from indexer.dense.build import add_dense
 from indexer.engines.open import open_backend, open_index, snapshot_of
+from indexer.filters.syntax import parse_filter
 from indexer.manifest import UPLOADS
 from indexer.postings import Postings
+from indexer.search.searcher import Explain, Searcher
 from indexer.state import bytes_below
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.images import UnknownImageError
+from indexer.update.images import delete_images
 from indexer.update.sync_plan import SeenPhotos
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from sparta.files import lock_path, writing
 from tests.indexer.live_index import LiveReference, assert_same
-from tests.indexer.random_postings import random_postings
-from tests.indexer.vocabulary import TOKENIZER
+from tests.indexer.random_postings import MakeIndex, random_postings
+from tests.indexer.vocabulary import COMMON, TOKENIZER
+
+Copy = Callable[[Path], Path]
+
+
+@pytest.fixture
+def make_copy(tmp_path: Path) -> Copy:
+    return lambda index: shutil.copytree(index, tmp_path / "own")
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -44,7 +59,7 @@ def test_an_index_as_it_was_built_is_linked(index: Path, tmp_path: Path) -> None
 
 
 def test_dense_parts_are_copied(
-    sparse_index: Path, store: FeatureStore, dense_model: Path, make_copy: Any, tmp_path: Path
+    sparse_index: Path, store: FeatureStore, dense_model: Path, make_copy: Copy, tmp_path: Path
 ) -> None:
     index = make_copy(sparse_index)
     add_dense(index, store, "vse", dense_model, device="cpu")
@@ -128,7 +143,7 @@ def test_a_copy_while_a_writer_commits_is_of_one_commit(
 
 
 def test_photos_that_were_sent_to_a_server_are_copied(
-    index: Path, tmp_path: Path, make_copy: Any
+    index: Path, tmp_path: Path, make_copy: Copy
 ) -> None:
     own, copy = make_copy(index), tmp_path / "copy"
     (own / UPLOADS / "ab").mkdir(parents=True)
@@ -160,7 +175,7 @@ def test_files_that_cannot_be_linked_are_copied(
         copy_index(index, tmp_path / "other")
 
 
-def test_damage_is_no_reason_to_try_again(index: Path, tmp_path: Path, make_copy: Any) -> None:
+def test_damage_is_no_reason_to_try_again(index: Path, tmp_path: Path, make_copy: Copy) -> None:
     damaged = make_copy(index)
     (damaged / "term_offsets.npy").unlink()
     with pytest.raises(FileNotFoundError, match=r"term_offsets\.npy"):
@@ -187,7 +202,7 @@ def test_an_index_that_is_never_the_same_is_not_copied(
 
 
 def test_a_copy_has_the_files_of_one_index_alone(
-    index: Path, make_copy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: Path, make_copy: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of one build: the name is switched, or a folder moved, while it is copied."""
     first, second, name = make_copy(index), tmp_path / "second", tmp_path / "prod"
@@ -221,3 +236,220 @@ def test_a_copy_has_the_files_of_one_index_alone(
         assert len(searcher) == 299
         with pytest.raises(UnknownImageError, match=gone):
             searcher.metadata(gone)
+
+
+ALL = parse_filter("path:a*")
+
+
+@pytest.fixture
+def twenty(tmp_path: Path, make_index: MakeIndex) -> Path:
+    """An index of twenty images."""
+    return make_index(tmp_path / "small", random_postings(TOKENIZER, 20))
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_snapshot_is_restored_and_the_former_index_put_aside(
+    index: Path, make_copy: Copy, tmp_path: Path
+) -> None:
+    own = make_copy(index)
+    delete_images(own, ["a/00007 é.jpg"])
+    snapshot = tmp_path / "snapshots" / "first"
+    assert take_snapshot(own, snapshot).version == 1
+    delete_images(own, ["a/00008 é.jpg"])
+    assert restore_snapshot(snapshot, tmp_path / "new") is None
+    aside = restore_snapshot(snapshot, own)
+    assert aside is not None and aside.name.startswith("own.before-20")
+    counts = {path: len(open_index(path)) for path in (own, aside, snapshot, tmp_path / "new")}
+    assert list(counts.values()) == [299, 298, 299, 299]
+    assert names(tmp_path) == {"own", aside.name, "snapshots", "new"}
+    delete_images(own, ["a/00009 é.jpg"])
+    assert len(open_index(snapshot)) == 299
+
+
+def test_the_index_that_a_name_stands_for_is_replaced(twenty: Path, tmp_path: Path) -> None:
+    take_snapshot(twenty, tmp_path / "snapshot")
+    set_alias(tmp_path / "prod", twenty)
+    delete_images(twenty, ["a/00001 é.jpg"])
+    aside = restore_snapshot(tmp_path / "snapshot", tmp_path / "prod")
+    assert aside is not None and aside.name.startswith("small.before-")
+    assert (tmp_path / "prod").resolve() == twenty
+    assert [len(open_index(path)) for path in (tmp_path / "prod", aside)] == [20, 19]
+
+
+def test_places_that_are_refused(index: Path, make_copy: Copy, tmp_path: Path) -> None:
+    own, there = make_copy(index), tmp_path / "there"
+    there.mkdir()
+    for out, problem in (
+        (there, "there exists: give a new folder for the snapshot"),
+        (own / "log" / "x", "x is in the index: give a folder beside it"),
+        (Path(".."), "names no folder"),
+    ):
+        with pytest.raises(InputError, match=problem):
+            take_snapshot(own, out)
+    with pytest.raises(InputError, match="is not an index"):
+        take_snapshot(there, tmp_path / "new")
+    with pytest.raises(InputError, match="there is something else than an index"):
+        restore_snapshot(own, there)
+    with pytest.raises(InputError, match="own is the snapshot itself"):
+        restore_snapshot(own, own)
+    assert names(tmp_path) == {"own", "there"}
+
+
+def test_a_damaged_snapshot_is_not_restored(index: Path, make_copy: Copy, tmp_path: Path) -> None:
+    own = make_copy(index)
+    for name in ("term_offsets.npy", "tokenizer.json"):
+        (own / name).write_bytes(b"x")
+    with pytest.raises(InputError, match=r"own is not restored: .* and 1 more"):
+        restore_snapshot(own, tmp_path / "new")
+    assert names(tmp_path) == {"own"}
+
+
+def test_what_another_process_writes_is_not_replaced(
+    index: Path, make_copy: Copy, tmp_path: Path
+) -> None:
+    own = make_copy(index)
+    with writing(own), pytest.raises(InputError, match="own is being written by process"):
+        restore_snapshot(index, own)
+
+
+def test_the_former_index_returns_if_the_new_one_cannot_be_placed(
+    index: Path, make_copy: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = make_copy(index)
+
+    def fails(*_: object) -> None:
+        raise OSError("disk")
+
+    monkeypatch.setattr(module, "replace_folder", fails)
+    with pytest.raises(OSError, match="disk"):
+        restore_snapshot(index, own)
+    assert names(tmp_path) == {"own"}
+    assert len(open_index(own)) == 300
+
+
+def deleted(index: Path, *numbers: int) -> None:
+    """Delete images, each with a writer and a commit of its own."""
+    for number in numbers:
+        delete_images(index, [f"a/{number:05d} é.jpg"])
+
+
+def found(searcher: Searcher) -> set[int]:
+    """The images that a searcher finds and explains, by their numbers."""
+    hits = searcher.search(COMMON, 1000, explain=Explain()).hits
+    assert all(hit.explanation for hit in hits)
+    assert {hit.image_id for hit in hits} == set(searcher.ids(ALL))
+    return {int(hit.image_id[2:7]) for hit in hits}
+
+
+def test_a_searcher_refreshed_after_a_restore_finds_what_was_restored(
+    twenty: Path, tmp_path: Path
+) -> None:
+    whole = set(range(20))
+    deleted(twenty, 1)
+    searcher = open_index(twenty)
+
+    def refreshed(gone: set[int], same: bool = False) -> None:
+        nonlocal searcher
+        newer = searcher.refreshed()
+        assert (newer is None) == same
+        if newer is not None:
+            searcher.close()
+            searcher = newer
+        assert found(searcher) == whole - gone
+
+    refreshed({1}, same=True)
+    take_snapshot(twenty, tmp_path / "first")
+    deleted(twenty, 2)
+    refreshed({1, 2})
+    take_snapshot(twenty, tmp_path / "second")
+    restore_snapshot(tmp_path / "first", twenty)
+    refreshed({1})
+    # Its commits overtake those that were there: their numbers and positions in the log.
+    deleted(twenty, 3)
+    refreshed({1, 3})
+    restore_snapshot(tmp_path / "second", twenty)
+    deleted(twenty, 4, 5)
+    restore_snapshot(tmp_path / "first", twenty)
+    deleted(twenty, 6, 7, 8)
+    refreshed({1, 6, 7, 8})
+    # The same numbers, positions and names of files as those of the state before.
+    restore_snapshot(tmp_path / "first", twenty)
+    deleted(twenty, 9, 6, 7)
+    refreshed({1, 6, 7, 9})
+    restore_snapshot(tmp_path / "second", twenty)
+    refreshed({1, 2})
+    searcher.close()
+
+
+def test_a_searcher_follows_a_name_from_copy_to_copy(twenty: Path, tmp_path: Path) -> None:
+    copy, name = tmp_path / "copy", tmp_path / "prod"
+    deleted(twenty, 1)
+    take_snapshot(twenty, copy)
+    set_alias(name, twenty)
+    searcher = open_index(name)
+    deleted(copy, 2)  # continues what the searcher has
+    deleted(twenty, 3, 4)
+    for folder, gone in ((copy, {1, 2}), (twenty, {1, 3, 4}), (copy, {1, 2})):
+        set_alias(name, folder)
+        newer = searcher.refreshed()
+        assert newer is not None
+        searcher.close()
+        searcher = newer
+        assert found(searcher) == set(range(20)) - gone
+    searcher.close()
+
+
+def test_a_name_is_made_and_switched(index: Path, tmp_path: Path) -> None:
+    first = shutil.copytree(index, tmp_path / "7")
+    second = shutil.copytree(index, tmp_path / "8")
+    name = tmp_path / "names" / "prod"
+    assert set_alias(name, first) is None
+    assert name.resolve() == first
+    assert not name.readlink().is_absolute()
+    assert len(open_index(name)) == len(open_index(first))
+    assert set_alias(name, second) == first
+    assert name.resolve() == second
+    set_alias(tmp_path / "other", name)
+    assert (tmp_path / "other").resolve() == second
+    assert [path.name for path in name.parent.iterdir()] == ["prod"]
+
+
+def test_what_is_no_index_or_no_alias_stays(index: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not an index"):
+        set_alias(tmp_path / "prod", tmp_path)
+    (tmp_path / "letters").mkdir()
+    with pytest.raises(InputError, match="letters exists and is no alias"):
+        set_alias(tmp_path / "letters", index)
+    assert (tmp_path / "letters").is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == ["letters"]
+
+
+def test_writing_through_a_name_locks_the_index(copy: Path, tmp_path: Path) -> None:
+    set_alias(tmp_path / "prod", copy)
+    assert lock_path(tmp_path / "prod") == lock_path(copy)
+    with (
+        open_writer(tmp_path / "prod"),
+        pytest.raises(InputError, match="is being written by process"),
+        open_writer(copy),
+    ):
+        pass
+
+
+def test_the_command_says_what_a_name_stood_for(index: Path, tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(alias_command)
+    for before in ("", f" (before: {index.resolve()})"):
+        done = CliRunner().invoke(app, [str(tmp_path / "prod"), str(index)])
+        assert done.stdout == f"{tmp_path / 'prod'} stands for {index.resolve()}{before}\n"
+
+
+def test_a_divided_index_has_names_too(index: Path, tmp_path: Path) -> None:
+    split_index(index, tmp_path / "divided", 2)
+    set_alias(tmp_path / "prod", tmp_path / "divided")
+    assert len(open_index(tmp_path / "prod")) == 300
+    shutil.rmtree(tmp_path / "divided" / "shard-001")
+    with pytest.raises(InputError, match="shard-001 is not an index"):
+        set_alias(tmp_path / "other", tmp_path / "divided")

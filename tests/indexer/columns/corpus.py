@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from indexer.columns.builder import lay_out
-from indexer.columns.engine import best_documents, occupied
 from indexer.columns.index import ColumnIndex
 from indexer.columns.layout import (
     BITMAP_SHARE,
@@ -94,22 +93,3 @@ def exact_top(
         scores = scores * allowed
     best = np.lexsort((np.arange(len(scores)), -scores))[:k]
     return [(int(document), int(scores[document])) for document in best if scores[document] > 0]
-
-
-def top(
-    index: ColumnIndex,
-    terms: Mapping[int, int],
-    k: int,
-    allowed: NDArray[np.bool_] | None = None,
-) -> list[tuple[int, int]]:
-    every: NDArray[np.bool_] = np.empty(0, np.bool_)
-    documents, scores = best_documents(
-        [index.columns],
-        np.zeros(1, np.int64),
-        np.array([*terms], np.int64),
-        np.array([*terms.values()], np.uint32),
-        every if allowed is None else allowed,
-        every if allowed is None else occupied(index.columns.order, allowed),
-        min(k, len(index)),
-    )
-    return list(zip(documents.tolist(), scores.tolist(), strict=True))

@@ -1,37 +1,60 @@
-"""Columns of random postings: what they hold and what they answer, against exact scores."""
+"""Columns of random postings: what they hold, and the kernels in C and NumPy that search them."""
 
 from __future__ import annotations
 
-from collections import Counter
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from indexer.columns import engine
+from indexer.columns import postings as in_numpy
 from indexer.columns.builder import lay_out, topical_order
-from indexer.columns.index import ColumnIndex
+from indexer.columns.index import REMEMBERED, ColumnIndex, Remembered
 from indexer.columns.layout import (
     BITMAP_SHARE,
     BLOCK,
     LEVEL_SHARE,
+    LEVELS,
+    NARROW,
     SUPERBLOCK,
     Columns,
     PostingRows,
     SpooledRows,
 )
 from indexer.columns.postings import rows_of
+from indexer.store.memtable import Memtable
 from sparta.errors import InputError
 from tests.indexer.columns.corpus import (
     VOCABULARY,
     built,
     exact_top,
+    new_images,
     random_rows,
     spooled,
-    top,
 )
+
+try:
+    from indexer.columns import native
+except ImportError:  # the package was built without a compiler
+    if "CI" in os.environ:
+        raise
+    native = None  # type: ignore[assignment]
+
+ENGINES = [pytest.param(in_numpy, id="NumPy"), pytest.param(native, id="C")]
+KERNELS = [(in_numpy, True), (native, True), (native, False)]
+pytestmark = pytest.mark.skipif(native is None, reason="the package was built without a C compiler")
+ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
 
 # Images and bits: ends of blocks and superblocks, and enough of these that some are passed over.
 SHAPES = [
@@ -41,9 +64,12 @@ SHAPES = [
     (SUPERBLOCK + BLOCK + 1, 12),
     (9000, 6),
     (33_000, 8),
+    (700, 8),
     (9000, 9),
     (20_000, 12),
+    (5, 12),
     (700, 16),
+    (9000, 16),
 ]
 Corpus = tuple[PostingRows, ColumnIndex]
 
@@ -63,6 +89,41 @@ def matrix_of(rows: PostingRows) -> np.ndarray:
     found = np.zeros((len(rows.starts) - 1, VOCABULARY), np.int64)
     found[np.repeat(np.arange(len(found)), np.diff(rows.starts)), rows.terms] = rows.impacts
     return found
+
+
+def best(
+    one: ModuleType,
+    avx2: bool,
+    segments: Sequence[ColumnIndex],
+    terms: Mapping[int, int],
+    k: int,
+    allowed: NDArray[np.bool_] | None = None,
+    kind: Any = np.uint32,
+) -> list[tuple[int, int]]:
+    """Documents and scores by a kernel, in C with the processor's AVX2 or as without it."""
+    firsts = np.cumsum([0, *map(len, segments)])
+    parts = [] if allowed is None else np.split(allowed, firsts[1:-1])
+    occupied = [
+        in_numpy.occupied(index.columns.order, own)
+        for index, own in zip(segments, parts, strict=False)
+    ]
+    former = native._native.use_avx2(avx2)
+    documents, scores = one.best_documents(
+        [index.columns for index in segments],
+        firsts[:-1],
+        np.array(list(terms), np.int64),
+        np.array(list(terms.values()), kind),
+        ALL if allowed is None else allowed,
+        np.concatenate([ALL, *occupied]),
+        k,
+    )
+    native._native.use_avx2(former)
+    assert (documents.dtype, scores.dtype) == (np.int32, np.int64)
+    return list(zip(documents.tolist(), scores.tolist(), strict=True))
+
+
+def ordered(scores: dict[int, int]) -> list[tuple[int, int]]:
+    return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 def test_the_corpora_have_dense_columns_and_lists(corpora: list[Corpus]) -> None:
@@ -93,57 +154,6 @@ def test_impacts_come_back_by_image_by_term_and_row_by_row(
     assert index.impacts([], [0]).shape == (0, 1)
 
 
-@settings(max_examples=400)
-@given(data=st.data())
-def test_answers_are_exact_and_in_order(corpora: list[Corpus], data: st.DataObject) -> None:
-    rows, index = data.draw(st.sampled_from(corpora), label="corpus")
-    term = st.integers(0, VOCABULARY - 1)
-    terms = data.draw(st.dictionaries(term, st.integers(1, 4), max_size=20), label="terms")
-    k = data.draw(st.sampled_from([1, 2, 10, 100, 1000]) | st.integers(1, 1000), label="k")
-    share = data.draw(st.sampled_from([None, 0.0, 0.01, 0.5, 1.0]), label="share allowed")
-    allowed = None
-    if share is not None:
-        allowed = np.random.default_rng(k).random(len(index)) < share
-    assert top(index, terms, k, allowed) == exact_top(rows, terms, k, allowed)
-
-
-@settings(max_examples=60)
-@given(
-    seed=st.integers(0, 2**32),
-    images=st.integers(1, 1200),
-    bits=st.integers(4, 12),
-    words=st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=15),
-    k=st.integers(1, 1000),
-)
-def test_any_corpus_is_answered_exactly(
-    tmp_path_factory: pytest.TempPathFactory,
-    seed: int,
-    images: int,
-    bits: int,
-    words: list[int],
-    k: int,
-) -> None:
-    rows = random_rows(images, bits, seed)
-    index = built(tmp_path_factory.mktemp("any") / "columns", rows, bits)
-    terms = Counter(words)
-    assert top(index, terms, k) == exact_top(rows, terms, k)
-
-
-def test_threads_may_ask_at_once(corpora: list[Corpus]) -> None:
-    rows, index = corpora[4]
-    queries = [{i % VOCABULARY: 1, (7 * i) % VOCABULARY: 2} for i in range(200)]
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda terms: top(index, terms, 10), queries))
-    assert found == [exact_top(rows, terms, 10) for terms in queries]
-
-
-def test_images_without_terms_are_never_found(tmp_path: Path) -> None:
-    empty = PostingRows(np.zeros(4, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
-    index = built(tmp_path / "columns", empty, 8)
-    assert len(index) == 3
-    assert top(index, {0: 1, 5: 2}, 10) == []
-
-
 @pytest.mark.parametrize("marked", [False, True])
 def test_superblocks_that_are_full_of_a_rare_term(tmp_path: Path, marked: bool) -> None:
     """Each term in all images of one superblock and no others, over more than one group of them."""
@@ -163,8 +173,9 @@ def test_superblocks_that_are_full_of_a_rare_term(tmp_path: Path, marked: bool) 
     assert columns.anchors.shape[1] > 1
     for term in range(VOCABULARY):
         last = (term + 1) * SUPERBLOCK - 1
-        right = [(last - place, 2 * (SUPERBLOCK - place)) for place in range(SUPERBLOCK)]
-        assert top(index, {term: 2}, SUPERBLOCK + 1) == right
+        right = [(last - rank, 2 * (SUPERBLOCK - rank)) for rank in range(SUPERBLOCK)]
+        for one, avx2 in KERNELS[1:]:  # NumPy takes long
+            assert best(one, avx2, [index], {term: 2}, SUPERBLOCK + 1) == right
 
 
 def test_threads_change_no_byte(tmp_path: Path) -> None:
@@ -255,3 +266,158 @@ def test_columns_of_other_shapes_and_types_are_refused(folder: Path, name: str) 
         np.save(path, other)
         with pytest.raises(InputError, match=r"\.npy is damaged: it does not fit"):
             ColumnIndex.open(folder)
+
+
+# ---- kernels -------------------------------------------------------------------------------------
+
+
+def test_the_compiled_engine_is_used() -> None:
+    assert engine.best_documents is native.best_documents
+
+
+def test_without_it_one_warning_says_what_to_do() -> None:
+    code = """
+import sys
+sys.modules["indexer.columns.native._native"] = None
+from indexer.columns import engine
+from indexer.columns import postings as in_numpy
+from indexer import grounding
+from indexer.filters import evaluate
+from indexer.store import snapshot
+assert snapshot.best_documents is in_numpy.best_documents and grounding.find_winners is None
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stderr == (
+        "the search kernel is missing, and a search takes some 400 times as long: install a wheel "
+        "of VisualSparta, or a C compiler and then VisualSparta again\n"
+    )
+
+
+@settings(max_examples=400)
+@given(data=st.data())
+def test_the_best_of_segments_are_exact(corpora: list[Corpus], data: st.DataObject) -> None:
+    bits = data.draw(st.sampled_from(sorted({bits for _, bits in SHAPES})), label="bits")
+    own = [one for one, (_, kind) in zip(corpora, SHAPES, strict=True) if kind == bits]
+    segments = data.draw(st.permutations(own), label="order")[: data.draw(st.integers(0, 4))]
+    term = st.integers(0, VOCABULARY - 1)
+    terms = data.draw(st.dictionaries(term, st.integers(1, 4), max_size=20), label="terms")
+    k = data.draw(st.sampled_from([1, 2, 10, 400, 1000]) | st.integers(1, 40), label="k")
+    share = data.draw(st.sampled_from([None, 0.0, 0.01, 0.5, 1.0]), label="share allowed")
+    fits = sum(terms.values()) * (2**bits - 1 + LEVELS) < NARROW
+    kind = data.draw(st.sampled_from([np.uint16, np.uint32] if fits else [np.uint32]), label="sums")
+    first, right, allowed = 0, list[tuple[int, int]](), None
+    if share is not None:
+        images = sum(len(index) for _, index in segments)
+        allowed = np.random.default_rng(k).random(images) < share
+    for rows, index in segments:
+        some = None if allowed is None else allowed[first : first + len(index)]
+        right += [(first + place, score) for place, score in exact_top(rows, terms, k, some)]
+        first += len(index)
+    for one, avx2 in KERNELS:
+        found = best(one, avx2, [index for _, index in segments], terms, k, allowed, kind)
+        assert ordered(dict(found))[:k] == ordered(dict(right))[:k]
+        assert len(segments) > 1 or found == ordered(dict(right))[:k]
+
+
+def test_threads_may_ask_at_once(corpora: list[Corpus]) -> None:
+    rows, index = corpora[4]
+    queries = [{i % VOCABULARY: 1, (7 * i) % VOCABULARY: 2} for i in range(200)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda terms: best(native, True, [index], terms, 10), queries))
+    assert found == [exact_top(rows, terms, 10) for terms in queries]
+
+
+@pytest.mark.parametrize("one", ENGINES)
+@pytest.mark.parametrize("bits", [8, 12, 16])
+@pytest.mark.parametrize("floor", [0, 1, 40, 10**6])
+def test_the_best_of_the_newest_and_all_that_tie_with_the_last(
+    one: ModuleType, bits: int, floor: int
+) -> None:
+    own = new_images(300, bits)
+    newest = Memtable.empty(VOCABULARY, bits).after(own[:17]).after(own[17:])
+    impacts = newest.impacts(range(300), range(VOCABULARY)).astype(np.int64)
+    for image, row in zip(own, impacts, strict=True):
+        assert row[image.terms].tolist() == image.impacts.tolist()
+        assert row.sum() == image.impacts.sum()
+    rng = np.random.default_rng(bits)
+    for draw in range(16):
+        terms = rng.permutation(VOCABULARY)[: draw % 9]
+        kind: Any = np.uint16 if draw % 2 and bits < 16 else np.uint32
+        counts = rng.integers(1, 4, len(terms)).astype(kind)
+        allowed = rng.random(300) < 0.3 if draw % 3 else ALL
+        k = [1, 3, 50, 300][draw % 4]
+        numbers, scores = one.best_of_newest(newest.columns, 300, terms, counts, allowed, k, floor)
+        sums = (impacts[:, terms] @ counts) * (allowed if len(allowed) else 1)
+        least = max(1, floor, np.sort(sums)[-k])
+        right = {image: int(sums[image]) for image in np.flatnonzero(sums >= least).tolist()}
+        found = dict(zip(numbers.tolist(), scores.tolist(), strict=True))
+        assert ordered(found)[:k] == ordered(right)[:k]
+        assert found == right or one is in_numpy  # which may return more
+        assert (numbers.dtype, scores.dtype) == (np.int32, np.int64)
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_single_impacts_in_c_are_those_in_numpy(corpora: list[Corpus], bits: int) -> None:
+    columns = corpora[SHAPES.index((700, bits))][1].columns
+    rows = np.arange(-1, len(columns.maxima))
+    positions = np.random.default_rng(0).permutation(len(columns.order))
+    np.testing.assert_array_equal(
+        native.impacts_at(columns, positions, rows), in_numpy.impacts_at(columns, positions, rows)
+    )
+    for row in rows[1:].tolist():
+        np.testing.assert_array_equal(
+            native.impacts_of_row(columns, row), in_numpy.impacts_of_row(columns, row)
+        )
+
+
+def searched(columns: Columns, **changed: Any) -> None:
+    arguments: dict[str, Any] = {
+        "segments": [columns],
+        "firsts": np.zeros(1, np.int64),
+        "terms": np.zeros(1, np.int64),
+        "counts": np.ones(1, np.uint16),
+        "allowed": ALL,
+        "occupied": ALL,
+        "k": 3,
+    }
+    native.best_documents(**(arguments | changed))
+
+
+def test_wrong_arguments_of_the_kernel_are_refused(corpora: list[Corpus]) -> None:
+    columns = corpora[SHAPES.index((33_000, 8))][1].columns
+    searched(columns)
+    for term in (-1, VOCABULARY):
+        with pytest.raises(ValueError, match=f"{term} is not from 0 to {VOCABULARY - 1}"):
+            searched(columns, terms=np.array([term]))
+    with pytest.raises(ValueError, match="too short"):
+        searched(columns, firsts=np.empty(0, np.int64))
+    with pytest.raises(ValueError, match="too short"):
+        searched(columns, segments=[columns, columns], firsts=np.zeros(1, np.int64))
+    with pytest.raises((BufferError, ValueError), match="contiguous"):
+        searched(columns, terms=np.zeros(4, np.int64)[::2])
+    with pytest.raises(ValueError, match="is not from"):
+        native.impacts_at(columns, np.array([len(columns.order)]), np.array([0]))
+    with pytest.raises(ValueError, match="is not from"):
+        native.impacts_of_row(columns, len(columns.maxima))
+
+
+def test_only_masks_that_stay_as_they_are_are_remembered() -> None:
+    calls: list[int] = []
+
+    def count(mask: NDArray[np.bool_]) -> int:
+        calls.append(1)
+        return int(mask.sum())
+
+    remembered: Remembered[int] = Remembered()
+    mask = np.ones(3, np.bool_)
+    assert [remembered.of(mask, count) for _ in range(2)] == [3, 3]
+    mask[0] = False
+    mask.flags.writeable = False
+    assert [remembered.of(mask, count) for _ in range(3)] == [2, 2, 2]
+    assert len(calls) == 3
+    others = [np.zeros(1, np.bool_) for _ in range(REMEMBERED)]
+    for other in others:
+        other.flags.writeable = False
+        assert remembered.of(other, count) == 0
+    assert remembered.of(mask, count) == 2
+    assert len(calls) == 3 + REMEMBERED + 1

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from typer.testing import CliRunner
 
 from indexer.dense.manifest import DenseManifest, dense_names
@@ -113,7 +111,6 @@ def test_dense_models_are_added_and_refused(
     dense_model: Path,
     multi_view: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out = tmp_path / "index"
 
@@ -150,9 +147,6 @@ def test_dense_models_are_added_and_refused(
     dense = run("index-dense", "--model", str(dense_model))
     assert "vse++: vectors of 20 images, 16 numbers" in dense.output, dense.output
     assert "flat; 1 without" in dense.output.replace("\n", " ")
-    monkeypatch.setitem(sys.modules, "faiss", None)
-    no_faiss = run("index-dense", "--model", str(dense_model))
-    assert "visualsparta[dense]" in str(no_faiss.exception)
     delete_images(out, ["new"])
     assert run("index", "--model", str(model_dir)).exit_code == 0
     assert dense_names(out) == []

@@ -16,7 +16,6 @@ import pytest
 from indexer.commands.search import search
 from indexer.dense.build import add_dense
 from indexer.engines.open import open_backend
-from indexer.filters.syntax import parse_filter
 from indexer.postings import Postings
 from sparta.features.store import FeatureStore
 from sparta.word_tables import Substitute
@@ -131,14 +130,6 @@ def test_a_search_that_finds_nothing_or_cannot_says_why(
 def test_a_folder_that_is_no_index_is_refused(tmp_path: Path) -> None:
     run = sparta("search", str(tmp_path), "dog")
     assert run.returncode == 1 and "is not an index" in run.stderr
-
-
-def test_a_filter_leaves_the_images_it_lets_through(index: Path, exact: ReferenceSearcher) -> None:
-    run = sparta("search", str(index), "dogs", "--json", "--filter", "width:10..20 -path:00012")
-    assert run.returncode == 0 and run.stderr == "", run.stderr
-    right = exact.search("dogs", filter=parse_filter("width:10..20 -width:12"))
-    hits = json.loads(run.stdout)["hits"]
-    assert [hit["image_id"] for hit in hits] == [hit.image_id for hit in right.hits]
 
 
 def test_a_filter_and_an_order_without_words(index: Path, postings: Postings) -> None:

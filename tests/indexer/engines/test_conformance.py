@@ -46,8 +46,8 @@ FILTERS = (
     "tags:a",
     "folder:a path:00012",
 )
-FACETS = ("colour", "stars", "taken:month", "path", "tags")
-SORTS = (None, "stars", "-stars", "colour", "-colour", "-taken", "path", "-tags")
+FACETS = ("colour", "stars", "taken:month", "taken:year", "taken:day", "path", "tags", "liked")
+SORTS = (None, "stars", "-stars", "colour", "-colour", "taken", "-taken", "path", "-tags", "-liked")
 KINDS = (
     "built columns",
     "built lucene",
@@ -69,6 +69,7 @@ def described(images: Sequence[ImagePostings]) -> list[ImagePostings]:
         fields: dict[str, Any] = {"width": number, "stars": number % 5}
         if number % 3:
             fields |= {"colour": COLOURS[number % 7 % 3], "taken": f"2024-{1 + number % 5:02}-03"}
+            fields["liked"] = number % 5 > 1
         if number % 4 == 1:
             fields["tags"] = ["b", "a"] if number % 8 == 1 else "c"
         found.append(replace(image, metadata=fields))

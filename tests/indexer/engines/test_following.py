@@ -49,24 +49,6 @@ def ids(found: Answer) -> list[str]:
     return [hit.image_id for hit in found.hits]
 
 
-def test_a_newer_searcher_answers_from_the_newest_commit_and_the_former_from_its_own(
-    own: Path, small: Postings, right: LiveReference
-) -> None:
-    changes: list[Change] = [added(1), Delete(small.ids[3]), added(2), Delete(small.ids[0])]
-    with closing(open_index(own)) as former:
-        before = right.searcher()
-        assert former.refreshed() is None
-        for change in changes:
-            write(own, change)
-        newer = former.refreshed()
-        assert newer is not None and newer.version != former.version
-        assert_same(former, before)
-        right.apply(changes)
-        assert_same(newer, right.searcher())
-        assert newer.refreshed() is None
-    assert_same(newer, right.searcher())  # whatever is done with the former one
-
-
 def test_an_index_in_the_place_of_another_does_not_continue_it(
     built: Path, tmp_path: Path, make_index: MakeIndex
 ) -> None:

@@ -13,14 +13,12 @@ from indexer.care.combine import split_index
 from indexer.engines.columns import ColumnsEngine
 from indexer.engines.open import read_language
 from indexer.engines.shards import LocalShards, Question, Result, ShardsEngine, ShardsMissingError
-from indexer.filters.expression import FilterError
 from indexer.filters.syntax import parse_filter
 from indexer.manifest import index_folders, owner
 from indexer.postings import Postings
-from indexer.search.answer import Answer, Explanation, RefusedError, UnavailableError
+from indexer.search.answer import Answer, Explanation, UnavailableError
 from indexer.search.searcher import Explain, Searcher
 from indexer.store.changes import Add, Change, Delete, MetadataChange
-from indexer.store.images import UnknownImageError
 from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
@@ -189,19 +187,6 @@ def test_without_a_shard_answers_are_refused_or_those_of_the_others(
     shards.lost = set()
     assert searcher.search(text, partial=True).missing_shards == []
     assert plain(searcher.search(text)) == plain(whole.search(text))
-
-
-def test_what_a_shard_refuses_is_refused(folder: Path) -> None:
-    searcher = searcher_of(folder, Remote(folder))
-    for asked in ({"sort": "moons"}, {"facets": ["moons"]}):
-        with pytest.raises(RefusedError, match="the field 'moons'") as caught:
-            searcher.search(COMMON, **asked)
-        assert caught.value.field == next(iter(asked))
-    with pytest.raises(FilterError, match="the field 'moons'"):
-        searcher.search(COMMON, filter=parse_filter("moons:1"))
-    for call in (searcher.metadata, searcher.similar):
-        with pytest.raises(UnknownImageError, match="'none'"):
-            call("none")
 
 
 @pytest.mark.parametrize("moment", [1, 2, 3, 4])

@@ -1,8 +1,6 @@
-"""Random metadata and filters of it, and how filters are written as text and as JSON."""
+"""Random metadata and filters of it, and how filters are written as text."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from hypothesis import strategies as st
 
@@ -140,32 +138,3 @@ def quoted(text: str) -> str:
     """A text between quotation marks."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-def as_json(whole: Filter) -> dict[str, Any]:
-    """A filter as JSON."""
-    match whole:
-        case Not(part):
-            return {"must_not": [as_json(part)]}
-        case All(parts):
-            return {"must": list(map(as_json, parts))}
-        case AnyOf(parts):
-            return {"should": list(map(as_json, parts))}
-        case IsEmpty(field=name):
-            return {"is_empty": {"key": name}}
-        case Match(field=name, values=values, mode="value"):
-            how = {"value": values[0]} if len(values) == 1 else {"any": list(values)}
-            return {"key": name, "match": how}
-        case Match(field=name, values=values, mode=mode):
-            return {"should": [{"key": name, "match": {mode: value}} for value in values]}
-        case Range(field=name):
-            bounds = {bound: getattr(whole, bound) for bound in ("gt", "gte", "lt", "lte")}
-            return {"key": name, "range": {b: v for b, v in bounds.items() if v is not None}}
-        case GeoRadius(field=name, lat=lat, lon=lon, metres=metres):
-            circle = {"center": {"lat": lat, "lon": lon}, "radius": metres}
-            return {"key": name, "geo_radius": circle}
-        case GeoBox(field=name, south=south, west=west, north=north, east=east):
-            corners = {"lat": north, "lon": west}, {"lat": south, "lon": east}
-            box = dict(zip(("top_left", "bottom_right"), corners, strict=True))
-            return {"key": name, "geo_bounding_box": box}
-    raise AssertionError(whole)

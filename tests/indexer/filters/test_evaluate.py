@@ -1,9 +1,7 @@
-"""Filters, facets and orders over fields, against the reference, image by image."""
+"""Filters over fields, against the reference, image by image, and what fields cannot."""
 
 from __future__ import annotations
 
-from collections import Counter
-from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,12 +16,12 @@ from hypothesis import strategies as st
 from indexer.columns import native
 from indexer.fields.columns import FieldPart, FieldWriter, part_of
 from indexer.filters import evaluate as words_module
-from indexer.filters.browse import Order, count_values, most_frequent
+from indexer.filters.browse import Order, count_values
 from indexer.filters.evaluate import distances
 from indexer.filters.expression import Filter, FilterError
 from indexer.filters.field_index import FieldIndex
-from indexer.filters.syntax import parse_filter, read_filter
-from tests.indexer.filters.drawn import FILTERS, IMAGES, as_json
+from indexer.filters.syntax import parse_filter
+from tests.indexer.filters.drawn import FILTERS, IMAGES
 from tests.reference.filters import lets_through
 
 Images = list[dict[str, Any]]
@@ -55,17 +53,9 @@ def test_filters_over_parts_agree_with_the_reference(parts: list[Images], whole:
     images = [FULL, *(image for part in parts for image in part)]
     right = [lets_through(whole, one) for one in images]
     assert fields.allowed(whole).tolist() == right
-    assert fields.allowed(read_filter(as_json(whole))).tolist() == right
     assert FieldIndex([from_file(images)]).allowed(whole).tolist() == right
     again = fields.parts[0].remembered(whole, Mock(side_effect=AssertionError))
     assert again.tolist() == [lets_through(whole, FULL)]
-
-
-def test_deleted_images_are_not_let_through() -> None:
-    parts = index_of([[FULL], [{}, FULL]]).parts
-    live = np.array([True, True, False])
-    assert FieldIndex(parts, live).allowed(parse_filter("iso:1")).tolist() == [True, False, False]
-    assert FieldIndex(parts, live).allowed(parse_filter("-iso:1")).tolist() == [False, True, False]
 
 
 def test_a_shard_whose_images_are_all_deleted_lets_none_through() -> None:
@@ -142,56 +132,6 @@ def test_distances_are_along_the_earth() -> None:
 
 
 # ---- facets and orders ---------------------------------------------------------------------------
-
-
-def listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]
-
-
-@settings(max_examples=100)
-@given(parts=PARTS, data=st.data())
-def test_facets_are_counts(parts: list[Images], data: st.DataObject) -> None:
-    fields = index_of([[FULL], *parts])
-    images = [FULL, *(image for part in parts for image in part)]
-    found = np.array([data.draw(st.booleans()) for _ in images])
-    chosen = [image for image, flag in zip(images, found, strict=True) if flag]
-    for facet in ("camera", "tags", "iso", "favourite", "taken:year", "taken:month", "taken:day"):
-        name, _, interval = facet.partition(":")
-        length = {"year": 4, "month": 7, "day": 10}.get(interval)
-        counts = Counter(
-            v[:length] if length else v for i in chosen for v in set(listed(i.get(name)))
-        )
-        buckets = most_frequent(count_values(fields, facet, found), facet)
-        assert {one.value: one.count for one in buckets} == counts
-        if length:
-            assert buckets == sorted(buckets, key=attrgetter("value"))
-        else:
-            assert [b.count for b in buckets] == sorted(counts.values(), reverse=True)
-
-
-@settings(max_examples=100)
-@given(parts=PARTS, count=st.integers(1, 20), data=st.data())
-def test_orders_are_those_of_sorting(parts: list[Images], count: int, data: st.DataObject) -> None:
-    fields = index_of([[FULL], *parts])
-    images = [FULL, *(image for part in parts for image in part)]
-    found = np.array([data.draw(st.booleans()) for _ in images])
-    for name in ("camera", "tags", "iso", "taken", "favourite"):
-        values = {
-            place: [str(v).replace(" ", "T") if name == "taken" else v for v in listed(own)]
-            for place, own in enumerate([image.get(name) for image in images])
-            if found[place]
-        }
-        having = [place for place in values if values[place]]
-        rising = sorted(having, key=lambda place: min(values[place]))
-        falling = sorted(having, key=lambda place: max(values[place]), reverse=True)
-        falling.sort(key=lambda place: max(values[place]), reverse=True)
-        without = [place for place in values if not values[place]]
-        for order, right in ((name, rising), (f"-{name}", falling)):
-            ordered = Order(fields, order, np.zeros(len(images)), "{:03d}.jpg".format)
-            assert ordered.first(found, count) == (right + without)[:count]
-            assert [ordered.value(place) is None for place in values] == [
-                place in without for place in values
-            ]
 
 
 @pytest.mark.parametrize("facet", ["taken", "taken:week", "location", "camera:year", "nothing"])

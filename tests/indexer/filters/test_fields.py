@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from indexer.fields import columns as part_module
 from indexer.fields.columns import FIELDS, FieldPart, FieldWriter, part_of, stored_kinds
 from indexer.fields.kinds import (
     DECLARED,
@@ -161,11 +160,3 @@ def test_damaged_files_of_fields_and_of_declared_kinds_are_named(tmp_path: Path)
     for read in (stored_kinds, FieldPart.open):
         with pytest.raises(InputError, match=r"fields\.arrow is damaged"):
             read(tmp_path)
-
-
-def test_the_last_results_of_a_part_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(part_module, "REMEMBERED", 2)
-    part = part_of([("a.jpg", {})])
-    made = [part.remembered(key, object) for key in "abcbc"]
-    assert (made[1], made[2]) == (made[3], made[4])
-    assert part.remembered("a", object) is not made[0]

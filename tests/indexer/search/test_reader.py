@@ -20,11 +20,10 @@ from indexer.search.reader import COUNTS, LARGEST_SCORE, image_query
 from indexer.search.searcher import Explain, Searcher
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
-from sparta.word_tables import Substitute
 from tests.indexer.labelled import LEFT, RIGHT, WHOLE, labelled_index
-from tests.indexer.random_postings import SETTINGS, word_tables, write_postings
+from tests.indexer.random_postings import SETTINGS, write_postings
 from tests.indexer.search.queries import answer
-from tests.indexer.vocabulary import COMMON, RARE, TOKENIZER
+from tests.indexer.vocabulary import TOKENIZER
 
 # ---- queries by image ----------------------------------------------------------------------------
 
@@ -57,28 +56,6 @@ def searcher(index: Path) -> Searcher:
     return open_index(index)
 
 
-def test_coverage_is_the_share_of_the_weight_that_an_image_has(
-    searcher: Searcher, postings: Postings
-) -> None:
-    ids = {name: number for number, name in enumerate(TOKENIZER.vocabulary)}
-    impacts = {
-        image.image_id: dict(zip(image.terms, image.impacts, strict=True)) for image in postings
-    }
-
-    def has(image_id: str, word: str) -> bool:
-        return bool(impacts[image_id].get(ids[word], 0) >= 0.45 * 255)
-
-    # All largest impacts are 255, so that dog weighs 3, cat 1, and the unknown word 1, the mean.
-    query = "dog^3 cat qqq -ball"
-    found = searcher.search(query, 400, min_coverage=0)
-    assert answer(found) == answer(searcher.search(query, 400))
-    for hit in found.hits:
-        share = (3 * has(hit.image_id, "dog") + has(hit.image_id, "cat")) / 5
-        assert hit.coverage == pytest.approx(share)
-    assert searcher.search(query, min_coverage=1).hits == []
-    assert searcher.search("qqq", min_coverage=0.5).hits == []
-
-
 def test_weights_beyond_exact_sums_are_refused(postings: Postings, tmp_path: Path) -> None:
     write_postings(tmp_path / "index", [postings], TOKENIZER, replace(SETTINGS, bits=16))
     searcher = open_index(tmp_path / "index")
@@ -102,29 +79,7 @@ def test_a_full_cache_is_emptied(index: Path, monkeypatch: pytest.MonkeyPatch) -
     assert [answer(searcher.search(text)) for text in texts] == right
 
 
-def test_rare_words_and_substitutes_of_signed_words(postings: Postings, tmp_path: Path) -> None:
-    tables = word_tables({RARE: (Substitute("cat", 0.75),)}, ["cat", "##s", "qqq"])
-    write_postings(tmp_path / "index", [postings], TOKENIZER, tables=tables)
-    searcher = open_index(tmp_path / "index")
-    assert searcher.search("Dogs Cat ball Cat -beaches qqq").rare == ["Dogs", "Cat"]
-    assert searcher.search(f'+cat "red cats"^2 {RARE}').rare == ["cat", "red cats", RARE]
-    assert searcher.search(f"dog -cat {RARE}", substitute=False).rare == []
-    found = searcher.search(f"{COMMON} -{RARE}", 1000)  # excluded words have no substitutes
-    assert (found.unknown, found.substitutions, len(found.hits)) == ([RARE], [], 300)
-    required = searcher.search(f"{COMMON} +{RARE}", 1000)
-    assert answer(required) == answer(searcher.search(f"{COMMON} +cat", 1000))
-
-
 # ---- explanations --------------------------------------------------------------------------------
-
-
-def test_an_explanation_says_what_leaves_an_image_out(searcher: Searcher) -> None:
-    image_id = searcher.search("+dog", 1).hits[0].image_id
-    found = searcher.explain("beach^2 -dog -zebra +Dog +qqq", image_id)
-    assert found.against == ["-dog", "+qqq"]
-    excluded = [(term.term, term.count, term.score) for term in found.terms if term.sign == "-"]
-    assert excluded == [("dog", 0, 0.0), ("zebra", 0, 0.0)]
-    assert [term.count for term in found.terms if term.term == "beach"] == [2]
 
 
 def test_damaged_groundings_are_one_line(

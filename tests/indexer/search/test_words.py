@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.search.searcher import Searcher
 from indexer.search.words import Completion, HeldWord, HeldWords, WordList
-from tests.indexer.vocabulary import COMMON, RARE
 
 IMAGES = {"beach": 8, "bench": 9, "bear": 9, "beard": 0, "be": 3, "##ach": 7, "b2": 5, "été": 2}
 
@@ -92,10 +90,3 @@ def test_corrections_are_the_nearest_words(word: str, others: list[str]) -> None
     near = [other for distance, other in right if 0 < distance <= most]
     found = held(dict.fromkeys(others, 1)).correct(word, 12)
     assert found == [HeldWord(other, 1) for other in near]
-
-
-def test_a_searcher_knows_the_words_of_its_index(searcher: Searcher) -> None:
-    assert [one.word for one in searcher.complete("a re")] == ["red"]
-    assert searcher.complete("th") == [Completion(COMMON, COMMON, len(searcher))]
-    assert searcher.complete(RARE[:3]) == []
-    assert [one.word for one in searcher.correct("dgo")] == ["dog"]

@@ -1,26 +1,21 @@
-"""Small indexes for tests of the store, searched by the reference scorer."""
+"""Small indexes for tests of the store."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from indexer.index_writer import write_index
-from indexer.postings import ImagePostings, Inputs, Postings, PostingShard
-from indexer.store.changes import Add, Change, Delete, MetadataChange
+from indexer.postings import ImagePostings, Inputs, Postings
+from indexer.store.changes import Add
 from indexer.store.snapshot import Snapshot
-from tests.indexer.random_postings import SETTINGS
+from tests.indexer.random_postings import SETTINGS, shards_of, write_postings
 from tests.indexer.vocabulary import TOKENIZER
-from tests.reference.searcher import ReferenceSearcher
-
-VOCABULARY = len(TOKENIZER.vocabulary)
 
 Impacts = Mapping[int, int]  # by term
-Images = dict[str, tuple[dict[str, Any], Impacts]]  # id → metadata and impacts
 
 
 def image(image_id: str, impacts: Impacts, metadata: dict[str, Any] | None = None) -> ImagePostings:
@@ -37,38 +32,11 @@ def add(image_id: str, impacts: Impacts, metadata: dict[str, Any] | None = None)
     return Add(image(image_id, impacts, metadata))
 
 
-def postings(images: Images) -> Postings:
-    rows = [image(key, impacts, metadata) for key, (metadata, impacts) in sorted(images.items())]
-    return Postings.of(rows)
-
-
-def build(index: Path, images: Images, bits: int = 8, size: int = 10_000) -> Path:
+def build(index: Path, images: Iterable[ImagePostings], bits: int = 8, size: int = 10_000) -> Path:
     """Write an index without Lucene; `size` images are given at a time."""
-    rows = list(postings(images))
-    write_index(
-        index,
-        (PostingShard(Postings.of(rows[i : i + size])) for i in range(0, len(rows), size)),
-        TOKENIZER,
-        replace(SETTINGS, bits=bits),
-        np.zeros(VOCABULARY, np.float32),
-        0.5,
-        images=len(rows),
-        lucene=False,
-    )
+    shards = shards_of(Postings.of(sorted(images, key=lambda one: one.image_id)), size)
+    write_postings(index, shards, TOKENIZER, replace(SETTINGS, bits=bits), lucene=False)
     return index
-
-
-def apply(images: Images, change: Change) -> None:
-    """Change what an index should have."""
-    key = change.image_id
-    if isinstance(change, MetadataChange):
-        images[key] = (change.metadata, images[key][1])
-    elif isinstance(change, Delete):
-        images.pop(key, None)
-    else:
-        own = change.image
-        weights = dict(zip(own.terms.tolist(), own.impacts.tolist(), strict=True))
-        images[key] = (own.metadata, weights)
 
 
 def found(
@@ -84,14 +52,3 @@ def found(
     documents, scores = snapshot.top(terms, k, mask)
     ids = [snapshot.stored(document).image_id for document in documents.tolist()]
     return list(zip(ids, scores.tolist(), strict=True))
-
-
-def expected(
-    images: Images, terms: Impacts, k: int, allowed: set[str] | None = None
-) -> list[tuple[str, int]]:
-    """The same by the reference scorer."""
-    kept = {key: one for key, one in images.items() if allowed is None or key in allowed}
-    own = postings(kept)
-    words = {TOKENIZER.vocabulary[term]: count for term, count in terms.items()}
-    best = ReferenceSearcher(own, TOKENIZER).top(words, k)
-    return [(own.ids[row], int(score)) for row, score in best]

@@ -24,7 +24,7 @@ from indexer.update.writer import IndexWriter, open_whole, open_writer
 from sparta.errors import InputError
 from sparta.files import MARKER, make_work
 from tests.indexer.random_postings import random_postings
-from tests.indexer.store.images import Images, add, build, found
+from tests.indexer.store.images import add, build, found, image
 from tests.indexer.vocabulary import TOKENIZER
 
 WAIT = 20  # seconds
@@ -33,7 +33,7 @@ WAIT = 20  # seconds
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
     """A base of five images, of which one is deleted, and a segment of two."""
-    folder = build(tmp_path / "index", {key: ({}, {3: 1}) for key in "abcde"})
+    folder = build(tmp_path / "index", [image(key, {3: 1}) for key in "abcde"])
     compact(folder, [add("x", {3: 5}), add("y", {3: 4}), Delete("c")])
     with open_writer(folder):  # which removes what only the commit before had
         pass
@@ -95,7 +95,7 @@ def test_an_index_without_images_takes_new_ones(index: Path) -> None:
     assert len(Snapshot.open(index)) == 0 and hits(index) == []
     compact(index, [add("q", {3: 2})])
     assert hits(index) == [("q", 2)]
-    build(index.with_name("none"), {})
+    build(index.with_name("none"), [])
     assert hits(index.with_name("none")) == []
 
 
@@ -166,7 +166,7 @@ def pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An index whose logs are compacted at once, and whose segments are merged in pairs."""
     monkeypatch.setattr(compaction, "FAN", 2)
     monkeypatch.setattr(writing, "COMPACT_AT", 1)
-    return build(tmp_path / "pairs", {key: ({}, {3: 1}) for key in "abc"})
+    return build(tmp_path / "pairs", [image(key, {3: 1}) for key in "abc"])
 
 
 def written(writer: IndexWriter, changes: list[Change]) -> None:
@@ -255,31 +255,23 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def test_segments_of_equal_images_are_equal_to_the_byte(tmp_path: Path) -> None:
     """Built at once and in parts, merged of others, divided into shards, and merged again."""
-    rows = random_postings(TOKENIZER, 700)
-    images: Images = {
-        one.image_id: (
-            one.metadata,
-            dict(zip(one.terms.tolist(), one.impacts.tolist(), strict=True)),
-        )
-        for one in rows
-    }
+    images = list(random_postings(TOKENIZER, 700))
     whole = build(tmp_path / "whole", images)
     first = files(whole / SEGMENTS / "000001")
     assert files(build(tmp_path / "parts", images, size=37) / SEGMENTS / "000001") == first
-    keys = sorted(images)
-    half = build(tmp_path / "half", {key: images[key] for key in keys[::2]})
-    other = build(tmp_path / "other", {key: images[key] for key in keys[1::2]})
-    merge_indexes([half, other], tmp_path / "both")
+    half = build(tmp_path / "half", images[::2])
+    merge_indexes([half, build(tmp_path / "other", images[1::2])], tmp_path / "both")
     assert files(tmp_path / "both" / SEGMENTS / "000001") == first
     split_index(whole, tmp_path / "shards", 3)
     for number, folder in enumerate(index_folders(tmp_path / "shards")):
-        own = {key: one for key, one in images.items() if owner(key, 3) == number}
+        own = [one for one in images if owner(one.image_id, 3) == number]
         built = build(tmp_path / f"shard-{number}", own)
         assert files(folder / SEGMENTS / "000001") == files(built / SEGMENTS / "000001")
     with open_whole(half) as writer:
-        writer.write([MetadataChange(keys[0], {"a": 1}), Delete(keys[2]), add("new", {3: 1})])
-        writer.write([MetadataChange(keys[0], images[keys[0]][0]), Delete("new")])
+        described, gone = images[0].image_id, images[2].image_id
+        writer.write([MetadataChange(described, {"a": 1}), Delete(gone), add("new", {3: 1})])
+        writer.write([MetadataChange(described, images[0].metadata), Delete("new")])
         writer.merge()
-    kept = build(tmp_path / "kept", {key: images[key] for key in keys[::2] if key != keys[2]})
+    kept = build(tmp_path / "kept", [images[0], *images[4::2]])
     [merged] = read_commit(half).segments.entries
     assert files(half / SEGMENTS / merged) == files(kept / SEGMENTS / "000001")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,6 +20,7 @@ from hypothesis.stateful import (
 )
 
 from indexer.columns.engine import best_of_newest
+from indexer.postings import ImagePostings
 from indexer.store import compaction, memtable
 from indexer.store.changes import Change, Delete, MetadataChange
 from indexer.store.memtable import Memtable, NewImage
@@ -26,20 +28,13 @@ from indexer.store.snapshot import Snapshot
 from indexer.update import writer as writing
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
-from sparta.errors import InputError
 from tests.indexer.columns.corpus import VOCABULARY as TERMS
 from tests.indexer.columns.corpus import new_images
-from tests.indexer.live_index import Opened
-from tests.indexer.store.images import (
-    VOCABULARY,
-    Images,
-    add,
-    apply,
-    build,
-    expected,
-    found,
-    image,
-)
+from tests.indexer.live_index import LiveReference, Opened
+from tests.indexer.store.images import Impacts, add, build, found, image
+from tests.indexer.vocabulary import TOKENIZER
+
+VOCABULARY = len(TOKENIZER.vocabulary)
 
 ids = st.integers(0, 30).map(lambda number: f"{'é' if number % 3 else 'z'}/{number:02}")
 terms = st.integers(0, 5) | st.just(VOCABULARY - 1)  # few, so that many images tie
@@ -47,6 +42,7 @@ levels = st.sampled_from([1, 1, 2, 3, 250])
 impacts = st.dictionaries(terms, levels, max_size=4)
 sizes = st.fixed_dictionaries({"width": st.integers(0, 9)})
 queries = st.dictionaries(terms, st.integers(1, 3), max_size=6)
+added = st.builds(image, ids, impacts, sizes)
 changes = st.one_of(
     st.builds(add, ids, impacts, sizes),
     st.builds(add, ids, impacts, sizes),
@@ -55,19 +51,29 @@ changes = st.one_of(
 )
 
 
+def expected(
+    right: LiveReference, terms: Impacts, k: int, allowed: set[str] | None = None
+) -> list[tuple[str, int]]:
+    """What `found` returns, by the reference scorer."""
+    words = {TOKENIZER.vocabulary[term]: count for term, count in terms.items()}
+    every = sorted(right.images)
+    mask = None if allowed is None else [one in allowed for one in every]
+    return [(every[row], int(score)) for row, score in right.searcher().top(words, k, mask)]
+
+
 class LiveIndex(RuleBasedStateMachine):
     """Changes, compactions, merges, writers that end or are killed, and openings in any order."""
 
-    snapshots: list[tuple[Snapshot, Images]]
+    snapshots: list[tuple[Snapshot, LiveReference]]
 
     @initialize(
-        images=st.dictionaries(ids, st.tuples(sizes, impacts), max_size=25),
+        images=st.lists(added, max_size=25, unique_by=attrgetter("image_id")),
         bits=st.sampled_from([8, 16]),
     )
-    def built(self, images: Images, bits: int) -> None:
+    def built(self, images: list[ImagePostings], bits: int) -> None:
         self.work = TemporaryDirectory()
         self.index = build(Path(self.work.name) / "index", images, bits)
-        self.images, self.snapshots = dict(images), []
+        self.right, self.snapshots = LiveReference(images), []
         self.snapshot = Snapshot.open(self.index)
         self.opened = Opened(self.index)
 
@@ -76,18 +82,15 @@ class LiveIndex(RuleBasedStateMachine):
 
     @rule(batch=st.lists(changes, max_size=8))
     def write(self, batch: list[Change]) -> None:
-        self.snapshots = [*self.snapshots[-2:], (self.snapshot, dict(self.images))]
-        possible, there = [], set(self.images)
+        former = LiveReference(self.right.images.values())
+        self.snapshots = [*self.snapshots[-2:], (self.snapshot, former)]
+        possible = []
         for change in batch:
-            if isinstance(change, MetadataChange) and change.image_id not in there:
-                continue
-            possible.append(change)
-            there -= {change.image_id}
-            there |= set() if isinstance(change, Delete) else {change.image_id}
+            if not isinstance(change, MetadataChange) or change.image_id in self.right.images:
+                possible.append(change)
+                self.right.apply([change])
         self.opened.writer.write(possible)
         self.opened.writer.commit()
-        for change in possible:
-            apply(self.images, change)
         self.refreshed()
 
     @rule()
@@ -103,8 +106,8 @@ class LiveIndex(RuleBasedStateMachine):
     def merged(self) -> None:
         self.opened.writer.merge()
         self.refreshed()
-        assert len(self.snapshot.segments.all) == bool(self.images)
-        assert self.snapshot.documents == len(self.images)
+        assert len(self.snapshot.segments.all) == bool(self.right.images)
+        assert self.snapshot.documents == len(self.right.images)
 
     @rule(kill=st.booleans())
     def reopened(self, kill: bool) -> None:
@@ -122,45 +125,45 @@ class LiveIndex(RuleBasedStateMachine):
         allowed=st.none() | st.sets(ids, max_size=40),
     )
     def searched(self, terms: dict[int, int], k: int, allowed: set[str] | None) -> None:
-        for snapshot, images in [*self.snapshots, (self.snapshot, self.images)]:
-            assert found(snapshot, terms, k, allowed) == expected(images, terms, k, allowed)
+        for snapshot, right in [*self.snapshots, (self.snapshot, self.right)]:
+            assert found(snapshot, terms, k, allowed) == expected(right, terms, k, allowed)
 
     @rule(image_id=ids)
     def looked_up(self, image_id: str) -> None:
         document = self.snapshot.document(image_id)
-        if image_id not in self.images:
+        if (right := self.right.images.get(image_id)) is None:
             assert document is None
             return
-        metadata, impacts = self.images[image_id]
         assert document is not None
-        assert self.snapshot.stored(document) == (image_id, metadata)
-        [whole], right = self.snapshot.images([document]), image(image_id, impacts, metadata)
-        assert (whole.terms.tolist(), whole.impacts.tolist()) == (
-            right.terms.tolist(),
-            right.impacts.tolist(),
-        )
-        assert whole.positions.tolist() == right.positions.tolist()
+        assert self.snapshot.stored(document) == (image_id, right.metadata)
+        [whole] = self.snapshot.images([document])
+        for name in ("terms", "impacts", "positions"):
+            assert getattr(whole, name).tolist() == getattr(right, name).tolist()
         np.testing.assert_allclose(whole.inputs.boxes, right.inputs.boxes, atol=1e-5)
-        every = list(range(VOCABULARY))
-        assert self.snapshot.impacts([document, document], every).tolist() == 2 * [
-            [impacts.get(term, 0) for term in every]
-        ]
+        own = np.zeros(VOCABULARY, np.int64)
+        own[right.terms] = right.impacts
+        twice = self.snapshot.impacts([document, document], range(VOCABULARY))
+        assert twice.tolist() == 2 * [own.tolist()]
 
     @invariant()
     def counted(self) -> None:
-        assert len(self.snapshot) == self.snapshot.commit.images == len(self.images)
+        assert len(self.snapshot) == self.snapshot.commit.images == len(self.right.images)
 
     @invariant()
     def terms_are_those_of_the_images(self) -> None:
-        for snapshot, images in [*self.snapshots, (self.snapshot, self.images)]:
+        for snapshot, right in [*self.snapshots, (self.snapshot, self.right)]:
             for term in (3, VOCABULARY - 1):
                 own = snapshot.term_impacts(term)
                 assert len(own) == snapshot.documents
                 held = {
                     snapshot.stored(int(one)).image_id: int(own[one]) for one in own.nonzero()[0]
                 }
-                weights = {key: found.get(term, 0) for key, (_, found) in images.items()}
-                assert held == {key: impact for key, impact in weights.items() if impact}
+                weights = {
+                    key: int(one.impacts[one.terms == term][0])
+                    for key, one in right.images.items()
+                    if term in one.terms
+                }
+                assert held == weights
                 assert snapshot.largest_impact(term) == max(weights.values(), default=0)
 
     def teardown(self) -> None:
@@ -186,7 +189,7 @@ def test_every_snapshot_answers_exactly() -> None:
 
 def test_long_queries_do_not_overflow(tmp_path: Path) -> None:
     full = dict.fromkeys(range(VOCABULARY), 255)
-    index = build(tmp_path / "index", {"a": ({}, full)})
+    index = build(tmp_path / "index", [image("a", full)])
     for written in ((), (Delete("a"), add("b", full))):
         with open_writer(index) as writer:
             writer.write(written)
@@ -209,33 +212,13 @@ def write_and_compact(index: Path, changes: list[Change]) -> None:
 
 
 def test_only_changed_segments_are_opened_again(tmp_path: Path) -> None:
-    index = build(tmp_path / "index", {"a": ({}, {1: 1})})
+    index = build(tmp_path / "index", [image("a", {1: 1})])
     before = Snapshot.open(index)
     write_and_compact(index, [add("b", {1: 2})])
     after = before.refreshed()
     assert after is not None and len(after.segments.all) == 2
     assert after.segments.all[0] is before.segments.all[0]
     assert found(after, {1: 1}, 5) == [("b", 2), ("a", 1)]
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 4, 7, 20])
-def test_ties_are_in_the_order_of_the_ids(tmp_path: Path, k: int) -> None:
-    """Images of equal scores in the base, in two later segments and among the newest."""
-    own: Images = {
-        key: ({}, {3: 2 + (number % 3 == 0)}) for number, key in enumerate("gcakbmflhdeij")
-    }
-    parts = [dict(list(own.items())[place::4]) for place in range(4)]
-    index = build(tmp_path / "index", parts[0])
-    for part in parts[1:3]:
-        write_and_compact(index, [add(key, impacts) for key, (_, impacts) in part.items()])
-    with open_writer(index) as writer:
-        writer.write([add(key, impacts) for key, (_, impacts) in parts[3].items()])
-    snapshot = Snapshot.open(index)
-    assert len(snapshot.segments.all) == 3 and len(snapshot.newest[0]) == len(parts[3])
-    # Equal ones that come first by number and later by id, more than are wanted.
-    assert found(snapshot, {3: 1}, k) == expected(own, {3: 1}, k)
-    assert found(snapshot, {3: 1, 4: 1}, k) == expected(own, {3: 1, 4: 1}, k)
-    assert found(snapshot, {3: 1}, k, set("abfgkm")) == expected(own, {3: 1}, k, set("abfgkm"))
 
 
 def test_a_write_that_fails_and_one_beside_it_change_no_other_snapshot() -> None:
@@ -274,16 +257,6 @@ def test_searches_go_on_while_images_are_appended() -> None:
     assert len(found[-1]) == 400
 
 
-@pytest.mark.parametrize(
-    ("term", "impact", "name"),
-    [(TERMS, 1, "terms"), (-1, 1, "terms"), (0, 256, "impacts"), (0, -1, "impacts")],
-)
-def test_terms_and_impacts_out_of_range_are_refused(term: int, impact: int, name: str) -> None:
-    image = NewImage("a", {}, np.array([term]), np.array([impact]), "", b"")
-    with pytest.raises(InputError, match=f"{name} of the images must be from 0 to"):
-        Memtable.empty(TERMS, 8).after([image])
-
-
 def test_untouched_pages_are_not_in_memory() -> None:
     """A quarter of a gigabyte is reserved, of which a few images take some pages."""
 
@@ -297,16 +270,3 @@ def test_untouched_pages_are_not_in_memory() -> None:
     found = Memtable.empty(30_000, 16).after([image] * 10)
     assert len(found) == 10
     assert resident() - before < 20_000  # kilobytes
-
-
-def test_fields_of_full_parts_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memtable, "PART", 4)
-    first = Memtable.empty(TERMS, 8).after(new_images(6))
-    second = first.after(
-        [image._replace(metadata={"width": "x"}) for image in new_images(1, seed=1)]
-    )
-    before, after = first.fields({}), second.fields({"path": "keyword"})
-    assert [part.images for part in before] == [4, 2]
-    assert [part.images for part in after] == [4, 3]
-    assert after[0] is before[0]
-    assert after[1].columns["width"].values.tolist() == [4, 5]
