@@ -32,10 +32,7 @@ def models(tmp_path_factory: pytest.TempPathFactory, tokenizer: WordPieceTokeniz
 @pytest.fixture(scope="session")
 def views(tmp_path_factory: pytest.TempPathFactory) -> list[FeatureStore]:
     root = tmp_path_factory.mktemp("features")
-    return [
-        write_store(root / "plain"),
-        write_store(root / "flip", seed=1, augmentation="flip"),
-    ]
+    return [write_store(root / "plain"), write_store(root / "flip", seed=1, augmentation="flip")]
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,7 @@ import pytest
 import torch
 
 from eval.pruning import queries as module
-from eval.pruning.queries import (
-    CaptionQueries,
-    InMemoryRanking,
-    QueryGroups,
-    short_queries,
-)
+from eval.pruning.queries import CaptionQueries, InMemoryRanking, QueryGroups, short_queries
 from sparta.captions.read import CaptionedPhoto
 from sparta.metrics import recall
 from sparta.tokenizer import WordPieceTokenizer

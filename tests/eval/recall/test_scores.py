@@ -72,11 +72,7 @@ def test_parts_of_the_matrix(scores: Scores, matrix: Tensor) -> None:
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
 @pytest.mark.parametrize("block", [LARGEST_BLOCK, 16])
 def test_parts_of_the_posterior(
-    scores: Scores,
-    matrix: Tensor,
-    temperature: float,
-    block: int,
-    monkeypatch: pytest.MonkeyPatch,
+    scores: Scores, matrix: Tensor, temperature: float, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LARGEST_BLOCK", block)
     shown, others = scores.select(ALL, slice(4)), scores.select(ALL, slice(4, None))
