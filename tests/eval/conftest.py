@@ -1,7 +1,5 @@
 """Two tiny models, two views of 21 images, and captions in a small vocabulary."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

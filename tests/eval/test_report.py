@@ -1,7 +1,5 @@
 """The head of a result: it identifies the command, the data, the models and the machine."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

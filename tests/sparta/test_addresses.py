@@ -1,7 +1,5 @@
 """Folders by address, addresses of servers, and files of settings."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Work on a real Ray cluster of several nodes, whose processes are killed."""
 
-from __future__ import annotations
-
 import pickle
 import socket
 import subprocess

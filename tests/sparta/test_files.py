@@ -1,7 +1,5 @@
 """Folders that are replaced as a whole, room on the disk, and one writer at a time."""
 
-from __future__ import annotations
-
 import errno
 import logging
 import os

@@ -4,8 +4,6 @@ The stub answers the three requests that an import makes. No immich has run here
 types of fields are those of the OpenAPI document of version 3.2.2; the rest is made up.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The front door: commands, their groups, and what opening it does not load."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

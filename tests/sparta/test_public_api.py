@@ -1,7 +1,5 @@
 """What `import sparta` gives, and what it does not load."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Word pieces of texts and of their parts, and tables of words."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Half of the kills come before a random change of files beside the index, which m
 around the swap; the others at a random time.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

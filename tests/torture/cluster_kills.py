@@ -8,8 +8,6 @@ be missing: a client that sends a request again when told so gets the right one.
 write may be lost.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

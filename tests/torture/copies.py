@@ -4,8 +4,6 @@ Random steps on some folders and the name that a server serves; after each, ever
 what a dict has for the folder that the name leads to.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections import Counter

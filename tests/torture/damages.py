@@ -1,7 +1,5 @@
 """Damaged files of indexes and feature stores: named in one line, or without effect."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections.abc import Callable

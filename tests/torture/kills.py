@@ -1,7 +1,5 @@
 """What all suites of kills share: start a process, kill it, read what is left, count outcomes."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping

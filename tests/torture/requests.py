@@ -1,7 +1,5 @@
 """Hostile and random requests to a server of a tiny index, and checks of every answer."""
 
-from __future__ import annotations
-
 import json
 import random
 import socket

@@ -5,8 +5,6 @@ and again. Meanwhile snapshots of the index are taken or, if nobody writes, the 
 another index. `soak_judge` says what may be found.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import os

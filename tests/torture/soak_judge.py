@@ -4,8 +4,6 @@ A change may be found from the moment its request is sent. The state before it m
 later change of the same image is acknowledged by a request that waited for searches to find it.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import shutil

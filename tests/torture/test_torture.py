@@ -1,7 +1,5 @@
 """A short form of `make torture`, and wrong answers that its judges must find."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

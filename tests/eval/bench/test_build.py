@@ -1,7 +1,5 @@
 """`sparta bench build`: its figures are of the index that it builds and removes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

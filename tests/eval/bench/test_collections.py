@@ -1,7 +1,5 @@
 """Collections: what is read out of an index, and what larger ones keep of it; queries."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace

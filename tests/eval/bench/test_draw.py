@@ -1,7 +1,5 @@
 """Images drawn from a fitted distribution: as alike as those that it was fitted to, none a copy."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Every engine against the right answers, on collections where many images tie."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 from typing import Any

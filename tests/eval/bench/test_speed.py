@@ -1,7 +1,5 @@
 """The speed benchmark in small: every exact engine, the same hits, on indexes and without."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """The study of pruning: its figures against slow references, its files, its refusals."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

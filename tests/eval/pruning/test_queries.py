@@ -1,7 +1,5 @@
 """Queries of a study, their groups, and rankings in memory against one caption at a time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """CxC: its files, what is right by them, and the four ways against loops over every pair."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """Recall and first hits of an index, on answers known by hand, and runs read by a public tool."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The recall command on models: dense, sparse, together, and on features of another set."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

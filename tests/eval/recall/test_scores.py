@@ -1,7 +1,5 @@
 """Score matrices and captions compared by probability, against the formulas number by number."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

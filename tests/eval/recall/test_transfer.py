@@ -1,7 +1,5 @@
 """Several models on several data sets: each row is what `sparta eval model` finds there."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

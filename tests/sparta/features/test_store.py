@@ -1,7 +1,5 @@
 """Feature stores: records, shards, damage, and stores on another machine."""
 
-from __future__ import annotations
-
 import json
 import math
 import pickle

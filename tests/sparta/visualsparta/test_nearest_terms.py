@@ -1,7 +1,5 @@
 """Tables of substitutes, made by a tiny text encoder, and `sparta substitutes` and `shrink`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

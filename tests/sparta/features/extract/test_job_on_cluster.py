@@ -1,7 +1,5 @@
 """Features that the workers of a cluster extract are those of a single process, to the byte."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

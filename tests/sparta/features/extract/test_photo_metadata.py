@@ -1,7 +1,5 @@
 """EXIF, XMP and IPTC of photos."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Small files of every format, and what must come of reading them when their bytes have changed."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

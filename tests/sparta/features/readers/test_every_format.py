@@ -1,7 +1,5 @@
 """What holds for every format of other software, and for importing it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence
@@ -43,6 +41,7 @@ every_sample = pytest.mark.parametrize("name", SAMPLES)
 CONFIDENT = ["vinvl", "oscar-pt", "oscar-captioning", "scene-graph", "lxmert", "bottom-up-npz"]
 TEXTS = ["vinvl", "oscar-captioning", "scene-graph", "bottom-up", "lxmert", "precomp"]
 SEVERAL = [*CONFIDENT, "bottom-up"]
+OPTIONAL = {"features.lineidx", "imageid2idx.json", "test_vg_labels.pt"}
 
 
 def opened(name: str, *paths: Path, **options: Any) -> FeatureReader:
@@ -130,6 +129,24 @@ def test_byte_order_marks_and_empty_last_lines_are_no_part_of_the_files(
     images = read_all(lambda: opened(name, path))
     for found, image in zip(images, sorted(IMAGES, key=lambda image: image.image_id), strict=True):
         same(found, expected(name, image))
+
+
+@every_sample
+@pytest.mark.parametrize("damage", ["missing", "empty"])
+def test_a_missing_or_empty_file_is_named(tmp_path: Path, name: str, damage: str) -> None:
+    path = written(name, tmp_path / "in", IMAGES[:1])
+    for file in [one for one in (tmp_path / "in").rglob("*") if one.is_file()]:
+        content = file.read_bytes()
+        file.unlink()
+        if damage == "empty":
+            file.touch()
+        if damage == "empty" or file.name not in OPTIONAL:
+            with pytest.raises(InputError) as error:
+                reader = opened(name, path)
+                for row in range(len(reader.ids)):
+                    reader[row]
+            assert str(tmp_path / "in") in str(error.value)
+        file.write_bytes(content)
 
 
 @pytest.mark.parametrize("name", ["lxmert", "bottom-up-npz"])

@@ -1,7 +1,5 @@
 """Networks on the CPU in OpenVINO: as torch computes them, converted once."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil
