@@ -94,8 +94,6 @@ def test_keys_and_values(tmp_path: Path) -> None:
     [
         (b"- 1", r"settings\.yaml: expected keys and values, found list"),
         (b"a: [", r"settings\.yaml: not YAML: "),
-        (b"[" * 20_000, "not YAML"),
-        (b"a: \xff", "not YAML"),
         (b"a: 2001-99-99", "not YAML"),
     ],
 )

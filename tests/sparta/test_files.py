@@ -181,10 +181,6 @@ def test_a_replaced_link_is_removed_and_its_target_stays(tmp_path: Path) -> None
     assert (target / "complete").read_text() == "old"
 
 
-def test_no_parent_no_left_over(tmp_path: Path) -> None:
-    assert find_work(tmp_path / "absent" / "out") == []
-
-
 @pytest.mark.parametrize("path", ["", ".", "..", "a/..", "/"])
 def test_a_path_without_a_name_is_refused(path: str) -> None:
     with pytest.raises(InputError, match="names no folder: give a path that ends in a name"):

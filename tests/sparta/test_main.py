@@ -47,15 +47,6 @@ def without_blanks(text: str) -> str:
     return "".join(text.replace("\\\n", "\n").split())
 
 
-def test_examples_break_before_options_alone() -> None:
-    _, shown = shown_by("captions", "--help")
-    assert (
-        "  sparta captions coco_precomp/ --split train --split dev:1000 --split testall \\\n"
-        "    --out captions.jsonl\n\n"
-        "  sparta captions dataset_coco.json --out captions.jsonl\n"
-    ) in shown
-
-
 @pytest.mark.parametrize(
     "arguments", [["recall"], ["eval", "recall"], ["eval", "nothing"], ["eval index"]]
 )

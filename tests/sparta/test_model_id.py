@@ -192,7 +192,7 @@ def test_another_models_configuration_is_refused(tmp_path: Path) -> None:
     assert read_model_config(tmp_path, ("vse",), "dense model")["views"] == 3
 
 
-@pytest.mark.parametrize("content", ["[" * 100_000, '{"a":' * 100_000, "[1]", "7"])
+@pytest.mark.parametrize("content", ["[" * 100_000, "[1]"])
 def test_a_configuration_of_strange_json_is_one_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(

@@ -37,12 +37,7 @@ def kill_builds(count: int, seed: int, work: Path, report: Report) -> dict[str, 
 
 
 class _Place:
-    """An index that is replaced again and again, beside a folder of the user's.
-
-    Args:
-        work: an empty folder.
-        processes: that build.
-    """
+    """An index that is replaced again and again, beside a folder of the user's."""
 
     def __init__(self, work: Path, processes: Processes) -> None:
         self._processes = processes

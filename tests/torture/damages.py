@@ -21,12 +21,7 @@ def damage_files(count: int, seed: int, work: Path, report: Report) -> dict[str,
 
 
 class _Files:
-    """The files of an index and of a feature store, and what is read from them undamaged.
-
-    Args:
-        work: an empty folder.
-        processes: that read.
-    """
+    """The files of an index and of a feature store, and what is read from them undamaged."""
 
     def __init__(self, work: Path, processes: Processes) -> None:
         self._copy, self._processes = work / "copy", processes

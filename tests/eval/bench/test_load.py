@@ -52,7 +52,7 @@ def test_figures_become_seconds_and_milliseconds() -> None:
     assert (load.generator_cores, load.answer_bytes) == (0.25, 900)
 
 
-@pytest.mark.parametrize("said", ["", "wrk: unknown option", '{"requests": 1}', "[]", "{} 1"])
+@pytest.mark.parametrize("said", ["", '{"requests": 1}', "[]"])
 def test_anything_else_is_no_figures(said: str) -> None:
     with pytest.raises(InputError, match="wrk's figures cannot be read"):
         read_figures(said, 1, 0)

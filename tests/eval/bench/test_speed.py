@@ -74,14 +74,6 @@ def test_every_exact_engine_gives_the_same_hits_in_every_cell(measured: Results)
     assert [path.name for path in measured.path.parent.iterdir()] == ["speed.json"]
 
 
-def test_what_is_measured_is_not_measured_again(measured: Results, tmp_path: Path) -> None:
-    again = Results.open(measured.path.parent)
-    assert again.records == measured.records
-    lines: list[str] = []
-    measure_speed(plan(tmp_path, ["lucene", "bm25s", "numpy"]), again, notice=lines.append)
-    assert not lines and len(again.records) == len(measured.records)
-
-
 def test_an_interrupted_run_goes_on_with_what_was_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,8 +277,6 @@ def test_the_command_over_an_index_with_dense_parts(index: Path, tmp_path: Path)
     ("options", "message"),
     [
         (["--sizes", "10,x"], "--sizes: 'x' is not a number"),
-        (["--kind", "clones"], "--kind must be one of copies, mixed"),
-        (["--engines", "lucy"], "'lucy' is not one of: lucene, columns"),
         (["--dense", "vsx"], "no dense part 'vsx'"),
         (["--dense", "mv"], "it has 2 vectors an image"),
         (["--queries", "a.txt", "--captions", "b.jsonl"], "give one of them"),

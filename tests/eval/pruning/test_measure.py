@@ -302,34 +302,13 @@ def test_all_images_are_searched(data: Data) -> None:
     assert alone.rows[0].recall.at_1 > studies[0].rows[0].recall.at_1
 
 
-def test_missing_photos_are_counted(data: Data, tmp_path: Path) -> None:
-    captions, out = tmp_path / "captions.jsonl", tmp_path / "results.json"
-    gone = {"image": "x.jpg", "split": "val", "captions": ["a dog"]}
-    captions.write_text(data.captions_file.read_text() + json.dumps(gone) + "\n")
-    options = ["--top-n", "3", "--offset", "mean", "--terms", "trained", "--exact"]
-    asked = command(data, data.models, out, *options)
-    refused("lacks 1 of the 22 captioned photos: 'x.jpg'", *asked, "--captions", captions)
-    text = shown(*asked, "--captions", captions, "--allow-missing")
-    found = json.loads(out.read_text())
-    counted = "21 images, 42 captions; captioned photos left out: 1"
-    assert counted in text and counted in out.with_suffix(".md").read_text()
-    shown(*asked)
-    alone = json.loads(out.read_text())
-    assert (found["missing"], alone["missing"]) == (1, 0) and found["rows"] == alone["rows"]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--top-n", "10,many"], "--top-n: 'many' is not one of: numbers from 1, all"),
-        (["--top-n", "0"], "--top-n: '0'"),
         (["--bits", "8,17"], "--bits must be from 1 to 16, got 17"),
-        (["--terms", "some"], "--terms: 'some' is not one of: trained, all"),
         (["--asked", "none,model"], "--asked model: the models record no term frequencies"),
-        (["--asked", "queries.txt"], "--asked queries.txt cannot be read"),
         (["--asked", "model", "--asked-power", "0.3,x"], "--asked-power: 'x' is not a number"),
-        (["--asked-power", "nan"], "--asked-power must be from 0 to 1, got nan"),
-        (["--out", "results.md"], "must be a .json file"),
         (["--split", "other"], "lacks 1 of the 1 captioned photos: 'elsewhere.jpg'"),
     ],
 )

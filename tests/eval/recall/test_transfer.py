@@ -56,16 +56,9 @@ def test_photos_that_are_missing_are_refused_at_once_or_left_out(
     captions = tmp_path / "more.jsonl"
     gone = {"image": "x.jpg", "split": "test", "captions": ["a dog"]}
     captions.write_text(second[1].read_text() + json.dumps(gone) + "\n")
-    arguments = [
-        "eval",
-        "transfer",
-        models[0],
-        "--split",
-        "val,test",
-        "--features",
-        views[0].folder,
-    ]
-    arguments += ["--captions", captions_file, "--features", second[0], "--captions"]
+    arguments = ["eval", "transfer", models[0], "--split", "val,test", "--features"]
+    arguments += [views[0].folder, "--captions", captions_file]
+    arguments += ["--features", second[0], "--captions"]
     out = tmp_path / "out.json"
     text = shown(*arguments, captions, "--allow-missing", "--out", out, width=300)
     rows = json.loads(out.read_text())["rows"]

@@ -86,7 +86,6 @@ def test_features_of_other_software_are_recognised(tmp_path: Path, extracting: T
     [
         (["a"], "--backbone or --detector: name what turns the photos into features"),
         (["a", "--backbone", "pixels", "--regions", "50"], "--colours need --detector"),
-        (["a", "--backbone", "pixels", "--colours"], "--colours need --detector"),
     ],
 )
 def test_options_of_extract_that_do_not_fit_are_refused(
@@ -161,13 +160,10 @@ def test_numbers_of_classes_become_words_with_a_vocabulary(
     ("asked", "message"),
     [
         (["vinvl", "a", "--vocabulary", "v"], "labels of vinvl are not numbers"),
-        (["bottom-up", "a", "--attributes", "0.5"], "files of bottom-up have no attributes"),
-        (["auto", "absent"], "absent does not exist"),
         (["precomp", "a", "--split", "dev", "--regions", "5"], "--regions and --keep"),
         (["vinvl", "a", "--split", "dev"], "files of vinvl have no splits"),
         (["precomp", "a", "b", "--split", "dev"], "takes one folder, found 2"),
         (["hgr", "a"], "--split: name one or more of trn, val, tst"),
-        (["hgr", "a", "--split", "trn", "--image-suffix", ".mp4"], "--image-suffix"),
     ],
 )
 def test_options_of_import_that_do_not_fit_are_refused(

@@ -433,9 +433,7 @@ def test_a_missing_file_is_named(file: str, tmp_path: Path) -> None:
     ("text", "match"),
     [
         ("{", "JSON: "),
-        ("[]", "JSON: "),
         (json.dumps(oscar_config(hidden_size="32")), "hidden_size: "),
-        (json.dumps(oscar_config(img_feature_dim=None)), "img_feature_dim: "),
         (json.dumps(oscar_config(img_feature_dim=6)), "img_feature_dim: "),
         (json.dumps(oscar_config(hidden_act="step")), "hidden_act: "),
         (json.dumps(oscar_config(num_attention_heads=5)), "no multiple of num_attention_heads 5"),

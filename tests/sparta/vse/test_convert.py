@@ -204,7 +204,7 @@ def test_every_missing_unexpected_or_misshaped_key_is_listed(tmp_path: Path) -> 
     )
 
 
-@pytest.mark.parametrize("prefix", ["model.", "module.module.", "encoder."])
+@pytest.mark.parametrize("prefix", ["model.", "module.module."])
 @pytest.mark.parametrize("which", [0, 1])
 def test_other_prefixes_load_nothing_in_silence(which: int, prefix: str, tmp_path: Path) -> None:
     parts = published.encoders("vse-inf", "words", tmp_path)
@@ -262,7 +262,6 @@ def test_a_byte_order_mark_is_no_part_of_a_vocabulary(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("{", "expected a JSON object with word2idx"),
-        ('{"word2idx": [1]}', "expected a JSON object with word2idx"),
         ('{"word2idx": {"a": 0, "b": 2}}', "ids are not 0 to 2"),
         ('{"word2idx": {"a": 0}}', "has no pad token"),
     ],

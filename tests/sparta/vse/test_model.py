@@ -261,9 +261,7 @@ def edit(folder: Path, **fields: Any) -> None:
     ("fields", "message"),
     [
         ({"visual": "pixel"}, "visual: 'pixel' is not one of region, grid, patch"),
-        ({"views": 0}, "views: 0 is less than one"),
         ({"text": "bert"}, "text: 'bert' with text_encoder: None"),
-        ({"text_encoder": {"model_type": "bert"}}, "text: 'bigru' with text_encoder"),
         ({"visual_pooling": "best"}, "there is no pooling 'best'"),
         ({"dimension": 10}, "not a whole VSE model"),
         ({"text_pooling": "gpo"}, "missing weights in its file: text_pooling.gru"),

@@ -124,7 +124,6 @@ def test_half_precision_loses_nothing_but_the_inputs_digits(case: str) -> None:
 @pytest.mark.parametrize(
     ("name", "millions"),
     [
-        ("mean", 0),
         ("gpo", 0.0127),
         ("adpool", 0.002),
         ("self-attention", 3.15),
@@ -143,11 +142,8 @@ def test_parameters_at_the_papers_width(name: str, millions: float) -> None:
     [
         ("average", {}, "no pooling 'average'; there are: mean, max, k-max, gpo"),
         ("k-max", {"n": 3}, "'k-max' has no option 'n'; it has: k"),
-        ("mean", {"k": 3}, "'mean' has no option 'k'; it has none"),
         ("k-max", {"k": 0}, "k must be 1 or more, not 0"),
         ("gpo", {"temperature": 0}, "temperature must be positive"),
-        ("gpo", {"variant": "published"}, "no variant 'published'"),
-        ("adpool", {"token_weight": 1.5}, "token_weight must be from 0 to 1, not 1.5"),
         ("self-attention", {"heads": 3}, "3 heads do not divide a width of 8"),
     ],
 )

@@ -307,18 +307,6 @@ def test_a_lost_shard_is_extracted_again_after_a_change(photos: Path, tmp_path: 
     assert FeatureStore.open(out).fingerprint == fresh(photos, tmp_path).fingerprint
 
 
-def test_views_belong_to_one_source(photos: Path, tmp_path: Path) -> None:
-    stores = []
-    for augmentation in ("plain", "flip", "crop:1"):
-        out = tmp_path / augmentation.replace(":", "-")
-        extract(photos, out, augmentation=augmentation)
-        stores.append(FeatureStore.open(out))
-    assert [store.augmentation for store in stores] == ["plain", "flip", "crop:1"]
-    assert stores[0].source == stores[1].source == stores[2].source
-    assert stores[0].ids == stores[1].ids == stores[2].ids
-    assert len({store.fingerprint for store in stores}) == 3
-
-
 def test_a_folder_without_usable_photo_is_refused(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.jpg").touch()
