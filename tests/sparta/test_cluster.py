@@ -25,9 +25,7 @@ from tests import ray_cluster as ray
         ([{}], "auto", WorkerPlan(1, 1, 0)),
     ],
 )
-def test_workers_are_gpus_or_machines(
-    nodes: list[dict[str, float]], device: str, plan: WorkerPlan
-) -> None:
+def test_planned_workers(nodes: list[dict[str, float]], device: str, plan: WorkerPlan) -> None:
     assert plan_workers(nodes, device) == plan
 
 

@@ -61,9 +61,7 @@ def test_everything_is_synced_before_and_after_the_renames(
     synced: list[str] = []
 
     def fsync(handle: int) -> None:
-        stage = (
-            "before" if new.exists() and out.exists() else "between" if new.exists() else "after"
-        )
+        stage = "after" if not new.exists() else "before" if out.exists() else "between"
         path = Path(f"/proc/self/fd/{handle}").readlink()
         synced.append(f"{stage} {path.relative_to(tmp_path)}".replace(work.name, "work"))
 
@@ -117,9 +115,7 @@ def test_what_a_finished_replacement_left_is_removed(tmp_path: Path) -> None:
     assert names(tmp_path) == ["out"]
 
 
-def test_a_replacement_that_fails_leaves_the_old_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_replacement_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = folder(tmp_path / "out", "old")
     rename = Path.rename
 
@@ -153,9 +149,7 @@ def test_a_work_folder_killed_while_it_was_made_is_removed(tmp_path: Path) -> No
     assert names(tmp_path) == []
 
 
-def test_what_cannot_be_removed_is_left_for_the_next_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     work = make_work(out)
     (work / "file").write_text("")
@@ -277,9 +271,7 @@ def test_a_second_writer_is_refused_at_once_and_told_who_holds_the_lock(tmp_path
 
 
 @pytest.mark.parametrize("how", ["alone", "fork"])
-def test_a_killed_writers_lock_is_free_even_while_its_children_live(
-    tmp_path: Path, how: str
-) -> None:
+def test_the_lock_of_a_killed_writer_is_free(tmp_path: Path, how: str) -> None:
     out = tmp_path / "out"
     process = holder(out, how)
     end(process)
@@ -319,9 +311,7 @@ def test_a_holder_that_cannot_be_read_is_another_process(tmp_path: Path) -> None
             pass
 
 
-def test_a_folder_without_a_name_can_be_locked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_working_folder_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     with writing(Path()):

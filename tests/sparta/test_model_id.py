@@ -40,9 +40,7 @@ def test_sample_is_the_shipped_model() -> None:
     assert find_file(SAMPLE, "absent.json") is None
 
 
-def test_a_path_is_not_looked_for_on_the_hub(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_is_no_name_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "models").mkdir()
@@ -195,8 +193,6 @@ def test_another_models_configuration_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["[" * 100_000, "[1]"])
 def test_a_configuration_of_strange_json_is_one_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_text(content)
-    with pytest.raises(
-        InputError, match=r"is not a dense model: (its|it has no) config\.json"
-    ) as error:
+    with pytest.raises(InputError, match=r"not a dense model: it.* config\.json") as error:
         read_model_config(tmp_path, ("vse",), "dense model", "--model")
     assert "\n" not in str(error.value)

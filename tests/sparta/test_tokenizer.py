@@ -114,9 +114,7 @@ def bert(lowercase: bool, strip_accents: bool | None) -> Tokenizer:
     letters = [chr(i) for i in range(33, 127)] + [*"éßñ犬日本한🐕"]
     words = ["dog", "run", "sun", "cafe", "caf", "##é", "##ning", "##ny", "##s", "##字"]
     terms = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *words])
-    tokenizer = Tokenizer(
-        models.WordPiece({term: i for i, term in enumerate(terms)}, unk_token="[UNK]")
-    )
+    tokenizer = Tokenizer(models.WordPiece({t: i for i, t in enumerate(terms)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(
         lowercase=lowercase, strip_accents=strip_accents
     )

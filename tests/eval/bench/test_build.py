@@ -47,9 +47,7 @@ def test_from_photos(tmp_path: Path) -> None:
     assert not list(work.iterdir())
 
 
-def test_from_features_the_index_is_that_of_sparta_index(
-    tmp_path: Path, models: list[Path], views: list[FeatureStore]
-) -> None:
+def test_from_features(tmp_path: Path, models: list[Path], views: list[FeatureStore]) -> None:
     store, model = views[0], str(models[0])
     found = record("bench", "build", store.folder, "--model", model, "--top-n", "3")
     built = build_index([store], [model], tmp_path / "index", PruningSettings(top_n=3))

@@ -143,7 +143,7 @@ def test_every_impact_of_an_image_that_is_not_deleted_is_read(
     assert source.impacts.any(axis=0).all()
 
 
-def test_of_many_images_some_are_drawn(
+def test_some_of_many_images(
     index: Path, postings: Postings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = [row.tolist() for row in read_source(index).impacts]
@@ -157,7 +157,7 @@ def test_of_many_images_some_are_drawn(
 
 @pytest.mark.parametrize("bits", [8, 12])
 @pytest.mark.parametrize("chunk", [7, 10_000])
-def test_rows_come_back_as_they_went_in(
+def test_rows_come_back(
     tmp_path: Path, bits: int, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(eval.bench.corpus, "READ", chunk)
@@ -290,9 +290,7 @@ def test_features_beside_the_index_or_given_are_found_by_their_fingerprints(
     assert whole.about["top_n"] == "all" and whole.most_terms > 4
 
 
-def test_the_model_of_the_package_and_features_beside_the_index_are_found(
-    pruned: Path, tmp_path: Path
-) -> None:
+def test_the_model_of_the_package_and_features_beside_it(pruned: Path, tmp_path: Path) -> None:
     """What the benchmark needs without any option: all terms, also those the index left out."""
     folder = tmp_path / "index.features" / "plain"
     extract_photos(SAMPLE / "photos", folder, "pixels", workers=0)

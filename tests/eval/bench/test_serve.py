@@ -52,9 +52,7 @@ def test_a_server_answers_all_without_errors(drawings: Path, queries: Path, tmp_
 
 @needs_wrk
 @pytest.mark.parametrize("shards", [1, 2])
-def test_a_writer_beside_adds_images_to_a_copy(
-    drawings: Path, queries: Path, tmp_path: Path, shards: int
-) -> None:
+def test_a_writer_beside(drawings: Path, queries: Path, tmp_path: Path, shards: int) -> None:
     index = drawings
     if shards > 1:
         index = tmp_path / "divided"

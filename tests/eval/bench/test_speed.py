@@ -74,9 +74,7 @@ def test_every_exact_engine_gives_the_same_hits_in_every_cell(measured: Results)
     assert [path.name for path in measured.path.parent.iterdir()] == ["speed.json"]
 
 
-def test_an_interrupted_run_goes_on_with_what_was_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_run_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build, builds = Bm25sEngine.build, []
 
     def noted(self: Bm25sEngine) -> None:
@@ -198,9 +196,7 @@ def index(
     return root / "index"
 
 
-def test_a_dense_part_gives_its_vectors_and_the_queries(
-    index: Path, tokenizer: WordPieceTokenizer
-) -> None:
+def test_vectors_of_a_dense_part(index: Path, tokenizer: WordPieceTokenizer) -> None:
     asked = tokenise(TEXTS, tokenizer)
     found = read_dense(index, "vse", asked)
     assert len(found.images) == 21
@@ -233,9 +229,7 @@ def test_the_command_needs_nothing_but_an_index(index: Path, tmp_path: Path) -> 
         assert part in report and option in report
 
 
-def test_features_give_every_top_n_and_captions_recall(
-    index: Path, data: Data, tmp_path: Path
-) -> None:
+def test_features_and_captions(index: Path, data: Data, tmp_path: Path) -> None:
     options = ["--captions", data.captions_file, "--features", data.views[0].folder]
     options += ["--model", data.models[0], "--kind", "copies", "--top-n", "4,2,900,all"]
     run = sparta(*SPEED, index, "--out", tmp_path, *options)

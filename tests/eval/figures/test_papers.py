@@ -243,9 +243,7 @@ def slow_similarity(model: VseModel, image: ImageFeatures) -> list[list[float]]:
             for region in range(len(image.features)):
                 vector = project(visual[:, region : region + 1], torch.tensor([1]))[0, 0]
                 norm = math.sqrt(sum(float(x) ** 2 for x in vector))
-                row.append(
-                    sum(float(a) * float(b) for a, b in zip(vector, view, strict=True)) / norm
-                )
+                row.append(sum(float(a * b) for a, b in zip(vector, view, strict=True)) / norm)
             rows.append(row)
     return rows
 

@@ -167,9 +167,7 @@ def asked_models(
     return [save_model(root / "0", tokenizer, 0, ["cat"], captions=ASKED[0])]
 
 
-def test_asked_rows_against_slow_impacts(
-    data: Data, asked_models: list[Path], tmp_path: Path
-) -> None:
+def test_asked_rows_against_loops(data: Data, asked_models: list[Path], tmp_path: Path) -> None:
     log = tmp_path / "queries.txt"
     log.write_text("\n".join(ASKED[1]))
     choices = parse_choices("3,all", "mean", "trained", f"none, model,{log}", "0.5,1")
@@ -190,9 +188,7 @@ def test_asked_rows_against_slow_impacts(
     assert (record["asked"], record["asked_power"], cells[3]) == (str(log), 1.0, "queries.txt 1")
 
 
-def test_short_queries_and_rare_words_against_slow_impacts(
-    data: Data, asked_models: list[Path]
-) -> None:
+def test_short_queries_and_rare_words(data: Data, asked_models: list[Path]) -> None:
     captioned, tokenizer = data.captioned, data.tokenizer
     [choice] = parse_choices("4", "mean", "trained", "model", "0.5")
     study = measure_pruning(data.views, asked_models, captioned, [choice], [16], exact=True)
@@ -220,9 +216,7 @@ def test_short_queries_and_rare_words_against_slow_impacts(
         assert list(study.rows[1].others[name][:3]) == pytest.approx(right)
 
 
-def test_indexes_are_kept_and_refused_where_one_is(
-    data: Data, asked_models: list[Path], tmp_path: Path
-) -> None:
+def test_indexes_are_kept(data: Data, asked_models: list[Path], tmp_path: Path) -> None:
     folder = tmp_path / "a" / "indexes"
     options = ["--top-n", "3", "--offset", "mean", "--terms", "trained", "--bits", "4,float"]
     options += ["--asked", "none,model", "--indexes", str(folder)]

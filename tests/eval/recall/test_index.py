@@ -311,9 +311,7 @@ def slow_ranks(
 
 
 @pytest.mark.parametrize("kind", ["built", "live", "shards", "dense"])
-def test_recall_against_a_slow_reference(
-    kind: str, index: Path, data: Data, tmp_path: Path
-) -> None:
+def test_recall_against_loops(kind: str, index: Path, data: Data, tmp_path: Path) -> None:
     own, backend, photos = tmp_path / "index", "sparta", data.captioned[1::2]
     (split_index(index, own, 3) if kind == "shards" else shutil.copytree(index, own))
     if kind == "dense":

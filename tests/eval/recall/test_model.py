@@ -100,9 +100,7 @@ def test_models_alone_and_together(
 
 
 @pytest.mark.parametrize("which", ["sparse", "dense and sparse"])
-def test_captions_compared_by_probability(
-    which: str, dense: list[Path], data: Data, tmp_path: Path
-) -> None:
+def test_captions_by_probability(which: str, dense: list[Path], data: Data, tmp_path: Path) -> None:
     """The other photos are of another split; their own captions play no part."""
     views, models, captioned, *_ = data
     own, others = captioned[::2], [replace(one, split="train") for one in captioned[1::2]]
@@ -172,9 +170,7 @@ def test_karpathys_file_over_features_named_by_number(
 # ---- missing photos ------------------------------------------------------------------------------
 
 
-def test_photos_that_any_member_lacks_are_left_out(
-    dense: list[Path], data: Data, tmp_path: Path
-) -> None:
+def test_photos_that_a_member_lacks(dense: list[Path], data: Data, tmp_path: Path) -> None:
     """The figures are those of the other photos, and the title counts what is missing."""
     images = list(data.views[0])
     parts = {"a": images[:18], "b": images[2:], "c": images[:9], "d": images[9:]}
@@ -225,9 +221,7 @@ def test_missing_photos_leave_the_folds_as_they_are(dense: list[Path], data: Dat
     assert (found.folds, found.missing) == (2, 3) and replace(found, missing=0) == alone
 
 
-def test_missing_reference_images_are_left_out(
-    dense: list[Path], data: Data, tmp_path: Path
-) -> None:
+def test_missing_reference_images(dense: list[Path], data: Data, tmp_path: Path) -> None:
     photos = [*data.captioned[:5], *(replace(one, split="train") for one in data.captioned[5:])]
     gone = CaptionedPhoto("x.jpg", "train", ("a dog",))
     alone, asked = (

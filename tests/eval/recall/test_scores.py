@@ -27,9 +27,7 @@ def dense(seed: int = 0) -> tuple[Scores, Tensor]:
     random = torch.Generator().manual_seed(seed)
     texts = torch.randn(TEXTS, 1, DIMENSION, generator=random)
     images = torch.randn(IMAGES, VIEWS, DIMENSION, generator=random)
-    slow = [
-        [max(float((text[0] * view).sum()) for view in own) for own in images] for text in texts
-    ]
+    slow = [[max(float(text[0] @ view) for view in own) for own in images] for text in texts]
     return dense_scores(texts, images), torch.tensor(slow)
 
 

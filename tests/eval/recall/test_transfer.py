@@ -25,9 +25,7 @@ def second(
     return write_store(root / "features", seed=5).folder, captions
 
 
-def test_each_row_is_as_measured_alone(
-    data: Data, second: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_rows_are_as_measured_alone(data: Data, second: tuple[Path, Path], tmp_path: Path) -> None:
     views, models, _, captions_file, _ = data
     sets = [(views[0].folder, captions_file, "val"), (*second, "test")]
     options = [p for store, texts, _ in sets for p in ("--features", store, "--captions", texts)]

@@ -151,9 +151,7 @@ def test_blanks_around_captions_are_removed(tmp_path: Path, around: str) -> None
 
 
 @pytest.mark.parametrize("nothing", NOTHING)
-def test_captions_that_show_nothing_do_not_count(
-    tmp_path: Path, nothing: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_blank_captions(tmp_path: Path, nothing: str, caplog: pytest.LogCaptureFixture) -> None:
     other = {"image": "b.jpg", "captions": [nothing]}
     path = write(tmp_path, {**GOOD, "captions": ["❤\ufe0f", nothing, "犬"]}, other)
     assert read_captions(path) == [CaptionedPhoto("beach/a.jpg", "train", ("❤\ufe0f", "犬"))]

@@ -137,9 +137,7 @@ def test_finds_the_format_and_leaves_out_bad_images(tmp_path: Path, importing: T
     assert store.source.extra == {"regions": 1, "keep": "confident"}
 
 
-def test_numbers_of_classes_become_words_with_a_vocabulary(
-    tmp_path: Path, importing: Typer
-) -> None:
+def test_numbers_of_classes_become_words(tmp_path: Path, importing: Typer) -> None:
     path = write(tmp_path / "a.tsv", [lxmert_line("7")])
     vocabulary = write_vocabulary(tmp_path / "genome")
     asked = ["auto", str(path), "--regions", "1", "--keep", "confident", "--out"]

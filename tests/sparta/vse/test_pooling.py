@@ -53,7 +53,7 @@ def assert_same(found: Tensor, expected: Tensor) -> None:
 @every_case
 @settings(max_examples=15)
 @given(lengths=sizes, extra=st.integers(0, 6), junk=st.sampled_from(JUNK), seed=seeds)
-def test_a_set_is_pooled_as_if_it_were_alone(
+def test_a_set_as_if_alone(
     case: str, lengths: list[int], extra: int, junk: float, seed: int
 ) -> None:
     pooling = made(case, seed).eval()
@@ -67,7 +67,7 @@ def test_a_set_is_pooled_as_if_it_were_alone(
 @every_case
 @settings(max_examples=5)
 @given(lengths=sizes, extra=st.integers(1, 6), junk=st.sampled_from(JUNK), seed=seeds)
-def test_padding_has_no_part_in_training(
+def test_padding_in_training(
     case: str, lengths: list[int], extra: int, junk: float, seed: int
 ) -> None:
     without, counts = padded(lengths, seed=seed)
@@ -167,7 +167,7 @@ def of_the_largest(k: int) -> Callable[[list[float]], float]:
         ("softpool", {}, lambda v: sum(x * math.exp(x) for x in v) / sum(map(math.exp, v))),
     ],
 )
-def test_fixed_poolings(
+def test_fixed(
     name: str, options: dict[str, Any], definition: Callable[[list[float]], float]
 ) -> None:
     pooling = make(name, **options)

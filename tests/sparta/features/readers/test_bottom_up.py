@@ -170,9 +170,7 @@ def test_an_odd_array_is_named(tmp_path: Path, more: dict[str, Any], message: st
     write_npz(tmp_path / "in", "a", **SEEN)
     folder = write_npz(tmp_path / "in", "b", **(SEEN | more))
     reader = open_reader("bottom-up-npz", [folder], vocabulary=write_vocabulary(tmp_path))
-    with pytest.raises(
-        InputError, match="^" + re.escape(str(folder / "b.npz")) + ":? ?" + re.escape(message)
-    ):
+    with pytest.raises(InputError, match=r"b\.npz:? ?" + re.escape(message)):
         reader[1]
     assert reader[0].labels == ("dog", "yolk", "traffic light")
 

@@ -104,9 +104,7 @@ def test_a_video_whose_bytes_changed_is_named(tmp_path: Path) -> None:
         open_reader("hgr", [folder], ["trn"])[0]
 
 
-def test_a_damaged_hdf5_and_an_absent_h5py_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_hdf5_and_no_h5py(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_names(tmp_path, trn=["a"])
     folder = frames_folder(tmp_path, trn={"a": numbers(2, 4)})
     whole = (folder / "trn_ft.hdf5").read_bytes()

@@ -92,9 +92,7 @@ def test_class_names_are_the_same(tmp_path: Path) -> None:
     assert load_encoder(name, None, 0, "cpu").encode(photos(5))[1] == [""] * 5
 
 
-def test_a_network_is_converted_once(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_converted_once(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = str(save(vit(), tmp_path / "vit"))
     stages: list[tuple[str, int, int]] = []
     first = load_encoder(name, None, 0, "cpu", lambda *step: stages.append(step))
