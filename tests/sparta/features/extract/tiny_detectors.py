@@ -13,16 +13,10 @@ QUERIES = 12
 LABELS = {0: "N/A", 1: "dog", 2: " traffic light ", 3: "LABEL_3", 4: "boat"}
 WORDS = ["", "dog", "traffic light", "", "boat"]
 COMMON: dict[str, Any] = {"num_labels": 5, "id2label": LABELS}
-TRANSFORMER: dict[str, Any] = COMMON | {
-    "d_model": 16,
-    "encoder_layers": 1,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 2,
-    "decoder_attention_heads": 2,
-    "encoder_ffn_dim": 16,
-    "decoder_ffn_dim": 16,
-    "num_queries": QUERIES,
-}
+TRANSFORMER: dict[str, Any] = COMMON | {"d_model": 16, "num_queries": QUERIES}
+for _part, _layers in (("encoder", 1), ("decoder", 2)):
+    _sizes = {"layers": _layers, "attention_heads": 2, "ffn_dim": 16}
+    TRANSFORMER |= {f"{_part}_{name}": size for name, size in _sizes.items()}
 # An aspect kept, as most detectors have it.
 ASPECT: dict[str, Any] = {"size": {"shortest_edge": 48, "longest_edge": 80}}
 
