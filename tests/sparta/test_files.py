@@ -63,13 +63,7 @@ def test_everything_is_synced_before_and_after_the_renames(
 
 def test_users_folders_of_any_name_are_left_alone(tmp_path: Path) -> None:
     out = folder(tmp_path / "out", "old")
-    others = [
-        "out.old",
-        "out.building",
-        ".out.work-1-abcdefgh",
-        ".out.work-",
-        "out.work-1-abcdefgh",
-    ]
+    others = ["out.old", ".out.work-1-abcdefgh", ".out.work-", "out.work-1-abcdefgh"]
     for name in others:
         folder(tmp_path / name, "mine")
     # A work folder of another folder of a longer name.

@@ -194,20 +194,10 @@ def test_previews_and_metadata(address: str, immich: StubImmich, tmp_path: Path)
     assert steps == [("download", n, total) for n, total in enumerate([2, 2, 4, 4, 5], start=1)]
     first, second, *_ = lines(tmp_path / "metadata.jsonl")
     assert second.pop("version")
-    assert second == {
-        "image": f"{TWO}.jpg",
-        "immich_id": TWO,
-        "page": f"{address}/photos/{TWO}",
-        "name": "two.jpg",
-        "taken": "2023-07-02T18:30:00.000Z",
-        "favourite": True,
-        "people": ["Ada"],
-        "tags": ["holiday"],
-        "city": "Lisbon",
-        "country": "Portugal",
-        "latitude": 38.7,
-        "iso": 9,
-    }
+    known: dict[str, Any] = {"image": f"{TWO}.jpg", "immich_id": TWO, "name": "two.jpg"}
+    known |= {"page": f"{address}/photos/{TWO}", "taken": "2023-07-02T18:30:00.000Z"}
+    known |= {"city": "Lisbon", "country": "Portugal", "latitude": 38.7, "iso": 9}
+    assert second == known | {"favourite": True, "people": ["Ada"], "tags": ["holiday"]}
     assert first.keys() == {"image", "immich_id", "page", "name", "taken", "version"}
     reason = "immich has no picture of it"
     assert lines(tmp_path / "skipped.jsonl") == [{"id": BARE, "reason": reason}]

@@ -75,14 +75,9 @@ def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     root = Path(__file__).parents[2]
     path = os.pathsep.join([str(folder), str(root)])
     program = "import sys; from sparta.__main__ import main; sys.argv[0] = 'sparta'; main()"
-    return subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
-    )
+    command = [sys.executable, "-c", program, *arguments]
+    environment = os.environ | {"PYTHONPATH": path}
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
 
 
 @pytest.mark.parametrize("file", ["eval.py", "eval/__init__.py", "server/__init__.py"])

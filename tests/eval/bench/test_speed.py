@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from itertools import combinations, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,16 +33,9 @@ from tests.eval.data import Data, refused, save_dense, shown, sparta, write_capt
 
 TEXTS = ["dog cat", "", "the red ball", "qqq", "two dogs run dog", "beach ball", "sky"]
 SPEED = ["bench", "speed", "--warm-up", "10", "--seconds", "0.02", "--sizes", "30,40"]
-RUN = {
-    "command": "sparta bench speed x",
-    "version": "0",
-    "date": "today",
-    "machine": {"processor": "p", "cores": 2},
-    "data": {"index": ["0" * 64]},
-    "models": ["1" * 64],
-    "seed": 0,
-    "pace": asdict(HURRY),
-}
+RUN: dict[str, Any] = {"command": "sparta bench speed x", "version": "0", "date": "today"}
+RUN |= {"data": {"index": ["0" * 64]}, "models": ["1" * 64], "pace": asdict(HURRY)}
+RUN |= {"machine": {"processor": "p", "cores": 2}, "seed": 0}
 
 
 @pytest.fixture(scope="module")

@@ -171,13 +171,8 @@ def test_asked_rows_against_loops(data: Data, asked_models: list[Path], tmp_path
     log = tmp_path / "queries.txt"
     log.write_text("\n".join(ASKED[1]))
     choices = parse_choices("3,all", "mean", "trained", f"none, model,{log}", "0.5,1")
-    assert [(choice.asked, choice.asked_power) for choice in choices[::2]] == [
-        ("none", 0.0),
-        ("model", 0.5),
-        ("model", 1.0),
-        (str(log), 0.5),
-        (str(log), 1.0),
-    ]
+    powers = [("none", 0.0), *product(("model", str(log)), (0.5, 1.0))]
+    assert [(choice.asked, choice.asked_power) for choice in choices[::2]] == powers
     given = (data.views, asked_models, data.captioned, choices, [16])
     study = measure_pruning(*given, batch_size=4, device="cpu")
     exact = measure_pruning(*given, exact=True, batch_size=4, device="cpu")

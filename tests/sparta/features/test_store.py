@@ -26,16 +26,10 @@ SOURCE = FeatureSource("region", "detector", "abc", 5, 64)
 
 def image(image_id: str, regions: int = 3, seed: int = 0) -> ImageFeatures:
     rng = np.random.default_rng([seed, *image_id.encode()])
-    corners = np.sort(rng.random((2, regions, 2), np.float32), axis=0)
-    return ImageFeatures(
-        image_id,
-        rng.standard_normal((regions, 5)).astype(np.float16),
-        np.concatenate([corners[0], corners[1]], axis=1),
-        tuple(f"thing {i}" for i in range(regions)),
-        ("",) * regions,
-        640,
-        480,
-    )
+    boxes = tiny.boxes(regions, rng)
+    features = rng.standard_normal((regions, 5)).astype(np.float16)
+    labels = tuple(f"thing {i}" for i in range(regions))
+    return ImageFeatures(image_id, features, boxes, labels, ("",) * regions, 640, 480)
 
 
 def images(count: int = 7) -> list[ImageFeatures]:
@@ -258,15 +252,7 @@ def test_locations_are_in_oscars_order() -> None:
     width, height = 640, 480
     pixels = [(64, 48, 320, 96), (0, 0, 640, 480), (100, 200, 100, 300)]
     boxes = [(x1 / width, y1 / height, x2 / width, y2 / height) for x1, y1, x2, y2 in pixels]
-    image = ImageFeatures(
-        "a.jpg",
-        np.zeros((3, 2), np.float16),
-        np.array(boxes, np.float32),
-        ("",) * 3,
-        ("",) * 3,
-        width,
-        height,
-    )
+    image = replace(tiny.image(3), boxes=np.array(boxes, np.float32))
     assert image.locations.dtype == np.float32
     for found, (x1, y1, x2, y2) in zip(image.locations, pixels, strict=True):
         expected = [x1 / 640, y1 / 480, x2 / 640, y2 / 480, (x2 - x1) / 640, (y2 - y1) / 480]
