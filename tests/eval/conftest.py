@@ -1,8 +1,5 @@
 """Two tiny models, two views of 21 images, and captions in a small vocabulary."""
 
-from __future__ import annotations
-
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +8,7 @@ import pytest
 from sparta.captions.read import CaptionedPhoto
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
-from tests.eval.data import Data
+from tests.eval.data import Data, write_captions
 from tests.indexer.tiny import save_model, write_store
 from tests.indexer.vocabulary import WORDS, small_tokenizer
 from tests.server.drawings import index_drawings
@@ -32,10 +29,7 @@ def models(tmp_path_factory: pytest.TempPathFactory, tokenizer: WordPieceTokeniz
 @pytest.fixture(scope="session")
 def views(tmp_path_factory: pytest.TempPathFactory) -> list[FeatureStore]:
     root = tmp_path_factory.mktemp("features")
-    return [
-        write_store(root / "plain"),
-        write_store(root / "flip", seed=1, augmentation="flip"),
-    ]
+    return [write_store(root / "plain"), write_store(root / "flip", seed=1, augmentation="flip")]
 
 
 @pytest.fixture(scope="session")
@@ -51,14 +45,10 @@ def captioned(views: list[FeatureStore]) -> list[CaptionedPhoto]:
 def captions_file(
     tmp_path_factory: pytest.TempPathFactory, captioned: list[CaptionedPhoto]
 ) -> Path:
-    path = tmp_path_factory.mktemp("captions") / "captions.jsonl"
-    lines = [
-        {"image": photo.image_id, "split": photo.split, "captions": photo.captions}
-        for photo in captioned
-    ]
-    lines.append({"image": "elsewhere.jpg", "split": "other", "captions": ["dog"]})
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    other = CaptionedPhoto("elsewhere.jpg", "other", ("dog",))
+    return write_captions(
+        tmp_path_factory.mktemp("captions") / "captions.jsonl", [*captioned, other]
+    )
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 """The tiny data sets of these tests, tiny dense models, and commands over them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The head of a result: it identifies the command, the data, the models and the machine."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -103,9 +101,7 @@ def test_every_command_has_the_head(index: Path, data: Data, tmp_path: Path) -> 
             assert digits[:12] in lines[2] and digits[:13] not in lines[2]
 
 
-def test_the_seed_of_drawn_reference_images(
-    data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_seed_of_a_sample(data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     photos = [*data.captioned[:5], *(replace(one, split="train") for one in data.captioned[5:])]
     captions = write_captions(tmp_path / "captions.jsonl", photos)
     arguments = ["eval", "model", data.models[0], "--features", data.views[0].folder]

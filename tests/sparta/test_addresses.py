@@ -1,7 +1,5 @@
 """Folders by address, addresses of servers, and files of settings."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 from pathlib import Path
@@ -36,9 +34,7 @@ def test_a_bucket_is_read(bucket: None, tmp_path: Path) -> None:
     ("address", "reason"),
     [("nowhere://photos", "Unsupported filesystem: 'nowhere'"), ("gs://photos", "install gcsfs")],
 )
-def test_what_cannot_be_read_is_refused(
-    address: str, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_file_systems(address: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gcsfs", None)
     with pytest.raises(InputError, match=f"{address} cannot be read: .*{reason}"):
         folder_at(address)
@@ -76,9 +72,7 @@ def test_slashes_at_the_end_are_removed(text: str, address: str) -> None:
     assert server_address(text, EXAMPLE) == address
 
 
-@pytest.mark.parametrize(
-    "text", ["", "a.example", "ftp://a.example", "http://", "http://[", "http://a?b"]
-)
+@pytest.mark.parametrize("text", ["", "a.example", "ftp://a.example", "http://", "http://a?b"])
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"is not the address of a server; give one like http://l"):
         server_address(text, EXAMPLE)
@@ -96,8 +90,6 @@ def test_keys_and_values(tmp_path: Path) -> None:
     [
         (b"- 1", r"settings\.yaml: expected keys and values, found list"),
         (b"a: [", r"settings\.yaml: not YAML: "),
-        (b"[" * 20_000, "not YAML"),
-        (b"a: \xff", "not YAML"),
         (b"a: 2001-99-99", "not YAML"),
     ],
 )

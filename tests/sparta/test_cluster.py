@@ -1,7 +1,5 @@
 """Work on a real Ray cluster of several nodes, whose processes are killed."""
 
-from __future__ import annotations
-
 import pickle
 import socket
 import subprocess
@@ -27,9 +25,7 @@ from tests import ray_cluster as ray
         ([{}], "auto", WorkerPlan(1, 1, 0)),
     ],
 )
-def test_workers_are_gpus_or_machines(
-    nodes: list[dict[str, float]], device: str, plan: WorkerPlan
-) -> None:
+def test_planned_workers(nodes: list[dict[str, float]], device: str, plan: WorkerPlan) -> None:
     assert plan_workers(nodes, device) == plan
 
 

@@ -1,7 +1,5 @@
 """What commands print: texts as they are, square brackets and colons included."""
 
-from __future__ import annotations
-
 import io
 import re
 from pathlib import Path

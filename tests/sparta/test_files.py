@@ -1,7 +1,5 @@
 """Folders that are replaced as a whole, room on the disk, and one writer at a time."""
 
-from __future__ import annotations
-
 import errno
 import logging
 import os
@@ -20,21 +18,6 @@ import pytest
 
 from sparta import files
 from sparta.errors import InputError
-from sparta.files import (
-    MARKER,
-    REPLACED,
-    check_name,
-    check_room,
-    find_work,
-    full_disk_reported,
-    lock_path,
-    make_work,
-    recover,
-    remove_work,
-    replace_folder,
-    work_folder,
-    writing,
-)
 
 
 def folder(path: Path, content: str) -> Path:
@@ -58,19 +41,17 @@ def test_everything_is_synced_before_and_after_the_renames(
     if not exchanged:
         monkeypatch.setattr(files, "_exchange", lambda *_: False)
     out = folder(tmp_path / "out", "old")
-    work = make_work(out)
+    work = files.make_work(out)
     new = folder(work / "new", "new")
     synced: list[str] = []
 
     def fsync(handle: int) -> None:
-        stage = (
-            "before" if new.exists() and out.exists() else "between" if new.exists() else "after"
-        )
+        stage = "after" if not new.exists() else "before" if out.exists() else "between"
         path = Path(f"/proc/self/fd/{handle}").readlink()
         synced.append(f"{stage} {path.relative_to(tmp_path)}".replace(work.name, "work"))
 
     monkeypatch.setattr(os, "fsync", fsync)
-    replace_folder(new, out, work)
+    files.replace_folder(new, out, work)
     assert sorted(synced[: -len(renames)]) == [
         "before work/new",
         "before work/new/complete",
@@ -82,19 +63,13 @@ def test_everything_is_synced_before_and_after_the_renames(
 
 def test_users_folders_of_any_name_are_left_alone(tmp_path: Path) -> None:
     out = folder(tmp_path / "out", "old")
-    others = [
-        "out.old",
-        "out.building",
-        ".out.work-1-abcdefgh",
-        ".out.work-",
-        "out.work-1-abcdefgh",
-    ]
+    others = ["out.old", ".out.work-1-abcdefgh", ".out.work-", "out.work-1-abcdefgh"]
     for name in others:
         folder(tmp_path / name, "mine")
     # A work folder of another folder of a longer name.
-    longer = make_work(tmp_path / "out.work-7")
-    with work_folder(out) as work:
-        replace_folder(folder(work / "new", "new"), out, work)
+    longer = files.make_work(tmp_path / "out.work-7")
+    with files.work_folder(out) as work:
+        files.replace_folder(folder(work / "new", "new"), out, work)
     assert (out / "complete").read_text() == "new"
     assert names(tmp_path) == sorted(["out", *others, longer.name])
     assert all((tmp_path / name / "parts" / "0").read_text() == "mine" for name in others)
@@ -102,26 +77,24 @@ def test_users_folders_of_any_name_are_left_alone(tmp_path: Path) -> None:
 
 def test_an_interrupted_replacement_is_undone(tmp_path: Path) -> None:
     out = folder(tmp_path / "out", "old")
-    work = make_work(out)
-    out.rename(work / REPLACED)
-    recover(out)
+    work = files.make_work(out)
+    out.rename(work / files.REPLACED)
+    files.recover(out)
     assert (out / "complete").read_text() == "old"
-    remove_work(work)
+    files.remove_work(work)
     assert names(tmp_path) == ["out"]
 
 
 def test_what_a_finished_replacement_left_is_removed(tmp_path: Path) -> None:
     out = folder(tmp_path / "out", "new")
-    folder(make_work(out) / REPLACED, "old")
-    with work_folder(out):
+    folder(files.make_work(out) / files.REPLACED, "old")
+    with files.work_folder(out):
         pass
     assert (out / "complete").read_text() == "new"
     assert names(tmp_path) == ["out"]
 
 
-def test_a_replacement_that_fails_leaves_the_old_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_replacement_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = folder(tmp_path / "out", "old")
     rename = Path.rename
 
@@ -132,8 +105,8 @@ def test_a_replacement_that_fails_leaves_the_old_folder(
 
     monkeypatch.setattr(files, "_exchange", lambda *_: False)
     monkeypatch.setattr(Path, "rename", failing)
-    with pytest.raises(OSError, match="unplugged"), work_folder(out) as work:
-        replace_folder(folder(work / "new", "new"), out, work)
+    with pytest.raises(OSError, match="unplugged"), files.work_folder(out) as work:
+        files.replace_folder(folder(work / "new", "new"), out, work)
     assert (out / "parts" / "0").read_text() == "old"
     assert names(tmp_path) == ["out"]
 
@@ -141,31 +114,29 @@ def test_a_replacement_that_fails_leaves_the_old_folder(
 @pytest.mark.parametrize("marker", ["{", '{"work_of": "other"}', "[]"])
 def test_a_folder_with_another_marker_is_no_work_folder(tmp_path: Path, marker: str) -> None:
     out = tmp_path / "out"
-    work = make_work(out)
-    assert find_work(out) == [work]
-    (work / MARKER).write_text(marker)
-    assert find_work(out) == []
+    work = files.make_work(out)
+    assert files.find_work(out) == [work]
+    (work / files.MARKER).write_text(marker)
+    assert files.find_work(out) == []
 
 
 def test_a_work_folder_killed_while_it_was_made_is_removed(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    (make_work(out) / MARKER).unlink()
-    (make_work(out) / MARKER).write_text("")
-    recover(out)
+    (files.make_work(out) / files.MARKER).unlink()
+    (files.make_work(out) / files.MARKER).write_text("")
+    files.recover(out)
     assert names(tmp_path) == []
 
 
-def test_what_cannot_be_removed_is_left_for_the_next_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
-    work = make_work(out)
+    work = files.make_work(out)
     (work / "file").write_text("")
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", lambda *_, **__: _busy())
-        remove_work(work)
-    assert find_work(out) == [work]
-    remove_work(work)
+        files.remove_work(work)
+    assert files.find_work(out) == [work]
+    files.remove_work(work)
     assert names(tmp_path) == []
 
 
@@ -177,30 +148,26 @@ def test_a_replaced_link_is_removed_and_its_target_stays(tmp_path: Path) -> None
     target = folder(tmp_path / "target", "old")
     out = tmp_path / "out"
     out.symlink_to(target)
-    with work_folder(out) as work:
-        replace_folder(folder(work / "new", "new"), out, work)
+    with files.work_folder(out) as work:
+        files.replace_folder(folder(work / "new", "new"), out, work)
     assert (out / "complete").read_text() == "new" and not out.is_symlink()
     assert (target / "complete").read_text() == "old"
-
-
-def test_no_parent_no_left_over(tmp_path: Path) -> None:
-    assert find_work(tmp_path / "absent" / "out") == []
 
 
 @pytest.mark.parametrize("path", ["", ".", "..", "a/..", "/"])
 def test_a_path_without_a_name_is_refused(path: str) -> None:
     with pytest.raises(InputError, match="names no folder: give a path that ends in a name"):
-        check_name(Path(path))
-    check_name(Path("out"))
+        files.check_name(Path(path))
+    files.check_name(Path("out"))
 
 
 def test_room_is_estimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=2 * 10**9))
-    check_room(tmp_path / "absent" / "out", 2 * 10**9)
+    files.check_room(tmp_path / "absent" / "out", 2 * 10**9)
     words = r"out needs about 3\.5 GB more, the disk has 2\.0 GB free: free some room, or choose"
     with pytest.raises(InputError, match=words):
-        check_room(tmp_path / "absent" / "out", 3_500_000_000)
+        files.check_room(tmp_path / "absent" / "out", 3_500_000_000)
 
 
 @pytest.mark.parametrize(
@@ -215,12 +182,12 @@ def test_room_is_estimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 )
 def test_a_full_disk_is_one_line(error: Exception) -> None:
     words = r"^out: the disk is full: .* start again"
-    with pytest.raises(InputError, match=words), full_disk_reported(Path("out")):
+    with pytest.raises(InputError, match=words), files.full_disk_reported(Path("out")):
         raise error
 
 
 def test_other_errors_stay_what_they_are() -> None:
-    with pytest.raises(OSError, match="denied"), full_disk_reported(Path("out")):
+    with pytest.raises(OSError, match="denied"), files.full_disk_reported(Path("out")):
         raise PermissionError("denied")
 
 
@@ -229,7 +196,7 @@ def test_what_the_system_and_numpy_raise() -> None:
     if full.exists():
         with (
             pytest.raises(InputError, match="the disk is full"),
-            full_disk_reported(Path("out")),
+            files.full_disk_reported(Path("out")),
             full.open("wb", buffering=0) as file,
         ):
             np.zeros(100_000).tofile(file)
@@ -275,7 +242,7 @@ def test_a_second_writer_is_refused_at_once_and_told_who_holds_the_lock(tmp_path
             rf"out is being written by process {process.pid} on {re.escape(socket.gethostname())} "
             r"since 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00: wait until it ends, or stop it"
         )
-        with pytest.raises(InputError, match=words), writing(out):
+        with pytest.raises(InputError, match=words), files.writing(out):
             pass
         assert time.monotonic() - started < 5
     finally:
@@ -283,17 +250,15 @@ def test_a_second_writer_is_refused_at_once_and_told_who_holds_the_lock(tmp_path
 
 
 @pytest.mark.parametrize("how", ["alone", "fork"])
-def test_a_killed_writers_lock_is_free_even_while_its_children_live(
-    tmp_path: Path, how: str
-) -> None:
+def test_the_lock_of_a_killed_writer_is_free(tmp_path: Path, how: str) -> None:
     out = tmp_path / "out"
     process = holder(out, how)
     end(process)
     try:
-        assert lock_path(out).exists()
-        with writing(out):
+        assert files.lock_path(out).exists()
+        with files.writing(out):
             pass
-        assert not lock_path(out).exists()
+        assert not files.lock_path(out).exists()
     finally:
         if how == "fork":
             os.killpg(process.pid, signal.SIGKILL)
@@ -303,11 +268,11 @@ def test_waiting_for_the_other_writer(tmp_path: Path, caplog: pytest.LogCaptureF
     out, order = tmp_path / "out", []
 
     def second() -> None:
-        with writing(out, wait=True):
+        with files.writing(out, wait=True):
             order.append("second")
 
     waiting = threading.Thread(target=second)
-    with caplog.at_level(logging.WARNING), writing(out):
+    with caplog.at_level(logging.WARNING), files.writing(out):
         waiting.start()
         while "waiting for it" not in caplog.text:
             time.sleep(0.01)
@@ -319,16 +284,14 @@ def test_waiting_for_the_other_writer(tmp_path: Path, caplog: pytest.LogCaptureF
 
 def test_a_holder_that_cannot_be_read_is_another_process(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with writing(out):
-        lock_path(out).write_text("")
-        with pytest.raises(InputError, match="written by another process"), writing(out):
+    with files.writing(out):
+        files.lock_path(out).write_text("")
+        with pytest.raises(InputError, match="written by another process"), files.writing(out):
             pass
 
 
-def test_a_folder_without_a_name_can_be_locked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_working_folder_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    with writing(Path()):
+    with files.writing(Path()):
         assert [path.name for path in tmp_path.glob(".*")] == [".here.lock"]

@@ -1,7 +1,5 @@
 """What an image id may be."""
 
-from __future__ import annotations
-
 import pytest
 
 from sparta.errors import InputError

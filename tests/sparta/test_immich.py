@@ -4,8 +4,6 @@ The stub answers the three requests that an import makes. No immich has run here
 types of fields are those of the OpenAPI document of version 3.2.2; the rest is made up.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -24,17 +22,12 @@ from fastapi.responses import JSONResponse
 from PIL import Image
 from typer.testing import CliRunner
 
-from indexer.build import build_index
-from indexer.engines.open import open_index
 from indexer.metadata import read_metadata
 from server.security.listening import listen, url
 from sparta.command_line import cli
 from sparta.errors import InputError
-from sparta.features.extract.job import extract_photos
-from sparta.features.store import FeatureStore
 from sparta.immich.download import Downloaded, download
 from sparta.immich.library import Library
-from sparta.visualsparta.model import VisualSparta
 
 KEY = "stub-key"
 SEARCHED = {"type", "order", "page", "size", "withExif", "withPeople"}
@@ -201,20 +194,10 @@ def test_previews_and_metadata(address: str, immich: StubImmich, tmp_path: Path)
     assert steps == [("download", n, total) for n, total in enumerate([2, 2, 4, 4, 5], start=1)]
     first, second, *_ = lines(tmp_path / "metadata.jsonl")
     assert second.pop("version")
-    assert second == {
-        "image": f"{TWO}.jpg",
-        "immich_id": TWO,
-        "page": f"{address}/photos/{TWO}",
-        "name": "two.jpg",
-        "taken": "2023-07-02T18:30:00.000Z",
-        "favourite": True,
-        "people": ["Ada"],
-        "tags": ["holiday"],
-        "city": "Lisbon",
-        "country": "Portugal",
-        "latitude": 38.7,
-        "iso": 9,
-    }
+    known: dict[str, Any] = {"image": f"{TWO}.jpg", "immich_id": TWO, "name": "two.jpg"}
+    known |= {"page": f"{address}/photos/{TWO}", "taken": "2023-07-02T18:30:00.000Z"}
+    known |= {"city": "Lisbon", "country": "Portugal", "latitude": 38.7, "iso": 9}
+    assert second == known | {"favourite": True, "people": ["Ada"], "tags": ["holiday"]}
     assert first.keys() == {"image", "immich_id", "page", "name", "taken", "version"}
     reason = "immich has no picture of it"
     assert lines(tmp_path / "skipped.jsonl") == [{"id": BARE, "reason": reason}]
@@ -229,9 +212,7 @@ def test_originals(address: str, immich: StubImmich, tmp_path: Path) -> None:
     assert lines(tmp_path / "skipped.jsonl") == [{"id": RAW, "reason": reason}]
 
 
-def test_only_what_has_changed_is_downloaded_again(
-    address: str, immich: StubImmich, tmp_path: Path
-) -> None:
+def test_only_changes_are_downloaded(address: str, immich: StubImmich, tmp_path: Path) -> None:
     run(address, tmp_path)
     (tmp_path / "photos" / "own.jpg").write_bytes(b"not immich's")
     immich.pictures.clear()
@@ -273,9 +254,7 @@ def test_damaged_metadata(address: str, tmp_path: Path, line: str, message: str)
         run(address, tmp_path)
 
 
-def test_a_folder_in_the_place_of_a_picture_stays(
-    address: str, immich: StubImmich, tmp_path: Path
-) -> None:
+def test_a_folder_in_place_of_a_picture(address: str, immich: StubImmich, tmp_path: Path) -> None:
     first = run(address, tmp_path)
     name = min(names(tmp_path))
     (tmp_path / "photos" / name).unlink()
@@ -310,7 +289,7 @@ def test_no_server() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", ["<p>Hello", "{}", '{"assets": {"items": [{}], "nextPage": null}}', "[]"]
+    "body", ["<p>Hello", '{"assets": {"items": [{}], "nextPage": null}}', "[]"]
 )
 def test_another_server(body: str) -> None:
     app = FastAPI()
@@ -330,9 +309,7 @@ def test_ids_that_are_none(wrong: str) -> None:
         assert "does not answer as immich does" in failure(address)
 
 
-def test_hits_have_the_ids_and_the_metadata_of_immich(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_index_reads_the_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assets = {
         asset_id(number): StubAsset(f"{colour}.jpg", b"", picture(colour), exif={"city": "Lisbon"})
         for number, colour in enumerate(["green", "blue"])
@@ -344,22 +321,10 @@ def test_hits_have_the_ids_and_the_metadata_of_immich(
         done = CliRunner().invoke(cli, ["import-immich", address, "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert "2 photos, 2 downloaded, 0 removed; 1 could not be used: see" in done.output
-
-    source = VisualSparta.from_pretrained("sample").config.feature_source
-    assert source is not None
-    size = source["image_size"]
-    features = tmp_path / "features"
-    extract_photos(out / "photos", features, "pixels", image_size=size, workers=0, device="cpu")
-    metadata = read_metadata(out / "metadata.jsonl")
-    stores = [FeatureStore.open(features)]
-    build_index(stores, ["sample"], tmp_path / "index", metadata=metadata, device="cpu")
-    for engine in ("lucene", "columns"):
-        searcher = open_index(tmp_path / "index", engine)
-        for id, asset in assets.items():
-            found = searcher.metadata(f"{id}.jpg")
-            assert (found["immich_id"], found["name"], found["city"]) == (id, asset.name, "Lisbon")
-            assert (found["width"], found["height"]) == (96, 64)
-        searcher.close()
+    metadata = read_metadata(out / "metadata.jsonl")  # as `sparta index` does
+    for id, asset in assets.items():
+        found = metadata[f"{id}.jpg"]
+        assert (found["immich_id"], found["name"], found["city"]) == (id, asset.name, "Lisbon")
 
 
 def test_a_key_is_needed(tmp_path: Path) -> None:

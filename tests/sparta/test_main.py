@@ -1,7 +1,5 @@
 """The front door: commands, their groups, and what opening it does not load."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -49,18 +47,7 @@ def without_blanks(text: str) -> str:
     return "".join(text.replace("\\\n", "\n").split())
 
 
-def test_examples_break_before_options_alone() -> None:
-    _, shown = shown_by("captions", "--help")
-    assert (
-        "  sparta captions coco_precomp/ --split train --split dev:1000 --split testall \\\n"
-        "    --out captions.jsonl\n\n"
-        "  sparta captions dataset_coco.json --out captions.jsonl\n"
-    ) in shown
-
-
-@pytest.mark.parametrize(
-    "arguments", [["recall"], ["eval", "recall"], ["eval", "nothing"], ["eval index"]]
-)
+@pytest.mark.parametrize("arguments", [["recall"], ["eval", "recall"], ["eval index"]])
 def test_a_command_answers_to_its_own_name_alone(arguments: list[str]) -> None:
     code, shown = shown_by(*arguments)
     assert code == 2 and f"No such command '{arguments[-1]}'" in shown
@@ -78,9 +65,7 @@ except SystemExit as end:
     loaded = [name for name in {HEAVY} if name in sys.modules]
     sys.exit(end.code or ", ".join(loaded) or 0)
 """
-    found = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
     assert "Usage: sparta" in found.stdout
 
@@ -90,14 +75,9 @@ def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     root = Path(__file__).parents[2]
     path = os.pathsep.join([str(folder), str(root)])
     program = "import sys; from sparta.__main__ import main; sys.argv[0] = 'sparta'; main()"
-    return subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
-    )
+    command = [sys.executable, "-c", program, *arguments]
+    environment = os.environ | {"PYTHONPATH": path}
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
 
 
 @pytest.mark.parametrize("file", ["eval.py", "eval/__init__.py", "server/__init__.py"])

@@ -1,7 +1,5 @@
 """Ranks against sorting all items, and recall against torchmetrics."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import get_args

@@ -4,8 +4,6 @@ Half of the kills come before a random change of files beside the index, which m
 around the swap; the others at a random time.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
@@ -39,12 +37,7 @@ def kill_builds(count: int, seed: int, work: Path, report: Report) -> dict[str, 
 
 
 class _Place:
-    """An index that is replaced again and again, beside a folder of the user's.
-
-    Args:
-        work: an empty folder.
-        processes: that build.
-    """
+    """An index that is replaced again and again, beside a folder of the user's."""
 
     def __init__(self, work: Path, processes: Processes) -> None:
         self._processes = processes

@@ -8,8 +8,6 @@ be missing: a client that sends a request again when told so gets the right one.
 write may be lost.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal
@@ -51,13 +49,7 @@ def kill_builders(count: int, seed: int, work: Path, report: Report) -> dict[str
 
 
 class _Place:
-    """Where indexes are built on a cluster.
-
-    Args:
-        work: an empty folder.
-        cluster: of Ray.
-        processes: for the builds that are not killed.
-    """
+    """Where indexes are built on a cluster."""
 
     def __init__(self, work: Path, cluster: Any, processes: Processes) -> None:
         self._work, self._cluster, self._processes = work, cluster, processes

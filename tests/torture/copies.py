@@ -4,8 +4,6 @@ Random steps on some folders and the name that a server serves; after each, ever
 what a dict has for the folder that the name leads to.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections import Counter
@@ -80,7 +78,7 @@ class Steps:
         self._images: dict[Path, Images] = {first: {key: (one, None) for key, one in red.items()}}
         set_alias(self._name, first)
         opened_by = [
-            partial(open_backends, settings(index=self._name, engine=engine)) for engine in ENGINES
+            partial(open_backends, settings(index=self._name, engine=one)) for one in ENGINES
         ]
         self._board = Board(len(ENGINES))
         self._currents = [Current(reopen()) for reopen in opened_by]

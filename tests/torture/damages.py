@@ -1,7 +1,5 @@
 """Damaged files of indexes and feature stores: named in one line, or without effect."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections.abc import Callable
@@ -23,12 +21,7 @@ def damage_files(count: int, seed: int, work: Path, report: Report) -> dict[str,
 
 
 class _Files:
-    """The files of an index and of a feature store, and what is read from them undamaged.
-
-    Args:
-        work: an empty folder.
-        processes: that read.
-    """
+    """The files of an index and of a feature store, and what is read from them undamaged."""
 
     def __init__(self, work: Path, processes: Processes) -> None:
         self._copy, self._processes = work / "copy", processes

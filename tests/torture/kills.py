@@ -1,7 +1,5 @@
 """What all suites of kills share: start a process, kill it, read what is left, count outcomes."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -19,11 +17,7 @@ Row = dict[str, Any]  # of one kill: outcome by name, and where and how it came
 
 
 class Processes:
-    """Starts the processes that a suite kills, and runs everything else in one that lives.
-
-    Args:
-        preloaded: modules that the killed processes use; they are imported once.
-    """
+    """Starts the processes that a suite kills, and runs everything else in one that lives."""
 
     def __init__(self, *preloaded: str) -> None:
         self._forks: Any = get_context("forkserver")
@@ -50,11 +44,7 @@ class Processes:
         return self._forks.Pipe(duplex=False)
 
     def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Return what a function returns in the process that lives.
-
-        Raises:
-            BrokenProcessPool: if the function ended its process; the next call gets a new one.
-        """
+        """Return what a function returns in the process that lives."""
         try:
             return self._pool.submit(work, *arguments).result()
         except BrokenProcessPool:
@@ -84,14 +74,6 @@ def repeat(
     times: str = "kills",
 ) -> dict[str, Any]:
     """Kill again and again, and count the outcomes.
-
-    Args:
-        count: how often.
-        seed: of the random moments.
-        report: shows a line for each kill.
-        kill: kills once, and returns the outcomes; takes the number of the kill.
-        right: outcome → its values that are right; None where any is.
-        times: name of the count.
 
     Returns:
         how often each outcome had each value, and under "wrong" the kills with a value that is not

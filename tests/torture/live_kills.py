@@ -5,8 +5,6 @@ the killed process. Half of the kills come from its start on, which meets the co
 index and the replay of the log; the others while it writes.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 Every second one follows an index that is written to, and may be killed in the middle of a commit.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

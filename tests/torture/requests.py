@@ -1,7 +1,5 @@
 """Hostile and random requests to a server of a tiny index, and checks of every answer."""
 
-from __future__ import annotations
-
 import json
 import random
 import socket
@@ -42,11 +40,6 @@ def send_requests(count: int, seed: int, work: Path, report: Report) -> dict[str
 
 def torment(address: str, requests: int, seed: int = 0) -> dict[str, Any]:
     """Send requests, many at once, while /livez is watched.
-
-    Args:
-        address: of the server, without a path.
-        requests: how many.
-        seed: of the requests; the same one gives the same requests.
 
     Returns:
         answers: status → how many; 0 for connections closed without an answer.

@@ -5,8 +5,6 @@ and again. Meanwhile snapshots of the index are taken or, if nobody writes, the 
 another index. `soak_judge` says what may be found.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import os
@@ -67,13 +65,6 @@ def soak(minutes: float, seed: int, work: Path, report: Report, writes: bool) ->
     """Put a server under load and disturb it; returns what happened, and what should not have.
 
     Requests that no retry healed are counted. They are not wrong where processes die so often.
-
-    Args:
-        minutes: of load.
-        seed: of everything that is random.
-        work: an empty folder.
-        report: shows a line a minute.
-        writes: whether clients write; if not, the server reloads another index again and again.
     """
     judge = Judge(QUERIES, K)
     indexes = [work / "first", work / "second"]

@@ -4,8 +4,6 @@ A change may be found from the moment its request is sent. The state before it m
 later change of the same image is acknowledged by a request that waited for searches to find it.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import shutil
@@ -81,10 +79,6 @@ class Written:
 
 class Judge:
     """Compares answers with the images that never change and with those that clients write.
-
-    Args:
-        queries: texts that clients send.
-        k: hits of an answer.
 
     Attributes:
         written: by the clients.
@@ -179,14 +173,7 @@ class Judge:
                 self.note(f"{text!r}: {name} of {scores} is missing before {last}")
 
     def check_images(self, where: str, found: Found, start: float, end: float) -> None:
-        """Compare images that were read from an index with what was written.
-
-        Args:
-            where: they were read, for the description.
-            found: what was read.
-            start: of reading, by `perf_counter`; infinite for the last states.
-            end: of reading.
-        """
+        """Compare images that were read from an index with what was written."""
         for name, impacts in found:
             states = [state.impacts for state in self.written.visible(name, start, end)]
             if impacts not in states:
@@ -209,12 +196,7 @@ def read_images(index: Path, ids: Iterable[str]) -> Found:
 
 
 def read_snapshot(index: Path, ids: Sequence[str]) -> tuple[list[str], Found, float, float]:
-    """Take a snapshot, verify it, read images out of it and remove it.
-
-    Returns:
-        what `sparta verify` finds, the images, and when copying began and ended: `perf_counter` is
-        one clock for all processes.
-    """
+    """Take a snapshot, verify it, read images out of it and remove it."""
     out = index.with_name("snapshot")
     start = perf_counter()
     take_snapshot(index, out)

@@ -1,7 +1,5 @@
 """A short form of `make torture`, and wrong answers that its judges must find."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable
@@ -24,9 +22,7 @@ from tests.torture.push_kills import kill_pushes
 from tests.torture.requests import check_answer, send_requests
 from tests.torture.soak_judge import PREFIX, Judge
 
-needs_proc = pytest.mark.skipif(
-    not Path("/proc/self/smaps_rollup").exists(), reason="no /proc on this system"
-)
+needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc on this system")
 
 
 def test_the_build_after_a_killed_one_succeeds(tmp_path: Path) -> None:
@@ -111,9 +107,7 @@ PROBLEM = b"HTTP/1.1 %d x\r\nContent-Type: application/problem+json\r\n%s\r\n%s"
         (PROBLEM % (503, b"", b'{"status": 503}'), "status 503"),
         (PROBLEM % (500, b"", b'{"status": 500}'), "status 500"),
         (b"HTTP/1.1 404 x\r\nContent-Type: text/plain\r\n\r\nno", "status 404 with text/plain"),
-        (b"HTTP/1.1 404 x\r\n\r\nno", "status 404 with None"),
         (PROBLEM % (404, b"", b'{"status": 400}'), "a problem of another status"),
-        (PROBLEM % (404, b"", b"{"), "cannot be read"),
         (PROBLEM % (404, b"", b"[]"), "cannot be read"),
     ],
 )
@@ -157,9 +151,7 @@ def judged(judge: Judge, hits: Hits, version: str = "built.3") -> list[str]:
         (lambda hits: [*hits[:4], (OWN, hits[4][1] + 0.5)], "never sent"),
     ],
 )
-def test_wrong_answers_about_images_that_stay(
-    change: Callable[[Hits], Hits], wrong: str | None
-) -> None:
+def test_wrong_answers_about_the_rest(change: Callable[[Hits], Hits], wrong: str | None) -> None:
     judge = Judge([QUERY], 5)
     best = judge.serves(IMAGES, "built")[QUERY]
     found = judged(judge, change(list(best)))

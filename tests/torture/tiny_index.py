@@ -1,7 +1,5 @@
 """A tiny index with a dense part, and what it answers: what the torture suites break."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

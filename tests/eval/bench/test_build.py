@@ -1,22 +1,17 @@
 """`sparta bench build`: its figures are of the index that it builds and removes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eval.bench import build as module
-from eval.bench.build import Peak, _Clock, watch
+from eval.bench.build import watch
 from indexer.build import build_index
 from indexer.settings import PruningSettings
 from sparta.features.store import FeatureStore
-from sparta.progress import no_progress
 from tests.eval.data import record, refused, shown
 from tests.server.fake import DRAWINGS, draw
 
@@ -52,31 +47,13 @@ def test_from_photos(tmp_path: Path) -> None:
     assert not list(work.iterdir())
 
 
-def test_from_features_the_index_is_that_of_sparta_index(
-    tmp_path: Path, models: list[Path], views: list[FeatureStore]
-) -> None:
+def test_from_features(tmp_path: Path, models: list[Path], views: list[FeatureStore]) -> None:
     store, model = views[0], str(models[0])
     found = record("bench", "build", store.folder, "--model", model, "--top-n", "3")
     built = build_index([store], [model], tmp_path / "index", PruningSettings(top_n=3))
     assert (found["images"], found["postings"]) == (21, built.postings)
     assert found["top_n"] == 3 and found["model"] == models[0].name
     assert stages(found) == ["encoding", "index", "all"]
-
-
-def test_converting_is_counted_apart() -> None:
-    peak = Peak(7)
-    clock = _Clock(peak, no_progress)
-    clock("convert", 0, 1)
-    time.sleep(0.2)
-    clock("convert", 1, 1)
-    clock("encode", 1, 2)
-    clock("encode", 2, 2)
-    clock.end("index", 2)
-    assert clock.converted >= 0.2
-    encoding, index = clock.stages
-    assert (encoding.name, encoding.images, encoding.memory) == ("encoding", 2, 7)
-    assert (index.name, index.images, index.memory) == ("index", 2, None)
-    assert 0 < encoding.seconds < 0.2 and 0 < index.seconds < 0.2
 
 
 def test_bad_input(tmp_path: Path, views: list[FeatureStore]) -> None:
@@ -96,10 +73,3 @@ def test_a_process_counts_with_all_below_it() -> None:
         assert process.wait() == 0
     assert peak.bytes is not None
     assert 80e6 < peak.bytes < 400e6
-
-
-def test_the_peak_is_unknown_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "proportional_size", lambda _: 0)
-    with watch(-1) as peak:
-        time.sleep(0.5)
-    assert peak.bytes is None

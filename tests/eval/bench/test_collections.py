@@ -1,7 +1,5 @@
 """Collections: what is read out of an index, and what larger ones keep of it; queries."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import eval.bench.collections
 import eval.bench.corpus
@@ -28,6 +27,7 @@ from eval.bench.collections import (
     read_source,
 )
 from eval.bench.corpus import Corpus, choose_queries, tokenise
+from eval.bench.draw import Distribution
 from eval.bench.vectors import enlarge_vectors
 from eval.recall.index import Gallery, measure_index_recall
 from indexer.build import build_index
@@ -145,7 +145,7 @@ def test_every_impact_of_an_image_that_is_not_deleted_is_read(
     assert source.impacts.any(axis=0).all()
 
 
-def test_of_many_images_some_are_drawn(
+def test_some_of_many_images(
     index: Path, postings: Postings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = [row.tolist() for row in read_source(index).impacts]
@@ -159,7 +159,7 @@ def test_of_many_images_some_are_drawn(
 
 @pytest.mark.parametrize("bits", [8, 12])
 @pytest.mark.parametrize("chunk", [7, 10_000])
-def test_rows_come_back_as_they_went_in(
+def test_rows_come_back(
     tmp_path: Path, bits: int, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(eval.bench.corpus, "READ", chunk)
@@ -292,9 +292,7 @@ def test_features_beside_the_index_or_given_are_found_by_their_fingerprints(
     assert whole.about["top_n"] == "all" and whole.most_terms > 4
 
 
-def test_the_model_of_the_package_and_features_beside_the_index_are_found(
-    pruned: Path, tmp_path: Path
-) -> None:
+def test_the_model_of_the_package_and_features_beside_it(pruned: Path, tmp_path: Path) -> None:
     """What the benchmark needs without any option: all terms, also those the index left out."""
     folder = tmp_path / "index.features" / "plain"
     extract_photos(SAMPLE / "photos", folder, "pixels", workers=0)
@@ -344,3 +342,41 @@ def test_recall_is_that_of_an_index_of_the_same_top_n(
     assert measure_recall(source, None, judged) == expected
     shallow = measure_recall(source, 1, judged)
     assert shallow != expected
+
+
+# ---- drawn from a fitted distribution: as alike as its images, none a copy ----------------------
+
+TERMS = 40
+
+
+def correlated(count: int) -> NDArray[np.uint8]:
+    """Impacts of terms that four topics have in common, about half of them 0."""
+    rng = np.random.default_rng(0)
+    loadings = np.random.default_rng(7).standard_normal((4, TERMS))
+    values = rng.standard_normal((count, 4)) @ loadings + rng.standard_normal((count, TERMS))
+    return np.clip(np.rint(60 * values), 0, 255).astype(np.uint8)
+
+
+def test_frequencies_impacts_and_correlations_stay_and_no_image_is_a_copy() -> None:
+    given = correlated(1000)
+    made = Distribution.of(given).draw(5000, np.random.default_rng(0))
+    assert made.dtype == given.dtype
+    np.testing.assert_allclose((made > 0).mean(axis=0), (given > 0).mean(axis=0), atol=0.03)
+    for level in (0.6, 0.8, 0.95):
+        expected, found = (np.quantile(some, level, axis=0) for some in (given, made))
+        np.testing.assert_allclose(found, expected, atol=15)
+    expected, found = (np.corrcoef(some.T.astype(float)) for some in (given, made))
+    assert np.abs(found - expected).max() < 0.12
+    assert np.abs(expected - np.eye(TERMS)).max() > 0.5  # there are some to keep
+    rows, drawn = given.astype(float), made[:300].astype(float)
+    copies = rows[:300] * np.random.default_rng(1).normal(1, 0.15, (300, TERMS))
+    for some in (rows, drawn, copies):
+        some /= np.linalg.norm(some, axis=1, keepdims=True)
+    nearest, nearest_of_copies = ((some @ rows.T).max(axis=1) for some in (drawn, copies))
+    assert nearest.max() < 0.999 and nearest.mean() < nearest_of_copies.mean() - 0.05
+
+
+def test_few_images_and_terms_that_none_or_all_have() -> None:
+    given = np.array([[0, 5, 3], [0, 5, 0], [0, 5, 9]], np.uint8)
+    made = Distribution.of(given).draw(20, np.random.default_rng(0))
+    assert not made[:, 0].any() and (made[:, 1] == 5).all() and {*made[:, 2].tolist()} <= {0, 3, 9}

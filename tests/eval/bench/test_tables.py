@@ -1,7 +1,5 @@
 """Tables of records made up by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from eval.bench.tables import Results, sheets

@@ -1,7 +1,5 @@
 """Cells in turns, counted by engines that note who is asked what; and columns against Lucene."""
 
-from __future__ import annotations
-
 import threading
 import time
 from itertools import groupby

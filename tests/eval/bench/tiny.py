@@ -1,7 +1,5 @@
 """Small collections, queries and a plan over them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

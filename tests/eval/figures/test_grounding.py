@@ -1,7 +1,5 @@
 """The commands that explain photos and draw the winning regions."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -65,12 +65,6 @@ def test_every_pooling_of_a_model(tmp_path: Path) -> None:
         assert curve == {"side": side, "name": name, "size": size}
 
 
-def test_a_side_without_gpo_is_left_out(tmp_path: Path) -> None:
-    bigru(visual_pooling="gpo").save_pretrained(tmp_path / "model")
-    curves = drawn("coefficients", tmp_path / "model", "--out", tmp_path / "a.png")["curves"]
-    assert [(curve["name"], curve["size"]) for curve in curves] == [("image", 36)]
-
-
 def test_what_cannot_be_drawn(tmp_path: Path) -> None:
     mean = save_dense(tmp_path / "mean")
     for out, message in (
@@ -249,9 +243,7 @@ def slow_similarity(model: VseModel, image: ImageFeatures) -> list[list[float]]:
             for region in range(len(image.features)):
                 vector = project(visual[:, region : region + 1], torch.tensor([1]))[0, 0]
                 norm = math.sqrt(sum(float(x) ** 2 for x in vector))
-                row.append(
-                    sum(float(a) * float(b) for a, b in zip(vector, view, strict=True)) / norm
-                )
+                row.append(sum(float(a * b) for a, b in zip(vector, view, strict=True)) / norm)
             rows.append(row)
     return rows
 

@@ -1,18 +1,11 @@
 """Queries of a study, their groups, and rankings in memory against one caption at a time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
 
 from eval.pruning import queries as module
-from eval.pruning.queries import (
-    CaptionQueries,
-    InMemoryRanking,
-    QueryGroups,
-    short_queries,
-)
+from eval.pruning.queries import CaptionQueries, InMemoryRanking, QueryGroups, short_queries
 from sparta.captions.read import CaptionedPhoto
 from sparta.metrics import recall
 from sparta.tokenizer import WordPieceTokenizer

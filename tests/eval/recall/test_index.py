@@ -1,7 +1,5 @@
 """Recall and first hits of an index, on answers known by hand, and runs read by a public tool."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -313,9 +311,7 @@ def slow_ranks(
 
 
 @pytest.mark.parametrize("kind", ["built", "live", "shards", "dense"])
-def test_recall_against_a_slow_reference(
-    kind: str, index: Path, data: Data, tmp_path: Path
-) -> None:
+def test_recall_against_loops(kind: str, index: Path, data: Data, tmp_path: Path) -> None:
     own, backend, photos = tmp_path / "index", "sparta", data.captioned[1::2]
     (split_index(index, own, 3) if kind == "shards" else shutil.copytree(index, own))
     if kind == "dense":

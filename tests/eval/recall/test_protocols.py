@@ -1,7 +1,5 @@
 """Which photos a protocol takes, and recall both ways against loops and torchmetrics."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

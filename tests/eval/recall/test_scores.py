@@ -1,7 +1,5 @@
 """Score matrices and captions compared by probability, against the formulas number by number."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -29,9 +27,7 @@ def dense(seed: int = 0) -> tuple[Scores, Tensor]:
     random = torch.Generator().manual_seed(seed)
     texts = torch.randn(TEXTS, 1, DIMENSION, generator=random)
     images = torch.randn(IMAGES, VIEWS, DIMENSION, generator=random)
-    slow = [
-        [max(float((text[0] * view).sum()) for view in own) for own in images] for text in texts
-    ]
+    slow = [[max(float(text[0] @ view) for view in own) for own in images] for text in texts]
     return dense_scores(texts, images), torch.tensor(slow)
 
 
@@ -72,11 +68,7 @@ def test_parts_of_the_matrix(scores: Scores, matrix: Tensor) -> None:
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
 @pytest.mark.parametrize("block", [LARGEST_BLOCK, 16])
 def test_parts_of_the_posterior(
-    scores: Scores,
-    matrix: Tensor,
-    temperature: float,
-    block: int,
-    monkeypatch: pytest.MonkeyPatch,
+    scores: Scores, matrix: Tensor, temperature: float, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LARGEST_BLOCK", block)
     shown, others = scores.select(ALL, slice(4)), scores.select(ALL, slice(4, None))

@@ -1,7 +1,5 @@
 """Several models on several data sets: each row is what `sparta eval model` finds there."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -27,9 +25,7 @@ def second(
     return write_store(root / "features", seed=5).folder, captions
 
 
-def test_each_row_is_as_measured_alone(
-    data: Data, second: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_rows_are_as_measured_alone(data: Data, second: tuple[Path, Path], tmp_path: Path) -> None:
     views, models, _, captions_file, _ = data
     sets = [(views[0].folder, captions_file, "val"), (*second, "test")]
     options = [p for store, texts, _ in sets for p in ("--features", store, "--captions", texts)]
@@ -58,16 +54,9 @@ def test_photos_that_are_missing_are_refused_at_once_or_left_out(
     captions = tmp_path / "more.jsonl"
     gone = {"image": "x.jpg", "split": "test", "captions": ["a dog"]}
     captions.write_text(second[1].read_text() + json.dumps(gone) + "\n")
-    arguments = [
-        "eval",
-        "transfer",
-        models[0],
-        "--split",
-        "val,test",
-        "--features",
-        views[0].folder,
-    ]
-    arguments += ["--captions", captions_file, "--features", second[0], "--captions"]
+    arguments = ["eval", "transfer", models[0], "--split", "val,test", "--features"]
+    arguments += [views[0].folder, "--captions", captions_file]
+    arguments += ["--features", second[0], "--captions"]
     out = tmp_path / "out.json"
     text = shown(*arguments, captions, "--allow-missing", "--out", out, width=300)
     rows = json.loads(out.read_text())["rows"]

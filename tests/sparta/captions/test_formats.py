@@ -24,12 +24,6 @@ def image(name: str, split: str, captions: int = 5, **more: Any) -> dict[str, An
     return {"filename": name, "imgid": 0, "split": split, "sentences": sentences} | more
 
 
-def coco_image(
-    name: str, split: str, folder: str, number: int, captions: int = 5
-) -> dict[str, Any]:
-    return image(name, split, captions, filepath=folder, cocoid=number)
-
-
 def write_karpathy(folder: Path, *images: Any, name: str = "dataset_coco.json") -> Path:
     path = folder / name
     path.write_text(json.dumps({"images": images, "dataset": "coco"}))
@@ -40,15 +34,13 @@ def of_karpathy(image_id: str, split: str, name: str, captions: int = 5) -> Capt
     return CaptionedPhoto(image_id, split, tuple(f"{name} {number}" for number in range(captions)))
 
 
-def test_restval_joins_train_and_all_captions_are_kept(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_karpathys_splits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = write_karpathy(
         tmp_path,
-        coco_image("a.jpg", "train", "train2014", 9, captions=7),
-        coco_image("b.jpg", "restval", "val2014", 8),
-        coco_image("c.jpg", "val", "val2014", 7),
-        coco_image("d.jpg", "test", "val2014", 6, captions=1),
+        image("a.jpg", "train", 7, filepath="train2014", cocoid=9),
+        image("b.jpg", "restval", filepath="val2014", cocoid=8),
+        image("c.jpg", "val", filepath="val2014", cocoid=7),
+        image("d.jpg", "test", 1, filepath="val2014", cocoid=6),
     )
     train = [
         of_karpathy("train2014/a.jpg", "train", "a.jpg", 7),
@@ -63,11 +55,6 @@ def test_restval_joins_train_and_all_captions_are_kept(
     assert caplog.messages == []
 
 
-def test_flickr_has_no_folders(tmp_path: Path) -> None:
-    path = write_karpathy(tmp_path, image("1.jpg", "train"), name="dataset_flickr30k.json")
-    assert read_captions(path) == [of_karpathy("1.jpg", "train", "1.jpg")]
-
-
 A = image("a.jpg", "train")
 
 
@@ -76,9 +63,7 @@ A = image("a.jpg", "train")
     [
         (A, "images.1 (a.jpg): image 'a.jpg' appears twice"),
         ({**A, "filename": ""}, "images.1.filename: String should have at least 1 character"),
-        ({**A, "split": None}, "images.1.split: Input should be a valid string"),
         ({"filename": "b.jpg", "split": "val"}, "images.1.sentences: Field required"),
-        ({**A, "sentences": [{"tokens": []}]}, "images.1.sentences.0.raw: Field required"),
         ("b.jpg", "images.1: Input should be a valid dictionary"),
     ],
 )
@@ -106,9 +91,7 @@ def test_other_json_is_refused(tmp_path: Path) -> None:
         read_captions(write_karpathy(tmp_path, A), "dev")
 
 
-def test_photos_without_captions_are_left_out_and_counted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_photos_without_captions(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     blank = {**image("b.jpg", "train"), "sentences": [{"raw": " \n"}, {"raw": "\u200b"}]}
     path = write_karpathy(
         tmp_path, image("a.jpg", "train", captions=0) | {"filename": "0.jpg"}, blank, A
@@ -208,13 +191,11 @@ def test_coco_files_as_people_have_them(
     ("parts", "message"),
     [
         ({"annotations": [{"id": 1}]}, "annotations.0.image_id: Field required"),
-        ({"annotations": [{**FIRST, "caption": None}]}, "annotations.0.caption: Input should be"),
         ({"images": [*IMAGES, {"id": 9, "file_name": "x"}]}, "images.2: id: 9 is also COCO_9.jpg"),
         (
             {"images": [IMAGES[0], {"id": 9, "file_name": "COCO_57870.jpg"}]},
             "COCO_57870.jpg: image 'COCO_57870.jpg' appears twice",
         ),
-        ({"images": [{"id": 9.5, "file_name": "x"}]}, "images.0.id.int: Input should be a valid"),
     ],
 )
 def test_coco_an_odd_entry_is_named(tmp_path: Path, parts: dict[str, Any], message: str) -> None:
@@ -243,7 +224,6 @@ def test_all_captions_of_a_photo_are_read(tmp_path: Path, name: str) -> None:
     ("line", "message"),
     [
         ("a.jpg\tA dog .", "expected image#number, a tab and a caption"),
-        ("a.jpg#0 A dog .", "expected image#number, a tab and a caption"),
         (" #0\tA dog .", "image: it is blank"),
         ("b.jpg#0\tA cat .", "caption 0 of b.jpg appears twice"),
     ],
@@ -285,9 +265,6 @@ def test_tables_without_quotation(tmp_path: Path) -> None:
     )
     lines = [f"{image},{text}" for image, _, text in rows()]
     assert read_captions(write_lines(tmp_path, "image,caption", *lines)) == OF_TABLE
-
-
-def test_tables_with_pipes(tmp_path: Path) -> None:
     lines = [f"{image}| {number}| {text}" for image, number, text in rows()]
     path = write_lines(tmp_path, "image_name| comment_number| comment", *lines, name="results.csv")
     assert read_captions(path) == OF_TABLE
@@ -304,11 +281,9 @@ def test_the_published_line_without_its_second_pipe_is_read(tmp_path: Path) -> N
     ("header", "line", "message"),
     [
         ("image,caption", "1.jpg", "expected image,caption, found '1.jpg'"),
-        ("image,caption", "", "expected image,caption, found ''"),
         ("image,caption", '1.jpg,"A dog', "caption: its quotation mark is not closed on this"),
         ("image,caption", ",A dog", "image: it is blank"),
         ("image_name|comment_number|comment", "1.jpg| x| A dog", "expected image_name|comment_nu"),
-        ("image_name|comment_number|comment", "1.jpg| A dog", "expected image_name|comment_numb"),
         ("image_name|comment_number|comment", "2.jpg| 0| A", "caption 0 of 2.jpg appears twice"),
     ],
 )
@@ -344,9 +319,7 @@ def test_videos_keep_all_their_captions(tmp_path: Path) -> None:
     ]
     assert read_captions(root, "trn") == train
     assert read_captions(root) == [*train, CaptionedPhoto("v3", "tst", ("x",))]
-    with pytest.raises(
-        InputError, match=r"no split 'val'; public_split has names of .'trn', 'tst'"
-    ):
+    with pytest.raises(InputError, match=r"no split 'val'; public_split has names of .'trn'"):
         read_captions(root, "val")
 
 
@@ -354,16 +327,12 @@ def test_videos_keep_all_their_captions(tmp_path: Path) -> None:
     ("captions", "names", "message"),
     [
         ({"v2": [3]}, ["v2"], r"json: v2\.0: Input should be a valid string"),
-        ({"v2": "x"}, ["v2"], r"json: v2: Input should be a valid list"),
-        ([], ["v2"], r"json: the line: Input should be a valid dictionary"),
         (HGR_CAPTIONS, ["v2", "v2"], r"trn_names\.npy, name 2: 'v2' was already name 1"),
         (HGR_CAPTIONS, ["v2", " "], r"trn_names\.npy, name 2: it is blank"),
         (HGR_CAPTIONS, [], r"trn_names\.npy: expected str with 1 axes, found float64 \[0\]"),
     ],
 )
-def test_hgr_odd_captions_and_names_are_named(
-    tmp_path: Path, captions: Any, names: list[str], message: str
-) -> None:
+def test_hgr_odd_content(tmp_path: Path, captions: Any, names: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_captions(write_hgr(tmp_path, captions, trn=names))
 
@@ -438,9 +407,7 @@ def test_all_splits_are_read_where_none_is_named(tmp_path: Path) -> None:
     ("ids", "counts"),
     [(["1", "2", "3", "4"], [1, 1, 1, 1]), (["1", "2"], [2, 2]), (["1"] * 3 + ["2"], [3, 1])],
 )
-def test_photos_have_as_many_captions_as_their_ids_say(
-    tmp_path: Path, ids: list[str], counts: list[int]
-) -> None:
+def test_ids_divide_the_captions(tmp_path: Path, ids: list[str], counts: list[int]) -> None:
     folder = write_precomp(tmp_path, "train", lines(4), ids)
     found = read_captions(folder)
     assert [len(photo.captions) for photo in found] == counts
@@ -488,15 +455,8 @@ def test_a_photo_in_two_splits_is_named_unless_one_is_asked_for(tmp_path: Path) 
     write_precomp(tmp_path, "test", lines(5), ["1"])
     folder = write_precomp(tmp_path, "testall", lines(10), ["1", "2"])
     assert len(read_captions(folder, "testall")) == 2
-    with pytest.raises(
-        InputError, match=r"testall_caps\.txt, lines 1 to 5: image '1' appears twice"
-    ):
+    with pytest.raises(InputError, match=r"testall_caps\.txt, lines 1 to 5: image '1' appears"):
         read_captions(folder)
-
-
-def test_another_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"neither \*_caps\.txt nor public_split"):
-        read_captions(tmp_path)
 
 
 def test_captions_and_features_have_the_same_ids(tmp_path: Path) -> None:

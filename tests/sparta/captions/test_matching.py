@@ -8,18 +8,9 @@ from sparta.captions.matching import as_stored, stored_ids
 from sparta.captions.record import CaptionedPhoto
 from sparta.errors import InputError
 
-COCO = [
-    "{number}",
-    "{number}.jpg",
-    "{number:012}",
-    "{number:012}.jpg",
-    "{number:012}.png",
-    "val2017/{number:012}.jpg",
-    "COCO_val2014_{number:012}",
-    "COCO_val2014_{number:012}.jpg",
-    "val2014/COCO_val2014_{number:012}.jpg",
-    "images\\{number:012}.JPG",
-]
+COCO = ["{number}", "{number}.jpg", "{number:012}", "{number:012}.jpg", "{number:012}.png"]
+COCO += ["val2017/{number:012}.jpg", "COCO_val2014_{number:012}", "COCO_val2014_{number:012}.jpg"]
+COCO += ["val2014/COCO_val2014_{number:012}.jpg", "images\\{number:012}.JPG"]
 NUMBERS = (391895, 42, 581929)
 
 

@@ -35,13 +35,8 @@ def test_reads_photos_of_a_split_in_file_order(tmp_path: Path) -> None:
         ("{not json", "not a JSON object"),
         ('\n{"image": "b.jpg", "captions": ["x"]}', "not a JSON object"),  # an empty line between
         ("[1, 2]", "the line: "),
-        ({"captions": ["x"]}, "image: Field required"),
-        ({**GOOD, "image": 7}, "image: Input should be a valid string"),
         ({**GOOD, "image": ""}, "image: String should have at least 1 character"),
-        ({**GOOD, "split": None}, "split: Input should be a valid string"),
-        ({"image": "b.jpg"}, "captions: Field required"),
         ({**GOOD, "captions": "A dog."}, "captions: Input should be a valid list"),
-        ({**GOOD, "captions": ["x", 3]}, "captions.1: Input should be a valid string"),
         (GOOD, "image 'beach/a.jpg' appears twice"),
     ],
 )
@@ -156,9 +151,7 @@ def test_blanks_around_captions_are_removed(tmp_path: Path, around: str) -> None
 
 
 @pytest.mark.parametrize("nothing", NOTHING)
-def test_captions_that_show_nothing_do_not_count(
-    tmp_path: Path, nothing: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_blank_captions(tmp_path: Path, nothing: str, caplog: pytest.LogCaptureFixture) -> None:
     other = {"image": "b.jpg", "captions": [nothing]}
     path = write(tmp_path, {**GOOD, "captions": ["❤\ufe0f", nothing, "犬"]}, other)
     assert read_captions(path) == [CaptionedPhoto("beach/a.jpg", "train", ("❤\ufe0f", "犬"))]

@@ -70,9 +70,7 @@ def slow_vector(model: VisualSparta, region: np.ndarray, whole: bool) -> list[fl
     return [*(y / length for y in found), 1.0]
 
 
-def test_the_whole_photo_decides_a_score_and_its_best_part_the_position(
-    model: VisualSparta, batch: ImageBatch
-) -> None:
+def test_scores_of_the_whole_and_positions_of_parts(model: VisualSparta, batch: ImageBatch) -> None:
     found = model.term_scores(batch)
     vectors = model.query_embedding.weight.detach().double().numpy()
     for image in range(2):
@@ -103,7 +101,7 @@ def test_openvino_computes_the_same(model: VisualSparta, batch: ImageBatch, tmp_
     np.testing.assert_array_equal(positions, expected.positions[:, terms])
 
 
-def test_a_compact_copy_scores_as_before(
+def test_a_compact_copy_scores_alike(
     model: VisualSparta, batch: ImageBatch, tmp_path: Path
 ) -> None:
     expected = model.term_scores(batch).scores

@@ -328,9 +328,7 @@ def test_regions_must_be_a_square_and_the_whole(stem: ConvolutionalStem) -> None
         stem(torch.zeros(1, 8, 768))
 
 
-def test_a_converted_stem_reads_any_number_of_photos(
-    stem: ConvolutionalStem, pixels: np.ndarray, tmp_path: Path
-) -> None:
+def test_a_converted_stem(stem: ConvolutionalStem, pixels: np.ndarray, tmp_path: Path) -> None:
     squares = patches(pixels)
     convert(stem, [squares], tmp_path / "network.xml", batches=True)
     network = Network(tmp_path / "network.xml")
@@ -402,9 +400,7 @@ def test_labels_are_attribute_then_label_in_word_pieces_with_their_region() -> N
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4, 5])
-def test_further_regions_and_their_labels_are_cut(
-    limit: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_further_regions_are_cut(limit: int, caplog: pytest.LogCaptureFixture) -> None:
     collate = ImageCollator(tiny.tokenizer(), limit, 35)
     image = tiny.image(4, ("dog", "cat", "man", "tree"))
     with caplog.at_level(logging.WARNING):

@@ -1,7 +1,5 @@
 """Tables of substitutes, made by a tiny text encoder, and `sparta substitutes` and `shrink`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -83,18 +81,8 @@ def test_words_get_the_nearest_trained_terms_frequent_ones_first(
         assert [term for term, _ in found] == [other for other, _ in right]
         assert [near for _, near in found] == pytest.approx([c for _, c in right], abs=1e-4)
     assert set(table) <= {"cat", "sea", "the"}
-
-
-def test_words_without_a_near_term_have_no_entry(
-    model: VisualSparta, encoder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(nearest_terms, "MINIMUM_SIMILARITY", 1.1)
     assert len(make_substitutes(model, WordEncoder(encoder))) == 0
-
-
-def test_a_model_without_untrained_words_gets_an_empty_table(
-    model: VisualSparta, encoder: Path
-) -> None:
     model.trained_terms.fill_(True)
     assert len(make_substitutes(model, WordEncoder(encoder))) == 0
 
@@ -147,9 +135,3 @@ def test_the_command_gives_a_model_its_table(
         tables.append(WordTables.open(tmp_path))
     assert tables[0] == tables[1]
     assert len(tables[0].substitutes["cat"]) == 3
-
-
-def test_substitutes_need_a_model(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "absent"):
-        result = CliRunner().invoke(cli, ["substitutes", str(folder), "--encoder", "e/e"])
-        assert isinstance(result.exception, InputError)

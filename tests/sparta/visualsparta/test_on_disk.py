@@ -39,9 +39,7 @@ def test_saved_and_loaded_model_is_the_same(tmp_path: Path) -> None:
     assert torch.equal(loaded.score(queries, tiny.batch()), model.score(queries, tiny.batch()))
 
 
-def test_a_file_without_term_frequencies_loads(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_without_term_frequencies(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     model = tiny.model()
     model.term_frequencies += 7
     model.save_pretrained(tmp_path)

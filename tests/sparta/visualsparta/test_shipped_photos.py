@@ -40,9 +40,7 @@ def test_it_knows_which_words_it_has_rarely_seen() -> None:
 
 
 @pytest.mark.parametrize("collection", sorted(RECORD))
-def test_default_settings_reach_the_recorded_recall(
-    collection: str, tmp_path: Path, shared: Path
-) -> None:
+def test_recall_by_default_settings(collection: str, tmp_path: Path, shared: Path) -> None:
     record, source = RECORD[collection], shared / collection
     if not source.is_dir():
         pytest.skip(f"real photos are not installed: {source} is absent")

@@ -112,7 +112,7 @@ def load(pooling: GPO) -> None:
 
 
 @pytest.mark.parametrize("change", [step, step_in_eval_mode, load])
-def test_changed_weights_are_not_served_from_before(
+def test_changed_weights_count(
     counted: tuple[GPO, list[int]], change: Callable[[GPO], None]
 ) -> None:
     pooling, _ = counted

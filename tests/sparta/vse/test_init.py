@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 import torch
 import transformers as hf
-from torch.testing import assert_close
 
 from sparta.errors import InputError
 from sparta.features.record import FeatureKind, FeatureSource
@@ -88,16 +87,6 @@ def test_a_folder_with_only_a_word_list(tmp_path: Path) -> None:
     assert model.tokenizer is not None
     expected = [tiny.VOCABULARY.index(t) for t in ("[CLS]", "run", "##ning", "dog", "[SEP]")]
     assert model.tokenizer.encode("Running dog") == expected
-
-
-def test_padded_embeddings_are_cut_to_the_tokenizer(tmp_path: Path) -> None:
-    bert = hf.BertModel(tiny.encoder().__class__(vocab_size=32, **SIZES))
-    model = from_bert(save_checkpoint(bert, tiny.tokenizer(), tmp_path), tiny.source(), dimension=8)
-    words = model.get_input_embeddings().weight
-    assert torch.equal(words, bert.get_input_embeddings().weight[:25])
-    model.save_pretrained(tmp_path / "model")
-    loaded = VseModel.from_pretrained(tmp_path / "model")
-    assert_close(loaded.embed_texts(["a dog"]), model.embed_texts(["a dog"]))
 
 
 def test_unknown_options_are_refused(tmp_path: Path) -> None:

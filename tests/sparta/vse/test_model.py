@@ -89,9 +89,7 @@ def padded_texts(model: VseModel, extra: int, junk: int) -> TextBatch:
 
 @settings(max_examples=10)
 @given(extra=st.integers(0, 8), junk=st.integers(0, 9))
-def test_padding_of_texts_changes_nothing(
-    tmp_path_factory: pytest.TempPathFactory, extra: int, junk: int
-) -> None:
+def test_padding_of_texts(tmp_path_factory: pytest.TempPathFactory, extra: int, junk: int) -> None:
     for model in (
         bigru(text_pooling="gpo"),
         bert(tmp_path_factory.mktemp("bert"), text_pooling="gpo"),
@@ -225,9 +223,8 @@ def test_a_model_over_word_pieces_needs_nothing_else(tmp_path: Path) -> None:
 
 def test_half_precision_file_loads_in_float32(tmp_path: Path) -> None:
     bigru().half().save_pretrained(tmp_path)
-    assert load_file(tmp_path / "model.safetensors")["word_encoder.embedding.weight"].dtype == (
-        torch.float16
-    )
+    stored = load_file(tmp_path / "model.safetensors")
+    assert stored["word_encoder.embedding.weight"].dtype == torch.float16
     loaded = VseModel.from_pretrained(tmp_path)
     assert {p.dtype for p in loaded.parameters()} == {torch.float32}
     assert loaded.embed_texts(SENTENCES).dtype == torch.float32
@@ -261,9 +258,7 @@ def edit(folder: Path, **fields: Any) -> None:
     ("fields", "message"),
     [
         ({"visual": "pixel"}, "visual: 'pixel' is not one of region, grid, patch"),
-        ({"views": 0}, "views: 0 is less than one"),
         ({"text": "bert"}, "text: 'bert' with text_encoder: None"),
-        ({"text_encoder": {"model_type": "bert"}}, "text: 'bigru' with text_encoder"),
         ({"visual_pooling": "best"}, "there is no pooling 'best'"),
         ({"dimension": 10}, "not a whole VSE model"),
         ({"text_pooling": "gpo"}, "missing weights in its file: text_pooling.gru"),

@@ -47,9 +47,7 @@ def seeing(folder: Path, source: FeatureSource | None = None, **options: Any) ->
 
 @pytest.mark.parametrize("side", [SIDE, 2 * SIDE])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_photos_give_the_regions_extraction_would_store(
-    name: str, side: int, tmp_path: Path
-) -> None:
+def test_photos_give_the_regions_that_are_stored(name: str, side: int, tmp_path: Path) -> None:
     folder = save(NETWORKS[name](), tmp_path)
     backbone = Backbone(str(folder), image_size=side, device="cpu")
     model = seeing(folder, backbone.source)

@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from PIL import Image
 from sparta.addresses import folder_at
 from sparta.errors import InputError
 from sparta.features.extract import job as job
-from sparta.features.extract.job import ExtractReport, extract_photos
+from sparta.features.extract.job import ExtractReport, extract_photos, work_ahead
 from sparta.features.record import Skipped, read_skipped
 from sparta.features.store import FeatureStore
 
@@ -237,9 +239,7 @@ def test_features_of_unchanged_photos_are_kept(photos: Path, tmp_path: Path) -> 
     assert len((out / "skipped.jsonl").read_text().splitlines()) == 2
     shards = [f"shard-1-0000{number}.arrow" for number in range(4)]
     (stamps,) = (path.name for path in out.glob("stamps-*"))
-    assert sorted(contents(out)) == sorted(
-        ["mine.txt", "skipped.jsonl", "store.json", stamps, *shards]
-    )
+    assert {*contents(out)} == {"mine.txt", "skipped.jsonl", "store.json", stamps, *shards}
     again = extract(photos, out, notice=lines.append)
     assert (again.reused, len(lines)) == (31, 1)
 
@@ -277,9 +277,7 @@ def test_a_change_during_a_change_keeps_what_was_extracted(photos: Path, tmp_pat
     assert shards == [f"shard-2-0000{number}.arrow" for number in range(4)]
 
 
-def test_stores_without_stamps_are_used_while_sizes_are_the_same(
-    photos: Path, tmp_path: Path
-) -> None:
+def test_stores_without_stamps(photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     extract(photos, out)
     header = json.loads((out / "store.json").read_text())
@@ -305,18 +303,6 @@ def test_a_lost_shard_is_extracted_again_after_a_change(photos: Path, tmp_path: 
     report = extract(photos, out)
     assert report.reused == 18
     assert FeatureStore.open(out).fingerprint == fresh(photos, tmp_path).fingerprint
-
-
-def test_views_belong_to_one_source(photos: Path, tmp_path: Path) -> None:
-    stores = []
-    for augmentation in ("plain", "flip", "crop:1"):
-        out = tmp_path / augmentation.replace(":", "-")
-        extract(photos, out, augmentation=augmentation)
-        stores.append(FeatureStore.open(out))
-    assert [store.augmentation for store in stores] == ["plain", "flip", "crop:1"]
-    assert stores[0].source == stores[1].source == stores[2].source
-    assert stores[0].ids == stores[1].ids == stores[2].ids
-    assert len({store.fingerprint for store in stores}) == 3
 
 
 def test_a_folder_without_usable_photo_is_refused(tmp_path: Path) -> None:
@@ -345,3 +331,38 @@ def test_a_folder_whose_path_is_not_utf8_is_refused(photos: Path, tmp_path: Path
     folder = photos.rename(tmp_path / os.fsdecode(b"caf\xe9"))
     with pytest.raises(InputError, match=r"caf\\xe9: the path is not UTF-8; rename the folder"):
         extract(folder, tmp_path / "out")
+
+
+# ---- work ahead of its reader -----------------------------------------------------------------
+
+
+def test_results_are_in_order_and_a_few_values_ahead() -> None:
+    drawn: list[int] = []
+
+    def values() -> Iterator[int]:
+        for value in range(20):
+            drawn.append(value)
+            yield value
+
+    results = work_ahead(lambda value: value * value, values(), threads=3)
+    assert next(results) == 0
+    assert drawn == [0, 1, 2, 3]
+    assert list(results) == [value * value for value in range(1, 20)]
+    assert list(work_ahead(str, [])) == []
+
+
+def test_two_values_are_worked_on_at_once() -> None:
+    both = threading.Barrier(2, timeout=30)  # passed by two threads together or not at all
+    assert sorted(work_ahead(lambda _: both.wait(), range(4))) == [0, 0, 1, 1]
+
+
+def test_an_error_and_a_reader_that_stops_end_the_threads() -> None:
+    before = threading.active_count()
+    failing = work_ahead(lambda value: 1 // value, [2, 1, 0, 1])
+    assert [next(failing), next(failing)] == [0, 1]
+    with pytest.raises(ZeroDivisionError):
+        next(failing)
+    stopped = work_ahead(abs, range(-9, 0))
+    assert next(stopped) == 9
+    stopped.close()
+    assert threading.active_count() == before

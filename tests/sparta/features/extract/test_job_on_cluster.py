@@ -1,7 +1,5 @@
 """Features that the workers of a cluster extract are those of a single process, to the byte."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
@@ -121,9 +119,7 @@ def test_other_features_than_the_drivers_are_refused(photos: Path) -> None:
         list(found)
 
 
-def test_a_shard_of_paths_that_cannot_be_read(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_paths(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "SHARD_SIZE", 1)
     reasons = add_bad_paths(photos)
     report = extract_photos(photos, tmp_path / "out", "pixels", cluster=HERE, **OPTIONS)

@@ -1,7 +1,5 @@
 """EXIF, XMP and IPTC of photos."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 from typing import Any
@@ -39,46 +37,20 @@ def saved(path: Path, **options: Any) -> dict[str, Any]:
 
 def test_exif(tmp_path: Path) -> None:
     base, gps = ExifTags.Base, ExifTags.GPS
-    exif = exif_of(
-        {
-            base.Make: "Canon\0 ",
-            base.Model: "EOS 5D",
-            base.Orientation: 6,
-            base.ImageDescription: "a dog",
-            0x4746: 4,
-            0x9C9E: "dog;beach; ".encode("utf-16-le"),
-        },
-        {
-            base.DateTimeOriginal: "2024:06:01 18:30:05",
-            base.LensModel: "EF 50mm",
-            base.ISOSpeedRatings: 400,
-            base.FNumber: IFDRational(28, 10),
-            base.FocalLength: IFDRational(50, 1),
-            base.ExposureTime: IFDRational(1, 250),
-        },
-        {
-            gps.GPSLatitude: (33.0, 51.0, 54.5),
-            gps.GPSLatitudeRef: "S",
-            gps.GPSLongitude: (151.0, 12.0, 36.0),
-            gps.GPSLongitudeRef: "E",
-        },
-    )
-    assert saved(tmp_path / "a.jpg", exif=exif) == {
-        "taken": "2024-06-01T18:30:05",
-        "make": "Canon",
-        "model": "EOS 5D",
-        "lensModel": "EF 50mm",
-        "iso": 400,
-        "fNumber": 2.8,
-        "focalLength": 50,
-        "exposureTime": 0.004,
-        "orientation": 6,
-        "latitude": -33.8651389,
-        "longitude": 151.21,
-        "rating": 4,
-        "tags": ["dog", "beach"],
-        "description": "a dog",
-    }
+    plain: dict[int, Any] = {base.Make: "Canon\0 ", base.Model: "EOS 5D", base.Orientation: 6}
+    plain |= {base.ImageDescription: "a dog", 0x4746: 4}
+    plain |= {0x9C9E: "dog;beach; ".encode("utf-16-le")}
+    camera: dict[int, Any] = {base.DateTimeOriginal: "2024:06:01 18:30:05"}
+    camera |= {base.LensModel: "EF 50mm", base.ISOSpeedRatings: 400}
+    camera |= {base.FNumber: IFDRational(28, 10), base.FocalLength: IFDRational(50, 1)}
+    camera |= {base.ExposureTime: IFDRational(1, 250)}
+    place: dict[int, Any] = {gps.GPSLatitude: (33.0, 51.0, 54.5), gps.GPSLatitudeRef: "S"}
+    place |= {gps.GPSLongitude: (151.0, 12.0, 36.0), gps.GPSLongitudeRef: "E"}
+    wanted: dict[str, Any] = {"taken": "2024-06-01T18:30:05", "make": "Canon", "model": "EOS 5D"}
+    wanted |= {"lensModel": "EF 50mm", "iso": 400, "fNumber": 2.8, "focalLength": 50}
+    wanted |= {"exposureTime": 0.004, "orientation": 6, "latitude": -33.8651389}
+    wanted |= {"longitude": 151.21, "rating": 4, "tags": ["dog", "beach"], "description": "a dog"}
+    assert saved(tmp_path / "a.jpg", exif=exif_of(plain, camera, place)) == wanted
 
 
 NOTHING: dict[int, Any] = {

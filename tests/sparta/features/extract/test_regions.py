@@ -77,9 +77,7 @@ def test_states_boxes_labels_and_colours(photos: Path, tmp_path: Path, detector:
     assert line["image_id"] == "4b.png" and "not an image" in line["reason"]
 
 
-def test_a_threshold_may_leave_the_whole_photo_alone(
-    photos: Path, tmp_path: Path, detector: str
-) -> None:
+def test_a_threshold_leaves_the_whole_photo(photos: Path, tmp_path: Path, detector: str) -> None:
     all_of_them = extract(photos, tmp_path / "all", DetectorSettings(detector, 12, 0.0))
     some = extract(photos, tmp_path / "some", DetectorSettings(detector, 12, 0.5))
     none = extract(photos, tmp_path / "none", DetectorSettings(detector, 12, 1.0))
@@ -94,9 +92,7 @@ def test_a_threshold_may_leave_the_whole_photo_alone(
     assert set(all_of_them[0].attributes) == {""}
 
 
-def test_vectors_pooled_from_a_backbone(
-    photos: Path, tmp_path: Path, detector: str, backbone: str
-) -> None:
+def test_pooled_vectors(photos: Path, tmp_path: Path, detector: str, backbone: str) -> None:
     detection = DetectorSettings(detector, 4, 0.0, colours=True)
     pooled = extract(photos, tmp_path / "pooled", detection, backbone=backbone, labels=1)
     plain = extract(photos, tmp_path / "plain", detection)
@@ -115,9 +111,7 @@ def test_vectors_pooled_from_a_backbone(
     assert {image.labels[-1] for image in pooled} <= {"dog", "cat", "boat"}
 
 
-def test_the_source_tells_what_decides_the_features(
-    photos: Path, tmp_path: Path, detector: str, backbone: str
-) -> None:
+def test_the_source_of_features(photos: Path, tmp_path: Path, detector: str, backbone: str) -> None:
     base = DetectorSettings(detector, 4, 0.0)
     other = save_detector(tmp_path / "other_detector", "yolos", seed=1)
     runs: dict[str, tuple[DetectorSettings, dict[str, Any]]] = {

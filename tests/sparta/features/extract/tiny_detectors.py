@@ -13,16 +13,10 @@ QUERIES = 12
 LABELS = {0: "N/A", 1: "dog", 2: " traffic light ", 3: "LABEL_3", 4: "boat"}
 WORDS = ["", "dog", "traffic light", "", "boat"]
 COMMON: dict[str, Any] = {"num_labels": 5, "id2label": LABELS}
-TRANSFORMER: dict[str, Any] = COMMON | {
-    "d_model": 16,
-    "encoder_layers": 1,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 2,
-    "decoder_attention_heads": 2,
-    "encoder_ffn_dim": 16,
-    "decoder_ffn_dim": 16,
-    "num_queries": QUERIES,
-}
+TRANSFORMER: dict[str, Any] = COMMON | {"d_model": 16, "num_queries": QUERIES}
+for _part, _layers in (("encoder", 1), ("decoder", 2)):
+    _sizes = {"layers": _layers, "attention_heads": 2, "ffn_dim": 16}
+    TRANSFORMER |= {f"{_part}_{name}": size for name, size in _sizes.items()}
 # An aspect kept, as most detectors have it.
 ASPECT: dict[str, Any] = {"size": {"shortest_edge": 48, "longest_edge": 80}}
 
@@ -45,37 +39,20 @@ def conditional_detr() -> tuple[Any, Any]:
 
 
 def yolos() -> tuple[Any, Any]:
-    config = hf.YolosConfig(
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=16,
-        image_size=[48, 64],
-        num_detection_tokens=QUERIES,
-        **COMMON,
-    )
+    sizes: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    sizes |= {"intermediate_size": 16, "image_size": [48, 64], "num_detection_tokens": QUERIES}
+    config = hf.YolosConfig(**sizes, **COMMON)
     return hf.YolosForObjectDetection(config), hf.YolosImageProcessor(**ASPECT)
 
 
 def rt_detr() -> tuple[Any, Any]:
-    backbone = hf.RTDetrResNetConfig(
-        embedding_size=8,
-        hidden_sizes=[8, 8, 16, 16],
-        depths=[1, 1, 1, 1],
-        layer_type="basic",
-        out_features=["stage2", "stage3", "stage4"],
-    )
-    config = hf.RTDetrConfig(
-        **TRANSFORMER,
-        backbone_config=backbone,
-        encoder_hidden_dim=16,
-        encoder_in_channels=[8, 16, 16],
-        decoder_in_channels=[16, 16, 16],
-        num_denoising=0,
-    )
-    return hf.RTDetrForObjectDetection(config), hf.RTDetrImageProcessor(
-        size={"height": 64, "width": 64}
-    )
+    sizes: dict[str, Any] = {"embedding_size": 8, "hidden_sizes": [8, 8, 16, 16]}
+    sizes |= {"layer_type": "basic", "out_features": ["stage2", "stage3", "stage4"]}
+    backbone = hf.RTDetrResNetConfig(**sizes, depths=[1, 1, 1, 1])
+    parts: dict[str, Any] = {"encoder_hidden_dim": 16, "encoder_in_channels": [8, 16, 16]}
+    parts |= {"decoder_in_channels": [16, 16, 16], "num_denoising": 0, "backbone_config": backbone}
+    processor = hf.RTDetrImageProcessor(size={"height": 64, "width": 64})
+    return hf.RTDetrForObjectDetection(hf.RTDetrConfig(**TRANSFORMER, **parts)), processor
 
 
 FAMILIES: dict[str, Callable[[], tuple[Any, Any]]] = {

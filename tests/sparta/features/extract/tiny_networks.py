@@ -10,14 +10,8 @@ import transformers as hf
 SIDE = 32
 
 
-SMALL: dict[str, Any] = {
-    "hidden_size": 16,
-    "intermediate_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "image_size": SIDE,
-    "patch_size": 8,
-}
+SMALL: dict[str, Any] = {"hidden_size": 16, "intermediate_size": 32, "image_size": SIDE}
+SMALL |= {"num_hidden_layers": 2, "num_attention_heads": 2, "patch_size": 8}
 
 
 RESNET: dict[str, Any] = {
@@ -30,20 +24,11 @@ RESNET: dict[str, Any] = {
 
 
 def clip() -> hf.CLIPModel:
-    text = hf.CLIPTextConfig(
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        vocab_size=50,
-        bos_token_id=0,
-        eos_token_id=1,
-    )
-    return hf.CLIPModel(
-        hf.CLIPConfig(
-            text_config=text, vision_config=hf.CLIPVisionConfig(**SMALL), projection_dim=16
-        )
-    )
+    sizes: dict[str, Any] = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
+    sizes |= {"num_attention_heads": 2, "vocab_size": 50}
+    text = hf.CLIPTextConfig(**sizes, bos_token_id=0, eos_token_id=1)
+    vision = hf.CLIPVisionConfig(**SMALL)
+    return hf.CLIPModel(hf.CLIPConfig(text_config=text, vision_config=vision, projection_dim=16))
 
 
 def save(model: Any, folder: Path, **options: Any) -> Path:
@@ -51,11 +36,8 @@ def save(model: Any, folder: Path, **options: Any) -> Path:
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     model.save_pretrained(folder)
-    given: dict[str, Any] = {
-        "size": {"height": SIDE, "width": SIDE},
-        "do_center_crop": False,
-    } | options
-    hf.CLIPImageProcessor(**given).save_pretrained(folder)
+    given: dict[str, Any] = {"size": {"height": SIDE, "width": SIDE}, "do_center_crop": False}
+    hf.CLIPImageProcessor(**given | options).save_pretrained(folder)
     return folder
 
 

@@ -1,7 +1,5 @@
 """Small files of every format, and what must come of reading them when their bytes have changed."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -283,18 +281,10 @@ def _bottom_up(folder: Path, images: Sequence[ImageFeatures]) -> Path:
 
 
 def _lxmert(folder: Path, images: Sequence[ImageFeatures]) -> Path:
-    lines = [
-        lxmert_line(
-            image.image_id,
-            *numbered(image),
-            image.height,
-            len(image.features),
-            image.features,
-            in_pixels(image),
-            image.width,
-        )
-        for image in images
-    ]
+    lines = []
+    for image in images:
+        counts, found = (image.height, len(image.features)), (image.features, in_pixels(image))
+        lines.append(lxmert_line(image.image_id, *numbered(image), *counts, *found, image.width))
     return write(folder / "a.tsv", lines)
 
 

@@ -42,20 +42,14 @@ def test_lines_as_python_2_and_python_3_end_and_wrap_them(tmp_path: Path) -> Non
         (line("b")[:-10], "features: "),
         (line("b")[:-9] + "*" + line("b")[-8:], "features: not base64"),
         ("b\t64\n", "expected 6 columns (image_id, image_w, image_h, num_boxes, boxes, features)"),
-        (line("b").replace("\n", "\tx\n"), "expected 6 columns"),
         (line("b", width="wide"), "image_w: expected 1 or more, found 'wide'"),
-        (line("b", height=0), "image_h: expected 1 or more, found '0'"),
         (line("b", height="9" * 5000), "image_h: expected at most 999999999, found '9999"),
-        (line("b", count=10**9), "num_boxes: expected at most 999999999, found '1000000000'"),
-        (line("b", count=-3), "num_boxes: expected 1 or more, found '-3'"),
         (line("b", count=2), "boxes: expected 2 rows of 4 numbers of 4 bytes, found 48 bytes"),
         (line("b", FEATURES[:2]), "features: expected 3 rows of 3 numbers of 4 bytes, found 24"),
-        (line("b", FEATURES[:, :2]), "features: expected 3 rows of 3 numbers of 4 bytes, found 24"),
         (line("b", changed(FEATURES, 1, 2, np.nan)), "features, row 2: expected finite numbers"),
         (line("b", changed(FEATURES, 2, 2, 0)), "features, row 3: all its numbers are 0"),
-        (line("b", boxes=changed(BOXES, 0, 2, np.nan)), "boxes, row 1: expected x1, y1, x2, y2"),
         (line("b", boxes=changed(BOXES, 0, 2, 15)), "boxes, row 1: expected x1, y1, x2, y2"),
-        (line("b", width=32, height=64), "boxes, row 1: expected x1, y1, x2, y2 in pixels, found"),
+        (line("b", boxes=BOXES / 64), "boxes: expected x1, y1, x2, y2 in pixels"),
     ],
 )
 def test_a_malformed_line_is_named(tmp_path: Path, text: str, message: str) -> None:
@@ -77,11 +71,6 @@ def test_a_malformed_first_line_does_not_decide_the_dimension(tmp_path: Path) ->
         open_reader("bottom-up", [path])
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"a\.tsv: cannot be read: No such file"):
-        open_reader("bottom-up", [tmp_path / "a.tsv"])
-
-
 def test_a_whole_file_in_half_precision_is_named(tmp_path: Path) -> None:
     """As float32 it would have half the dimension, and other numbers."""
     features = np.random.default_rng(0).normal(size=(3, 512)).clip(0)
@@ -93,12 +82,6 @@ def test_a_whole_file_in_half_precision_is_named(tmp_path: Path) -> None:
         open_reader("bottom-up", [path])
 
 
-def test_relative_boxes_are_named(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tsv", [line("a"), line("b", boxes=BOXES / 64)])
-    with pytest.raises(InputError, match=r"line 2: boxes: expected x1, y1, x2, y2 in pixels"):
-        open_reader("bottom-up", [path])[1]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -106,16 +89,9 @@ def test_relative_boxes_are_named(tmp_path: Path) -> None:
             lxmert("b", [2, 0]),
             "objects_id: expected 3 rows of 1 numbers of 8 bytes, found 16 bytes",
         ),
-        (lxmert("b", sure=[0.5]), "objects_conf: expected 3 rows of 1 numbers of 4 bytes, found 4"),
-        (lxmert("b", attributes=[0] * 4), "attrs_id: expected 3 rows of 1 numbers of 8 bytes"),
-        (lxmert("b", surely=[0.5]), "attrs_conf: expected 3 rows of 1 numbers of 4 bytes, found 4"),
         (lxmert("b", sure=[0.5, np.nan, 0]), "objects_conf, row 2: expected 0 to 1, found nan"),
-        (lxmert("b", surely=[0.5, 0, 2]), "attrs_conf, row 3: expected 0 to 1, found 2.0"),
         (lxmert("b", [0, 0, 3]), "objects_id, row 3: expected 0 to 2, the lines of"),
         (lxmert("b", attributes=[0, -1, 0]), "attrs_id, row 2: expected 0 to 2, the lines of"),
-        (lxmert("b", height="tall"), "img_h: expected 1 or more, found 'tall'"),
-        (lxmert("b", height=16), "boxes, row 1: expected x1, y1, x2, y2 in pixels, found"),
-        (lxmert("b", count=2), "boxes: expected 2 rows of 4 numbers of 4 bytes, found 48 bytes"),
         (line("b"), "expected 10 columns (img_id, img_h, img_w, objects_id,"),
     ],
 )
@@ -178,24 +154,14 @@ def test_a_detector_without_attributes_is_converted_too(tmp_path: Path) -> None:
     ("more", "message"),
     [
         ({"without": "x"}, "x: missing"),
-        ({"without": "image_w"}, "image_w: missing"),
         ({"num_bbox": 2}, "bbox: expected float [2, 4], found float32 [3, 4]"),
         ({"num_bbox": 0}, "num_bbox: expected 1 or more, found 0"),
         ({"num_bbox": 3.5}, "num_bbox: expected integer [], found float64 []"),
-        ({"image_h": -1}, "image_h: expected 1 or more, found -1"),
         ({"image_h": 2**40}, "image_h: expected at most 2147483647, found 1099511627776"),
-        ({"image_h": [32]}, "image_h: expected integer [], found int64 [1]"),
         ({"bbox": BOXES[:, :3]}, "bbox: expected float [3, 4], found float32 [3, 3]"),
         ({"x": FEATURES[:2]}, "x: expected float [3, 3], found float32 [2, 3]"),
-        ({"x": FEATURES[:, :2]}, "x: expected float [3, 3], found float32 [3, 2]"),
-        ({"x": FEATURES.astype(int)}, "x: expected float [3, 3], found int64 [3, 3]"),
         ({"x": np.full((3, 3), None)}, " is damaged or no .npz file"),
-        ({"x": changed(FEATURES, 1, 1, np.nan)}, "features, row 2: expected finite numbers"),
-        ({"bbox": changed(BOXES, 2, 3, 99)}, "bbox, row 3: expected x1, y1, x2, y2 in pixels"),
         ({"without": "objects_id"}, "objects_id: missing"),
-        ({"without": "objects_conf"}, "objects_conf: missing"),
-        ({"without": "attrs_conf"}, "attrs_conf: missing"),
-        ({"objects_id": [2, 0]}, "objects_id: expected integer [3], found int64 [2]"),
         ({"objects_id": [2, 0, 3]}, "objects_id, row 3: expected 0 to 2, the lines of"),
         ({"objects_conf": [0.5, 0.5, 2]}, "objects_conf, row 3: expected 0 to 1, found 2.0"),
     ],
@@ -204,9 +170,7 @@ def test_an_odd_array_is_named(tmp_path: Path, more: dict[str, Any], message: st
     write_npz(tmp_path / "in", "a", **SEEN)
     folder = write_npz(tmp_path / "in", "b", **(SEEN | more))
     reader = open_reader("bottom-up-npz", [folder], vocabulary=write_vocabulary(tmp_path))
-    with pytest.raises(
-        InputError, match="^" + re.escape(str(folder / "b.npz")) + ":? ?" + re.escape(message)
-    ):
+    with pytest.raises(InputError, match=r"b\.npz:? ?" + re.escape(message)):
         reader[1]
     assert reader[0].labels == ("dog", "yolk", "traffic light")
 
@@ -236,10 +200,3 @@ def test_a_file_whose_name_is_no_text_is_skipped_like_others(tmp_path: Path) -> 
     )
     assert store.ids == ["b"]
     assert r"a\\xff.npz: the file name is not UTF-8" in (tmp_path / "store" / SKIPPED).read_text()
-
-
-def test_a_folder_without_files_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"is no folder with \.npz files"):
-        open_reader("bottom-up-npz", [tmp_path])
-    with pytest.raises(InputError, match=r"absent is no folder with \.npz files"):
-        open_reader("bottom-up-npz", [tmp_path / "absent"])

@@ -1,7 +1,5 @@
 """What holds for every format of other software, and for importing it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence
@@ -43,6 +41,7 @@ every_sample = pytest.mark.parametrize("name", SAMPLES)
 CONFIDENT = ["vinvl", "oscar-pt", "oscar-captioning", "scene-graph", "lxmert", "bottom-up-npz"]
 TEXTS = ["vinvl", "oscar-captioning", "scene-graph", "bottom-up", "lxmert", "precomp"]
 SEVERAL = [*CONFIDENT, "bottom-up"]
+OPTIONAL = {"features.lineidx", "imageid2idx.json", "test_vg_labels.pt"}
 
 
 def opened(name: str, *paths: Path, **options: Any) -> FeatureReader:
@@ -62,9 +61,8 @@ def expected(name: str, image: ImageFeatures) -> ImageFeatures:
         whole = np.tile(np.array([0, 0, 1, 1], np.float32), (n, 1))
         return ImageFeatures(image.image_id, image.features[:n], whole, ("",) * n, ("",) * n, 0, 0)
     if name in ("bottom-up", "lxmert", "bottom-up-npz"):
-        return replace(
-            image, labels=("",) * len(image.labels), attributes=("",) * len(image.labels)
-        )
+        none = ("",) * len(image.labels)
+        return replace(image, labels=none, attributes=none)
     return image
 
 
@@ -117,9 +115,7 @@ def test_a_folder_that_may_not_be_read_fits_nothing(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_byte_order_marks_and_empty_last_lines_are_no_part_of_the_files(
-    tmp_path: Path, name: str
-) -> None:
+def test_byte_order_marks_and_empty_last_lines(tmp_path: Path, name: str) -> None:
     path = written(name, tmp_path)
     (tmp_path / "features.lineidx").unlink(missing_ok=True)  # its offsets change
     for file in tmp_path.iterdir():
@@ -130,6 +126,24 @@ def test_byte_order_marks_and_empty_last_lines_are_no_part_of_the_files(
     images = read_all(lambda: opened(name, path))
     for found, image in zip(images, sorted(IMAGES, key=lambda image: image.image_id), strict=True):
         same(found, expected(name, image))
+
+
+@every_sample
+@pytest.mark.parametrize("damage", ["missing", "empty"])
+def test_a_missing_or_empty_file_is_named(tmp_path: Path, name: str, damage: str) -> None:
+    path = written(name, tmp_path / "in", IMAGES[:1])
+    for file in [one for one in (tmp_path / "in").rglob("*") if one.is_file()]:
+        content = file.read_bytes()
+        file.unlink()
+        if damage == "empty":
+            file.touch()
+        if damage == "empty" or file.name not in OPTIONAL:
+            with pytest.raises(InputError) as error:
+                reader = opened(name, path)
+                for row in range(len(reader.ids)):
+                    reader[row]
+            assert str(tmp_path / "in") in str(error.value)
+        file.write_bytes(content)
 
 
 @pytest.mark.parametrize("name", ["lxmert", "bottom-up-npz"])
@@ -176,12 +190,8 @@ def test_bottom_up_has_no_confidences(tmp_path: Path) -> None:
         opened("bottom-up", written("bottom-up", tmp_path), limit=RegionLimit(2, "confident"))
 
 
-@pytest.mark.parametrize(
-    ("limit", "words"), [(None, "wet brown"), (0.5, "wet"), (0.0, "wet brown")]
-)
-def test_attributes_with_scores_are_those_above_the_threshold(
-    tmp_path: Path, limit: float | None, words: str
-) -> None:
+@pytest.mark.parametrize(("limit", "words"), [(None, "wet brown"), (0.5, "wet"), (0, "wet brown")])
+def test_attributes_above_a_threshold(tmp_path: Path, limit: float | None, words: str) -> None:
     folder = written("oscar-captioning", tmp_path)
     scored = {"attributes": ["brown", "wet", "old"], "attr_scores": [0.3, 0.6, 0.0]}
     cells = [(image.image_id, [entry | scored for entry in objects(image)]) for image in IMAGES]
@@ -194,9 +204,7 @@ def test_attributes_with_scores_are_those_above_the_threshold(
 @settings(max_examples=100)
 @given(data=st.data())
 @pytest.mark.filterwarnings("error::RuntimeWarning", "ignore:Detected pickle protocol")
-def test_whatever_changes_in_a_file_is_noticed_or_harmless(
-    tmp_path: Path, name: str, data: st.DataObject
-) -> None:
+def test_changed_files(tmp_path: Path, name: str, data: st.DataObject) -> None:
     shutil.rmtree(tmp_path)
     tmp_path.mkdir()
     path = written(name, tmp_path)
@@ -206,9 +214,7 @@ def test_whatever_changes_in_a_file_is_noticed_or_harmless(
     file.write_bytes(content)
     fitting([path])
     numbered = FORMATS[SAMPLES[name].format].numbered and data.draw(st.booleans())
-    options: dict[str, Any] = (
-        {"vocabulary": write_vocabulary(tmp_path / "genome")} if numbered else {}
-    )
+    options: dict[str, Any] = {"vocabulary": write_vocabulary(tmp_path / "g")} if numbered else {}
     if name in CONFIDENT:
         limits = [RegionLimit(), RegionLimit(2, "confident")]
         options["limit"] = data.draw(st.sampled_from(limits))

@@ -27,7 +27,6 @@ from tests.sparta.features.readers.samples import (
     write_sizes,
 )
 
-MARK = b"\xef\xbb\xbf"
 # Numbers float16 holds exactly: 5 features, then x1, y1, x2, y2, w, h.
 DOG = [1, -2, 3, 4, 5, 0.25, 0.5, 0.75, 1, 0.5, 0.5]
 WHOLE = [0.5, 0, 0, 0, -1, 0, 0, 1, 1, 1, 1]
@@ -100,23 +99,18 @@ def located(*location: float) -> NDArray[Any]:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (feature_line("b")[:-10], "features: "),
         (feature_line("b")[:-9] + "*" + feature_line("b")[-8:], "features: not base64"),
         ("b\n", "expected 3 columns (image key, number of regions, features), found 1"),
         (feature_line("b", count=3), "features: expected 3 rows of 11 numbers, 132 or 66 bytes"),
-        (feature_line("b", count=0), "number of regions: expected 1 or more, found '0'"),
         (feature_line("b", count="two"), "number of regions: expected 1 or more, found 'two'"),
-        (feature_line("b", ROWS[:, :9]), "features: expected 2 rows of 11 numbers, 88 or 44"),
         (feature_line("b", changed_row(1, 2, np.nan)), "features, row 2: expected finite numbers"),
         (feature_line("b", changed_row(0, 2, 1e5)), "within ±65504, found 100000.0"),
         (
             feature_line("b", changed_row(0, slice(0, 5), 0)),
             "features, row 1: all its numbers are 0",
         ),
-        (feature_line("b", located(0.5, 0, 0.25, 1, -0.25, 1)), "location, row 2"),
         (feature_line("b", located(0.5, 0, 0.25, 1, 0.25, 1)), "0.25, 1: x1 > x2 or y1 > y2"),
         (feature_line("b", located(0, 0, 200, 224, 200, 224)), "are not between 0 and 1"),
-        (feature_line("b", located(0, 0, np.nan, 1, 1, 1)), "are not between 0 and 1"),
         # xmin, xmax, ymin, ymax, w, h: the order of VisualSparta's equation 3.
         (feature_line("b", located(0, 0.25, 0.5, 1, 0.25, 0.5)), "are not x2 - x1 and y2 - y1"),
     ],
@@ -152,35 +146,22 @@ def test_rows_without_locations_are_told_from_wrong_ones(
         open_reader("vinvl", [folder])[0]
 
 
-def test_the_very_first_line_may_be_the_malformed_one(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path, [feature_line("a", count=7)])
-    with pytest.raises(InputError, match=r"features\.tsv, line 1: features: 88 bytes are not 7"):
-        open_reader("vinvl", [folder])
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ("b\n", "expected 2 columns (image key, JSON), found 1"),
         (label_line("b")[:-5] + "\n", "JSON: Invalid JSON"),
         ("b\t3\n", "JSON: Input should be an object"),
-        ("b\t[3]\n", "0: Input should be an object"),
         (label_line("b", [{"conf": 1}] * 2), "objects.0.class: Field required"),
-        (label_line("b", [{"class": 3}] * 2), "objects.0.class: Input should be a valid string"),
         (
             label_line("b", [{"class": "", "conf": math.nan}]),
             "objects.0.conf: Input should be a fin",
-        ),
-        (
-            label_line("b", [{"class": "", "rect": [0, 0, 1]}]),
-            "objects.0.rect: List should have at l",
         ),
         (
             label_line("b", [{"class": "", "rect": [0, 0, 32, 99]}]),
             "objects.rect, row 1: expected x1",
         ),
         (label_line("b", image_h=0), "image_h: Input should be greater than 0"),
-        (label_line("b", image_w=None), "image_w: Input should be a valid integer"),
     ],
 )
 def test_malformed_labels_are_named(tmp_path: Path, line: str, message: str) -> None:
@@ -248,12 +229,7 @@ def test_keys_that_are_not_text_are_named(tmp_path: Path) -> None:
     }
 
 
-def test_an_image_of_two_folders_is_taken_from_the_first(tmp_path: Path) -> None:
-    train, val = write_folder(tmp_path / "train", [A, B]), write_folder(tmp_path / "val", [B])
-    assert failures(open_reader("vinvl", [train, val])) == {
-        2: f"{val}/features.tsv, line 1: image 'b' was already in {train}/features.tsv, line 2"
-    }
-    # Labels that are in both folders hide no features.
+def test_labels_that_are_in_both_folders_hide_no_features(tmp_path: Path) -> None:
     both = [label_line("a"), label_line("b")]
     one, other = (
         write_folder(tmp_path / "one", [B], both),
@@ -264,24 +240,12 @@ def test_an_image_of_two_folders_is_taken_from_the_first(tmp_path: Path) -> None
     assert set(failures(reader)) == {1, 3}
 
 
-def test_files_that_are_absent_or_empty_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"features\.tsv: cannot be read: No such file"):
-        open_reader("vinvl", [tmp_path])
-    for content in (b"", MARK, b"\n\r\n", MARK + b"\n"):
-        (write_folder(tmp_path, []) / "features.tsv").write_bytes(content)
-        with pytest.raises(InputError, match=r"features\.tsv is empty"):
-            open_reader("vinvl", [tmp_path])
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ('{"a": 0, "b": 0}', "image 'b' is not in line 1; delete it"),
-        ('{"a": 0, "b": 2}', "image 'b' is not in line 3; delete it"),
-        ('{"a": 0, "b": -1}', "image 'b' is not in line 0; delete it"),
         ('{"a": 0}', "it lacks image 'b'; delete it"),
         ('{"a": "0"}', "a: Input should be a valid integer"),
-        ("[", "JSON: Invalid JSON"),
     ],
 )
 def test_an_index_of_images_must_be_of_the_file(tmp_path: Path, text: str, message: str) -> None:
@@ -350,15 +314,10 @@ def test_labels_and_sizes_may_be_absent(tmp_path: Path, caplog: pytest.LogCaptur
     ("part", "cell", "message"),
     [
         ("feature", {"num_boxes": 2}, "features: Field required"),
-        ("feature", {"num_boxes": 0, "features": ""}, "num_boxes: Input should be greater"),
         ("feature", {"num_boxes": 1, "features": "AAA"}, "features: not base64"),
-        ("feature", {"num_boxes": 1, "features": "ä"}, "features: not base64 (it is not ASCII)"),
         ("feature", {"num_boxes": 1, "features": "AAAA"}, "features: expected 1 rows of 11 num"),
         ("label", [{"conf": 1}], "0.class: Field required"),
-        ("label", [{"class": "", "rect": [0, 0, 999, 9]}], "objects.rect, row 1: expected x1"),
         ("hw", [], "List should have at least 1 item"),
-        ("hw", [{"width": 3}], "0.height: Field required"),
-        ("hw", {"width": 3, "height": 0}, "height: Input should be greater than 0"),
         ("hw", 640, "1: Field required"),
     ],
 )
@@ -391,9 +350,6 @@ def test_sizes_are_written_in_several_ways(tmp_path: Path, line: str) -> None:
     [
         ("label: train.label.tsv\n", "feature: it is missing"),
         ("feature: [", "not YAML"),
-        ("feature: 2001-99-99", "not YAML"),
-        ("[" * 400, "not YAML"),
-        ("- feature\n", "expected keys and values, found list"),
         ("feature: absent.tsv\n", "absent.tsv: cannot be read: No such file"),
     ],
 )
@@ -402,13 +358,6 @@ def test_a_malformed_yaml_is_named(tmp_path: Path, content: str, message: str) -
     path.write_text(content)
     with pytest.raises(InputError, match=message):
         open_reader("oscar-captioning", [path])
-
-
-def test_missing_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no YAML file that names features"):
-        open_reader("oscar-captioning", [tmp_path])
-    with pytest.raises(InputError, match=r"a\.yaml: cannot be read: No such file"):
-        open_reader("oscar-captioning", [tmp_path / "a.yaml"])
 
 
 def test_files_of_a_layout_are_known_by_themselves(tmp_path: Path) -> None:
@@ -480,20 +429,20 @@ def changed(**fields: Any) -> dict[str, Any]:
     return {"objects": [first, *found[1:]]}
 
 
+def scored(attributes: list[str], scores: list[float] | None) -> dict[str, Any]:
+    return changed(attributes=attributes, attr_scores=scores)
+
+
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
         ({"objects": []}, "objects: empty"),
-        ({"relations": []}, "objects: Field required"),
         (changed(feature=None), "objects.0.feature: Field required"),
-        (changed(rect=None), "objects.0.rect: Field required"),
-        (changed(rect=[0, 0, 1]), "objects.0.rect: List should have at least 4 items"),
         (changed(rect=[0, 0, 700, 448]), "objects.rect, row 1: expected x1, y1, x2, y2 in pixels"),
         (changed(feature="AA"), "objects.0.feature: not base64"),
-        (changed(feature="AAA="), "objects.0.feature: 2 bytes are not floats"),
         (changed(feature="AAAAAA=="), "objects.0.feature: expected 5 numbers, found 1"),
+        (scored(["red"], [0.5, 0.4]), "attr_scores: expected 1, one for each"),
         (changed(feature=encode(np.zeros(5))), "features, row 1: all its numbers are 0"),
-        (changed(feature=encode(np.full(5, np.nan))), "features, row 1: expected finite"),
     ],
 )
 def test_a_malformed_line_of_predictions_is_named(tmp_path: Path, cell: Any, message: str) -> None:
@@ -506,10 +455,6 @@ def test_a_malformed_line_of_predictions_is_named(tmp_path: Path, cell: Any, mes
     assert str(raised.value).startswith(f"{path}, line 2: ")
     assert message in str(raised.value)
     same(reader[2], IMAGES[2])
-
-
-def scored(attributes: list[str], scores: list[float] | None) -> dict[str, Any]:
-    return changed(attributes=attributes, attr_scores=scores)
 
 
 @pytest.mark.parametrize(
@@ -530,10 +475,3 @@ def test_attributes_that_the_detector_zeroed_are_left_out(
     reader = open_reader("scene-graph", [folder], limit=limit)
     assert reader[0].attributes[0] == words
     assert reader.source.extra == limit.extra
-
-
-def test_each_attribute_has_a_score(tmp_path: Path) -> None:
-    folder = write_scene_graph(tmp_path, IMAGES)
-    write_cells(folder / "predictions.tsv", [("a", scored(["red"], [0.5, 0.4]))])
-    with pytest.raises(InputError, match=r"objects.0: .*attr_scores: expected 1, one for each"):
-        open_reader("scene-graph", [folder])

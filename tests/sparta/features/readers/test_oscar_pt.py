@@ -13,7 +13,6 @@ import torch
 
 from sparta.errors import InputError
 from sparta.features.readers.base import RegionLimit
-from sparta.features.readers.oscar_pt import fits_pt
 from sparta.features.readers.registry import open_reader
 from tests.sparta.features.readers.samples import objects, random_images, rows, same, write_pt
 
@@ -85,24 +84,16 @@ WORDS = {int(image.image_id): objects(image) for image in IMAGES}
     [
         (FEATURES, GOOD | {2: [1.0]}, 1, "image '2': features: expected a tensor, found list"),
         (FEATURES, GOOD | {2: torch.ones(11)}, 1, "features: expected [regions, numbers] of floa"),
-        (FEATURES, GOOD | {2: torch.ones(1, 11, dtype=torch.int64)}, 1, "of torch.int64"),
         (FEATURES, GOOD | {2: torch.ones(1, 11).to_sparse()}, 1, "torch.sparse_coo"),
-        (FEATURES, GOOD | {2: torch.ones(1, 11, device="meta")}, 1, "on meta"),
         (FEATURES, GOOD | {2: torch.ones(1, 6)}, 1, "expected rows of more than 6 numbers, foun"),
-        (FEATURES, GOOD | {2: torch.ones(1, 9)}, 1, "expected rows of 11 numbers, found 9"),
         (FEATURES, GOOD | {2: torch.ones(0, 11)}, 1, "features: no rows"),
-        (FEATURES, GOOD | {2: GOOD[1] + torch.nan}, 1, "row 1 ends with nan, nan, nan, nan, nan"),
         (FEATURES, GOOD | {2: torch.ones(1, 11)}, 1, "features: no row ends with the six numbers"),
         (FEATURES, GOOD | {"2": GOOD[1]}, 2, "image '2': image key: it appears as number and as"),
         (FEATURES, GOOD | {1.5: GOOD[1]}, 1, "image '1.5': image key: expected a number or text"),
-        (FEATURES, GOOD | {" ": GOOD[1]}, 0, "image ' ': image key: expected a number or text"),
-        (FEATURES, GOOD | {"\ud800": GOOD[1]}, 3, "image key: expected a number or text"),
         (FEATURES, GOOD | {4: GOOD[1]}, 3, "_feats.pt, image '4': image '4' is not in "),
         (LABELS, WORDS | {4: []}, 3, "_labels.pt, image '4': image '4' is not in "),
         (LABELS, WORDS | {2: [{"conf": 1}]}, 1, "_labels.pt, image '2': 0.class: Field required"),
-        (LABELS, WORDS | {2: 3}, 1, "_labels.pt, image '2': objects: Input should be a valid lis"),
         (LABELS, WORDS | {2: "\ud800"}, 1, "_labels.pt, image '2': labels: not text"),
-        (LABELS, WORDS | {2: [{"class": "\ud800"}]}, 1, "image '2': labels: not text"),
     ],
 )
 def test_an_odd_entry_is_named(
@@ -144,24 +135,11 @@ def test_a_file_of_something_else_is_named(
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds no file whose name ends with _feats\.pt"):
-        open_reader("oscar-pt", [tmp_path])
-    with pytest.raises(InputError, match=r"x_feats\.pt: cannot be read: No such file"):
-        open_reader("oscar-pt", [tmp_path / "x_feats.pt"])
     with pytest.raises(InputError, match=r"a\.pt: expected a name that ends with _feats\.pt"):
         open_reader("oscar-pt", [tmp_path / "a.pt"])
     (tmp_path / "x_feats.pt").write_bytes(pickle.dumps({1: Path}, protocol=2))
     with pytest.raises(InputError, match=r"x_feats\.pt is damaged, or holds more than"):
         open_reader("oscar-pt", [tmp_path])
-
-
-def test_knows_its_files(tmp_path: Path) -> None:
-    assert not fits_pt(tmp_path)
-    write_pt(tmp_path, IMAGES)
-    assert fits_pt(tmp_path)
-    assert fits_pt(tmp_path / FEATURES)
-    assert fits_pt(tmp_path / LABELS)
-    assert not fits_pt(tmp_path / "captions.pt")
 
 
 def test_labels_may_be_json(tmp_path: Path) -> None:

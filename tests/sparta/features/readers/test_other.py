@@ -53,11 +53,9 @@ def test_frames_are_spread_evenly(frames: int) -> None:
 @pytest.mark.parametrize(
     ("frames", "message"),
     [
-        (np.full((2, 4), np.nan), r"video 'b': features, row 1: expected finite"),
         (np.zeros((2, 4)), r"video 'b': features, row 1: all its numbers are 0"),
         (np.ones((0, 4)), r"video 'b': features: no rows"),
         (np.ones((2, 5)), r"video 'b': expected \[frames, 4\], found \[2, 5\]"),
-        (np.ones(4), r"video 'b': expected \[frames, 4\], found \[4\]"),
     ],
 )
 def test_odd_frames_are_named(tmp_path: Path, frames: NDArray[Any], message: str) -> None:
@@ -106,9 +104,7 @@ def test_a_video_whose_bytes_changed_is_named(tmp_path: Path) -> None:
         open_reader("hgr", [folder], ["trn"])[0]
 
 
-def test_a_damaged_hdf5_and_an_absent_h5py_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_hdf5_and_no_h5py(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_names(tmp_path, trn=["a"])
     folder = frames_folder(tmp_path, trn={"a": numbers(2, 4)})
     whole = (folder / "trn_ft.hdf5").read_bytes()
@@ -257,8 +253,6 @@ def changed_row(value: float) -> NDArray[np.float32]:
             changed_row(np.nan),
             r"image 2 \(2\): features, row 3: expected finite numbers .* found nan",
         ),
-        (changed_row(-7e4), r"image 2 \(2\): features, row 3: expected finite .* found -70000"),
-        (changed_row(0), r"image 2 \(2\): features, row 3: all its numbers are 0"),
         (numbers(2, 0, 4), r"image 2 \(2\): features: no rows"),
     ],
 )
@@ -272,9 +266,7 @@ def test_an_odd_row_is_named(tmp_path: Path, features: NDArray[Any], message: st
     ("features", "message"),
     [
         (numbers(3, 2, 4), r"dev_ims\.npy: 3 rows for the 2 images of dev_ids\.txt"),
-        (numbers(1, 2, 4), r"dev_ims\.npy: 1 rows for the 2 images of dev_ids\.txt"),
         (numbers(2), r"dev_ims\.npy: expected float with 2 or 3 axes, found float32 \[2\]"),
-        (np.ones((2, 3, 4), int), r"dev_ims\.npy: expected float with 2 or 3 axes, found int64"),
         (np.full((2, 3, 4), None), r"dev_ims\.npy holds Python objects"),
     ],
 )
@@ -287,7 +279,6 @@ def test_an_odd_file_is_named(tmp_path: Path, features: NDArray[Any], message: s
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "damaged or no .npy file"),
         (b"hello world", "damaged or no .npy file$"),  # no word of loading it unsafely
         (b"cut", r"damaged or no .npy file: float32 \[2, 3, 4\] takes 96 bytes, and it has 88"),
         (b"npz", "is an .npz, expected an .npy"),

@@ -134,9 +134,7 @@ def test_a_mark_at_the_start_and_empty_lines_at_the_end_belong_to_no_line(
     assert [file.cells(line, NAMES) for line in range(2)] == [[b"a", b""], [b"bb", b"yz"]]
 
 
-def test_lines_are_found_whatever_is_read_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_are_found_by_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"{number}\t{'x' * number}" for number in range(30)]
     path = write(tmp_path / "a.tsv", ("\n".join(lines) + "\n" * 9).encode())
     for block in (1, 2, 7, 1 << 20):
@@ -161,9 +159,7 @@ def test_a_file_cut_while_it_is_read_is_an_error(tmp_path: Path) -> None:
         file.cells(0, NAMES)
 
 
-def test_a_line_too_long_for_an_image_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_too_long_for_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "LARGEST", 1000)
     file = TsvFile(write(tmp_path / "a.tsv", b"a\t" + b"x" * 1000 + b"\nb\ty\n"))
     with pytest.raises(InputError, match=r"a\.tsv, line 1: it claims 1,003 bytes, and at most 1,0"):

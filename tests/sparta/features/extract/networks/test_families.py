@@ -184,13 +184,8 @@ def test_siglip2_naflex_sees_a_square_of_patches(tmp_path: Path, kind: Any) -> N
 
 
 def test_blips_vision_part_is_read_with_and_without_the_text_part(tmp_path: Path) -> None:
-    words = {
-        "vocab_size": 50,
-        "hidden_size": 16,
-        "intermediate_size": 32,
-        "encoder_hidden_size": 16,
-    }
-    words |= {"num_hidden_layers": 1, "num_attention_heads": 2}
+    words = {"vocab_size": 50, "num_hidden_layers": 1, "num_attention_heads": 2}
+    words |= {"hidden_size": 16, "intermediate_size": 32, "encoder_hidden_size": 16}
     config = hf.BlipConfig(text_config=words, vision_config=SMALL, projection_dim=16)
     whole = sized(hf.BlipForConditionalGeneration(config))
     alone = hf.BlipVisionModel(hf.BlipVisionConfig(**SMALL))

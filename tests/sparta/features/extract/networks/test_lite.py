@@ -63,7 +63,7 @@ def few(shared: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("name", "cells"), list(zip(NAMES, [7, 8, 9], strict=True)))
-def test_features_of_real_photos_are_the_published_networks(
+def test_features_are_the_published_networks(
     few: Path, tmp_path: Path, name: str, cells: int
 ) -> None:
     network = published(name, LiteBackbone(name, device="cpu").source.image_size)

@@ -1,7 +1,5 @@
 """Networks on the CPU in OpenVINO: as torch computes them, converted once."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil
@@ -43,34 +41,19 @@ def cosines(found: NDArray[np.float16], right: NDArray[np.float16]) -> NDArray[n
     return np.where(both_zero, 1, (a * b).sum(axis=-1) / np.maximum(product, 1e-30))
 
 
-@pytest.mark.parametrize(
-    ("model", "side"),
-    [
-        (vit, SIDE),
-        (vit, 48),
-        (clip, SIDE),
-        (
-            lambda: hf.SwinModel(
-                hf.SwinConfig(
-                    image_size=SIDE,
-                    patch_size=4,
-                    embed_dim=8,
-                    depths=[1, 1],
-                    num_heads=[1, 1],
-                    window_size=2,
-                )
-            ),
-            SIDE,
-        ),
-        (
-            lambda: hf.MobileNetV2Model(
-                hf.MobileNetV2Config(depth_multiplier=0.35, image_size=SIDE)
-            ),
-            64,
-        ),
-    ],
-    ids=["vit", "interpolated", "clip", "swin", "mobilenet"],
-)
+def swin() -> Any:
+    sizes: dict[str, Any] = {"image_size": SIDE, "patch_size": 4, "embed_dim": 8, "window_size": 2}
+    return hf.SwinModel(hf.SwinConfig(**sizes, depths=[1, 1], num_heads=[1, 1]))
+
+
+def mobilenet() -> Any:
+    return hf.MobileNetV2Model(hf.MobileNetV2Config(depth_multiplier=0.35, image_size=SIDE))
+
+
+NETWORKS = [(vit, SIDE), (vit, 48), (clip, SIDE), (swin, SIDE), (mobilenet, 64)]
+
+
+@pytest.mark.parametrize(("model", "side"), NETWORKS)
 def test_networks_compute_what_torch_does(tmp_path: Path, model: Any, side: int) -> None:
     name = str(save(model(), tmp_path))
     encoder, reference = load_encoder(name, side, 0, "cpu"), Backbone(name, side, device="cpu")
@@ -94,9 +77,7 @@ def test_class_names_are_the_same(tmp_path: Path) -> None:
     assert load_encoder(name, None, 0, "cpu").encode(photos(5))[1] == [""] * 5
 
 
-def test_a_network_is_converted_once(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_converted_once(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = str(save(vit(), tmp_path / "vit"))
     stages: list[tuple[str, int, int]] = []
     first = load_encoder(name, None, 0, "cpu", lambda *step: stages.append(step))

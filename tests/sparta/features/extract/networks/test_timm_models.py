@@ -16,13 +16,6 @@ from torch import Tensor, nn
 from sparta.errors import InputError
 from sparta.features.extract.networks import pretrained
 from sparta.features.extract.networks.backbone import Backbone
-from sparta.features.extract.networks.pretrained import (
-    TASKS,
-    TimmVision,
-    load_model,
-    load_preprocessing,
-    timm_processor,
-)
 from tests.sparta.features.extract.tiny_networks import SIDE, photos
 
 PUBLISHED: dict[str, Any] = {
@@ -48,11 +41,11 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("installed")
 def test_preprocessing_is_that_of_the_checkpoint(tmp_path: Path) -> None:
     folder = write_config(tmp_path, "resnet18", pretrained_cfg=PUBLISHED)
-    found = load_preprocessing(str(folder), None)
+    found = pretrained.load_preprocessing(str(folder), None)
     assert (found.side, found.resample, found.scale) == (SIDE, Image.Resampling.BILINEAR, 1 / 255)
     assert found.mean.flatten().tolist() == pytest.approx([0.1, 0.2, 0.3])
     assert found.std.flatten().tolist() == pytest.approx([0.4, 0.5, 0.6])
-    assert load_preprocessing(str(folder), 48).side == 48
+    assert pretrained.load_preprocessing(str(folder), 48).side == 48
 
 
 @pytest.mark.usefixtures("installed")
@@ -61,17 +54,15 @@ def test_preprocessing_that_is_not_stated_is_named(tmp_path: Path) -> None:
         published = {k: v for k, v in (PUBLISHED | {key: value}).items() if v}
         folder = write_config(tmp_path, "resnet18", pretrained_cfg=published)
         with pytest.raises(InputError, match=r"config\.json: pretrained_cfg has no usable '"):
-            timm_processor(str(folder))
+            pretrained.timm_processor(str(folder))
 
 
 def test_other_checkpoints_are_not_taken_for_timms(tmp_path: Path) -> None:
-    assert timm_processor(str(tmp_path)) is None
-    assert timm_processor(str(write_config(tmp_path, "resnet18"))) is None
+    assert pretrained.timm_processor(str(tmp_path)) is None
+    assert pretrained.timm_processor(str(write_config(tmp_path, "resnet18"))) is None
 
 
-def test_a_missing_or_broken_library_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_or_broken_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = str(write_config(tmp_path, "resnet18", pretrained_cfg=PUBLISHED))
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "timm", None)
@@ -101,9 +92,8 @@ class Wrapped(nn.Module):
 
 
 def hidden_state(hidden: Tensor, side: int = SIDE, **network: Any) -> Tensor:
-    found: Tensor = TimmVision(Wrapped(hidden, **network))(
-        torch.zeros(1, 3, side, side)
-    ).last_hidden_state
+    pixels = torch.zeros(1, 3, side, side)
+    found: Tensor = pretrained.TimmVision(Wrapped(hidden, **network))(pixels).last_hidden_state
     return found
 
 
@@ -119,9 +109,7 @@ def test_outputs_have_one_of_two_layouts() -> None:
         hidden_state(maps, side=16)
 
 
-def test_a_wrapped_network_is_loaded_and_its_classifier_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrapped_network_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_config(tmp_path, "resnet18")
     (folder / "model.safetensors").touch()
 
@@ -131,10 +119,10 @@ def test_a_wrapped_network_is_loaded_and_its_classifier_refused(
             return Wrapped(torch.zeros(1, 8, 2, 2)), {"missing_keys": [], "mismatched_keys": []}
 
     for task in ("a vision model", "an image classifier"):
-        monkeypatch.setitem(TASKS, task, Loader)
-    assert isinstance(load_model(str(folder)), TimmVision)
+        monkeypatch.setitem(pretrained.TASKS, task, Loader)
+    assert isinstance(pretrained.load_model(str(folder)), pretrained.TimmVision)
     with pytest.raises(InputError, match="networks of timm name no classes here; leave out --lab"):
-        load_model(str(folder), "an image classifier")
+        pretrained.load_model(str(folder), "an image classifier")
 
 
 # ---- with timm itself ---------------------------------------------------------------------------
