@@ -107,22 +107,7 @@ class Over(asyncio.Event):
 
 @dataclass(frozen=True)
 class _Run:
-    """What happens to a server during a soak; each coroutine repeats something until it is over.
-
-    Attributes:
-        seconds: of load.
-        seed: of everything that is random.
-        keys: file of the API keys.
-        metrics_key: allows to read the metrics.
-        judge: of the answers.
-        report: shows a line.
-        over: set at the end.
-        times: milliseconds of each answer, with the attempts that failed.
-        attempts: number of attempts by status or error.
-        failures: number of requests that no retry healed, by error.
-        counts: number of kills, written images, …
-        memory: samples of `memory_of`.
-    """
+    """What happens to a server during a soak; each coroutine repeats something until it is over."""
 
     seconds: float
     seed: int
@@ -131,11 +116,11 @@ class _Run:
     judge: Judge
     report: Report
     over: Over = field(default_factory=Over)
-    times: list[float] = field(default_factory=list)
-    attempts: Counter[str] = field(default_factory=Counter)
-    failures: Counter[str] = field(default_factory=Counter)
+    times: list[float] = field(default_factory=list)  # ms of answers, with attempts that failed
+    attempts: Counter[str] = field(default_factory=Counter)  # by status or error
+    failures: Counter[str] = field(default_factory=Counter)  # that no retry healed, by error
     counts: Counter[str] = field(default_factory=Counter)
-    memory: list[tuple[float, float]] = field(default_factory=list)
+    memory: list[tuple[float, float]] = field(default_factory=list)  # samples of `memory_of`
 
     async def all(
         self, address: str, server: int, changes: Sequence[Coroutine[Any, Any, None]]
