@@ -144,9 +144,11 @@ def test_says_why_it_cannot_be_opened(tmp_path: Path) -> None:
     (folder / "store.json").write_text(json.dumps(header | {"format": 99}))
     with pytest.raises(InputError, match="format 99, this version reads 2"):
         FeatureStore.open(folder)
-    (folder / "store.json").write_text("{")
-    with pytest.raises(InputError, match="is damaged"):
-        FeatureStore.open(folder)
+    named = json.dumps(header)
+    for content in ("{", named.replace("backbone", "bacibone"), named.replace("photos", "qhotos")):
+        (folder / "store.json").write_text(content)
+        with pytest.raises(InputError, match="is damaged"):
+            FeatureStore.open(folder)
 
 
 def test_a_shard_that_was_replaced_by_half_of_it_is_noticed(tmp_path: Path) -> None:
