@@ -17,7 +17,7 @@ from indexer.engines.open import open_index
 from sparta.command_line import cli
 from tests.server.pages import visited
 from tests.server.publish.hosts import hosting
-from tests.test_makefile import dry_run
+from tests.test_docs import dry_run
 
 COUNT = 40  # photos
 

@@ -139,14 +139,17 @@ def test_says_why_it_cannot_be_opened(tmp_path: Path) -> None:
     shard.unlink()
     with pytest.raises(InputError, match="is missing"):
         FeatureStore.open(folder)
+    shard.write_bytes(content)
 
     header = json.loads((folder / "store.json").read_text())
     (folder / "store.json").write_text(json.dumps(header | {"format": 99}))
     with pytest.raises(InputError, match="format 99, this version reads 2"):
         FeatureStore.open(folder)
-    (folder / "store.json").write_text("{")
-    with pytest.raises(InputError, match="is damaged"):
-        FeatureStore.open(folder)
+    named = json.dumps(header)
+    for text in ("{", named.replace("backbone", "bacibone"), named.replace("photos", "qhotos")):
+        (folder / "store.json").write_text(text)
+        with pytest.raises(InputError, match="is damaged"):
+            FeatureStore.open(folder)
 
 
 def test_a_shard_that_was_replaced_by_half_of_it_is_noticed(tmp_path: Path) -> None:
