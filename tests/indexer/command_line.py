@@ -7,10 +7,13 @@ import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from sparta.__main__ import main
+from sparta.command_line import cli
 
 FRESH = """
 import sys
@@ -45,3 +48,11 @@ def sparta_here(*arguments: str) -> subprocess.CompletedProcess[str]:
     code = ended.value.code
     assert isinstance(code, int)
     return subprocess.CompletedProcess(arguments, code, out.getvalue(), errors.getvalue())
+
+
+def run(*arguments: str | Path) -> str:
+    """What a command prints, on one line; what it raises is raised."""
+    done = CliRunner().invoke(cli, [str(argument) for argument in arguments])
+    if done.exception:
+        raise done.exception
+    return done.output.replace("\n", " ")

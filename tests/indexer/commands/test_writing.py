@@ -17,15 +17,8 @@ from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.bad_paths import add_bad_paths
-from tests.indexer.command_line import sparta, sparta_here
+from tests.indexer.command_line import run, sparta, sparta_here
 from tests.indexer.update.sync.conftest import draw
-
-
-def run(*arguments: str | Path) -> str:
-    done = CliRunner().invoke(cli, [str(argument) for argument in arguments])
-    if done.exception:
-        raise done.exception
-    return done.output.replace("\n", " ")
 
 
 def contents(folder: Path) -> dict[Path, tuple[int, bytes]]:

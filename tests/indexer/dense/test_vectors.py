@@ -22,12 +22,6 @@ from sparta.errors import InputError
 from tests.indexer.dense_parts import LETTERS, random_vectors
 
 
-def whole_numbers(images: int, views: int, seed: int = 0) -> NDArray[np.float32]:
-    """[N, K, 8] of few small whole numbers: sums are exact, so that many scores are equal."""
-    random = np.random.default_rng(seed)
-    return random.integers(-1, 2, (images, views, 8)).astype(np.float32)
-
-
 def filled(vectors: NDArray[np.float32], kind: VectorIndexKind = "flat") -> ImageVectors:
     made = ImageVectors.create(vectors.shape[2], vectors.shape[1], kind)
     for start in range(0, len(vectors), 17):
@@ -71,9 +65,9 @@ def test_a_file_that_faiss_cannot_read_is_said(tmp_path: Path) -> None:
 
 def test_vectors_of_another_shape_or_not_finite_are_refused() -> None:
     made = ImageVectors.create(8, 2)
-    broken = whole_numbers(3, 2)
+    broken = random_vectors(3, 2)
     broken[1, 1, 3] = np.nan
-    for wrong in (whole_numbers(3, 1), np.zeros((3, 2, 7), np.float32), broken):
+    for wrong in (random_vectors(3, 1), np.zeros((3, 2, 7), np.float32), broken):
         with pytest.raises(ValueError, match=r"finite vectors \[B, 2, 8\]"):
             made.add(wrong)
     assert len(made) == 0

@@ -16,8 +16,8 @@ from indexer.care.combine import merge_segments, split_index
 from indexer.engines.open import open_index
 from indexer.filters.expression import FilterError
 from indexer.filters.syntax import parse_filter
-from indexer.manifest import index_folders, owner
-from indexer.postings import ImagePostings
+from indexer.manifest import index_folders
+from indexer.postings import ImagePostings, Postings
 from indexer.query import QueryError
 from indexer.search.answer import Answer, RefusedError
 from indexer.search.engine import Capability
@@ -78,12 +78,9 @@ def described(images: Sequence[ImagePostings]) -> list[ImagePostings]:
 
 def write(folder: Path, changes: Sequence[Change]) -> None:
     """Write changes to an index, divided or not, and compact what is due."""
-    folders = index_folders(folder)
-    for number, one in enumerate(folders):
-        own = [change for change in changes if owner(change.image_id, len(folders)) == number]
-        with open_writer(one) as writer:
-            writer.write(own)
-            commit_and_wait(writer)
+    with open_writer(folder) as writer:
+        writer.write(changes)
+        commit_and_wait(writer)
 
 
 def changed(folder: Path, images: list[ImagePostings]) -> list[ImagePostings]:
@@ -113,7 +110,7 @@ def pair(
     folder = tmp_path_factory.mktemp(state) / "index"
     images = described(list(random_postings(TOKENIZER, 60, seed=5)))
     tables = word_tables(SUBSTITUTES, SELDOM)
-    write_postings(folder, [_postings(images)], TOKENIZER, tables=tables)
+    write_postings(folder, [Postings.of(images)], TOKENIZER, tables=tables)
     if engine == "shards":
         split_index(folder, folder.with_name("shards"), 3)
         folder = folder.with_name("shards")
@@ -132,12 +129,6 @@ def pair(
         else:
             searcher = open_index(folder, "lucene" if engine == "lucene" else "columns")
         yield stack.enter_context(closing(searcher)), right
-
-
-def _postings(images: Sequence[ImagePostings]) -> Any:
-    from indexer.postings import Postings
-
-    return Postings.of(list(images))
 
 
 def _in_milvus(folder: Path, uri: str) -> Searcher:

@@ -11,7 +11,6 @@ import pytest
 
 from indexer.care.combine import merge_segments, split_index
 from indexer.engines.open import open_index
-from indexer.manifest import index_folders, owner
 from indexer.postings import ImagePostings, Postings
 from indexer.search.answer import Answer
 from indexer.search.searcher import Searcher
@@ -34,10 +33,8 @@ def own(request: pytest.FixtureRequest, built: Path) -> Path:
 
 
 def write(folder: Path, *changes: Change) -> None:
-    folders = index_folders(folder)
-    for number, one in enumerate(folders):
-        with open_writer(one) as writer:
-            writer.write([c for c in changes if owner(c.image_id, len(folders)) == number])
+    with open_writer(folder) as writer:
+        writer.write(changes)
 
 
 def added(number: int) -> Add:

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from indexer.care.copies import restore_snapshot, set_alias, take_snapshot
 from indexer.milvus.collection import Collection, Marker
@@ -27,8 +26,8 @@ from indexer.postings import Postings
 from indexer.store.changes import Add, Delete, MetadataChange
 from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
-from sparta.command_line import cli
 from sparta.errors import InputError
+from tests.indexer.command_line import run
 from tests.indexer.live_index import commit_and_wait
 from tests.indexer.milvus.aliases import with_aliases
 from tests.indexer.random_postings import MakeIndex
@@ -294,27 +293,19 @@ def nothing_done(pushed: Pushed) -> None:
     assert pushed.images == 300
 
 
-def run(*arguments: str | Path) -> str:
-    done = CliRunner().invoke(cli, ["push", *map(str, arguments)])
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
 def test_an_index_is_pushed_and_followed(
     index: Path,
     uri: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pushed = run(index, uri, "--collection", "command")
+    pushed = run("push", index, uri, "--collection", "command")
     assert pushed.startswith("command_")
     assert "300 images, 300 written, 0 deleted; the server has no aliases: use this" in pushed
     monkeypatch.setattr("indexer.milvus.push.build_version", lambda folder: "0" * 12)
-    again = run(index, uri, "--collection", "command")
+    again = run("push", index, uri, "--collection", "command")
     former = pushed.partition(":")[0]
     assert f"Former versions, which --drop-former drops: {former}" in again
-    assert "Former" not in run(index, uri, "--collection", "command", "--drop-former")
+    assert "Former" not in run("push", index, uri, "--collection", "command", "--drop-former")
 
     def once(*arguments: Any) -> None:
         done, notice = arguments[3:5]
@@ -322,7 +313,7 @@ def test_an_index_is_pushed_and_followed(
         notice("[as it is]")
 
     monkeypatch.setattr("indexer.milvus.push.follow", once)
-    followed = run(index, uri, "--collection", "command", "--follow")
-    assert followed == "photos_0: 3 images, 2 written, 1 deleted\n[as it is]\n"
+    followed = run("push", index, uri, "--collection", "command", "--follow")
+    assert followed == "photos_0: 3 images, 2 written, 1 deleted [as it is] "
     with pytest.raises(InputError, match="give --follow or --drop-former, not both"):
-        run(index, uri, "--follow", "--drop-former")
+        run("push", index, uri, "--follow", "--drop-former")

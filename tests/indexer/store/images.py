@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from indexer.postings import ImagePostings, Inputs, Postings
-from indexer.store.changes import Add
+from indexer.store.changes import Add, Change
 from indexer.store.snapshot import Snapshot
+from indexer.update import writer as writing
+from indexer.update.writer import open_writer
 from tests.indexer.random_postings import SETTINGS, shards_of, write_postings
 from tests.indexer.vocabulary import TOKENIZER
 
@@ -37,6 +40,15 @@ def build(index: Path, images: Iterable[ImagePostings], bits: int = 8, size: int
     shards = shards_of(Postings.of(sorted(images, key=lambda one: one.image_id)), size)
     write_postings(index, shards, TOKENIZER, replace(SETTINGS, bits=bits), lucene=False)
     return index
+
+
+def compact(index: Path, changes: Sequence[Change]) -> None:
+    """Write changes, and make a segment of them."""
+    with pytest.MonkeyPatch.context() as patched, open_writer(index) as writer:
+        patched.setattr(writing, "COMPACT_AT", 0)
+        writer.write(changes)
+        writer.commit()
+        writer.settle()
 
 
 def found(

@@ -24,7 +24,7 @@ from indexer.update.writer import IndexWriter, open_whole, open_writer
 from sparta.errors import InputError
 from sparta.files import MARKER, make_work
 from tests.indexer.random_postings import random_postings
-from tests.indexer.store.images import add, build, found, image
+from tests.indexer.store.images import add, build, compact, found, image
 from tests.indexer.vocabulary import TOKENIZER
 
 WAIT = 20  # seconds
@@ -38,14 +38,6 @@ def index(tmp_path: Path) -> Path:
     with open_writer(folder):  # which removes what only the commit before had
         pass
     return folder
-
-
-def compact(index: Path, changes: list[Change]) -> None:
-    with pytest.MonkeyPatch.context() as patched, open_writer(index) as writer:
-        patched.setattr(writing, "COMPACT_AT", 0)
-        writer.write(changes)
-        writer.commit()
-        writer.settle()
 
 
 def names(index: Path) -> list[str]:

@@ -31,7 +31,7 @@ from indexer.verify import verify_index
 from tests.indexer.columns.corpus import VOCABULARY as TERMS
 from tests.indexer.columns.corpus import new_images
 from tests.indexer.live_index import LiveReference, Opened
-from tests.indexer.store.images import Impacts, add, build, found, image
+from tests.indexer.store.images import Impacts, add, build, compact, found, image
 from tests.indexer.vocabulary import TOKENIZER
 
 VOCABULARY = len(TOKENIZER.vocabulary)
@@ -203,18 +203,10 @@ def test_long_queries_do_not_overflow(tmp_path: Path) -> None:
             snapshot.top({1: 1}, 0)
 
 
-def write_and_compact(index: Path, changes: list[Change]) -> None:
-    with pytest.MonkeyPatch.context() as patched, open_writer(index) as writer:
-        patched.setattr(writing, "COMPACT_AT", 0)
-        writer.write(changes)
-        writer.commit()
-        writer.settle()
-
-
 def test_only_changed_segments_are_opened_again(tmp_path: Path) -> None:
     index = build(tmp_path / "index", [image("a", {1: 1})])
     before = Snapshot.open(index)
-    write_and_compact(index, [add("b", {1: 2})])
+    compact(index, [add("b", {1: 2})])
     after = before.refreshed()
     assert after is not None and len(after.segments.all) == 2
     assert after.segments.all[0] is before.segments.all[0]
