@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import RenderableType
-from rich.table import Table
 
 from indexer.commands.options import (
     AsJson,
@@ -23,6 +21,10 @@ from indexer.commands.options import (
 from indexer.dense.manifest import SPARSE
 from indexer.search.answer import Answer, Hit, TermExplanation
 from sparta.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
 
 LONGEST_WORD = 100  # letters; a word piece tokenizer knows none longer
 
@@ -62,6 +64,8 @@ def _conditions(answer: Answer) -> Iterator[RenderableType]:
 
 
 def _hits_table(hits: list[Hit]) -> Table:
+    from rich.table import Table
+
     if hits[0].explanation is None:
         table = Table("rank", "score", "image")
         for hit in hits:
@@ -78,6 +82,8 @@ def _hits_table(hits: list[Hit]) -> Table:
 
 def terms_table(terms: list[TermExplanation], title: str) -> Table:
     """An image's score term by term, with the grounding of each term."""
+    from rich.table import Table
+
     table = Table("term", "word", "count", "impact", "score", "won by", "box", title=title)
     for term in terms:
         table.add_row(*_term_row(term))
