@@ -143,7 +143,9 @@ def _write_requests(source: _Source, folder: Path, field: str, kind: Kind) -> No
         # No name of a feature has a dot; Elasticsearch writes its models' terms in this way.
         names = [term.replace(".", "__") for term in source.vocabulary]
         if len({*names}) < len(names):
-            raise InputError("two terms differ in '.' and '__' alone: give --kind sparse_vector")
+            raise InputError(
+                "two terms differ in '.' and '__' alone: give --field NAME=sparse_vector"
+            )
         fields = {field: {"type": kind}, "metadata": hidden}
         body = json.dumps({"mappings": {"properties": fields}}, indent=2)
     else:

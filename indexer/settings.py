@@ -74,7 +74,7 @@ class PruningSettings:
         if self.terms not in TERM_SETS:
             raise InputError(f"--terms must be trained or all, got {self.terms!r}")
         if not 0 <= self.asked_power <= 1:
-            raise InputError(f"--asked-power must be from 0 to 1, got {self.asked_power:g}")
+            raise InputError(f"--frequency-power must be from 0 to 1, got {self.asked_power:g}")
 
 
 @dataclass(frozen=True, kw_only=True)

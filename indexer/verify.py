@@ -137,7 +137,7 @@ def _check_rows(folder: Path, part: DenseManifest) -> None:
     if named != part.images:
         raise InputError(
             f"{folder} has {part.images} rows and names {named}: add it again with "
-            "`sparta index-dense`"
+            "`sparta add --dense`"
         )
     added = AddedRows(folder, part.views, part.dimension)
     added.vectors(len(added.origins()))

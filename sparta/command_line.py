@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,85 +14,108 @@ from typer.core import TyperCommand, TyperGroup
 
 from sparta.errors import InputError
 
-# Name → module and function; "eval index" is the command `index` of the group `eval`. The help
-# shows the commands in this order: what a newcomer needs first comes first.
-COMMANDS = {
-    "extract": "sparta.commands.features:extract",
-    "import": "sparta.commands.features:import_",
-    "train": "training.commands.train:train",
-    "index": "indexer.commands.build:index",
-    "search": "indexer.commands.search:search",
-    "explain": "eval.commands.explain:explain",
-    "serve": "server.commands.serve:serve",
-    "eval index": "eval.commands.recall:index",
-    "eval cxc": "eval.commands.recall:cxc",
-    "eval figure": "eval.commands.explain:figure",
-    "eval model": "eval.commands.recall:model",
-    "eval pruning": "eval.commands.recall:pruning",
-    "eval queries": "eval.commands.recall:queries",
-    "eval transfer": "eval.commands.recall:transfer",
-    "add": "indexer.commands.keep:add",
-    "alias": "indexer.commands.maintain:alias",
-    "bench serve": "eval.commands.bench:serve",
-    "bench build": "eval.commands.bench:build",
-    "bench speed": "eval.commands.bench:speed",
-    "captions": "sparta.commands.features:captions",
-    "convert": "sparta.commands.models:convert",
-    "delete": "indexer.commands.keep:delete",
-    "export": "indexer.commands.maintain:export",
-    "import-immich": "sparta.commands.features:import_immich",
-    "index-dense": "indexer.commands.build:index_dense",
-    "info": "indexer.commands.maintain:info",
-    "keys create": "server.commands.keys:create",
-    "keys list": "server.commands.keys:list_keys",
-    "keys revoke": "server.commands.keys:revoke",
-    "mcp": "server.commands.mcp:mcp",
-    "merge": "indexer.commands.maintain:merge",
-    "publish": "server.commands.publish:publish",
-    "push": "indexer.commands.build:push",
-    "restore": "indexer.commands.maintain:restore",
-    "shrink": "sparta.commands.models:shrink",
-    "similar": "indexer.commands.search:similar",
-    "snapshot": "indexer.commands.maintain:snapshot",
-    "substitutes": "sparta.commands.models:substitutes",
-    "sync": "indexer.commands.keep:sync",
-    "update": "indexer.commands.keep:update",
-    "verify": "indexer.commands.maintain:verify",
+# Panel → name → module and function, in the order of the help; "eval index" is the command `index`
+# of the group `eval`.
+PANELS = {
+    "Search": {
+        "index": "indexer.commands.build:index",
+        "search": "indexer.commands.search:search",
+        "serve": "server.commands.serve:serve",
+        "similar": "indexer.commands.search:similar",
+        "explain": "eval.commands.explain:explain",
+        "publish": "server.commands.publish:publish",
+        "mcp": "server.commands.mcp:mcp",
+    },
+    "Keep": {
+        "add": "indexer.commands.keep:add",
+        "update": "indexer.commands.keep:update",
+        "delete": "indexer.commands.keep:delete",
+        "sync": "indexer.commands.keep:sync",
+        "info": "indexer.commands.maintain:info",
+        "verify": "indexer.commands.maintain:verify",
+        "snapshot": "indexer.commands.maintain:snapshot",
+        "restore": "indexer.commands.maintain:restore",
+        "merge": "indexer.commands.maintain:merge",
+        "export": "indexer.commands.maintain:export",
+        "keys create": "server.commands.keys:create",
+        "keys list": "server.commands.keys:list_keys",
+        "keys revoke": "server.commands.keys:revoke",
+    },
+    "Models": {
+        "train": "training.commands.train:train",
+        "extract": "sparta.commands.features:extract",
+        "import": "sparta.commands.features:import_",
+        "convert": "sparta.commands.models:convert",
+        "captions": "sparta.commands.features:captions",
+    },
+    "Measure": {
+        "eval index": "eval.commands.recall:index",
+        "eval model": "eval.commands.recall:model",
+        "eval pruning": "eval.commands.recall:pruning",
+        "eval figure": "eval.commands.explain:figure",
+        "bench speed": "eval.commands.bench:speed",
+        "bench build": "eval.commands.bench:build",
+        "bench serve": "eval.commands.bench:serve",
+    },
 }
+COMMANDS = {name: place for panel in PANELS.values() for name, place in panel.items()}
 GROUPS = {
     "eval": "Measure models and indexes by the field's protocols.",
-    "bench": "Time engines and servers.",
+    "bench": "Time engines, builds and servers.",
     "keys": "Create, list and revoke the API keys of a server.",
 }
 
 PACKAGES = ("indexer", "server", "training", "eval")  # imported besides this one; common names
+WIDTH = 100  # columns of a help at most
+HYPHEN = "\ue000"  # in place of one within a word, where no line breaks
 
 # Without Rich, which would read square brackets in helps and messages as styles.
 PLAIN: Any = {"rich_markup_mode": None, "add_completion": False}
+CONTEXT = {"max_content_width": WIDTH}
 
 
 class Command(TyperCommand):
-    """A command whose help keeps names of options whole, and examples fit for a shell."""
+    """A command whose help lists advanced options apart, and examples last, fit for a shell."""
 
-    def get_help(self, ctx: Any) -> str:
-        """The help: lines break at blanks, in examples before options alone."""
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Usage, description, options, examples."""
         import re
         import textwrap
 
-        def kept(example: re.Match[str]) -> str:
-            width = ctx.make_formatter().width - 4  # for the indentation and the sign at the end
-            chunks = re.sub(r"\s+(?!-)", "\xa0", example[0])
-            lines = textwrap.wrap(chunks, width, subsequent_indent="  ", break_long_words=False)
-            # After \b, click leaves the lines of a paragraph as they are.
-            return "\b\n" + " \\\n".join(lines).replace("\xa0", " ")
+        text, *examples = re.split(r"\n\nFor example:\n\n|\n\nExample: ", self.help or "")
+        self.format_usage(ctx, formatter)
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(text)
+        self.format_options(ctx, formatter)
+        with formatter.section("Examples"):
+            for example in "\n\n".join(examples).split("\n\n"):
+                # Lines break before options alone.
+                chunks = re.sub(r"\s+(?!-)", "\xa0", example)
+                lines = textwrap.wrap(
+                    chunks, formatter.width - 4, subsequent_indent="    ", break_long_words=False
+                )
+                formatter.write("  " + " \\\n".join(lines).replace("\xa0", " ") + "\n")
 
-        hyphen = "\ue000"  # which nobody breaks a line at
-        parts: list[Any] = [self, *self.params]
-        for part in parts:
-            if part.help:
-                part.help = re.sub(r"(?<=\w)-(?=\w)", hyphen, part.help)
-        self.help = re.sub(r"(?<=\n\n)sparta .*(?:\n.+)*", kept, self.help or "")
-        return super().get_help(ctx).replace(hyphen, "-")
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments and options, each panel of its own."""
+        import re
+
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for one in self.get_params(ctx):
+            if record := one.get_help_record(ctx):
+                argument = "Arguments" if one.param_type_name == "argument" else "Options"
+                panel = getattr(one, "rich_help_panel", None) or argument
+                name, text = record
+                kept = re.sub(r"(?<=\w)-(?=\w)", HYPHEN, text)
+                panels.setdefault(panel, []).append((name, kept))
+        for panel in sorted(panels, key=("Arguments", "Options").__contains__, reverse=True):
+            with formatter.section(panel):
+                formatter.write_dl(panels[panel])
+
+    def get_help(self, ctx: Any) -> str:
+        """The whole help."""
+        return super().get_help(ctx).replace(HYPHEN, "-")
 
 
 class Commands(TyperGroup):
@@ -104,7 +129,11 @@ class Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names in the order of `COMMANDS`."""
-        own = (name.removeprefix(self.prefix) for name in COMMANDS if name.startswith(self.prefix))
+        return self._names(COMMANDS)
+
+    def _names(self, commands: Iterable[str]) -> list[str]:
+        """Names of this group's commands and groups among some commands."""
+        own = (name.removeprefix(self.prefix) for name in commands if name.startswith(self.prefix))
         return [*dict.fromkeys(name.partition(" ")[0] for name in own)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -117,17 +146,35 @@ class Commands(TyperGroup):
         check_packages()
         module, _, function = found.partition(":")
         app = typer.Typer(**PLAIN)
-        app.command(cmd_name, cls=Command)(getattr(import_module(module), function))
+        app.command(cmd_name, cls=Command, context_settings=CONTEXT)(
+            getattr(import_module(module), function)
+        )
         return typer.main.get_command(app)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """As typer's, with the command that was probably meant."""
+        name = args[0]
+        if not name.startswith("-") and name not in self.list_commands(ctx):
+            known = {one.split()[-1]: one for one in COMMANDS} | {one: one for one in GROUPS}
+            known |= {one: self.prefix + one for one in self.list_commands(ctx)}
+            near = get_close_matches(name, known, n=1)
+            meant = f" Did you mean 'sparta {known[near[0]]}'?" if near else ""
+            ctx.fail(f"No such command {name!r}.{meant}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands with their first sentences, which click would cut to a line."""
-        rows = [
-            (name, self.get_command(ctx, name).get_short_help_str(limit=1000))
-            for name in self.list_commands(ctx)
-        ]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        """List the commands by panel, with their first sentences."""
+        for panel, commands in PANELS.items():
+            own = [
+                name.removeprefix(self.prefix) for name in commands if name.startswith(self.prefix)
+            ]
+            names = dict.fromkeys(name.partition(" ")[0] for name in own)
+            rows = [
+                (name, self.get_command(ctx, name).get_short_help_str(limit=1000)) for name in names
+            ]
+            if rows:
+                with formatter.section("Commands" if self.prefix else panel):
+                    formatter.write_dl(rows)
 
 
 def check_packages() -> None:
@@ -156,7 +203,13 @@ def _group(name: str) -> Any:
 
 
 # Typer raises its own exceptions, not click's, so that only a group of Typer's can show them.
-cli = typer.Typer(cls=Commands, pretty_exceptions_enable=False, no_args_is_help=True, **PLAIN)
+cli = typer.Typer(
+    cls=Commands,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings=CONTEXT,
+    **PLAIN,
+)
 
 
 def _show_version(wanted: bool) -> None:

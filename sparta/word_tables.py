@@ -85,7 +85,7 @@ class WordTables:
         Raises:
             InputError: if the table has another format or is damaged.
         """
-        remedy = "make it again with `sparta substitutes`"
+        remedy = "make it again with `sparta convert --substitutes`"
         what = f"a table of substitutes of format {FORMAT_VERSION}"
         return self._parsed(SUBSTITUTES, _substitutes, {}, what, remedy)
 

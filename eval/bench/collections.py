@@ -368,7 +368,7 @@ def check_kind(name: str) -> CollectionKind:
     for kind in KINDS:
         if kind == name:
             return kind
-    raise InputError(f"--kind must be one of {', '.join(KINDS)}, got {name!r}")
+    raise InputError(f"--corpus must be one of {', '.join(KINDS)}, got {name!r}")
 
 
 def keep_top(source: ImpactSource, impacts: Impacts, top_n: int | None) -> Impacts:

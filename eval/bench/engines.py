@@ -279,7 +279,7 @@ class FaissHnsw(FaissFlat):
     """Vectors are compared along a graph."""
 
     settings = (
-        f"FAISS IndexHNSWFlat as sparta index-dense --hnsw builds it: {NEIGHBOURS} neighbours, "
+        f"FAISS IndexHNSWFlat as sparta add --dense --hnsw builds it: {NEIGHBOURS} neighbours, "
         f"efConstruction {EF_CONSTRUCTION}, efSearch {EF_SEARCH} or k if that is more"
     )
     promise = Promise.NEAR
@@ -333,7 +333,7 @@ def find(names: Sequence[str]) -> tuple[dict[str, type[Engine[Any]]], dict[str, 
     missing: dict[str, str] = {}
     for name in names:
         if name not in ENGINES:
-            raise InputError(f"--engines: {name!r} is not one of: {', '.join(ENGINES)}")
+            raise InputError(f"--engine: {name!r} is not one of: {', '.join(ENGINES)}")
         engine = ENGINES[name]
         try:
             if engine.library:

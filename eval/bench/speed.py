@@ -153,10 +153,10 @@ def make_plan(
     }
     results.missing |= {f"engine {name}": why for name, why in left_out.items()}
     if others := [name for name in ENGINES if name not in choices.engines]:
-        results.missing["other engines"] = f"--engines {','.join(others)}"
+        results.missing["other engines"] = f"--engine {','.join(others)}"
     if engines.keys() & DENSE.keys() and all(one.name == CLUSTERED for one in vectors):
         results.missing["a dense model's vectors, and the time of encoding a text"] = (
-            "--dense NAME, after sparta index-dense"
+            "--dense NAME, after sparta add --dense"
         )
     kept = source.about["top_n"]
     if kept != "all":

@@ -9,15 +9,15 @@ from typing import Annotated, Any
 import typer
 
 from eval.commands.options import (
-    AsJson,
-    Device,
-    Hits,
-    IndexFolder,
+    FEATURES,
+    OptionalCaptions,
     Out,
+    Queries,
     Split,
     check_out,
     parse_numbers,
 )
+from sparta.commands.options import AsJson, Device, Hits, IndexFolder, advanced
 from sparta.errors import InputError
 
 # ---- speed -------------------------------------------------------------------------------------
@@ -25,6 +25,7 @@ from sparta.errors import InputError
 SIZES, TOP_NS, SECONDS = "1000,5000,113287,1000000", "1000,50,100,300,500,2000,all", 5.0
 QUICK_SIZES, QUICK_TOP_NS, QUICK_SECONDS = "1000,10000", "1000,100,all", 1.0
 USUAL_ENGINES = "columns,lucene,bm25s,numpy"
+WARM_UP = 500  # queries before a cell is timed
 WIDE = 200  # characters of a table at most; a narrower terminal breaks its lines
 
 SpeedOut = Annotated[Path, typer.Option(help="Folder for results, report and figures.")]
@@ -32,52 +33,36 @@ Quick = Annotated[
     bool,
     typer.Option("--quick", help=f"A minute: {QUICK_SIZES} images, {QUICK_SECONDS:g} s a cell."),
 ]
-Sizes = Annotated[str | None, typer.Option(help=f"Numbers of images (default: {SIZES}).")]
+Sizes = Annotated[
+    str | None, typer.Option("--images", help=f"Numbers of images (default: {SIZES}).")
+]
 TopNs = Annotated[
     str | None,
     typer.Option(
-        help="Terms an image keeps: every size is timed with the first, one size with the others "
+        help="Terms an image keeps: the first at every size, the others at one size "
         f"(default: {TOP_NS})."
     ),
 ]
-SpeedQueries = Annotated[
-    Path | None,
-    typer.Option(help="Text file, one query a line (default: words as frequent as in captions)."),
-]
-SpeedCaptions = Annotated[
-    Path | None,
-    typer.Option(help="Captions of photos in the index: the queries, and recall for each --top-n."),
-]
-SpeedFeatures = Annotated[
-    list[Path] | None,
-    typer.Option(help="Feature stores of the index (default: in INDEX.features)."),
-]
+Features = Annotated[list[Path] | None, FEATURES]
 SpeedModels = Annotated[
-    list[str] | None,
-    typer.Option("--model", help="Models of the index, unless it is that of the package."),
+    list[str] | None, advanced("--model", help="Models of the index, unless the package's.")
 ]
-Kind = Annotated[
+Corpus = Annotated[
     str,
-    typer.Option(
-        help="drawn: as alike as photos; copies: photos perturbed, as in the paper; mixed: each of "
-        "two photos."
+    advanced(
+        help="synthetic: as alike as photos; near-duplicates: photos perturbed, as in the paper; "
+        "blends: each of two photos."
     ),
 ]
-Engines = Annotated[str, typer.Option(help="Of those listed below.")]
+Engines = Annotated[str, typer.Option("--engine", help="Engines, see above.")]
 Dense = Annotated[
     list[str] | None,
-    typer.Option(help="Dense part of the index, or clustered: synthetic vectors (default)."),
+    advanced(help="Dense model of the index, or clustered: synthetic vectors. Repeatable."),
 ]
-Ks = Annotated[str, typer.Option("-k", help="Hits per query.")]
-Threads = Annotated[str, typer.Option(help="Numbers of threads that search at once.")]
-WarmUp = Annotated[
-    int, typer.Option(min=1, help="Queries before a cell is timed, in --seconds at most.")
-]
+Ks = Annotated[str, typer.Option("-k", help="Maximum numbers of hits.")]
+Threads = Annotated[str, advanced(help="Numbers of threads that search at once.")]
 Seconds = Annotated[
-    float | None, typer.Option(min=0.01, help=f"Timed seconds of a cell (default: {SECONDS:g}).")
-]
-SpeedWork = Annotated[
-    Path | None, typer.Option(help="Folder for collections and indexes (default: OUT/work).")
+    float | None, advanced(min=0.01, help=f"Seconds of a measurement (default: {SECONDS:g}).")
 ]
 
 SPEED_STAGES = {"encode": ("Encoding images", "images"), "rounds": ("  Timing", "rounds")}
@@ -88,32 +73,28 @@ def speed(
     index: IndexFolder,
     out: SpeedOut = Path("speed"),
     quick: Quick = False,
-    sizes: Sizes = None,
+    images: Sizes = None,
     top_n: TopNs = None,
-    queries: SpeedQueries = None,
-    captions: SpeedCaptions = None,
+    queries: Queries = None,
+    captions: OptionalCaptions = None,
     split: Split = "val",
-    features: SpeedFeatures = None,
-    model: SpeedModels = None,
-    kind: Kind = "drawn",
-    engines: Engines = USUAL_ENGINES,
-    dense: Dense = None,
+    engine: Engines = USUAL_ENGINES,
     k: Ks = "10",
+    features: Features = None,
+    model: SpeedModels = None,
+    corpus: Corpus = "synthetic",
+    dense: Dense = None,
     threads: Threads = "1",
-    warm_up: WarmUp = 500,
     seconds: Seconds = None,
-    work: SpeedWork = None,
 ) -> None:
     """Time search against the number of images, engines side by side (VisualSparta, tables 2, 3).
 
-    Collections of any size are made of the photos of an index: with all terms where its features
-    are beside it, else with the terms it keeps. All engines answer the same queries in turns; the
-    first hundred answers of every cell are compared with a full scan. Prints what it will do and
-    how long that takes, then the tables; OUT gets speed.md, speed.json and two figures.
+    Makes collections of any size from the photos of an index. All engines answer the same queries
+    in turns; a full scan checks the first hundred answers of every cell. An interrupted run
+    continues. OUT gets speed.md, speed.json and two figures.
 
     Engines for term scores: columns, lucene, bm25s. For dense vectors: numpy, faiss-flat,
-    faiss-hnsw. A million images take 2 to 8 GB of memory an engine. Cells that OUT holds are not
-    measured again, so an interrupted run continues.
+    faiss-hnsw. A million images take 2 to 8 GB of memory an engine.
 
     For example:
 
@@ -121,7 +102,7 @@ def speed(
 
     sparta bench speed index --captions captions.jsonl
 
-    sparta bench speed index --dense vse-inf --engines columns,numpy,faiss-hnsw --threads 1,2
+    sparta bench speed index --dense vse-inf --engine columns,numpy,faiss-hnsw --threads 1,2
     """
     from transformers.utils import logging
 
@@ -134,17 +115,17 @@ def speed(
     from sparta.console import Console
     from sparta.progress import progress_bars
 
-    pace = Pace(seconds or (QUICK_SECONDS if quick else SECONDS), warm_up)
+    pace = Pace(seconds or (QUICK_SECONDS if quick else SECONDS), WARM_UP)
     choices = Choices(
-        kind=check_kind(kind),
-        sizes=parse_numbers(sizes or (QUICK_SIZES if quick else SIZES), "--sizes"),
+        kind=check_kind(corpus),
+        sizes=parse_numbers(images or (QUICK_SIZES if quick else SIZES), "--images"),
         top_n=_top_ns(top_n or (QUICK_TOP_NS if quick else TOP_NS)),
         ks=parse_numbers(k, "-k"),
         threads=parse_numbers(threads, "--threads"),
-        engines=[name.strip() for name in engines.split(",")],
+        engines=[name.strip() for name in engine.split(",")],
         dense=dense or ["clustered"],
         pace=pace,
-        work=work or out / "work",
+        work=out / "work",
     )
     logging.disable_progress_bar()
     console = Console(stderr=True, soft_wrap=True, highlight=False)
@@ -186,43 +167,32 @@ def _print_tables(results: Any, out: Path) -> None:
 # ---- build -------------------------------------------------------------------------------------
 
 Photos = Annotated[Path, typer.Argument(help="Folder of photos, or a feature store.")]
-ModelName = Annotated[
-    str, typer.Option(help="VisualSparta model: folder, hub name, photos or sample.")
+ModelName = Annotated[str, typer.Option("--model", help="VisualSparta model; see sparta index.")]
+ImageCount = Annotated[
+    int | None, typer.Option("--images", min=1, help="Number of images (default: all there are).")
 ]
-PhotoCount = Annotated[
-    int | None, typer.Option(min=1, help="Photos to take, the first by name (default: all).")
-]
-TopN = Annotated[
-    int | None, typer.Option(min=1, help="Terms an image keeps (default: that of sparta index).")
-]
-Work = Annotated[
-    Path | None, typer.Option(help="Folder to build in: 20 KB a photo (default: temporary).")
-]
+TopN = Annotated[int | None, typer.Option(min=1, help="Terms an image keeps.")]
 
 
 def build(
     context: typer.Context,
     photos: Photos,
     model: ModelName = "photos",
-    images: PhotoCount = None,
+    images: ImageCount = None,
     top_n: TopN = None,
     device: Device = "auto",
-    work: Work = None,
     as_json: AsJson = False,
     out: Out = None,
 ) -> None:
     """Time the way from photos to an index: its stages, their memory, and the sizes on disk.
 
-    Builds an index as sparta index does, in this process, and removes it. Extraction turns photos
-    into features; encoding turns features into pruned impacts, while Lucene is being written; the
-    rest, the merge of Lucene and the columns, is the stage "index". A feature store skips the
-    extraction. With --out the table is written as Markdown beside the JSON file.
+    Builds an index as sparta index does, and removes it. "extraction" turns photos into features,
+    "encoding" features into impacts, while Lucene is written; "index" is the rest. With --out a
+    Markdown table goes beside the JSON file.
 
     For example:
 
     sparta bench build ~/Pictures --images 1000 --out build.json
-
-    sparta bench build features/ --model model/ --top-n 1000
     """
     # As sparta index does: torch's waiting threads must leave the cores to the writers.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -239,14 +209,12 @@ def build(
 
     logging.disable_progress_bar()
     check_out(out)
-    folder = work or Path(gettempdir())
-    folder.mkdir(parents=True, exist_ok=True)
     pruning = PruningSettings(top_n=top_n or USUAL.top_n)
     with progress_bars(STAGES, Console(stderr=True)) as progress:
         found = measure_build(
             photos,
             model,
-            folder,
+            Path(gettempdir()),
             images=images,
             pruning=pruning,
             device=device,
@@ -258,24 +226,12 @@ def build(
 
 # ---- serve -------------------------------------------------------------------------------------
 
-Queries = Annotated[Path, typer.Option(help="Text file, one query a line.")]
 Connections = Annotated[str, typer.Option(help="Numbers of connections.")]
-LoadSeconds = Annotated[int, typer.Option(min=1, help="For each load.")]
-EngineNames = Annotated[
-    str, typer.Option("--engine", help="Engines to serve with, as in sparta serve --engine.")
-]
-Workers = Annotated[str, typer.Option(help="Numbers of worker processes to serve with.")]
-ImageCount = Annotated[
-    int | None,
-    typer.Option(min=1, help="Images of an enlarged index (default: the index as it is)."),
-]
+LoadSeconds = Annotated[int, advanced("--seconds", min=1, help="Seconds of a measurement.")]
+EngineNames = Annotated[str, typer.Option("--engine", help="Engines of sparta serve.")]
+Workers = Annotated[str, typer.Option(help="Numbers of processes that serve.")]
 Writes = Annotated[
-    int,
-    typer.Option(
-        metavar="PER_SECOND",
-        min=0,
-        help="Images a second that are added to a copy of the index beside a second load.",
-    ),
+    int, typer.Option(metavar="PER_SECOND", min=0, help="Images to add beside a second load.")
 ]
 
 SERVE_STAGES = {"write": ("Enlarging", "images"), "load": ("Load", "loads")}
@@ -286,23 +242,21 @@ def serve(
     index: IndexFolder,
     queries: Queries,
     connections: Connections = "1,8,32",
-    seconds: LoadSeconds = 10,
     engine: EngineNames = "columns",
     workers: Workers = "1",
     images: ImageCount = None,
     writes: Writes = 0,
     k: Hits = 10,
+    seconds: LoadSeconds = 10,
     as_json: AsJson = False,
     out: Out = None,
 ) -> None:
     """Put the REST interface under load: requests a second, and their latencies.
 
-    Starts sparta serve for each engine and number of workers, warms it up, and lets wrk send
-    GET /v1/search over each number of connections; wrk's own share of the cores is in the JSON.
-    With --writes each load runs again beside a writer, which also measures how long it takes until
-    a write is acknowledged, and until searches find it. The index may be divided into shards.
-    --images builds a temporary index: images drawn with replacement, impacts perturbed by 15 %.
-    With --out the table is written as Markdown beside the JSON file.
+    Starts sparta serve for each engine and number of workers, and sends GET /v1/search by wrk over
+    each number of connections. --writes repeats each load beside a writer, and times how long
+    writes take to be found. --images draws a larger index from this one. With --out a Markdown
+    table goes beside the JSON file.
 
     For example:
 
@@ -322,6 +276,8 @@ def serve(
     from sparta.progress import progress_bars
 
     check_out(out)
+    if queries is None:
+        raise InputError("--queries is missing: name a file of queries")
     texts = read_queries(queries)
     if len(texts) < 2:
         raise InputError(f"{queries} has {len(texts)} queries: give at least two")

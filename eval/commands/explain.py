@@ -6,17 +6,16 @@ from typing import Annotated, Literal
 
 import typer
 
-from eval.commands.options import (
-    STAGES,
+from eval.commands.options import STAGES, OptionalCaptions, Split, check_out
+from sparta.commands.options import (
     AsJson,
     BatchSize,
     Device,
     IndexFolder,
-    OptionalCaptions,
-    Split,
-    check_out,
+    Photos,
+    Substitute,
+    check_query,
 )
-from indexer.commands.options import SubstituteOption, check_query
 
 
 def explain(
@@ -31,10 +30,8 @@ def explain(
             "written beside it, as .json."
         ),
     ] = None,
-    photos: Annotated[
-        Path | None, typer.Option(help="Folder of photos (default: the one the index names).")
-    ] = None,
-    substitute: SubstituteOption = True,
+    photos: Photos = None,
+    substitute: Substitute = True,
     as_json: AsJson = False,
 ) -> None:
     """Explain a photo's score for a query: the impact of each term, and what in the photo won it.
@@ -89,12 +86,12 @@ def figure(
     features: Annotated[Path | None, typer.Option(help="Feature store.")] = None,
     captions: OptionalCaptions = None,
     split: Split = "val",
-    photos: Annotated[Path | None, typer.Option(help="Photos (default: the source's).")] = None,
+    photos: Photos = None,
     image: Annotated[str | None, typer.Option(help="attention: id of the image.")] = None,
     caption: Annotated[
         list[str] | None, typer.Option(help="attention: a text to show under its nearest view.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="grounding: photos to draw.")] = 10,
+    images: Annotated[int, typer.Option(min=1, help="grounding: number of images to draw.")] = 10,
     batch_size: BatchSize = 32,
     device: Device = "auto",
 ) -> None:
@@ -127,7 +124,7 @@ def figure(
     check_out(out, suffix=".png")
     with progress_bars(STAGES, Console(stderr=True)) as progress:
         given = Inputs(
-            source, features, captions, split, photos, image, caption or [], count,
+            source, features, captions, split, photos, image, caption or [], images,
             batch_size, device, progress,
         )  # fmt: skip
         drawn, numbers = FIGURES[name](given)

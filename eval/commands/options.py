@@ -7,40 +7,31 @@ from typing import Annotated
 
 import typer
 
+from sparta.commands.options import advanced
 from sparta.errors import InputError
 
-IndexFolder = Annotated[Path, typer.Argument(help="Index folder made by sparta index.")]
-Models = Annotated[list[str], typer.Argument(help="Model folders or hub names.")]
-
-CAPTIONS = typer.Option(
-    help="Captioned photos: captions.jsonl, or any other format that sparta captions reads."
-)
+CAPTIONS = typer.Option(help="Captioned photos, in any format that sparta captions reads.")
 Captions = Annotated[Path, CAPTIONS]
 OptionalCaptions = Annotated[Path | None, CAPTIONS]
-SPLIT = typer.Option(help="Split of the captions whose photos are the targets.")
+SPLIT = typer.Option(help="Split of the captions whose photos are measured.")
 Split = Annotated[str, SPLIT]
 FEATURES = typer.Option(
-    help="Feature store, or photos for a model with a vision network inside: one for each "
-    "model, or one for all."
+    help="Feature store, or photos for a model with a vision network; one a model, or one for all."
 )
-Features = Annotated[list[Path], FEATURES]
+Queries = Annotated[
+    Path | None,
+    typer.Option(help='Queries: one a line, or JSON Lines {"query": …, "images": [right ids]}.'),
+]
 Transfer = Annotated[
-    bool, typer.Option("--transfer", help="Accept features the model was not trained on.")
+    bool, advanced("--transfer", help="Accept features the model was not trained on.")
 ]
 AllowMissing = Annotated[
-    bool,
-    typer.Option(
-        "--allow-missing", help="Leave out photos that are missing; the result counts them."
-    ),
+    bool, advanced("--allow-missing", help="Leave out missing photos; the result counts them.")
 ]
-BatchSize = Annotated[int, typer.Option(min=1, help="Images per pass.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, …")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Out = Annotated[
     Path | None,
     typer.Option(help="JSON file for the figures, the arguments, the version and the machine."),
 ]
-Hits = Annotated[int, typer.Option("-k", min=1, help="Images to return per query.")]
 
 STAGES = {
     "encode": ("Encoding images", "images"),

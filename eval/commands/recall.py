@@ -5,29 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from eval.commands.options import (
+    CAPTIONS,
     FEATURES,
     SPLIT,
     STAGES,
     AllowMissing,
-    AsJson,
-    BatchSize,
     Captions,
-    Device,
-    Features,
-    IndexFolder,
-    Models,
     OptionalCaptions,
     Out,
+    Queries,
     Split,
     Transfer,
     check_out,
 )
-from indexer.commands.options import SubstituteOption
+from sparta.commands.options import (
+    AsJson,
+    Backend,
+    BatchSize,
+    Device,
+    IndexFolder,
+    Substitute,
+    advanced,
+)
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,12 +40,8 @@ if TYPE_CHECKING:
 
 # ---- index ---------------------------------------------------------------------------------------
 
-RunFile = Annotated[
-    Path | None, typer.Option(help="TREC run file to write: qid Q0 docid rank score tag.")
-]
-QrelsFile = Annotated[Path | None, typer.Option(help="TREC qrels file to write: qid 0 docid 1.")]
-Depth = Annotated[int, typer.Option(min=1, help="Images per query in the TREC run.")]
-Backend = Annotated[str | None, typer.Option(help="Dense backend of the index to search, by name.")]
+RunFile = Annotated[Path | None, advanced(help="TREC run to write; its qrels go to FILE.qrels.")]
+Depth = Annotated[int, advanced(min=1, help="Images per query in the TREC run.")]
 OnlySplit = Annotated[
     bool, typer.Option("--only-split", help="Rank the split's photos among themselves.")
 ]
@@ -50,41 +50,42 @@ OnlySplit = Annotated[
 def index(
     context: typer.Context,
     index: IndexFolder,
-    captions: Captions,
+    captions: OptionalCaptions = None,
+    queries: Queries = None,
     split: Split = "val",
-    backend: Backend = None,
-    run: RunFile = None,
-    qrels: QrelsFile = None,
-    depth: Depth = 1000,
-    substitute: SubstituteOption = True,
     only_split: OnlySplit = False,
+    backend: Backend = "sparta",
+    substitute: Substitute = True,
+    run: RunFile = None,
+    depth: Depth = 1000,
     allow_missing: AllowMissing = False,
     as_json: AsJson = False,
     out: Out = None,
 ) -> None:
     """Measure text → image recall of an index: each caption searches for its photo.
 
-    The photos of the split are ranked among all images of the index, or among themselves with
-    --only-split; substitutes replace the words that the index lacks. Images with equal scores are
-    ordered by id, as in every search. The index lacks photos that could not be read:
-    --allow-missing measures the others.
+    Ranks the split's photos among all images of the index. With --queries instead of captions it
+    measures how often the first hit is right. Images with equal scores are ordered by id.
 
-    TREC files
-
-    --run and --qrels write what trec_eval, ir_measures and ranx read. A query id is the image id,
-    # and the number of the caption; in image ids, spaces and other characters than letters, digits
-    and _.-~/ are percent-encoded. Scores that are equal are lowered by the smallest step, so that a
-    tool that sorts by score finds our order.
+    The TREC files are for trec_eval, ir_measures and ranx. A query id is the image id, # and the
+    caption's number, percent-encoded. Equal scores are lowered by the smallest step, so that tools
+    which sort by score keep our order.
 
     For example:
 
     sparta eval index index/ --captions captions.jsonl
 
-    sparta eval index index/ --captions captions.jsonl --only-split --allow-missing
+    sparta eval index index/ --queries scenes/queries.jsonl
 
     sparta eval index index/ --captions captions.jsonl --split test --run out.trec
-    --qrels out.qrels --depth 100
     """
+    _begin(out)
+    if (captions is None) == (queries is None):
+        raise InputError("give --captions, or --queries, and not both")
+    if queries is not None:
+        _first_hits(context, index, queries, allow_missing, as_json, out)
+        return
+    assert captions is not None
     from contextlib import closing
 
     from eval.recall.index import (
@@ -97,16 +98,13 @@ def index(
     )
     from eval.recall.photos import missing_of
     from eval.report import index_models
-    from indexer.dense.manifest import SPARSE
     from indexer.engines.open import open_backend
     from sparta.captions.matching import as_stored
     from sparta.captions.read import read_captions
 
-    _begin(out)
     check_out(run, "--run", "")
-    check_out(qrels, "--qrels", "")
-    photos, name = read_captions(captions, split), backend or SPARSE
-    with closing(open_backend(index, name)) as searcher:
+    photos = read_captions(captions, split)
+    with closing(open_backend(index, backend)) as searcher:
         own = IndexIds(searcher, index)
         photos = as_stored(photos, own, str(index))
         missing = missing_of([one.image_id for one in photos], own, own, index, allow_missing)
@@ -116,43 +114,25 @@ def index(
         def measure(progress: Progress) -> SearcherRecall:
             found = measure_index_recall(gallery, progress)
             if run is not None:
-                write_run(gallery, run, depth, name, progress)
-            if qrels is not None:
-                write_qrels(gallery, qrels)
+                write_run(gallery, run, depth, backend, progress)
+                write_qrels(gallery, run.with_suffix(".qrels"))
             return found
 
-        _report(measure, context, out, as_json, index_models(index, name))
+        _report(measure, context, out, as_json, index_models(index, backend))
 
 
-# ---- queries -------------------------------------------------------------------------------------
-
-Queries = Annotated[
-    Path, typer.Option(help="JSON lines with query, images (all that answer it), optional kind.")
-]
-
-
-def queries(
+def _first_hits(
     context: typer.Context,
-    index: IndexFolder,
-    queries: Queries,
-    allow_missing: AllowMissing = False,
-    as_json: AsJson = False,
-    out: Out = None,
+    index: Path,
+    queries: Path,
+    allow_missing: bool,
+    as_json: bool,
+    out: Path | None,
 ) -> None:
-    """Measure how often the first hit is right, for queries with known answers.
-
-    The index must have all images that the queries name. --allow-missing leaves out the others, and
-    queries without another right image.
-
-    For example:
-
-    sparta eval queries index/ --queries scenes/queries.jsonl
-    """
     from eval.recall.index import IndexIds, measure_first_hits, read_judged_queries
     from eval.report import index_models
     from indexer.engines.open import open_index
 
-    _begin(out)
     judged, images = read_judged_queries(queries), IndexIds(open_index(index), index)
     measure = partial(measure_first_hits, images, judged, allow_missing)
     _report(measure, context, out, as_json, index_models(index))
@@ -160,36 +140,39 @@ def queries(
 
 # ---- model ---------------------------------------------------------------------------------------
 
-Protocol = Annotated[str, typer.Option(help="all, coco-1k, coco-5k, oscar-1k or flickr30k-1k.")]
-ImageList = Annotated[
-    Path | None, typer.Option(help="oscar-1k's list: image ids or COCO numbers, one a line.")
-]
-Reference = Annotated[
-    str | None, typer.Option(help="Split of other photos: compare captions by probability.")
-]
-Temperature = Annotated[
-    float, typer.Option(help="With --reference: the temperature the model was trained with.")
-]
-
-
 ModelsOrRuns = Annotated[
     list[str], typer.Argument(help="Model folders, hub names, or folders of runs.")
 ]
-OptionalFeatures = Annotated[list[Path] | None, FEATURES]
+SeveralCaptions = Annotated[list[Path] | None, CAPTIONS]
+SeveralFeatures = Annotated[list[Path] | None, FEATURES]
 OptionalSplit = Annotated[str | None, SPLIT]
+Protocol = Annotated[
+    str, typer.Option(help="all, coco-1k, coco-5k, oscar-1k, flickr30k-1k or cxc.")
+]
+ImageList = Annotated[
+    Path | None, advanced(help="oscar-1k: file of image ids or COCO numbers, one a line.")
+]
+Judgements = Annotated[
+    Path | None, advanced(help="cxc: folder of sits_SPLIT.csv, sts_SPLIT.csv and sis_SPLIT.csv.")
+]
+Reference = Annotated[
+    str | None, advanced(help="Split of other photos: compare captions by probability.")
+]
+Temperature = Annotated[float, advanced(help="With --reference: that of the model's training.")]
 
 
 def model(
     context: typer.Context,
     model: ModelsOrRuns,
-    captions: OptionalCaptions = None,
-    features: OptionalFeatures = None,
+    captions: SeveralCaptions = None,
+    features: SeveralFeatures = None,
     split: OptionalSplit = None,
     protocol: Protocol = "all",
-    images: ImageList = None,
-    transfer: Transfer = False,
+    image_list: ImageList = None,
+    judgements: Judgements = None,
     reference: Reference = None,
     temperature: Temperature = 1.0,
+    transfer: Transfer = False,
     allow_missing: AllowMissing = False,
     batch_size: BatchSize = 32,
     device: Device = "auto",
@@ -198,57 +181,94 @@ def model(
 ) -> None:
     """Measure recall of models in both directions, in floating point; several are averaged.
 
-    text → image: each caption searches for its photo. image → text: each photo searches for any of
-    its captions. Wrong items with an equal score rank ahead.
+    coco-5k and flickr30k-1k: COCO's 5,000 and Flickr30k's 1,000 photos with five captions each.
+    coco-1k: the mean over five folds of coco-5k. cxc: Crisscrossed Captions of COCO, four
+    directions by human judgements. Wrong items with an equal score rank ahead.
 
-    Protocols: all is the whole split; coco-5k COCO's 5,000 photos with five captions
-    each; coco-1k the mean over its five folds of 1,000 consecutive photos; oscar-1k the photos
-    listed in --images; flickr30k-1k 1,000 photos with five captions each. With --allow-missing the
-    result says how many of them it lacks.
+    Several --captions are several data sets, each with its --features: every model is measured on
+    every data set. A run of sparta train is measured on the photos it held out.
 
-    image → text of VisualSparta favours long captions, whose scores sum more terms.
-    --reference names a split of other photos, and captions are compared by P(image | caption), the
-    softmax that training used.
-
-    A run of sparta train is measured on the photos it held out, with its own features, where
-    --captions, --split and --features do not name others.
+    image → text of VisualSparta favours long captions, which sum more terms. With --reference
+    captions are compared by P(image | caption), the softmax of the training.
 
     For example:
 
     sparta eval model runs/mine
 
-    sparta eval model model/ --features features/ --captions captions.jsonl
+    sparta eval model model/ --features features/ --captions captions.jsonl --protocol coco-1k
 
-    sparta eval model model/ --features features/ --captions captions.jsonl --allow-missing
+    sparta eval model coco-model/ flickr-model/ --features coco/ --captions coco.jsonl
+    --features flickr/ --captions flickr.jsonl --split test
 
-    sparta eval model region/ grid/ --features regions/ --features grids/
-    --captions captions.jsonl --split test --protocol coco-1k --json
+    sparta eval model model/ --protocol cxc --features coco/ --judgements cxc/
+    --captions dataset_coco.json
     """
+    _begin(out)
+    captions, features = captions or [], features or []
+    options = _Options(allow_missing, batch_size, device, transfer)
+    if protocol == "cxc":
+        found = _cxc(model, captions, features, split or "test", judgements, options)
+    elif len(captions) > 1:
+        found = _data_sets(model, captions, features, split or "test", protocol, options)
+    else:
+        limits = _Reference(reference, temperature)
+        found = _one_set(
+            context, model, captions, features, split, protocol, image_list, limits, options
+        )
+    measure, models, seed = found
+    _report(measure, context, out, as_json, models, seed)
+
+
+class _Options(NamedTuple):
+    allow_missing: bool
+    batch_size: int
+    device: str
+    transfer: bool
+
+
+class _Reference(NamedTuple):
+    split: str | None
+    temperature: float
+
+
+_Job = tuple[Callable[..., "Measured"], Sequence[str], int | None]  # a measurement, models, seed
+
+
+def _one_set(
+    context: typer.Context,
+    model: list[str],
+    captions: list[Path],
+    features: list[Path],
+    split: str | None,
+    protocol: str,
+    images: Path | None,
+    reference: _Reference,
+    options: _Options,
+) -> _Job:
     from dataclasses import replace
 
     from eval.recall.model import measure_model_recall, open_members
     from eval.recall.photos import Evaluation, choose, missing_in
     from eval.recall.scores import ReferenceImages
 
-    _begin(out)
-    asked = Evaluation.of(model, features or [], captions, split)
+    asked = Evaluation.of(model, features, captions[0] if captions else None, split)
     # What is measured, for the record.
     context.params |= {"captions": asked.captions, "split": asked.split, "features": asked.features}
-    _check_reference(reference, temperature, asked.split)
+    _check_reference(reference.split, reference.temperature, asked.split)
     folds = choose(protocol, asked.photos(), images)
-    members = open_members(asked.models, asked.features, transfer, device)
+    members = open_members(asked.models, asked.features, options.transfer, options.device)
     stores, ids = [one.store for one in members], [one.image_id for fold in folds for one in fold]
-    missing, others = missing_in(stores, ids, allow_missing), None
-    if reference is not None:
-        others = ReferenceImages.sample(asked.others(reference, stores[0]), temperature)
-        lost = missing_in(stores, others.image_ids, allow_missing)
+    missing, others = missing_in(stores, ids, options.allow_missing), None
+    if reference.split is not None:
+        photos = asked.others(reference.split, stores[0])
+        others = ReferenceImages.sample(photos, reference.temperature)
+        lost = missing_in(stores, others.image_ids, options.allow_missing)
         kept = [one for one in others.image_ids if one not in lost]
         others = replace(others, image_ids=kept, missing=len(lost))
     measure = partial(
-        measure_model_recall, members, protocol, folds, batch_size, others, missing=missing
+        measure_model_recall, members, protocol, folds, options.batch_size, others, missing=missing
     )
-    models = [member.fingerprint for member in members]
-    _report(measure, context, out, as_json, models, others.seed if others else None)
+    return measure, [one.fingerprint for one in members], others.seed if others else None
 
 
 def _check_reference(reference: str | None, temperature: float, split: str) -> None:
@@ -262,96 +282,45 @@ def _check_reference(reference: str | None, temperature: float, split: str) -> N
         raise InputError("--temperature goes with --reference")
 
 
-# ---- transfer ------------------------------------------------------------------------------------
-
-
-def transfer(
-    context: typer.Context,
-    model: Models,
-    features: Annotated[
-        list[Path],
-        typer.Option(help="Each data set's feature store, or its photos; in the same order."),
-    ],
-    captions: Annotated[list[Path], typer.Option(help="Each data set's captions, of any format.")],
-    split: Annotated[
-        str, typer.Option(help="Split to measure; one for all data sets, or a,b.")
-    ] = "test",
-    protocol: Annotated[
-        str, typer.Option(help="all, coco-1k, coco-5k or flickr30k-1k; one for all, or a,b.")
-    ] = "all",
-    allow_missing: AllowMissing = False,
-    batch_size: BatchSize = 32,
-    device: Device = "auto",
-    as_json: AsJson = False,
-    out: Out = None,
-) -> None:
-    """Measure models on data sets they were not trained on, beside their own.
-
-    Every model is measured on every data set as `sparta eval model` does. Galleries of different
-    sizes are not equally hard: compare models on one data set, not data sets with each other.
-
-    The features of all data sets must be of the same kind; others are refused.
-
-    For example:
-
-    sparta eval transfer coco-model/ flickr-model/ --features coco/ --captions coco.jsonl
-    --features flickr/ --captions flickr.jsonl --split test --out transfer.json
-    """
+def _data_sets(
+    model: list[str],
+    captions: list[Path],
+    features: list[Path],
+    split: str,
+    protocol: str,
+    options: _Options,
+) -> _Job:
+    """Every model on every data set."""
     from eval.recall.transfer import data_sets, measure_transfer, open_set
 
-    _begin(out)
     sets = data_sets(features, captions, split, protocol)
-    opened = [open_set(one, model, device, allow_missing) for one in sets]
-    models = [member.fingerprint for member in opened[0].members]
-    _report(partial(measure_transfer, opened, batch_size), context, out, as_json, models)
+    opened = [open_set(one, model, options.device, options.allow_missing) for one in sets]
+    measure = partial(measure_transfer, opened, options.batch_size)
+    return measure, [member.fingerprint for member in opened[0].members], None
 
 
-# ---- cxc -----------------------------------------------------------------------------------------
-
-
-def cxc(
-    context: typer.Context,
-    model: Models,
-    judgements: Annotated[
-        Path, typer.Option(help="Folder of sits_SPLIT.csv, sts_SPLIT.csv and sis_SPLIT.csv.")
-    ],
-    captions: Annotated[
-        Path, typer.Option(help="COCO's captions: dataset_coco.json or captions_val2014.json.")
-    ],
-    features: Features,
-    split: Annotated[str, typer.Option(help="val or test.")] = "test",
-    transfer: Transfer = False,
-    allow_missing: AllowMissing = False,
-    batch_size: BatchSize = 32,
-    device: Device = "auto",
-    as_json: AsJson = False,
-    out: Out = None,
-) -> None:
-    """Measure recall by human judgements: Crisscrossed Captions (CxC) of COCO, four directions.
-
-    Captions and images search for captions and for images, among the 5,000 images of a split and
-    five captions of each. Right are COCO's own pairs, and pairs that people rated 3 of 5 or higher
-    (2.5 between two images); images without such another image are not queries. A sparse model has
-    no vectors to compare two captions or two images, and is measured between captions and images
-    only. Wrong items with an equal score rank ahead.
-
-    --allow-missing leaves out images that the features lack, with their captions.
-
-    For example:
-
-    sparta eval cxc model/ --features coco/ --judgements cxc/ --captions dataset_coco.json
-    """
+def _cxc(
+    model: list[str],
+    captions: list[Path],
+    features: list[Path],
+    split: str,
+    judgements: Path | None,
+    options: _Options,
+) -> _Job:
+    """Crisscrossed Captions: COCO's pairs, and those that people rated 3 of 5 or higher."""
     from eval.recall.cxc import measure_cxc, read_judgements, read_sentences, relevant_items
     from eval.recall.model import open_members
     from eval.recall.photos import missing_in
 
-    _begin(out)
-    judged, sentences = read_judgements(judgements, split), read_sentences(captions)
+    if judgements is None or len(captions) != 1 or not features:
+        raise InputError("cxc: give --judgements, --captions and --features")
+    judged, sentences = read_judgements(judgements, split), read_sentences(captions[0])
     ids, what = [*map(str, relevant_items(judged).images)], "judged images, by COCO's numbers"
-    members = open_members(model, features, transfer, device)
-    missing = {*map(int, missing_in([one.store for one in members], ids, allow_missing, what))}
-    measure = partial(measure_cxc, members, judged, sentences, batch_size, missing=missing)
-    _report(measure, context, out, as_json, [member.fingerprint for member in members])
+    members = open_members(model, features, options.transfer, options.device)
+    stores = [one.store for one in members]
+    missing = {*map(int, missing_in(stores, ids, options.allow_missing, what))}
+    measure = partial(measure_cxc, members, judged, sentences, options.batch_size, missing=missing)
+    return measure, [one.fingerprint for one in members], None
 
 
 # ---- pruning -------------------------------------------------------------------------------------
@@ -361,36 +330,25 @@ Stores = Annotated[
 ]
 SparseModels = Annotated[
     list[str],
-    typer.Option(help="VisualSparta model: folder or hub name. Repeat it to average models."),
+    typer.Option("--model", help="VisualSparta model. Repeat it to average models."),
 ]
 OutTables = Annotated[
-    Path,
-    typer.Option(
-        help="JSON file; beside it go the tables, as .md, and recall against bytes, as .png."
-    ),
+    Path, typer.Option(help="JSON file; the tables go beside it as .md, a plot as .png.")
 ]
 TopN = Annotated[str, typer.Option(help="Terms an image keeps: numbers and all.")]
 Offsets = Annotated[
     str, typer.Option("--offset", help="Per-term offsets: mean, median, minimum, none.")
 ]
-TermSets = Annotated[str, typer.Option("--terms", help="Terms allowed: trained, all.")]
-Asked = Annotated[
-    str,
-    typer.Option(
-        help="Sources of term frequencies: none, model (training captions), files of queries."
-    ),
+TermSets = Annotated[str, typer.Option("--terms", help="Terms of the index: trained, all.")]
+Frequencies = Annotated[
+    str, typer.Option(help="Term frequencies: none, model (training captions), files of queries.")
 ]
-AskedPower = Annotated[str, typer.Option(help="Powers of the frequencies, from 0 to 1.")]
+FrequencyPowers = Annotated[
+    str, typer.Option("--frequency-power", help="Powers of the frequencies, from 0 to 1.")
+]
 Bits = Annotated[str, typer.Option(help="Bits of an impact, 1 to 16, and float (not quantised).")]
 Exact = Annotated[
-    bool, typer.Option("--exact", help="Build no indexes: the same ranking without their size.")
-]
-IndexesFolder = Annotated[
-    Path | None,
-    typer.Option(help="Folder to keep the indexes in; they are then built with --exact too."),
-]
-AllImages = Annotated[
-    bool, typer.Option("--all-images", help="Search all photos of the store, not only the split's.")
+    bool, advanced("--exact", help="Build no indexes: the same ranking without their size.")
 ]
 
 
@@ -404,29 +362,19 @@ def pruning(
     top_n: TopN = "50,100,200,500,1000,2000,all",
     offset: Offsets = "mean,median,minimum,none",
     terms: TermSets = "trained,all",
-    asked: Asked = "none",
-    asked_power: AskedPower = "0.3",
+    frequencies: Frequencies = "none",
+    frequency_power: FrequencyPowers = "0.3",
     bits: Bits = "8,float",
     exact: Exact = False,
-    indexes: IndexesFolder = None,
-    all_images: AllImages = False,
     allow_missing: AllowMissing = False,
     batch_size: BatchSize = 32,
     device: Device = "auto",
 ) -> None:
-    """Measure what pruning and quantisation cost, for every combination of the lists given.
+    """Measure recall against size, for every combination of the lists given.
 
-    Recall, and the overlap in percent of the first ten images with those of the float model, where
-    nothing is pruned or quantised (the first row), and with those of the same terms not quantised.
-    Offsets are estimated over the photos searched.
-
-    The scores take 6 bytes for each image and term, at most 8 GB (43,000 images at 30,522 terms).
-    Impacts are summed in memory, as an index sums them. Each quantised choice is built as an index
-    for its size; --exact builds none.
-
-    A second table has the recall of short queries, made of the captions: one to three words that
-    another caption of the photo contains too, those in the fewest photos' captions; and of captions
-    and short queries with a word that 1 to 9, 10 to 99 or 100 to 999 training captions contain.
+    Shows recall, and the overlap of the first ten images with the float model and with the same
+    terms not quantised; a second table shows short queries and rare words. Scores take 6 bytes for
+    each image and term, at most 8 GB. Each quantised choice is built as an index for its size.
 
     For example:
 
@@ -441,7 +389,10 @@ def pruning(
     from sparta.features.store import FeatureStore
     from sparta.progress import progress_bars
 
-    choices, widths = parse_choices(top_n, offset, terms, asked, asked_power), parse_bits(bits)
+    choices, widths = (
+        parse_choices(top_n, offset, terms, frequencies, frequency_power),
+        parse_bits(bits),
+    )
     _begin(out)
     with progress_bars(STAGES, Console(stderr=True)) as progress:
         study = measure_pruning(
@@ -451,8 +402,6 @@ def pruning(
             choices,
             widths,
             exact=exact,
-            indexes=indexes,
-            all_images=all_images,
             allow_missing=allow_missing,
             batch_size=batch_size,
             device=device,

@@ -323,7 +323,7 @@ def draw_won(given: Inputs) -> Drawn:
 def every_nth(photos: Sequence[CaptionedPhoto], count: int) -> list[tuple[str, str]]:
     """Ids and first captions at even distances by id; raises InputError for too few photos."""
     if count > len(photos):
-        raise InputError(f"--count {count}: the split has {len(photos)} photos")
+        raise InputError(f"--images {count}: the split has {len(photos)} photos")
     ordered = sorted(photos, key=lambda photo: photo.image_id)
     return [(one.image_id, one.captions[0]) for one in ordered[:: len(ordered) // count][:count]]
 

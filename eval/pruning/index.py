@@ -103,7 +103,7 @@ def _power(text: str) -> float:
     try:
         power = float(text)
     except ValueError as error:
-        raise InputError(f"--asked-power: {text!r} is not a number from 0 to 1") from error
+        raise InputError(f"--frequency-power: {text!r} is not a number from 0 to 1") from error
     return PruningSettings(asked_power=power).asked_power  # checked
 
 

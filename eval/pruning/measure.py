@@ -232,7 +232,7 @@ def _asked(encoder: ImageEncoder, asked: str, power: float) -> AskedTerms:
     found = AskedTerms.of(asked, power, encoder.frequencies, encoder.tokenizer)
     if asked == "model" and found.source == "none":
         raise InputError(
-            "--asked model: the models record no term frequencies: train them again, or give none "
+            "--frequencies model: the models record no term frequencies: train them again, or give none "
             "or a file of queries"
         )
     return found

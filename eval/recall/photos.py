@@ -56,7 +56,7 @@ def choose(
     if protocol not in PROTOCOLS:
         raise InputError(f"--protocol {protocol!r} is not one of: {', '.join(PROTOCOLS)}")
     if (images is not None) != (protocol == "oscar-1k"):
-        raise InputError("--images FILE goes with --protocol oscar-1k, and only with it")
+        raise InputError("--image-list FILE goes with --protocol oscar-1k, and only with it")
     if images is not None:
         photos = _listed(photos, images)
     if protocol == "all":

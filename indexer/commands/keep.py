@@ -8,10 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from indexer.commands.options import BatchSize, Device, IndexFolder, ReadPhotos, Yes, reading_filter
+from indexer.commands.search import reading_filter
+from sparta.commands.options import (
+    BatchSize,
+    Device,
+    FilterText,
+    IndexFolder,
+    ReadPhotos,
+    Yes,
+    advanced,
+)
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
+    from indexer.dense.manifest import DenseManifest
     from indexer.update.sync import PhotoSync, SyncReport
     from sparta.console import Console
 
@@ -40,56 +50,69 @@ NewPhotos = Annotated[
 ]
 Features = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--features",
-        metavar="STORE",
-        help="Feature store to add instead of photos; repeat it for augmentations, the plain one "
-        "first.",
+    advanced(
+        help="Feature store instead of photos; repeat it for augmentations, the plain one first."
     ),
 ]
 Models = Annotated[
     list[str],
-    typer.Option("--model", help="The model that the index was built with. Repeat for several."),
+    typer.Option("--model", help="Model that the index was built with. Repeat for several."),
 ]
-AskedFile = Annotated[
+FrequenciesFile = Annotated[
     Path | None,
-    typer.Option("--asked", help="The file of queries, if the index was built with one."),
+    advanced("--frequencies", help="File of queries, if the index was built with one."),
 ]
 MetadataFile = Annotated[
-    Path | None,
+    Path | None, typer.Option("--metadata", help="Metadata of the photos; see sparta index.")
+]
+Dense = Annotated[
+    list[str] | None,
     typer.Option(
-        "--metadata", help='JSON Lines with metadata: {"image": "beach/a.jpg", "taken": "2024"}.'
+        metavar="[NAME=]MODEL",
+        help="Add no images but their embeddings by a dense model, which becomes the backend NAME. "
+        "Repeatable.",
     ),
+]
+Hnsw = Annotated[
+    bool, advanced("--hnsw", help="With --dense: an HNSW graph, faster, may miss images.")
 ]
 
 
 def add(
     index: IndexFolder,
     photos: NewPhotos = None,
-    features: Features = None,
     model: Models = ["photos"],  # noqa: B006  # typer copies it
-    asked: AskedFile = None,
     metadata: MetadataFile = None,
     photo_metadata: ReadPhotos = True,
+    dense: Dense = None,
+    features: Features = None,
+    frequencies: FrequenciesFile = None,
+    hnsw: Hnsw = False,
     batch_size: BatchSize = 32,
     device: Device = "auto",
 ) -> None:
-    """Add photos to an index, or replace those that have their ids.
+    """Add photos to an index, replace photos, or add a dense model.
 
-    Photos in the folder that the index was built from have ids relative to it, as sparta index
-    gives them. Others have ids relative to the folder that is given, or that they are in.
-
-    Images are encoded with the offsets, scale and terms of the index. They are found by the next
-    search, and by a running sparta serve within a second or two. Photos are only read.
+    Photos in the folder that was indexed have ids relative to it. Other photos have ids relative
+    to the folder that you give, or that they are in. The next search finds them, a running
+    sparta serve within a second or two. Photos are only read.
 
     For example:
 
     sparta add index/ ~/Pictures/2024/beach
 
-    sparta add index/ ~/Pictures/new.jpg ~/Pictures/newer.jpg
-
     sparta add index/ --features features/ --model model/
+
+    sparta add index/ ~/Pictures --dense vse++/ --dense tuned=runs/7/
     """
+    if bool(photos) == bool(features):
+        raise InputError("give photos, or feature stores as --features, and not both")
+    if dense:
+        places = [*(photos or features or [])]
+        if len(places) > 1:
+            raise InputError("--dense needs one folder of photos, or one feature store")
+        _add_dense(index, places[0], dense, "hnsw" if hnsw else "flat", batch_size, device)
+        return
     from indexer.commands.build import STAGES, kept_aside
     from sparta.extras import set_up_libraries
 
@@ -100,8 +123,6 @@ def add(
     from sparta.console import Console
     from sparta.progress import progress_bars
 
-    if bool(photos) == bool(features):
-        raise InputError("give photos, or feature stores as --features, and not both")
     about = read_metadata(metadata) if metadata else {}
     console = Console()
     with (
@@ -115,7 +136,7 @@ def add(
             index,
             stores,
             model,
-            asked=asked,
+            asked=frequencies,
             metadata=about,
             read_photos=photo_metadata,
             batch_size=batch_size,
@@ -131,6 +152,47 @@ def add(
     say(f"{index}: {counts}{left}; {report.images:,} in all")
 
 
+def _add_dense(
+    index: Path, source: Path, models: list[str], kind: str, batch_size: int, device: str
+) -> None:
+    """Embed the images of an index with dense models."""
+    from indexer.commands.build import STAGES
+    from sparta.extras import set_up_libraries
+
+    set_up_libraries()
+    from indexer.dense.build import add_dense, check_index, check_models, name_models
+    from indexer.encoding.features import open_stores
+    from indexer.engines.open import open_backend
+    from sparta.console import Console
+    from sparta.progress import progress_bars
+
+    named = name_models(models)
+    check_index(index)
+    stages = {f"embed {name}": (f"Embedding for {name}", "images") for name in named}
+    console = Console()
+    with progress_bars(STAGES | stages, console) as show:
+        paths = list(named.values())
+        [store] = open_stores([source], paths, "vse", index, device=device, progress=show)
+        check_models(named, store)
+        options = {"kind": kind, "batch_size": batch_size, "device": device, "progress": show}
+        added = {
+            name: add_dense(index, store, name, path, **options)  # type: ignore[arg-type]
+            for name, path in named.items()
+        }
+    for name, manifest in added.items():
+        missing = open_backend(index, name).missing_images
+        left = f"; {missing:,} without" if missing else ""
+        _print(console, f"{index}: {_dense_summary(name, manifest)}{left}")
+
+
+def _dense_summary(name: str, manifest: DenseManifest) -> str:
+    views = f" in {manifest.views} views" if manifest.views > 1 else ""
+    return (
+        f"{name}: vectors of {manifest.images:,} images{views}, {manifest.dimension} numbers "
+        f"each, {manifest.kind}"
+    )
+
+
 Changes = Annotated[
     Path,
     typer.Argument(
@@ -141,13 +203,10 @@ Changes = Annotated[
 
 
 def update(index: IndexFolder, metadata: Changes) -> None:
-    """Change metadata of images in an index, without encoding them again.
+    """Change metadata of images, without encoding them again.
 
-    Fields that are given replace those of the same name, all others stay. In JSON Lines null
-    removes a field; empty cells of a table change nothing.
-
-    The next search finds the images by their new metadata, a running sparta serve within a second
-    or two.
+    Given fields replace those of the same name, the others stay. In JSON Lines null removes a
+    field; an empty cell of a table changes nothing.
 
     For example:
 
@@ -179,31 +238,19 @@ def listed(names: list[str], most: int = 20) -> str:
 Ids = Annotated[
     list[str] | None, typer.Argument(help="Ids of images, as sparta search shows them.")
 ]
-Filter = Annotated[
-    str | None,
-    typer.Option(
-        "--filter",
-        metavar="TEXT",
-        help="Delete the images that it lets through instead: conditions on fields of their "
-        "metadata, such as 'taken:..2009 folder:raw'.",
-    ),
-]
 FEW = 10  # images that a filter may delete without a question
 
 
 def delete(
-    index: IndexFolder, ids: Ids = None, filter_text: Filter = None, yes: Yes = False
+    index: IndexFolder, ids: Ids = None, filter_text: FilterText = None, yes: Yes = False
 ) -> None:
-    """Delete images from an index; all of them, or none if one is not there.
+    """Delete images from an index: those with some ids, or all that match a filter.
 
-    The photos themselves stay where they are. The next search finds the images no longer, a
-    running sparta serve within a second or two.
+    If one id is unknown, nothing is deleted. The photos stay where they are.
 
     For example:
 
-    sparta delete index/ "beach/two dogs.jpg"
-
-    sparta delete index/ 2023/a.jpg 2023/b.jpg
+    sparta delete index/ "beach/two dogs.jpg" 2023/b.jpg
 
     sparta delete index/ --filter "folder:raw -rating:>=3"
     """
@@ -228,9 +275,7 @@ def delete(
 
 Photos = Annotated[Path, typer.Argument(help="Folder of photos, searched at any depth.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Follow the folder until Ctrl+C.")]
-Every = Annotated[
-    float, typer.Option(min=0.1, help="With --watch: seconds from one look to the next.")
-]
+Every = Annotated[float, advanced(min=0.1, help="With --watch: seconds between two looks.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Count what would be done, and end.")]
 MOST = 20  # photos listed one by one
 
@@ -239,28 +284,23 @@ def sync(
     index: IndexFolder,
     photos: Photos,
     model: Models = ["photos"],  # noqa: B006  # typer copies it
-    asked: AskedFile = None,
     photo_metadata: ReadPhotos = True,
     watch: Watch = False,
-    every: Every = 10,
     dry_run: DryRun = False,
     yes: Yes = False,
+    every: Every = 10,
+    frequencies: FrequenciesFile = None,
     batch_size: BatchSize = 32,
     device: Device = "auto",
 ) -> None:
-    """Bring an index up to date with a folder of photos: new, changed, moved and vanished ones.
+    """Update an index to match a folder: new, changed, moved and deleted photos.
 
-    Photos are compared with those of the last time by size and time, and where these differ by
-    content; the first time with those that the index was built from. A photo that was moved or
-    renamed keeps its terms and metadata. Photos that cannot be used are listed, and tried again
-    when their file changes. Photos are only read.
-
-    If the folder is missing or empty, or more than a fifth of the photos has vanished, nothing is
-    changed: the disk may not be mounted. --yes does it.
+    A moved or renamed photo keeps its terms and metadata. Unusable photos are listed, and tried
+    again when their file changes. If the folder is missing or empty, or more than a fifth of the
+    photos is gone, the disk may not be mounted: sync changes nothing, unless you pass --yes.
+    Photos are only read.
 
     For example:
-
-    sparta sync index/ ~/Pictures
 
     sparta sync index/ ~/Pictures --dry-run
 
@@ -277,7 +317,7 @@ def sync(
     if watch and (dry_run or yes):
         raise InputError("--watch goes with neither --dry-run nor --yes")
     console = Console()
-    job = PhotoSync(index, photos, Encoding(model, asked, photo_metadata, batch_size, device))
+    job = PhotoSync(index, photos, Encoding(model, frequencies, photo_metadata, batch_size, device))
     with progress_bars(STAGES, console) as show:
         report = job.run(yes=yes, dry=dry_run, progress=show)
     _show(console, index, report, dry_run)

@@ -1,4 +1,4 @@
-"""`sparta info`, `verify`, `snapshot`, `restore`, `alias`, `merge` and `export`."""
+"""`sparta info`, `verify`, `snapshot`, `restore`, `merge` and `export`."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from indexer.commands.options import AsJson, IndexFolder, Yes
+from sparta.commands.options import AsJson, IndexFolder, Yes
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
     from indexer.care.info import IndexInfo, LiveInfo
+    from indexer.milvus.push import Pushed
+    from sparta.console import Console
 
 
 def info(index: IndexFolder, as_json: AsJson = False) -> None:
-    """Show what is in an index, and how far its images have drifted from those of its build.
+    """Show what is in an index, and how far its images have drifted from its build.
 
-    Images that are added are encoded with the offsets, scale and terms of the build. Drift is the
-    share of the impacts that has moved to other terms since then. As long as the images are like
-    those of the build it stays small, however many are added; from 0.5 on a rebuild with sparta
-    index finds measurably more.
+    Drift is the share of impacts that moved to other terms since the build, 0 to 1. From 0.5 on,
+    a rebuild with sparta index finds measurably more.
 
     For example:
-
-    sparta info index/
 
     sparta info index/ --json
     """
@@ -107,14 +105,11 @@ Folder = Annotated[
 def verify(folder: Folder) -> None:
     """Check every file of an index or of feature stores for damage.
 
-    All content is read and compared with the hashes that were recorded when it was written. Opening
-    an index checks files up to 16 MB, and how larger ones fit together.
+    Compares all content with the hashes that were recorded when it was written.
 
     For example:
 
     sparta verify index/
-
-    sparta verify index.features/
     """
     from indexer.manifest import is_index
     from indexer.verify import verify_index
@@ -145,8 +140,8 @@ NewSnapshot = Annotated[Path, typer.Argument(help="Folder for the snapshot; must
 def snapshot(index: IndexFolder, snapshot: NewSnapshot) -> None:
     """Copy an index as it is now, in seconds, while it is searched and written to.
 
-    Files that never change are linked, so that a snapshot on the same disk takes little room and
-    time. A snapshot is an index: it can be searched, and copied to another disk like any folder.
+    On the same disk files are hard links, which take no room. A snapshot is an index: search it,
+    or copy it to another disk.
 
     For example:
 
@@ -159,55 +154,43 @@ def snapshot(index: IndexFolder, snapshot: NewSnapshot) -> None:
     typer.echo(f"{snapshot}: {index}, {state}")
 
 
-Snapshot = Annotated[Path, typer.Argument(help="Snapshot made by sparta snapshot.")]
-NewIndex = Annotated[Path, typer.Argument(help="Folder for the index.")]
+Snapshot = Annotated[Path, typer.Argument(help="Snapshot, or another index.")]
+NewIndex = Annotated[Path, typer.Argument(help="Folder for the index, or the name with --link.")]
+Link = Annotated[
+    bool, typer.Option("--link", help="Make INDEX a name for SNAPSHOT, or for another index now.")
+]
 
 
-def restore(snapshot: Snapshot, index: NewIndex, yes: Yes = False) -> None:
-    """Make an index of a snapshot, which is checked whole before and stays as it is.
+def restore(snapshot: Snapshot, index: NewIndex, link: Link = False, yes: Yes = False) -> None:
+    """Make an index of a snapshot, after checking it whole.
 
-    An index that is there is moved aside after a question, or with --yes; a running sparta serve
-    changes over to the restored one.
+    Renames an existing index to INDEX.before-DATE, and asks first. With --link INDEX becomes a
+    symbolic link, which later calls point elsewhere. A running sparta serve INDEX changes over
+    within a second, without a failed request.
 
     For example:
 
     sparta restore snapshots/2024-06-01 index/
+
+    sparta restore index-8 prod --link
     """
-    from indexer.care.copies import restore_snapshot
+    from indexer.care.copies import restore_snapshot, set_alias
     from indexer.commands.keep import ask
     from sparta.console import Console
     from sparta.progress import progress_bars
 
+    if link:
+        former = set_alias(index, snapshot)
+        before = f" (before: {former})" if former else ""
+        typer.echo(f"{index} stands for {snapshot.resolve()}{before}")
+        return
     if index.exists():
         ask(f"{index} exists: move it aside and put {snapshot} in its place?", yes)
     stages = {"hash": ("Hashing files", "MB")}
     with progress_bars(stages, Console(stderr=True)) as progress:
         aside = restore_snapshot(snapshot, index, progress)
-    former = f"; the former index is {aside}" if aside else ""
-    typer.echo(f"{index}: restored from {snapshot}{former}")
-
-
-Alias = Annotated[Path, typer.Argument(help="The name: a path where nothing is, or an alias.")]
-
-
-def alias(alias: Alias, index: IndexFolder) -> None:
-    """Let a name stand for an index, or for another one from now on.
-
-    All commands take the name in place of the index. A server of it changes over within a second:
-    requests in flight finish on the former index, and none fails. The name is a symbolic link; the
-    former index stays where it is.
-
-    For example:
-
-    sparta alias prod index-7 && sparta serve prod
-
-    sparta alias prod index-8
-    """
-    from indexer.care.copies import set_alias
-
-    former = set_alias(alias, index)
-    before = f" (before: {former})" if former else ""
-    typer.echo(f"{alias} stands for {index.resolve()}{before}", nl=True)
+    moved = f"; the former index is {aside}" if aside else ""
+    typer.echo(f"{index}: restored from {snapshot}{moved}")
 
 
 Indexes = Annotated[list[Path], typer.Argument(help="One index, or several with --out.")]
@@ -219,12 +202,8 @@ Merged = Annotated[
 def merge(indexes: Indexes, out: Merged = None) -> None:
     """Merge the segments of an index, or several indexes into one.
 
-    One index gets one segment without deleted images, and its Lucene index is written again with
-    all that was added, changed and deleted since.
-
-    Several must have the same models, settings, offsets and scale, and no image in common: indexes
-    that began as copies of one, to which different photos were added. They stay as they are, and
-    nothing is encoded again.
+    One index gets one segment without deleted images, and a new Lucene index of its newest commit.
+    Several indexes must have the same models, settings, offsets and scale, and no image in common.
 
     For example:
 
@@ -251,58 +230,113 @@ def merge(indexes: Indexes, out: Merged = None) -> None:
 
 
 Format = Annotated[
-    Literal["lucene", "anserini", "opensearch", "npz"],
+    Literal["lucene", "anserini", "opensearch", "npz", "milvus"],
     typer.Argument(
         metavar="FORMAT",
         help="lucene: a folder that Pyserini's LuceneImpactSearcher opens. anserini: JSON Lines "
         "for its JsonVectorCollection. opensearch: bulk requests and the mapping for them. npz: a "
-        "sparse matrix of SciPy.",
+        "sparse matrix of SciPy. milvus: a collection of a server.",
     ),
 ]
-Exported = Annotated[Path, typer.Argument(help="Folder for the export; must not exist.")]
+Exported = Annotated[
+    str,
+    typer.Argument(
+        metavar="OUT",
+        help="Folder, which must not exist; for milvus milvus://HOST:PORT, or https://… for TLS, "
+        "with a password or key in SPARTA_MILVUS_TOKEN.",
+    ),
+]
 Field = Annotated[
-    str | None, typer.Option(help="OpenSearch's field for the impacts (default: impacts).")
-]
-Kind = Annotated[
-    Literal["rank_features", "sparse_vector"] | None,
+    str | None,
     typer.Option(
-        help="Kind of that field: rank_features, searched exactly (default), or sparse_vector, "
-        "searched approximately, with numbers of terms in place of terms."
+        metavar="NAME=KIND",
+        help="opensearch: field for the impacts, of the kind rank_features (exact) or "
+        "sparse_vector (approximate) (default: impacts=rank_features).",
     ),
+]
+Collection = Annotated[
+    str, typer.Option(help="milvus: alias of the collection, whose name is NAME_VERSION.")
+]
+Follow = Annotated[
+    bool, typer.Option("--follow", help="milvus: go on with every write, until Ctrl+C.")
+]
+DropFormer = Annotated[
+    bool, typer.Option("--drop-former", help="milvus: drop collections of former versions.")
 ]
 
 
 def export(
-    format: Format, index: IndexFolder, out: Exported, field: Field = None, kind: Kind = None
+    format: Format,
+    index: IndexFolder,
+    out: Exported,
+    field: Field = None,
+    collection: Collection = "sparta",
+    follow: Follow = False,
+    drop_former: DropFormer = False,
 ) -> None:
     """Write the impacts of an index for another search engine, or as a matrix.
 
-    The images are those of the newest commit, in the order of their ids. The index stays as it is,
-    and may be searched and written to meanwhile.
+    Exports the images of the newest commit, in the order of their ids. To Milvus, a repeated
+    export writes only what changed, and an interrupted one continues.
 
     For example:
 
     sparta export lucene index/ lucene/
 
-    sparta export opensearch index/ requests/ --field impacts --kind rank_features
+    sparta export opensearch index/ requests/ --field impacts=rank_features
 
-    sparta export npz index/ matrix/
+    sparta export milvus index/ milvus://127.0.0.1:19530 --collection photos --follow
     """
     from indexer.commands.build import STAGES
     from indexer.export import export_index
     from sparta.console import Console
     from sparta.progress import progress_bars
 
-    if (field or kind) and format != "opensearch":
-        raise InputError("--field and --kind are of opensearch: leave them out")
+    if field and format != "opensearch":
+        raise InputError("--field is of opensearch: leave it out")
+    if (follow or drop_former) and format != "milvus":
+        raise InputError("--follow and --drop-former are of milvus: leave them out")
+    if format == "milvus":
+        _export_milvus(index, out, collection, follow, drop_former)
+        return
+    name, _, kind = (field or "impacts=rank_features").partition("=")
+    if kind not in ("rank_features", "sparse_vector"):
+        raise InputError(f"--field {field}: expected NAME=rank_features or NAME=sparse_vector")
     stages = STAGES | {"export": ("Reading images", "images")}
     with progress_bars(stages, Console(stderr=True)) as progress:
-        images = export_index(
-            format,
-            index,
-            out,
-            field=field or "impacts",
-            kind=kind or "rank_features",
-            progress=progress,
-        )
+        images = export_index(format, index, Path(out), field=name, kind=kind, progress=progress)  # type: ignore[arg-type]
     typer.echo(f"{out}: {images:,} images")
+
+
+def _export_milvus(index: Path, uri: str, collection: str, follow: bool, drop_former: bool) -> None:
+    from indexer.milvus.connection import Milvus
+    from indexer.milvus.push import follow as follow_index
+    from indexer.milvus.push import push
+    from sparta.console import Console
+    from sparta.progress import progress_bars
+
+    if follow and drop_former:
+        raise InputError("give --follow or --drop-former, not both")
+    console, milvus = Console(soft_wrap=True, highlight=False), Milvus(uri)
+    with progress_bars({"push": ("Pushing images", "images")}, Console(stderr=True)) as progress:
+        if not follow:
+            _show_pushed(console, push(index, milvus, collection, drop_former, progress))
+            return
+
+        def tell(pushed: Pushed) -> None:
+            _show_pushed(console, pushed)
+
+        follow_index(index, milvus, collection, tell, console.print, progress)
+
+
+def _show_pushed(console: Console, pushed: Pushed) -> None:
+    text = (
+        f"{pushed.collection}: {pushed.images:,} images, {pushed.written:,} written, "
+        f"{pushed.deleted:,} deleted"
+    )
+    if not pushed.switched:
+        text += "; the server has no aliases: use this name"
+    console.print(text)
+    if pushed.former:
+        names = ", ".join(pushed.former)
+        console.print(f"Former versions, which --drop-former drops: {names}")

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from indexer.commands.options import (
+from indexer.dense.manifest import SPARSE
+from indexer.search.answer import Answer, Hit, TermExplanation
+from sparta.commands.options import (
     AsJson,
     Backend,
     Engine,
-    FilterOption,
+    FilterText,
     Hits,
     IndexFolder,
-    SubstituteOption,
+    Substitute,
+    advanced,
     check_query,
-    reading_filter,
 )
-from indexer.dense.manifest import SPARSE
-from indexer.search.answer import Answer, Hit, TermExplanation
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
+
+    from indexer.filters.expression import Filter
 
 LONGEST_WORD = 100  # letters; a word piece tokenizer knows none longer
 
@@ -118,30 +121,53 @@ def won_by(term: TermExplanation) -> str:
     return f"label “{token}”{'' if token == words else f' in “{words}”'}, {region}"
 
 
+@contextmanager
+def reading_filter(text: str | None) -> Iterator[Filter | None]:
+    """The filter of `--filter`; errors of the filter and of other options name the option.
+
+    Raises:
+        InputError: if it cannot be read, or a search within does not fit the fields or the engine.
+    """
+    from indexer.search.answer import RefusedError
+
+    try:
+        if text is None:
+            yield None
+            return
+        # A search without a filter does not need them.
+        from indexer.filters.expression import FilterError
+        from indexer.filters.syntax import parse_filter, pointed
+
+        try:
+            yield parse_filter(text)
+        except FilterError as error:
+            raise InputError(f"--{pointed(text, error)}") from error
+    except RefusedError as error:
+        if error.field in ("sort", "min_coverage", "words"):
+            option = error.field.replace("_", "-")
+            raise InputError(f"--{option}: {error.reason}") from error
+        raise InputError(error.reason) from error
+
+
 Query = Annotated[
     str,
     typer.Argument(
-        help="What the photo should show; +word: it must have the word, -word: it must not, "
-        "word^3: counts three times. Write -- before a query that begins with a sign."
+        help="What the photo should show. +word: required, -word: excluded, word^3: counts three "
+        "times. Write -- before a query that begins with a sign."
     ),
 ]
 MinCoverage = Annotated[
     float | None,
-    typer.Option(
-        min=0,
-        max=1,
-        help="Only images that have words with this share of the query's weight.",
-    ),
+    advanced(min=0, max=1, help="Only images that have this share of the query's weight."),
 ]
 Sort = Annotated[
     str | None,
     typer.Option(
-        metavar="FIELD",
-        help="Order all matching images by a field, with - before it for the largest first.",
+        metavar="FIELD", help="Order all matching images by a field; - before it: largest first."
     ),
 ]
 Explain = Annotated[
-    bool, typer.Option("--explain", help="Show each word piece's impact and grounding.")
+    bool, typer.Option("--explain", help="Show each term's impact, and what in the photo won it.")
 ]
 
 
@@ -149,30 +175,24 @@ def search(
     index: IndexFolder,
     query: Query = "",
     k: Hits = 10,
+    filter_text: FilterText = None,
+    sort: Sort = None,
     explain: Explain = False,
     backend: Backend = SPARSE,
     engine: Engine = "columns",
-    substitute: SubstituteOption = True,
-    filter_text: FilterOption = None,
-    sort: Sort = None,
+    substitute: Substitute = True,
     min_coverage: MinCoverage = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the images that match a text; without one, all that a filter lets through.
+    """Find the images that match a text; without a text, all images that match a filter.
 
     For example:
-
-    sparta search index/ "two dogs on a beach"
 
     sparta search index/ "two dogs on a beach" -k 3 --explain
 
     sparta search index/ "dogs on a +beach -ball red^2"
 
-    sparta search index/ "a dog catches a frisbee" --min-coverage 0.8
-
     sparta search index/ -- '-"fire truck" red'
-
-    sparta search index/ "two dogs on a beach" --backend vse++ --json
 
     sparta search index/ "two dogs" --filter "taken:2024-06..2024-08 -folder:raw"
 
@@ -212,7 +232,7 @@ def search(
 
 ImageIds = Annotated[list[str], typer.Argument(help="Id of an indexed image, or of several.")]
 Words = Annotated[
-    str, typer.Option(help="A query that the images should fit as well; it may only exclude.")
+    str, typer.Option(help="A query that the images should match too; it may only exclude.")
 ]
 
 
@@ -221,26 +241,21 @@ def similar(
     image_id: ImageIds,
     words: Words = "",
     k: Hits = 10,
+    filter_text: FilterText = None,
     backend: Backend = SPARSE,
     engine: Engine = "columns",
-    filter_text: FilterOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the images most similar to an indexed image, or to several.
+    """Find the images most similar to an indexed image, or to several, without these.
 
-    Query by image uses the top ten terms of the images as a weighted query, of which words have
-    half of the weight; a dense model finds the nearest vectors instead, without words. The images
-    themselves are left out.
+    The inverted index searches for the images' ten largest terms. A dense model compares its
+    image embeddings.
 
     For example:
 
-    sparta similar index/ "beach/two dogs.jpg"
-
-    sparta similar index/ "beach/two dogs.jpg" -k 3 --json
+    sparta similar index/ "beach/two dogs.jpg" -k 3
 
     sparta similar index/ "beach/two dogs.jpg" "beach/3.jpg" --words "at night -ball"
-
-    sparta similar index/ "beach/two dogs.jpg" --filter "-folder:beach"
 
     sparta similar index/ "beach/two dogs.jpg" --backend vse++
     """

@@ -86,7 +86,7 @@ class DenseManifest:
             known = ", ".join(dense_names(index)) or "none"
             raise InputError(
                 f"{index} has no dense part {name!r} (it has: {known}): add it with "
-                "`sparta index-dense FEATURES --model MODEL --out INDEX`"
+                "`sparta add INDEX FEATURES --dense MODEL`"
             )
         folder = dense_folder(index, name)
         manifest = read_manifest(cls, folder, FORMAT_VERSION)
@@ -94,7 +94,7 @@ class DenseManifest:
             raise InputError(
                 f"{folder} is of other images than {index} (of features "
                 f"{manifest.indexed_features[:12]} instead of {of.features[0][:12]}): add it again "
-                "with `sparta index-dense`"
+                "with `sparta add --dense`"
             )
         return manifest
 

@@ -38,7 +38,7 @@ def load_part_model(folder: Path, fingerprint: str) -> VseModel:
     if found != fingerprint:
         raise InputError(
             f"{folder} holds model {found[:12]}, the vectors are of {fingerprint[:12]}: "
-            "add them again with `sparta index-dense`"
+            "add them again with `sparta add --dense`"
         )
     return model
 

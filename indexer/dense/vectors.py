@@ -46,7 +46,7 @@ def read_origins(folder: Path) -> pa.ChunkedArray:
     except (pa.ArrowException, OSError, KeyError) as error:
         raise InputError(
             f"{path} is damaged ({first_line(error)}): add the dense part again with "
-            "`sparta index-dense`"
+            "`sparta add --dense`"
         ) from error
 
 
@@ -113,7 +113,7 @@ class ImageVectors:
         except RuntimeError as error:
             reason = str(error).partition("\n")[0]
             raise InputError(
-                f"{path} cannot be read: {reason}; add it again with `sparta index-dense`"
+                f"{path} cannot be read: {reason}; add it again with `sparta add --dense`"
             ) from error
 
     def save(self, path: Path) -> None:
@@ -342,7 +342,7 @@ def _write(path: Path, position: int, data: bytes) -> None:
 
 
 def _damaged(path: Path) -> InputError:
-    return InputError(f"{path} is damaged: add the dense part again with `sparta index-dense`")
+    return InputError(f"{path} is damaged: add the dense part again with `sparta add --dense`")
 
 
 # The origins of images that never change, under a name of their own; those of others under None.

@@ -303,12 +303,12 @@ def parameters_of(
     source = manifest.asked
     if source not in ASKED_KINDS:
         if asked is None:
-            raise InputError(f"{index} was built with a file of queries: give it as --asked")
+            raise InputError(f"{index} was built with a file of queries: give it as --frequencies")
         source = str(asked)
     found = AskedTerms.of(source, manifest.asked_power, encoder.frequencies, encoder.tokenizer)
     if found.source != manifest.asked:
         raise InputError(
-            f"--asked {asked} is not the file of queries that {index} was built with: its content "
+            f"--frequencies {asked} is not the file of queries that {index} was built with: its content "
             f"has hash {found.source[:12]} instead of {manifest.asked[:12]}"
         )
     offset: NDArray[np.float32] = np.load(index / OFFSETS, allow_pickle=False)

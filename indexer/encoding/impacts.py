@@ -328,7 +328,7 @@ class AskedTerms(NamedTuple):
             found = text_frequencies(map(by.encode_ids, text.split("\n")), len(by.vocabulary))
             if not found.any():
                 raise InputError(
-                    f"--asked {asked} has no word of the model's vocabulary: give a file of "
+                    f"--frequencies {asked} has no word of the model's vocabulary: give a file of "
                     "queries, one a line"
                 )
         if asked == "none" or not found.any():
@@ -349,15 +349,15 @@ def read_queries(asked: str) -> str:
         text = Path(asked).read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise InputError(
-            f"--asked {asked} cannot be read ({error.strerror}): give {', '.join(ASKED_KINDS)} or "
+            f"--frequencies {asked} cannot be read ({error.strerror}): give {', '.join(ASKED_KINDS)} or "
             "a text file of queries, one a line"
         ) from error
     except UnicodeDecodeError as error:
         raise InputError(
-            f"--asked {asked} is not UTF-8 text ({error.reason} at byte {error.start}): convert it"
+            f"--frequencies {asked} is not UTF-8 text ({error.reason} at byte {error.start}): convert it"
         ) from error
     if not text.strip():
-        raise InputError(f"--asked {asked} is empty: give a file of queries, one a line")
+        raise InputError(f"--frequencies {asked} is empty: give a file of queries, one a line")
     return text
 
 

@@ -126,7 +126,7 @@ class DensePart:
             raise InputError(
                 f"{path} has {found[0]} images of {found[1]} numbers instead of "
                 f"{manifest.images} of {manifest.dimension}: add it again with "
-                "`sparta index-dense`"
+                "`sparta add --dense`"
             )
         text = ModelText.open(folder / MODEL, manifest.model)
         text.encode("a photo")  # so that torch's own preparations do not count in an answer's time
@@ -237,7 +237,7 @@ class DenseEngine(ColumnsEngine):
             raise RefusedError(
                 "image_id",
                 f"image {image_id!r} has no vector of this model, since it was added without one: "
-                "search sparta, or add vectors with `sparta index-dense`",
+                "search sparta, or add vectors with `sparta add --dense`",
             )
         return document
 

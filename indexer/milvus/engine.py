@@ -98,8 +98,8 @@ class Remote:
         if marker is None or not marker.complete:
             milvus.close()
             raise InputError(
-                f"{self._uri} does not have all of the collection {name}: run sparta push "
-                f"{self._folder} {self._uri} --collection {self._name}"
+                f"{self._uri} does not have all of the collection {name}: run sparta export "
+                f"milvus {self._folder} {self._uri} --collection {self._name}"
             )
         collection.check_scores()
         return collection

@@ -10,6 +10,8 @@ import typer
 from indexer.state import IndexState
 from server.security.listening import check_exposure, url
 from server.settings import LoadedSettings, ServerSettings, load_settings
+from sparta.commands.options import ADVANCED, Ray, advanced
+from sparta.errors import InputError
 
 if TYPE_CHECKING:
     from server.backends import Backends
@@ -18,28 +20,28 @@ if TYPE_CHECKING:
 ARGUMENT = "INDEX"
 UNITS = ("bytes", "KB", "MB", "GB", "TB")
 # Flags that are not --NAME-OF-THE-SETTING: repeatable ones, in the singular.
-SINGULAR = {
-    "allowed_hosts": "--allowed-host",
-    "cors_origins": "--cors-origin",
-    "examples": "--example",
-    "models": "--model",
-    "trusted_proxies": "--trusted-proxy",
-}
+SINGULAR = {"examples": "--example", "models": "--model"}
+FLAGS = (
+    "photos", "host", "port", "workers", "engine", "models", "milvus", "keys", "tls_certificate",
+    "tls_key", "examples",
+)  # fmt: skip
 
 
 def _flag(field: str) -> str:
     if field == "index":
         return ARGUMENT
+    if field not in FLAGS:
+        return f"--set {field}"
     return SINGULAR.get(field, f"--{field.replace('_', '-')}")
 
 
-def _option(field: str) -> Any:
+def _option(field: str, panel: str | None = None) -> Any:
     """A flag with the help and the default of its setting."""
     setting = ServerSettings.model_fields[field]
     text, default = setting.description, setting.default
     if isinstance(default, str | int | float) and default != "" and not isinstance(default, bool):
         text = f"{text} (default: {default})"
-    return typer.Option(_flag(field), help=text, show_default=False)
+    return typer.Option(_flag(field), help=text, show_default=False, rich_help_panel=panel)
 
 
 Index = Annotated[
@@ -47,22 +49,14 @@ Index = Annotated[
 ]
 Config = Annotated[
     Path | None,
-    typer.Option(
-        help="YAML file of settings, named as the flags with _ for -; flags and the environment "
-        "(SPARTA_PORT and so on) override it; by default the file that SPARTA_CONFIG names"
-    ),
+    typer.Option(help="YAML file of settings (default: the file that SPARTA_CONFIG names)"),
 ]
-Ray = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS|local",
-        help="Serve on a Ray cluster, a deployment for each shard: HOST:PORT of its head or auto, "
-        "from a machine of the cluster; local for replicas on this machine",
-    ),
+OTHERS = [name for name in ServerSettings.model_fields if name not in (*FLAGS, "index")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help=f"Another setting: {', '.join(OTHERS)}"),
 ]
-Replicas = Annotated[
-    int, typer.Option(min=1, help="With --ray, replicas of each shard, on different machines")
-]
+Replicas = Annotated[int, advanced(min=1, help="With --ray: replicas of each shard")]
 Check = Annotated[
     bool,
     typer.Option("--check", help="Print the settings, where each comes from, and the index; exit"),
@@ -76,53 +70,40 @@ def serve(
     host: Annotated[str | None, _option("host")] = None,
     port: Annotated[int | None, _option("port")] = None,
     workers: Annotated[int | None, _option("workers")] = None,
-    engine: Annotated[str | None, _option("engine")] = None,
     models: Annotated[list[str] | None, _option("models")] = None,
-    milvus: Annotated[str | None, _option("milvus")] = None,
-    collection: Annotated[str | None, _option("collection")] = None,
-    allowed_hosts: Annotated[list[str] | None, _option("allowed_hosts")] = None,
     keys: Annotated[Path | None, _option("keys")] = None,
-    rate: Annotated[float | None, _option("rate")] = None,
-    concurrency: Annotated[int | None, _option("concurrency")] = None,
-    cors_origins: Annotated[list[str] | None, _option("cors_origins")] = None,
-    tls_certificate: Annotated[Path | None, _option("tls_certificate")] = None,
-    tls_key: Annotated[Path | None, _option("tls_key")] = None,
-    trusted_proxies: Annotated[list[str] | None, _option("trusted_proxies")] = None,
-    root_path: Annotated[str | None, _option("root_path")] = None,
     examples: Annotated[list[str] | None, _option("examples")] = None,
-    access_log: Annotated[str | None, _option("access_log")] = None,
-    slow_query_ms: Annotated[float | None, _option("slow_query_ms")] = None,
-    slow_query_log: Annotated[str | None, _option("slow_query_log")] = None,
-    tracing: Annotated[bool | None, _option("tracing")] = None,
-    drain_seconds: Annotated[float | None, _option("drain_seconds")] = None,
     config: Config = None,
+    set_: Settings = None,
+    check: Check = False,
+    engine: Annotated[str | None, _option("engine", ADVANCED)] = None,
+    milvus: Annotated[str | None, _option("milvus", ADVANCED)] = None,
+    tls_certificate: Annotated[Path | None, _option("tls_certificate", ADVANCED)] = None,
+    tls_key: Annotated[Path | None, _option("tls_key", ADVANCED)] = None,
     ray: Ray = None,
     replicas: Replicas = 1,
-    check: Check = False,
 ) -> None:
     """Serve an index: the search page and the REST interface.
 
     The dense models of the index are backends of their own. For many requests at once, use as many
-    --workers as there are cores.
-
-    Example: sparta serve demo/index
+    --workers as there are cores. Settings come from flags, else from variables such as SPARTA_PORT,
+    else from the file of --config.
 
     Example: sparta serve demo/index --photos ~/Pictures --port 8080
 
-    Example: sparta serve prod=index-7, which is sparta alias prod index-7 && sparta serve prod
+    Example: sparta serve demo/index --workers 4 --set rate=20 --set access_log=-
 
-    Example: sparta serve demo/index --milvus milvus://127.0.0.1:19530 --collection demo
+    Example: sparta serve prod=index-7, which is sparta restore index-7 prod --link first
 
     Example: sparta serve --config serve.yaml --check
-
-    Example: sparta serve /mnt/index --ray auto --replicas 2
     """
     flags = {field: _flag(field) for field in ServerSettings.model_fields}
-    found = {field: context.params[field] for field in flags}
+    others = _others(set_ or [])
+    found = {field: context.params.get(field) for field in flags} | others
     given = {field: value for field, value in found.items() if value not in (None, ())}
     if index is not None:
         given["index"] = _index_of(index, check)
-    loaded = load_settings(given, flags, config)
+    loaded = load_settings(given, flags | {name: f"--set {name}" for name in others}, config)
     if check:
         print_check(loaded)
     elif ray is not None:
@@ -131,6 +112,21 @@ def serve(
         serve_on(ray, loaded.settings, replicas)
     else:
         _run(loaded.settings)
+
+
+def _others(given: list[str]) -> dict[str, str]:
+    """The values of --set.
+
+    Raises:
+        InputError: if one is no NAME=VALUE.
+    """
+    found = {}
+    for one in given:
+        name, separator, value = one.partition("=")
+        if not separator:
+            raise InputError(f"--set {one}: expected NAME=VALUE")
+        found[name] = value
+    return found
 
 
 def _index_of(argument: Path, check: bool) -> Path:

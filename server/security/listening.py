@@ -42,7 +42,7 @@ def check_exposure(settings: ServerSettings) -> None:
             f"{remedy}; or leave --host out, to serve this machine alone"
         )
     if settings.is_proxied:
-        option = "--trusted-proxy" if settings.trusted_proxies else "--root-path"
+        option = "trusted_proxies" if settings.trusted_proxies else "root_path"
         raise InputError(
             f"{option} lets in whoever reaches the proxy, and there is no key for them: {remedy}"
         )

@@ -1,7 +1,8 @@
-"""The commands that make features, and what goes with them: extract, import, captions, immich."""
+"""`sparta extract`, `import` and `captions`: what models and indexes are made of."""
 
 from __future__ import annotations
 
+import os
 import time
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ import typer
 
 from sparta.addresses import folder_at
 from sparta.cluster import connected
-from sparta.commands.options import Ray
+from sparta.commands.options import Device, Ray, advanced
 from sparta.errors import InputError
 from sparta.extras import set_up_libraries
 from sparta.features.readers import labels as found_labels
@@ -30,60 +31,46 @@ if TYPE_CHECKING:
     from sparta.features.extract.job import ExtractReport
 
 Photos = Annotated[
-    str,
-    typer.Argument(
-        help="Folder of photos, searched at any depth, or its address (s3://bucket/photos)."
-    ),
+    str, typer.Argument(help="Folder of photos, or its address (s3://bucket/photos).")
 ]
 Out = Annotated[Path, typer.Option(help="Folder for the features.")]
 Backbone = Annotated[
     str | None,
     typer.Option(
-        help="Hub name or folder of a vision network, efficientnet-lite0, -lite1, -lite2 or "
+        help="Vision network: hub name, folder, efficientnet-lite0, -lite1, -lite2 or "
         "-lite2-photos (no hub needed), a tuned one's .safetensors, or pixels."
     ),
 ]
 Detector = Annotated[
     str | None,
     typer.Option(
-        help="Hub name or folder of an object detector (DETR, RT-DETR, YOLOS, …): regions are its "
-        "detections, their vectors its own or, with --backbone, pooled over the boxes."
+        help="Object detector (DETR, RT-DETR, YOLOS, …): hub name or folder. Regions are its "
+        "detections, with its vectors or those of --backbone pooled over the boxes."
     ),
 ]
 Regions = Annotated[
     int | None,
     typer.Option(
-        min=1,
-        help="With --detector: highest-confidence regions an image keeps, besides the whole photo "
-        f"(default: {REGIONS}).",
+        min=1, help=f"Maximum number of regions of an image, besides the whole photo ({REGIONS})."
     ),
 ]
 Threshold = Annotated[
-    float, typer.Option(min=0, max=1, help="With --detector: minimum confidence of a region.")
+    float, advanced(min=0, max=1, help="Minimum confidence of a detected region.")
 ]
-Colours = Annotated[
-    bool, typer.Option("--colours", help="With --detector: name each region's colour.")
-]
+Colours = Annotated[bool, advanced("--colours", help="Name each detected region's colour.")]
 ImageSize = Annotated[
-    int | None,
-    typer.Option(
-        min=16, help="Side of the square that photos are resized to (default: the backbone's)."
-    ),
+    int | None, advanced(min=16, help="Side of the resized photos (default: the backbone's).")
 ]
-Labels = Annotated[
-    int, typer.Option(min=0, help="Classes of the backbone's classifier to keep as words.")
-]
-Grid = Annotated[
-    int | None,
-    typer.Option(min=1, help="Average the backbone's cells to N on a side (default: all cells)."),
-]
+Labels = Annotated[int, advanced(min=0, help="Classes of the backbone's classifier to keep.")]
+Grid = Annotated[int | None, advanced(min=1, help="Average the backbone's cells to N on a side.")]
 Augmentation = Annotated[
-    str, typer.Option(help="Test-time augmentation: plain, flip (mirrored) or crop:SEED.")
+    str, advanced(help="Test-time augmentation: plain, flip (mirrored) or crop:SEED.")
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, …")]
-BatchSize = Annotated[int | None, typer.Option(min=1, help="Photos per pass (default: by device).")]
+PhotosAtOnce = Annotated[
+    int | None, advanced("--batch-size", min=1, help="Images per pass of a model.")
+]
 Workers = Annotated[
-    int | None, typer.Option(min=0, help="Decoding processes, 0 for none (default: one a core).")
+    int | None, advanced(min=0, help="Processes that decode, 0 for none (default: one a core).")
 ]
 
 
@@ -100,29 +87,20 @@ def extract(
     grid: Grid = None,
     augmentation: Augmentation = "plain",
     device: Device = "auto",
-    batch_size: BatchSize = None,
+    batch_size: PhotosAtOnce = None,
     workers: Workers = None,
     ray: Ray = None,
 ) -> None:
     """Turn a folder of photos into image features.
 
-    Photos that cannot be decoded are skipped and listed in OUT/skipped.jsonl. An interrupted run
-    continues when it is started again. When photos were added, replaced or removed since, features
-    of the others are kept. Features of other software: sparta import.
+    Lists photos that cannot be decoded in OUT/skipped.jsonl. A repeated run extracts only new and
+    changed photos; an interrupted one continues.
 
     For example:
 
     sparta extract photos/ --backbone google/mobilenet_v2_1.0_224 --labels 3 --out features/
 
-    sparta extract photos/ --backbone efficientnet-lite2 --grid 7 --out features/
-
-    sparta extract photos/ --backbone pixels --augmentation flip --out features/flip
-
     sparta extract photos/ --detector PekingU/rtdetr_r50vd --colours --out features/
-
-    sparta extract photos/ --detector hustvl/yolos-tiny --backbone microsoft/resnet-50 --out pooled/
-
-    sparta extract photos/ --backbone efficientnet-lite2 --out features/ --ray 10.0.0.1:6379
 
     sparta extract s3://bucket/photos --backbone efficientnet-lite2 --out features/ --ray auto
     """
@@ -195,50 +173,50 @@ def _print(report: ExtractReport, out: Path) -> None:
 # ---- import --------------------------------------------------------------------------------------
 
 FormatName = Annotated[
-    Literal["auto", Format],
-    typer.Argument(metavar="FORMAT", help=f"auto (recognise it), {', '.join(FORMATS)}."),
+    Literal["auto", "immich", Format],
+    typer.Argument(
+        metavar="FORMAT", help=f"auto (recognise it), {', '.join(FORMATS)}, or immich: photos."
+    ),
 ]
-Paths = Annotated[list[Path], typer.Argument(help="Feature files, or folders of them.")]
+Paths = Annotated[
+    list[str], typer.Argument(help="Feature files or folders; the address of an immich server.")
+]
 Name = Annotated[
-    str | None, typer.Option(help="Name of what made the features (default: the format's).")
+    str | None, advanced(help="Name of what made the features (default: the format's).")
 ]
 ImageSuffix = Annotated[
     str, typer.Option(help="Appended to each key to make the image id, such as .jpg.")
 ]
 Split = Annotated[
     list[str] | None,
-    typer.Option(
-        help="precomp, hgr: a split to import; may be repeated. dev:1000 is the first 1,000 "
-        "images of dev (precomp)."
-    ),
+    typer.Option(help="Split to read; repeatable. precomp: dev:1000 is dev's first 1,000 images."),
 ]
-Limit = Annotated[
-    int | None, typer.Option(min=1, help="Regions an image keeps at most (default: all).")
-]
+Limit = Annotated[int | None, typer.Option(min=1, help="Maximum number of regions of an image.")]
 Keep = Annotated[
-    Rule,
-    typer.Option(help="Which regions --regions keeps: the first, or those of highest confidence."),
+    Rule, advanced(help="Regions that --regions keeps: first, or confident (highest confidence).")
 ]
 Attributes = Annotated[
     float | None,
-    typer.Option(
+    advanced(
         min=0,
         max=1,
-        help="Confidence above which a region's attributes are kept, where the files have it "
-        f"(default: {found_labels.ATTRIBUTE_CONFIDENCE}; lxmert and bottom-up-npz: "
+        help="Minimum confidence of a region's attributes (default: "
+        f"{found_labels.ATTRIBUTE_CONFIDENCE}; lxmert and bottom-up-npz: "
         f"{found_labels.CLASS_ATTRIBUTE_CONFIDENCE}).",
     ),
 ]
-Vocabulary = Annotated[
+Classes = Annotated[
     Path | None,
     typer.Option(
-        help="lxmert, bottom-up-npz: folder with objects_vocab.txt and attributes_vocab.txt "
-        "(default: regions have no labels)."
+        help="lxmert, bottom-up-npz: folder with objects_vocab.txt and attributes_vocab.txt."
     ),
 ]
 SkipBad = Annotated[
     bool,
     typer.Option("--skip-bad", help="Skip malformed images and list them in OUT/skipped.jsonl."),
+]
+Originals = Annotated[
+    bool, typer.Option("--originals", help="immich: original files instead of previews.")
 ]
 
 
@@ -252,13 +230,16 @@ def import_(
     regions: Limit = None,
     keep: Keep = "first",
     attributes: Attributes = None,
-    vocabulary: Vocabulary = None,
+    classes: Classes = None,
     skip_bad: SkipBad = False,
+    originals: Originals = False,
 ) -> None:
-    """Convert features extracted by other software into image features.
+    """Convert features of other software, or download the photos of an immich library.
 
-    A malformed image ends the run, or is skipped with --skip-bad. An interrupted run continues
-    when it is started again.
+    A malformed image ends the import of features, unless you pass --skip-bad. For immich set
+    IMMICH_API_KEY to a key with the permissions asset.read and asset.view, for --originals also
+    asset.download; OUT gets photos/ and metadata.jsonl. A repeated download fetches what is new or
+    changed, and deletes what immich has no more. An interrupted import continues.
 
     For example:
 
@@ -266,84 +247,44 @@ def import_(
 
     sparta import auto coco/ --regions 50 --keep confident --skip-bad --out features/
 
-    sparta import oscar-pt coco_ir/test_img_frcnn_feats.pt --out features/
-
-    sparta import oscar-captioning coco_caption/train.yaml --out features/
-
-    sparta import scene-graph predictions.tsv test.hw.tsv --out features/
-
-    sparta import bottom-up trainval_36.tsv --out features/
-
-    sparta import lxmert train2014_obj36.tsv --vocabulary genome/ --out features/
-
-    sparta import bottom-up-npz train2014/ --image-suffix .jpg --out features/
-
     sparta import precomp coco_precomp/ --split train --split dev:1000 --out features/
 
-    sparta import hgr MSRVTT/ordered_feature/SA/resnet152.pth --split trn --out features/
+    sparta import immich http://localhost:2283 --out immich
     """
+    if format_name == "immich":
+        _import_immich(paths, out, originals)
+        return
     from sparta.console import Console
     from sparta.progress import progress_bars
 
-    known = detect(paths) if format_name == "auto" else format_name
+    files = [Path(path) for path in paths]
+    known = detect(files) if format_name == "auto" else format_name
     limit = RegionLimit(regions, keep, attributes)
-    reader = open_reader(known, paths, split or (), image_suffix, name, limit, vocabulary)
+    reader = open_reader(known, files, split or (), image_suffix, name, limit, classes)
     console, started = Console(), time.perf_counter()
     with progress_bars({"import": ("Importing", "images")}, console) as progress:
         store = import_features(reader, out, progress, skip_bad)
     console.print(f"{out}: {len(store)} images in {time.perf_counter() - started:.1f} s")
     if skipped := len(reader.ids) - len(store):
         console.print(f"{skipped} images could not be used: see {out / SKIPPED}")
-    if FORMATS[known].numbered and vocabulary is None:
-        console.print("Regions have no labels: --vocabulary names the classes.")
+    if FORMATS[known].numbered and classes is None:
+        console.print("Regions have no labels: --classes names them.")
 
 
-# ---- import-immich -------------------------------------------------------------------------------
-
-Address = Annotated[str, typer.Argument(metavar="URL", help="Address of the immich server.")]
-LibraryOut = Annotated[Path, typer.Option(help="Folder for the photos and their metadata.")]
-Key = Annotated[
-    str | None,
-    typer.Option(
-        "--api-key",
-        envvar="IMMICH_API_KEY",
-        help="API key of immich with the permissions asset.read, asset.view and, for --originals, "
-        "asset.download; other users of this machine see options, but not the environment.",
-    ),
-]
-Originals = Annotated[
-    bool,
-    typer.Option(
-        "--originals", help="Download the files themselves, instead of the previews immich made."
-    ),
-]
-
-
-def import_immich(
-    address: Address, out: LibraryOut, api_key: Key = None, originals: Originals = False
-) -> None:
-    """Download the photos of an immich library, with their metadata, to be indexed.
-
-    A photo's id in the index is its id in immich with the suffix of the file. The command
-    continues when it is interrupted, and when it is repeated downloads what is new or changed and
-    deletes what immich has no more.
-
-    For example:
-
-    sparta import-immich http://localhost:2283 --out immich
-
-    sparta index immich/photos --metadata immich/metadata.jsonl --out index
-    """
+def _import_immich(addresses: list[str], out: Path, originals: bool) -> None:
     from sparta.console import Console
     from sparta.immich.download import download
     from sparta.immich.library import Library
     from sparta.progress import progress_bars
 
-    if not api_key:
+    if len(addresses) != 1:
+        raise InputError("immich: give the address of one server")
+    # Other users of this machine see options, but not the environment.
+    if not (api_key := os.environ.get("IMMICH_API_KEY")):
         raise InputError("set IMMICH_API_KEY to an API key of immich: see docs/features.md")
     console = Console()
     stages = {"download": ("Downloading photos", "photos")}
-    with Library(address, api_key) as library, progress_bars(stages, console) as show:
+    with Library(addresses[0], api_key) as library, progress_bars(stages, console) as show:
         done = download(library, out, originals, show)
     line = f"{out}: {done.photos:,} photos, {done.new:,} downloaded, {done.removed:,} removed"
     if done.skipped:
@@ -358,29 +299,20 @@ def captions(
     source: Annotated[
         Path,
         typer.Argument(
-            help="COCO's or Karpathy's JSON, a token file of Flickr8k or Flickr30k, Kaggle's "
+            help="JSON of COCO or Karpathy, a token file of Flickr8k or Flickr30k, Kaggle's "
             "captions.txt or results.csv, a precomp or HGR folder, or a .jsonl."
         ),
     ],
     out: Annotated[Path, typer.Option(help="File to write, a .jsonl.")],
-    split: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A split to read (default: all); may be repeated. dev:1000 is the first 1,000 "
-            "images of dev (precomp); restval (Karpathy) is part of train unless it is named."
-        ),
-    ] = None,
+    split: Split = None,
 ) -> None:
     """Write captions of any format as captions.jsonl.
 
     For example:
 
-    sparta captions coco_precomp/ --split train --split dev:1000 --split testall
-    --out captions.jsonl
-
     sparta captions dataset_coco.json --out captions.jsonl
 
-    sparta captions results_20130124.token --out captions.jsonl
+    sparta captions coco_precomp/ --split train --split dev:1000 --out captions.jsonl
     """
     import json
 

@@ -1,4 +1,4 @@
-"""The commands that make a model of another: `convert`, `shrink` and `substitutes`."""
+"""`sparta convert`: a model folder from a published checkpoint, or from a trained model."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,58 +7,75 @@ import typer
 
 from sparta.errors import InputError
 
-Checkpoint = Annotated[
-    Path, typer.Argument(help="model_best.pth, checkpoint.pth or model_best.pth.tar.")
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="CHECKPOINT|MODEL",
+        help="model_best.pth, checkpoint.pth or model_best.pth.tar of VSE∞, VSE+2AD or MV-VSE; or "
+        "a VisualSparta model.",
+    ),
 ]
 Out = Annotated[Path, typer.Option(help="Folder for the model.")]
 Vocabulary = Annotated[
-    Path | None,
-    typer.Option(help="JSON file with word2idx; for models whose text encoder is a GRU."),
+    Path | None, typer.Option(help="Checkpoints with a GRU: JSON file with word2idx.")
 ]
 Text = Annotated[
     str | None,
-    typer.Option(
-        help="Hub name or folder of the BERT that the text encoder was trained from, for its "
-        "configuration and tokenizer."
-    ),
+    typer.Option(help="Checkpoints with a BERT: its hub name or folder, for the tokenizer."),
 ]
 Name = Annotated[
     str | None,
-    typer.Option(
-        help="Name of the model, and of its backend in a server (default: vse-inf, vse-2ad or "
-        "mv-vse)."
-    ),
+    typer.Option(help="Name of the model (default: vse-inf, vse-2ad or mv-vse)."),
 ]
-Model = Annotated[str, typer.Argument(help="VisualSparta model: folder or hub name.")]
-CompactOut = Annotated[Path, typer.Option(help="Folder for the compact model.")]
-ModelFolder = Annotated[Path, typer.Argument(help="Folder of a VisualSparta model.")]
-Encoder = Annotated[
-    str, typer.Option(help="Text encoder by which words are compared: hub name or folder.")
+Substitutes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ENCODER",
+        help="VisualSparta: add the nearest trained terms of each untrained word, by a text "
+        "encoder: hub name or folder.",
+    ),
 ]
 
 
 def convert(
-    checkpoint: Checkpoint,
+    source: Source,
     out: Out,
     vocabulary: Vocabulary = None,
     text: Text = None,
     name: Name = None,
+    substitutes: Substitutes = None,
 ) -> None:
-    """Turn a published checkpoint of VSE∞, VSE+2AD or MV-VSE into a model folder.
+    """Turn a published checkpoint into a model folder, or make a VisualSparta model small.
 
-    For checkpoints over stored features, as the authors' training code saves them. The weights
-    determine the configuration; a missing, unused or differently shaped weight is an error.
-    VSE+2AD's published pooling depends on the padding of a batch; it is fixed to that of the
-    published evaluation. Models of words need NLTK: pip install 'visualsparta[nltk]'.
-    Features must be those the model was trained on: 36 bottom-up regions for the published ones.
+    A checkpoint's weights determine the configuration; a missing, unused or differently shaped
+    weight is an error. Its features must be those the model was trained on: 36 bottom-up regions
+    for the published ones. Models of words need NLTK: pip install 'visualsparta[nltk]'.
+
+    A VisualSparta model becomes a tenth of its size, in half precision, with the embeddings of
+    trained terms only. Recall does not change measurably.
 
     For example:
 
     sparta convert model_best.pth --out vse-inf/ --text bert-base-uncased
 
     sparta convert model_best.pth --out vse-inf/ --vocabulary vocab/coco_precomp_vocab.json
+
+    sparta convert runs/mine/model --out mine/ --substitutes sentence-transformers/all-MiniLM-L6-v2
     """
     _begin(out)
+    if not Path(source).is_file():
+        if vocabulary or text or name:
+            raise InputError(f"--vocabulary, --text and --name are of checkpoints, not of {source}")
+        _make_compact(source, out, substitutes)
+    elif substitutes:
+        raise InputError(f"--substitutes is for VisualSparta models, not for {source}")
+    else:
+        _convert_checkpoint(Path(source), out, vocabulary, text, name)
+
+
+def _convert_checkpoint(
+    checkpoint: Path, out: Path, vocabulary: Path | None, text: str | None, name: str | None
+) -> None:
     from sparta.vse.convert import convert_checkpoint
 
     converted = convert_checkpoint(checkpoint, vocabulary=vocabulary, text=text, name=name)
@@ -80,60 +97,34 @@ def convert(
     _print(f"Next: sparta eval model {out} --features FEATURES --captions CAPTIONS")
 
 
-def shrink(model: Model, out: CompactOut) -> None:
-    """Make a VisualSparta model small enough to hand on: a tenth of its size.
-
-    Weights are stored in half precision, and the query embedding of trained terms only: terms in
-    no training caption can no longer enter an index (--terms all). Recall does not change
-    measurably.
-
-    For example:
-
-    sparta shrink runs/mine/model --out mine/
-    """
-    _begin(out)
-    from sparta.visualsparta.model import load_visualsparta
-
-    loaded = load_visualsparta(model)
-    loaded.make_compact()
-    loaded.save_pretrained(out)
-    size = sum(path.stat().st_size for path in out.iterdir()) / 1e6
-    terms = int(loaded.trained_terms.sum())
-    _print(f"{out}: {size:.1f} MB, {terms:,} trained terms, half precision")
-
-
-def substitutes(model: ModelFolder, encoder: Encoder) -> None:
-    """Give a model a table of substitutes: for each untrained word, the nearest trained terms.
-
-    The table is MODEL/substitutes.json; sparta shrink does not copy it. An index of the model gets
-    a copy, and a search replaces words that the index lacks. No encoder runs then.
-
-    For example:
-
-    sparta substitutes runs/mine/model --encoder sentence-transformers/all-MiniLM-L6-v2
-    """
-    _begin()
+def _make_compact(model: str, out: Path, encoder: str | None) -> None:
     from sparta.console import Console
     from sparta.progress import progress_bars
     from sparta.visualsparta.model import load_visualsparta
     from sparta.visualsparta.nearest_terms import WordEncoder, make_substitutes
-    from sparta.word_tables import SUBSTITUTES, WordTables
+    from sparta.word_tables import WordTables
 
-    if not model.is_dir():
-        raise InputError(f"{model} is not the folder of a VisualSparta model")
     loaded = load_visualsparta(model)
-    with progress_bars({"embed": ("Embedding words", "words")}, Console()) as progress:
-        words = make_substitutes(loaded, WordEncoder(encoder), progress)
-    WordTables.of(words).save(model)
-    _print(f"{model / SUBSTITUTES}: substitutes for {len(words):,} words")
+    tables = WordTables.reading(Path(model)) if Path(model).is_dir() else WordTables()
+    if encoder is not None:
+        with progress_bars({"embed": ("Embedding words", "words")}, Console()) as progress:
+            made = WordTables.of(make_substitutes(loaded, WordEncoder(encoder), progress))
+        tables = WordTables({**tables.files, **made.files})
+    loaded.make_compact()
+    loaded.save_pretrained(out)
+    tables.save(out)
+    size = sum(path.stat().st_size for path in out.iterdir()) / 1e6
+    terms = int(loaded.trained_terms.sum())
+    words = f", substitutes of {len(tables.substitutes):,} words" if tables.substitutes else ""
+    _print(f"{out}: {size:.1f} MB, {terms:,} trained terms, half precision{words}")
 
 
-def _begin(out: Path | None = None) -> None:
+def _begin(out: Path) -> None:
     """Silence transformers; refuse a folder that holds something."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} is not empty: use another --out, or delete it")
 
 

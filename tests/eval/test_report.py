@@ -70,9 +70,9 @@ def test_every_command_has_the_head(index: Path, data: Data, tmp_path: Path) -> 
         ),
         (
             ["pruning", store.folder, "--model", model, "--captions", captions, "--exact",
-             "--top-n", "3", "--asked", f"none,{queries}"],
+             "--top-n", "3", "--frequencies", f"none,{queries}"],
             f"sparta eval pruning plain --model {model} --captions captions.jsonl --out out.json "
-            f"--top-n 3 --asked none,{queries} --exact",
+            f"--top-n 3 --frequencies none,{queries} --exact",
             {
                 "features": [store.fingerprint],
                 "captions": [sha256(captions)],

@@ -146,7 +146,7 @@ def test_an_interrupted_build_with_other_asked_terms_starts_anew(
     assert interrupted(asked=str(renamed)) == 3
     assert interrupted(asked="none") == 3
     for power in (-0.1, 1.1, float("nan"), float("inf")):
-        with pytest.raises(InputError, match="--asked-power must be from 0 to 1, got"):
+        with pytest.raises(InputError, match="--frequency-power must be from 0 to 1, got"):
             PruningSettings(asked_power=power)
 
 

@@ -241,5 +241,5 @@ def test_terms_whose_names_would_be_one(
     monkeypatch.setattr(
         indexer.export, "_open", lambda *given: replace(opened(*given), vocabulary=both)
     )
-    with pytest.raises(InputError, match="give --kind sparse_vector"):
+    with pytest.raises(InputError, match="give --field NAME=sparse_vector"):
         export_index("opensearch", index, tmp_path / "out")

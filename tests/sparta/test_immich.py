@@ -318,7 +318,7 @@ def test_an_index_reads_the_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("IMMICH_API_KEY", KEY)
     out = tmp_path / "immich"
     with running(StubImmich({**assets, asset_id(9): bare}).app()) as address:
-        done = CliRunner().invoke(cli, ["import-immich", address, "--out", str(out)])
+        done = CliRunner().invoke(cli, ["import", "immich", address, "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert "2 photos, 2 downloaded, 0 removed; 1 could not be used: see" in done.output
     metadata = read_metadata(out / "metadata.jsonl")  # as `sparta index` does
@@ -328,6 +328,6 @@ def test_an_index_reads_the_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_key_is_needed(tmp_path: Path) -> None:
-    done = CliRunner().invoke(cli, ["import-immich", "http://a.example", "--out", str(tmp_path)])
+    done = CliRunner().invoke(cli, ["import", "immich", "http://a.example", "--out", str(tmp_path)])
     assert done.exit_code == 1
     assert "set IMMICH_API_KEY to an API key of immich" in str(done.exception)

@@ -1,6 +1,7 @@
 """The front door: commands, their groups, and what opening it does not load."""
 
 import os
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -38,8 +39,34 @@ def test_every_command_explains_itself(name: str) -> None:
     called = getattr(import_module(module), function)
     hints = get_type_hints(called, include_extras=True).values()
     options = [one for hint in hints for one in getattr(hint, "__metadata__", ())]
-    for text in [called.__doc__, *(option.help for option in options)]:
-        assert without_blanks(text or "") in without_blanks(shown)
+    paragraphs = [*(called.__doc__ or "").split("\n\n"), *(one.help for one in options)]
+    for text in paragraphs:
+        text = re.sub(r"^\s*(For example:|Example: )", "", text or "")
+        assert without_blanks(text) in without_blanks(shown)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_help_fits_a_screen_and_ends_with_examples(name: str) -> None:
+    shown = CliRunner().invoke(cli, [*name.split(), "--help"], terminal_width=100).output
+    assert shown.count("\n") <= 60
+    _, found, examples = shown.partition("Examples:\n")
+    assert found and all(line.startswith("  ") for line in examples.splitlines())
+    assert f"sparta {name}" in examples
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (["serch"], "sparta search"),
+        (["evl"], "sparta eval'"),
+        (["pruning"], "sparta eval pruning"),
+        (["eval", "modle"], "sparta eval model"),
+        (["search", "index", "--explian"], "--explain"),
+    ],
+)
+def test_a_mistyped_name_gets_a_suggestion(typed: list[str], meant: str) -> None:
+    code, shown = shown_by(*typed)
+    assert code == 2 and meant in shown
 
 
 def without_blanks(text: str) -> str:
@@ -84,7 +111,7 @@ def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_package_of_another_project_is_named(file: str, tmp_path: Path) -> None:
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).write_text("")
-    found = run_in(tmp_path, "eval", "cxc", "--help")
+    found = run_in(tmp_path, "eval", "model", "--help")
     assert found.returncode == 1
     assert f"error: {tmp_path / file} is imported as '{file[:4]}" in found.stderr
     assert "an environment of its own" in found.stderr and found.stderr.count("\n") == 1

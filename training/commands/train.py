@@ -9,33 +9,25 @@ from typing import Annotated
 import typer
 
 Preset = Annotated[str, typer.Argument(help="Name of a preset, or a YAML file.")]
-Out = Annotated[
-    Path, typer.Option(help="Folder of the run; the model is written to its subfolder model/.")
-]
+Out = Annotated[Path, typer.Option(help="Folder of the run; the model goes to OUT/model.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", help="Override a setting, such as data.captions=captions.jsonl; repeatable."
-    ),
+    typer.Option("--set", metavar="NAME=VALUE", help="Another setting; repeatable"),
 ]
 Init = Annotated[
-    str | None,
-    typer.Option(help="Checkpoint to start from: NAME, DIR or oscar:DIR; sets model.init."),
+    str | None, typer.Option(help="Checkpoint to start from: NAME, DIR or oscar:DIR (model.init).")
 ]
 Teacher = Annotated[
     list[str] | None,
     typer.Option(
-        help="Model to learn from: CLIP, SigLIP or a dense model, NAME or DIR; repeatable; "
-        "sets teacher.models."
+        help="Model to learn from: CLIP, SigLIP or a dense model; repeatable (teacher.models)."
     ),
 ]
 Sentences = Annotated[
     Path | None,
-    typer.Option(help="Text file of sentences for --teacher, one a line; sets teacher.sentences."),
+    typer.Option(help="Text file for --teacher, one sentence a line (teacher.sentences)."),
 ]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Continue the run in --out, or train it on.")
-]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in OUT, or train it on.")]
 
 
 def train(
@@ -49,30 +41,21 @@ def train(
 ) -> None:
     r"""Train a VisualSparta or dense VSE model on captioned photos or their features.
 
-    VisualSparta learns from photos without captions, too: a --teacher compares them with
-    --sentences.
-
-    The model is written to OUT/model, the curves to OUT/logs/version_0/metrics.csv and
-    OUT/tensorboard (those of a resumed run to version_1, and so on).
-    A tenth of the photos is held out, and recall on them printed after each epoch.
-    An interrupted run continues with --resume and ends with the same weights; a finished one trains
-    on if epochs is raised.
-    Features of data.photos are extracted once, into features/ beside OUT.
+    Writes the model to OUT/model, curves to OUT/logs and OUT/tensorboard. Holds out a tenth of the
+    photos, and prints recall on them after each epoch. With a --teacher, which compares photos with
+    --sentences, photos need no captions. A resumed run ends with the same weights as an
+    uninterrupted one. Features of data.photos are extracted once, into features/ beside OUT.
 
     For example:
 
     sparta train sample --out runs/mine --set data.photos=photos --set data.backbone=pixels
     --set data.captions=captions.jsonl
 
-    sparta train photos --out runs/mine --set data.photos=photos --set sentences=sentences.txt
-    --set data.captions=captions.jsonl --init sentence-transformers/all-MiniLM-L6-v2
-
     sparta train coco/visualsparta --out runs/mine --set data.features=\[features]
     --set data.captions=dataset_coco.json --init oscar:base-vg-labels/ep_67_588997
 
     sparta train flickr8k-lite2 --out runs/mine --set data.photos=photos
     --teacher openai/clip-vit-base-patch32 --sentences sentences.txt
-    --init sentence-transformers/all-MiniLM-L6-v2
 
     sparta train runs/mine/config.yaml --out runs/mine --resume
     """
@@ -106,10 +89,10 @@ def train(
         console.print(f"{name}: {value:.1f}")
     if result.model.is_dir():
         console.print(f"Model after {result.epochs} epochs: {result.model}")
-        command = "index-dense" if config.family == "vse" else "index"
-        console.print(
-            f"Next: sparta {command} FEATURES_OR_PHOTOS --model {result.model} --out index"
-        )
+        command = f"index PHOTOS --model {result.model} --out index"
+        if config.family == "vse":
+            command = f"add INDEX PHOTOS --dense {result.model}"
+        console.print(f"Next: sparta {command}")
         if result.recall:
             console.print(f"or:   sparta eval model {out}")
     else:

@@ -182,7 +182,7 @@ def open_reader(
     """
     known = FORMATS[name]
     if vocabulary is not None and not known.numbered:
-        raise InputError(f"--vocabulary: labels of {name} are not numbers; leave it out")
+        raise InputError(f"--classes: labels of {name} are not numbers; leave it out")
     if limit.attributes is not None and not known.scored:
         raise InputError(f"--attributes: files of {name} have no attributes; leave it out")
     if known.splits is None:

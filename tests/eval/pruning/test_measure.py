@@ -214,7 +214,7 @@ def test_short_queries_and_rare_words(data: Data, asked_models: list[Path]) -> N
 def test_indexes_are_kept(data: Data, asked_models: list[Path], tmp_path: Path) -> None:
     folder = tmp_path / "a" / "indexes"
     options = ["--top-n", "3", "--offset", "mean", "--terms", "trained", "--bits", "4,float"]
-    options += ["--asked", "none,model", "--indexes", str(folder)]
+    options += ["--frequencies", "none,model", "--indexes", str(folder)]
     out = tmp_path / "results.json"
     asked = command(data, asked_models, out, *options)
     shown(*asked, "--exact")
@@ -296,8 +296,14 @@ def test_all_images_are_searched(data: Data) -> None:
     [
         (["--top-n", "10,many"], "--top-n: 'many' is not one of: numbers from 1, all"),
         (["--bits", "8,17"], "--bits must be from 1 to 16, got 17"),
-        (["--asked", "none,model"], "--asked model: the models record no term frequencies"),
-        (["--asked", "model", "--asked-power", "0.3,x"], "--asked-power: 'x' is not a number"),
+        (
+            ["--frequencies", "none,model"],
+            "--frequencies model: the models record no term frequencies",
+        ),
+        (
+            ["--frequencies", "model", "--frequency-power", "0.3,x"],
+            "--frequency-power: 'x' is not a number",
+        ),
         (["--split", "other"], "lacks 1 of the 1 captioned photos: 'elsewhere.jpg'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`sparta index` and `sparta index-dense`: from photos or features to an index."""
+"""`sparta index` and `sparta add --dense`: from photos or features to an index."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def test_the_command_goes_from_photos_to_an_index(
         ["--top-n", "0"],
         ["--offset", "low"],
         ["--terms", "x"],
-        ["--asked", "no-such.txt"],
-        ["--asked-power", "1.5"],
+        ["--frequencies", "no-such.txt"],
+        ["--frequency-power", "1.5"],
         ["--prefer", "beauty"],
     ):
         run = CliRunner().invoke(cli, [*arguments, *wrong])
@@ -65,14 +65,16 @@ def test_the_summary_states_how_terms_were_chosen(
     arguments = ["index", str(store.folder), "--model", str(model_dir), "--out", str(out)]
     arguments += ["--top-n", "4", "--device", "cpu"]
     run = CliRunner().invoke(cli, arguments)  # the default: model, which has no frequencies
-    assert "(at most 4 an image, by score; asked: none)" in run.output
+    assert "(at most 4 an image, by score; term frequencies: none)" in run.output
     missing = "The models record no term frequencies, so that terms were chosen by score alone"
     assert missing in run.output
-    run = CliRunner().invoke(cli, [*arguments, "--asked", str(queries), "--asked-power", "0.5"])
-    asked = f"queries {Manifest.open(out).asked[:12]}, power 0.5"
-    assert f"(at most 4 an image, by score and frequency; asked: {asked})" in run.output
+    run = CliRunner().invoke(
+        cli, [*arguments, "--frequencies", str(queries), "--frequency-power", "0.5"]
+    )
+    used = f"term frequencies of the queries {Manifest.open(out).asked[:12]}, power 0.5"
+    assert f"(at most 4 an image, by score and {used})" in run.output
     assert missing not in run.output
-    run = CliRunner().invoke(cli, [*arguments, "--asked", "none"])
+    run = CliRunner().invoke(cli, [*arguments, "--frequencies", "none"])
     assert missing not in run.output
 
 
@@ -94,7 +96,7 @@ def test_named_choices_and_the_options_that_go_before_them(
     assert built("--prefer", "size") == PREFERENCES["size"]
     given = ["--top-n", "all", "--bits", "7"]
     assert built("--prefer", "speed", *given) == (None, 0, 7)
-    given = ["--asked-power", "0.11"]
+    given = ["--frequency-power", "0.11"]
     size = PREFERENCES["recall"]
     assert built("--prefer", "recall", *given) == (size.top_n, 0.11, size.bits)
 
@@ -102,7 +104,7 @@ def test_named_choices_and_the_options_that_go_before_them(
 def test_help_shows_what_a_named_choice_is() -> None:
     shown = " ".join(CliRunner().invoke(cli, ["index", "--help"]).output.split())
     for name, (top_n, power, bits) in PREFERENCES.items():
-        assert f"{name}: --top-n {top_n} --asked-power {power:g} --bits {bits}" in shown
+        assert f"{name}: {top_n}, {power:g}, {bits}" in shown
 
 
 def test_dense_models_are_added_and_refused(
@@ -115,36 +117,35 @@ def test_dense_models_are_added_and_refused(
     out = tmp_path / "index"
 
     def run(command: str, *options: str) -> Any:
-        arguments = [command, str(store.folder), "--out", str(out), "--device", "cpu", *options]
-        return CliRunner().invoke(cli, arguments)
+        folders = [str(store.folder), "--out", str(out)]
+        if command == "add":
+            folders = [str(out), str(store.folder)]
+        return CliRunner().invoke(cli, [command, *folders, "--device", "cpu", *options])
 
-    refused = run("index-dense", "--model", str(dense_model))
+    refused = run("add", "--dense", str(dense_model))
     assert isinstance(refused.exception, InputError)
     assert "build it with `sparta index` first" in str(refused.exception)
-    assert run("index-dense").exit_code == 2
     sparse = run("index", "--model", str(model_dir))
     assert sparse.exit_code == 0 and "21 images, " in sparse.output, sparse.output
-    dense = run("index-dense", "--model", str(dense_model))
+    dense = run("add", "--dense", str(dense_model))
     assert dense.exit_code == 0, dense.output
     assert "vse++: vectors of 21 images, 16 numbers" in dense.output
     assert dense_names(out) == ["vse++"]
-    more = run(
-        "index-dense", "--model", str(multi_view), "--model", f"second={dense_model}", "--hnsw"
-    )
+    more = run("add", "--dense", str(multi_view), "--dense", f"second={dense_model}", "--hnsw")
     assert more.exit_code == 0, more.output
     assert "mv-vse: vectors of 21 images in 3 views" in more.output and "hnsw" in more.output
     assert dense_names(out) == ["mv-vse", "second", "vse++"]
     # Features that do not fit are found before the index is changed.
     other = save_dense_model(tmp_path / "other", source=replace(SOURCE, dimension=5))
     before = {name: DenseManifest.open(out, name, Manifest.open(out)) for name in dense_names(out)}
-    wrong = run("index-dense", "--model", str(dense_model), "--model", f"other={other}")
+    wrong = run("add", "--dense", str(dense_model), "--dense", f"other={other}")
     assert "768" in str(wrong.exception)
     after = {name: DenseManifest.open(out, name, Manifest.open(out)) for name in dense_names(out)}
     assert after == before
     # An index that was written to.
     with open_writer(out) as writer:
         writer.write([Delete(store.ids[0]), Add(image("new", {3: 1}))])
-    dense = run("index-dense", "--model", str(dense_model))
+    dense = run("add", "--dense", str(dense_model))
     assert "vse++: vectors of 20 images, 16 numbers" in dense.output, dense.output
     assert "flat; 1 without" in dense.output.replace("\n", " ")
     delete_images(out, ["new"])

@@ -182,7 +182,7 @@ def test_files_without_queries_are_refused(
     if content is not None:
         path.write_bytes(content)
     for check in (read_queries, lambda asked: weights_of(asked, 0.35)):
-        with pytest.raises(InputError, match=f"--asked .*queries.txt {message}") as raised:
+        with pytest.raises(InputError, match=f"--frequencies .*queries.txt {message}") as raised:
             check(str(path))
         assert "\n" not in str(raised.value)
         with pytest.raises(InputError, match="cannot be read"):

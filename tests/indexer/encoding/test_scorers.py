@@ -171,7 +171,7 @@ def test_indexing_with_a_converted_model_imports_no_torch(
         "cli(sys.argv[1:], standalone_mode=False);"
         "print({'torch', 'transformers', 'huggingface_hub'} & {*sys.modules})"
     )
-    options = ["--model", str(models[0]), "--out", str(out), "--asked", "model"]
+    options = ["--model", str(models[0]), "--out", str(out), "--frequencies", "model"]
     command = [sys.executable, "-c", code, "index", str(photos), *options]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr

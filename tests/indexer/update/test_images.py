@@ -101,7 +101,7 @@ def test_other_models_stores_and_queries_are_refused(
 
     refused(r"index was built with 1 model \(\w+\), --model gives", [store], other, queries)
     refused("was built with 1 feature stores of each", [store, flipped], model_dir, queries)
-    refused("was built with a file of queries: give it as --asked", [store], model_dir, None)
+    refused("was built with a file of queries: give it as --frequencies", [store], model_dir, None)
     refused(r"others is not the file of queries that", [store], model_dir, others)
     assert not read_commit(index).version
 

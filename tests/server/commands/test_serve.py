@@ -124,7 +124,8 @@ def test_a_server_for_others_with_tls_and_no_key_in_its_log(drawings: Path, tmp_
     options = ["--host", "0.0.0.0", "--port", "0", "--keys", str(file)]
     options += ["--tls-certificate", str(certificate), "--tls-key", str(secret)]
     access, slow = tmp_path / "access.log", tmp_path / "slow.log"
-    options += ["--access-log", str(access), "--slow-query-ms", "0", "--slow-query-log", str(slow)]
+    for setting in (f"access_log={access}", "slow_query_ms=0", f"slow_query_log={slow}"):
+        options += ["--set", setting]
     process = start(str(drawings), *options)
     assert process.stderr is not None
     found = re.search(r"https://127\.0\.0\.1:(\d+)", process.stderr.readline())
@@ -162,16 +163,17 @@ def test_settings_their_origins_and_the_index_are_printed(tmp_path: Path) -> Non
     index = index_drawings(tmp_path / "index", tmp_path)
     config = tmp_path / "serve.yaml"
     config.write_text(f"index: {index}\nexamples: [red, green blue]\n")
-    arguments = ["--config", str(config), "--port", "80", "--allowed-host", "a.example"]
+    arguments = ["--config", str(config), "--port", "80"]
+    arguments += ["--set", "allowed_hosts=a.example,b.example"]
     environment = {"SPARTA_WORKERS": "2", "SPARTA_PROT": "3", "SPARTA_API_KEY": "x"}
-    printed, error = check(*arguments, "--allowed-host", "b.example", **environment)
+    printed, error = check(*arguments, **environment)
     assert error is None
     for line in (
         f"index {index} {config}: index",
         "port 80 --port",
         "workers 2 SPARTA_WORKERS",
         f"examples red, green blue {config}: examples",
-        "allowed_hosts a.example, b.example --allowed-host",
+        "allowed_hosts a.example, b.example --set allowed_hosts",
         "photos none default",
         "Ignored: SPARTA_PROT is set and names no setting.",
         "images 5",
@@ -193,6 +195,9 @@ def test_settings_their_origins_and_the_index_are_printed(tmp_path: Path) -> Non
         ([], "INDEX is missing"),
         (["nowhere"], "nowhere is not an index"),
         (["nowhere", "--engine", "x"], "--engine: input should be 'columns' or 'lucene'"),
+        (["nowhere", "--set", "rate=x"], "--set rate: input should be a valid number"),
+        (["nowhere", "--set", "rat=1"], "--set rat: there is no such setting"),
+        (["nowhere", "--set", "rate"], "--set rate: expected NAME=VALUE"),
         (["nowhere", "--port", "70000"], "--port: input should be less than or equal to 65535"),
     ],
 )

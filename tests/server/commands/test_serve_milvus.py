@@ -120,7 +120,7 @@ def test_it_follows_an_index_that_is_written_to(drawings: Path, uri: str, tmp_pa
     live = shutil.copytree(drawings, tmp_path / "index")
     milvus, params = Milvus(uri), {"q": "purple", "backend": "milvus"}
     push(live, milvus, "written")
-    with written(live, "--milvus", uri, "--collection", "written") as (client, _):
+    with written(live, "--milvus", uri, "--set", "collection=written") as (client, _):
         assert client.get("/v1/search", params=params).json()["hits"] == []
         client.put("/v1/images/new.jpg", json={"terms": {"purple": 9}}).raise_for_status()
         assert client.get("/v1/search", params=params).json()["hits"] == []

@@ -113,7 +113,7 @@ def test_a_name_is_set_and_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_copies_take_one_anothers_place_under_a_server(tmp_path: Path, photos: Path) -> None:
     first, second, name = tmp_path / "7", tmp_path / "8", tmp_path / "prod"
     set_alias(name, index_drawings(first, photos))
-    with written(name, "--workers", "2", "--rate", "0") as (client, pid):
+    with written(name, "--workers", "2", "--set", "rate=0") as (client, pid):
 
         def put(image_id: str) -> None:
             response = client.put(f"/v1/images/{image_id}", json={"terms": {"purple": 9}})

@@ -175,7 +175,7 @@ def test_hosts(listening: str, header: str, answered: bool, tmp_path: Path) -> N
             assert response.headers["content-type"] == "application/problem+json"
             assert "content-security-policy" in response.headers
             assert response.json()["type"].endswith("wrong-host")
-            assert "--allowed-host" in response.json()["detail"]
+            assert "--set allowed_hosts=" in response.json()["detail"]
             assert client.get("/", headers={"Host": header}).status_code == 421
 
 

@@ -142,9 +142,9 @@ def test_numbers_of_classes_become_words(tmp_path: Path, importing: Typer) -> No
     vocabulary = write_vocabulary(tmp_path / "genome")
     asked = ["auto", str(path), "--regions", "1", "--keep", "confident", "--out"]
     done = CliRunner().invoke(importing, [*asked, str(tmp_path / "plain")])
-    assert "Regions have no labels: --vocabulary names the classes" in done.output
+    assert "Regions have no labels: --classes names them" in done.output
     assert FeatureStore.open(tmp_path / "plain")[0].labels == ("",)
-    named = [*asked, str(tmp_path / "named"), "--vocabulary", str(vocabulary)]
+    named = [*asked, str(tmp_path / "named"), "--classes", str(vocabulary)]
     named += ["--attributes", "0.05"]
     done = CliRunner().invoke(importing, named)
     assert done.exit_code == 0, done.output
@@ -157,7 +157,7 @@ def test_numbers_of_classes_become_words(tmp_path: Path, importing: Typer) -> No
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (["vinvl", "a", "--vocabulary", "v"], "labels of vinvl are not numbers"),
+        (["vinvl", "a", "--classes", "v"], "labels of vinvl are not numbers"),
         (["precomp", "a", "--split", "dev", "--regions", "5"], "--regions and --keep"),
         (["vinvl", "a", "--split", "dev"], "files of vinvl have no splits"),
         (["precomp", "a", "b", "--split", "dev"], "takes one folder, found 2"),

@@ -1,4 +1,4 @@
-"""Tables of substitutes, made by a tiny text encoder, and `sparta substitutes` and `shrink`."""
+"""Tables of substitutes, made by a tiny text encoder, and `sparta convert` of a model."""
 
 from pathlib import Path
 
@@ -102,36 +102,41 @@ def test_an_encoder_needs_weights_and_a_tokenizer(encoder: Path, tmp_path: Path)
         WordEncoder(tmp_path / "bare")
 
 
-def test_shrink_writes_a_compact_model(tmp_path: Path) -> None:
+def converted(model: Path, out: Path, *options: str | Path) -> str:
+    arguments = ["convert", model, "--out", out, *options]
+    done = CliRunner().invoke(cli, [str(argument) for argument in arguments])
+    if done.exception:
+        raise done.exception
+    return done.output.replace("\n", " ")
+
+
+def test_a_model_becomes_small(tmp_path: Path) -> None:
     model = tiny.model(use_labels=False)
     model.trained_terms[:10] = False
     model.save_pretrained(tmp_path / "model")
     out = tmp_path / "small"
-    result = CliRunner().invoke(cli, ["shrink", str(tmp_path / "model"), "--out", str(out)])
-    assert result.exception is None, result.exception
-    assert "15 trained terms" in result.output
+    assert "15 trained terms" in converted(tmp_path / "model", out)
     assert torch.equal(VisualSparta.from_pretrained(out).trained_terms, model.trained_terms)
-    again = CliRunner().invoke(cli, ["shrink", str(tmp_path / "model"), "--out", str(out)])
-    assert isinstance(again.exception, InputError)
-    assert "is not empty" in str(again.exception)
+    with pytest.raises(InputError, match="is not empty"):
+        converted(tmp_path / "model", out)
+    with pytest.raises(InputError, match="are of checkpoints"):
+        converted(tmp_path / "model", tmp_path / "other", "--text", "bert")
 
 
-def test_only_visualsparta_models_shrink(tmp_path: Path) -> None:
+def test_another_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    result = CliRunner().invoke(cli, ["shrink", str(tmp_path), "--out", str(tmp_path / "out")])
-    assert isinstance(result.exception, InputError)
+    with pytest.raises(InputError):
+        converted(tmp_path, tmp_path / "out")
 
 
-def test_the_command_gives_a_model_its_table(
+def test_a_small_model_has_and_keeps_its_table(
     model: VisualSparta, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nearest_terms, "MINIMUM_SIMILARITY", -1.0)
-    model.save_pretrained(tmp_path)
-    tables = []
-    for _ in range(2):
-        result = CliRunner().invoke(cli, ["substitutes", str(tmp_path), "--encoder", str(encoder)])
-        assert result.exception is None, result.exception
-        assert "substitutes for 3 words" in result.output
-        tables.append(WordTables.open(tmp_path))
-    assert tables[0] == tables[1]
-    assert len(tables[0].substitutes["cat"]) == 3
+    model.save_pretrained(tmp_path / "model")
+    made, copied = tmp_path / "made", tmp_path / "copied"
+    shown = converted(tmp_path / "model", made, "--substitutes", encoder)
+    assert "substitutes of 3 words" in shown
+    converted(made, copied)
+    assert WordTables.open(made) == WordTables.open(copied)
+    assert len(WordTables.open(made).substitutes["cat"]) == 3
