@@ -1,15 +1,16 @@
 """VisualSparta: text-to-image search on an inverted index.
 
-The public Python API; whatever else the modules below contain may change:
+    import sparta
 
-    index = sparta.open_index("index")                        # loads neither torch nor a model
-    hits = index.search("two dogs on a beach", k=10)
+    index = sparta.build("photos/", "index")          # or sparta.open("index")
+    for hit in index.search("two dogs on a beach", k=5, filter="taken:2024"):
+        print(hit.score, hit.id, hit.metadata)
+    index.close()
 
-    model = sparta.VisualSparta.from_pretrained("photos")     # or a folder, or a hub name
-    terms = sparta.encode_photos("photos", model)             # photo → term → score
-
-    client = sparta.Client("http://127.0.0.1:8000")           # or AsyncClient; see docs/clients.md
-    hits = client.search("two dogs on a beach", k=10).hits    # raises ClientError
+- `build`, `open`: an `Index`, which searches and writes without a server.
+- `Client`, `AsyncClient`: a server's index, by the same calls; they raise `ClientError`.
+- `VisualSparta`, `encode_images`, `encode_queries`: the model, what it makes of photos and texts.
+- `InputError`: what is wrong with what was given, and what to do.
 
 A name is imported when it is first used, so that a search never waits for torch, and a client
 loads no index; its type is in `__init__.pyi`.
@@ -20,16 +21,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["AsyncClient", "Client", "ClientError", "VisualSparta", "encode_photos", "open_index"]
-
 _MODULES = {
     "AsyncClient": "server.client.client",
     "Client": "server.client.client",
     "ClientError": "server.client.transport",
+    "Index": "indexer.index",
+    "InputError": "sparta.errors",
     "VisualSparta": "sparta.visualsparta.model",
-    "encode_photos": "sparta.visualsparta.encode_photos",
-    "open_index": "indexer.engines.open",
+    "build": "indexer.index",
+    "encode_images": "sparta.visualsparta.encode_photos",
+    "encode_queries": "sparta.visualsparta.encode_photos",
+    "open": "indexer.index",
 }
+__all__ = [*_MODULES]  # names that are imported when they are used
 
 
 def __getattr__(name: str) -> Any:

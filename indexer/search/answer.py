@@ -6,8 +6,10 @@ answer in JSON, but for `INTERNAL`. REST adds addresses, the backend's name and 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from html import escape
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from sparta.errors import InputError
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 WHOLE_PHOTO = 0.999  # share of the photo's area from which a box locates nothing
 INTERNAL = ("version", "last")  # fields of an answer that are not in JSON
+SHOWN = 20  # hits with pictures in a notebook
 
 
 class Version(NamedTuple):
@@ -74,6 +77,11 @@ class Hit:
     view: int | None = None
     coverage: float | None = None
     explanation: list[TermExplanation] | None = None
+
+    @property
+    def id(self) -> str:
+        """The image id."""
+        return self.image_id
 
 
 @dataclass(slots=True)
@@ -200,9 +208,9 @@ class QueryTerm:
     count: int
 
 
-@dataclass
+@dataclass(repr=False)
 class Answer:
-    """What a search found.
+    """What a search found: a sequence of its hits, which notebooks show with their pictures.
 
     Attributes:
         hits: in the order of `indexer.search.engine`, or by the field that sorts.
@@ -238,6 +246,35 @@ class Answer:
     missing_images: int = 0
     missing_shards: list[str] = field(default_factory=list)
     last: Position | None = None
+
+    # Image id → URL of a small picture, if whoever made the answer can show the photos.
+    picture: ClassVar[Callable[[str], str | None] | None] = None
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __getitem__(self, place: int) -> Hit:
+        return self.hits[place]
+
+    def __repr__(self) -> str:
+        lines = [f"{hit.rank:>4}  {hit.score:<8.6g}  {hit.id}" for hit in self.hits]
+        return "\n".join(lines) or "no hits"
+
+    def _repr_html_(self) -> str:
+        """The hits with small pictures, in notebooks."""
+        figures = []
+        for hit in self.hits[:SHOWN]:
+            address = self.picture(hit.id) if self.picture else None
+            shown = f'<img src="{escape(address)}" alt="">' if address else ""
+            text = f"{hit.rank}. {escape(hit.id)} ({hit.score:.6g})"
+            figures.append(
+                '<figure style="display:inline-block;margin:4px;max-width:170px">'
+                f'{shown}<figcaption style="overflow-wrap:anywhere">{text}</figcaption></figure>'
+            )
+        return "".join(figures) or "no hits"
 
     def as_json(self) -> dict[str, Any]:
         """All fields but the internal ones as values of JSON."""

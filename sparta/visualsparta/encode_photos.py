@@ -1,4 +1,4 @@
-"""From photos to the term scores of a model, without feature store or index."""
+"""What a model makes of photos and of queries, without feature store or index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sparta.visualsparta.model import VisualSparta, load_visualsparta
 log = logging.getLogger(__name__)
 
 
-def encode_photos(
+def encode_images(
     photos: str | Path | Sequence[str | Path],
     model: str | Path | VisualSparta,
     *,
@@ -68,6 +68,30 @@ def encode_photos(
     if not found:
         raise InputError(f"{photos}: no photo could be decoded; the warnings give the reasons")
     return found
+
+
+def encode_queries(
+    queries: str | Sequence[str], model: str | Path | VisualSparta
+) -> list[dict[str, int]]:
+    """Count the terms of queries: all that an index needs of a query (VisualSparta equation 15).
+
+    Args:
+        queries: one text, or several.
+        model: as for `encode_images`.
+
+    Returns:
+        term → count, one dict a query.
+
+    Raises:
+        InputError: if the model cannot be loaded, or has no tokenizer.
+    """
+    if isinstance(model, str | Path):
+        model = load_visualsparta(model)
+    if model.tokenizer is None:
+        raise InputError("the model has no tokenizer: load it from a folder, or set .tokenizer")
+    tokenizer = model.tokenizer
+    texts = [queries] if isinstance(queries, str) else queries
+    return [dict(tokenizer.encode_query(one).terms) for one in texts]
 
 
 def _extract(
