@@ -64,26 +64,26 @@ def test_a_search_loads_no_torch(store: FeatureStore, tmp_path: Path) -> None:
     for engine in ("lucene", "columns"):
         program = f"""
 import sparta
-searcher = sparta.open_index({str(tmp_path / "index")!r}, {engine!r})
+searcher = sparta.open({str(tmp_path / "index")!r}, engine={engine!r})
 assert searcher.search("a green tent", k=3).hits
 searcher.close()
 """
         assert not {"torch", "transformers"} & set(loaded(program))
 
 
-def test_encode_photos_agrees_with_encoding_a_store(store: FeatureStore, photos: Path) -> None:
+def test_encode_images_agrees_with_encoding_a_store(store: FeatureStore, photos: Path) -> None:
     model = sparta.VisualSparta.from_pretrained("sample")
     assert model.tokenizer is not None
     batch = ImageCollator.of(model.tokenizer, model.config)(list(store))
     scores = model.term_scores(batch).scores.numpy()
-    found = sparta.encode_photos(photos, model)
+    found = sparta.encode_images(photos, model)
     assert [*found] == store.ids == ["a.png", "b.png", "c.png"]
     for terms, row in zip(found.values(), scores, strict=True):
         expected = {model.tokenizer.vocabulary[term]: row[term] for term in np.flatnonzero(row)}
         assert terms == pytest.approx(expected, abs=1e-5) and len(terms) > 10
         assert [*terms.values()] == sorted(terms.values(), reverse=True)
     paths: list[str | Path] = [photos / "c.png", str(photos / "a.png")]
-    several = sparta.encode_photos(paths, "sample", device="cpu")
+    several = sparta.encode_images(paths, "sample", device="cpu")
     assert [*several] == [str(path) for path in paths]
     for name, terms in several.items():
         assert terms == pytest.approx(found[Path(name).name], abs=1e-5)
@@ -91,16 +91,16 @@ def test_encode_photos_agrees_with_encoding_a_store(store: FeatureStore, photos:
 
 def test_a_damaged_photo(photos: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "broken.png").write_text("")
-    found = sparta.encode_photos([tmp_path / "broken.png", photos / "a.png"], "sample")
+    found = sparta.encode_images([tmp_path / "broken.png", photos / "a.png"], "sample")
     assert [*found] == [str(photos / "a.png")]
     assert "broken.png: the file is empty; left out" in caplog.text
     with pytest.raises(InputError, match="no photo could be decoded"):
-        sparta.encode_photos(tmp_path, "sample")
+        sparta.encode_images(tmp_path, "sample")
 
 
 def test_what_cannot_be_encoded_is_named(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist: give a model's folder"):
-        sparta.encode_photos(photos, tmp_path / "nowhere")
+        sparta.encode_images(photos, tmp_path / "nowhere")
     model = sparta.VisualSparta.from_pretrained("sample")
     for source, message in (
         (None, "does not record which features it takes"),
@@ -110,7 +110,7 @@ def test_what_cannot_be_encoded_is_named(photos: Path, tmp_path: Path) -> None:
         numbers = {"dimension": 5, "image_size": 64}
         model.config.feature_source = None if source is None else source | numbers
         with pytest.raises(InputError, match=message):
-            sparta.encode_photos(photos, model)
+            sparta.encode_images(photos, model)
     model.tokenizer = None
     with pytest.raises(InputError, match="no tokenizer"):
-        sparta.encode_photos(photos, model)
+        sparta.encode_images(photos, model)
