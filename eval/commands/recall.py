@@ -35,7 +35,10 @@ from sparta.commands.options import (
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
+    from eval.recall.index import Gallery
     from eval.report import Measured
+    from indexer.search.searcher import Searcher
+    from sparta.captions.read import CaptionedPhoto
     from sparta.progress import Progress
 
 # ---- index ---------------------------------------------------------------------------------------
@@ -88,28 +91,15 @@ def index(
     assert captions is not None
     from contextlib import closing
 
-    from eval.recall.index import (
-        Gallery,
-        IndexIds,
-        SearcherRecall,
-        measure_index_recall,
-        write_qrels,
-        write_run,
-    )
-    from eval.recall.photos import missing_of
+    from eval.recall.index import SearcherRecall, measure_index_recall, write_qrels, write_run
     from eval.report import index_models
     from indexer.engines.open import open_backend
-    from sparta.captions.matching import as_stored
     from sparta.captions.read import read_captions
 
     check_out(run, "--run", "")
     photos = read_captions(captions, split)
     with closing(open_backend(index, backend)) as searcher:
-        own = IndexIds(searcher, index)
-        photos = as_stored(photos, own, str(index))
-        missing = missing_of([one.image_id for one in photos], own, own, index, allow_missing)
-        kept = [photo for photo in photos if photo.image_id not in missing]
-        gallery = Gallery(searcher, kept, substitute, only_split, len(missing))
+        gallery = _gallery(searcher, index, photos, allow_missing, substitute, only_split)
 
         def measure(progress: Progress) -> SearcherRecall:
             found = measure_index_recall(gallery, progress)
@@ -119,6 +109,25 @@ def index(
             return found
 
         _report(measure, context, out, as_json, index_models(index, backend))
+
+
+def _gallery(
+    searcher: Searcher,
+    index: Path,
+    photos: list[CaptionedPhoto],
+    allow_missing: bool,
+    substitute: bool,
+    only_split: bool,
+) -> Gallery:
+    from eval.recall.index import Gallery, IndexIds
+    from eval.recall.photos import missing_of
+    from sparta.captions.matching import as_stored
+
+    own = IndexIds(searcher, index)
+    photos = as_stored(photos, own, str(index))
+    missing = missing_of([one.image_id for one in photos], own, own, index, allow_missing)
+    kept = [photo for photo in photos if photo.image_id not in missing]
+    return Gallery(searcher, kept, substitute, only_split, len(missing))
 
 
 def _first_hits(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from indexer.settings import PREFERENCES, USUAL
+from indexer.settings import ASKED_KINDS, PREFERENCES, USUAL, PruningSettings
 from sparta.addresses import folder_at
 from sparta.cluster import connected
 from sparta.commands.options import BatchSize, Device, Frequencies, Ray, ReadPhotos, advanced
@@ -185,24 +186,14 @@ def index(
     set_up_libraries()
     from indexer.build import build_index
     from indexer.encoding.features import open_stores
-    from indexer.encoding.impacts import read_queries
     from indexer.fields.kinds import declared_kinds
     from indexer.metadata import read_metadata
-    from indexer.settings import ASKED_KINDS, PruningSettings
     from sparta.console import Console
-    from sparta.features.record import skipped_summary
     from sparta.progress import progress_bars
 
-    pruning = PruningSettings(
-        **_named_or_given(prefer, top_n, bits, frequency_power),
-        offset=offset,  # type: ignore[arg-type]
-        terms=terms,  # type: ignore[arg-type]
-        asked=frequencies,
-    )
-    kinds = declared_kinds(field)
-    if frequencies not in ASKED_KINDS:
-        read_queries(frequencies)  # what is wrong with it is said before photos are extracted
-    about = read_metadata(metadata) if metadata else {}
+    choice = _named_or_given(prefer, top_n, bits, frequency_power)
+    pruning = _pruning(choice, offset, terms, frequencies)
+    kinds, about = declared_kinds(field), read_metadata(metadata) if metadata else {}
     console, lines = Console(), list[str]()
     say = partial(console.print, soft_wrap=True, highlight=False)
     with connected(ray, device) as cluster, progress_bars(STAGES, console) as show:
@@ -234,10 +225,32 @@ def index(
         )
     for line in (summary(manifest), *lines):
         say(f"{out}: {line}")
+    for line in _hints(manifest, frequencies, stores[0].folder):
+        say(line)
+
+
+def _pruning(choice: dict[str, Any], offset: str, terms: str, frequencies: str) -> PruningSettings:
+    """Checked before photos are extracted."""
+    found = PruningSettings(
+        **choice,
+        offset=offset,  # type: ignore[arg-type]
+        terms=terms,  # type: ignore[arg-type]
+        asked=frequencies,
+    )
+    if frequencies not in ASKED_KINDS:
+        from indexer.encoding.impacts import read_queries
+
+        read_queries(frequencies)
+    return found
+
+
+def _hints(manifest: Manifest, frequencies: str, features: Path) -> Iterator[str]:
+    from sparta.features.record import skipped_summary
+
     if frequencies == "model" and manifest.asked == "none" and manifest.top_n is not None:
-        say(NO_FREQUENCIES)
-    if skipped := skipped_summary(stores[0].folder):
-        say(skipped)
+        yield NO_FREQUENCIES
+    if skipped := skipped_summary(features):
+        yield skipped
 
 
 def _named_or_given(

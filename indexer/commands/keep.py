@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,9 +20,13 @@ from sparta.commands.options import (
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from indexer.dense.manifest import DenseManifest
+    from indexer.update.images import AddReport
     from indexer.update.sync import PhotoSync, SyncReport
     from sparta.console import Console
+    from sparta.features.record import Skipped
 
 
 def ask(question: str, yes: bool) -> None:
@@ -108,12 +111,10 @@ def add(
     if bool(photos) == bool(features):
         raise InputError("give photos, or feature stores as --features, and not both")
     if dense:
-        places = [*(photos or features or [])]
-        if len(places) > 1:
-            raise InputError("--dense needs one folder of photos, or one feature store")
-        _add_dense(index, places[0], dense, "hnsw" if hnsw else "flat", batch_size, device)
+        kind = "hnsw" if hnsw else "flat"
+        _add_dense(index, photos or features or [], dense, kind, batch_size, device)
         return
-    from indexer.commands.build import STAGES, kept_aside
+    from indexer.commands.build import STAGES
     from sparta.extras import set_up_libraries
 
     set_up_libraries()
@@ -127,11 +128,9 @@ def add(
     console = Console()
     with (
         progress_bars(STAGES, console) as show,
-        opened_stores(index, photos or [], features or [], model, device, show) as (
-            stores,
-            skipped,
-        ),
+        opened_stores(index, photos or [], features or [], model, device, show) as opened,
     ):
+        stores, skipped = opened
         report = add_images(
             index,
             stores,
@@ -143,19 +142,28 @@ def add(
             device=device,
             progress=show,
         )
-    say = partial(console.print, soft_wrap=True, highlight=False)
+    _show_added(console, index, report, skipped)
+
+
+def _show_added(
+    console: Console, index: Path, report: AddReport, skipped: Sequence[Skipped]
+) -> None:
+    from indexer.commands.build import kept_aside
+
     for one in skipped:
-        say(f"skipped {one.image_id}: {one.reason}")
+        _print(console, f"skipped {one.image_id}: {one.reason}")
     left = f", {len(skipped):,} skipped" if skipped else ""
     left += kept_aside(report.aside)
     counts = f"{report.added:,} images added, {report.replaced:,} replaced"
-    say(f"{index}: {counts}{left}; {report.images:,} in all")
+    _print(console, f"{index}: {counts}{left}; {report.images:,} in all")
 
 
 def _add_dense(
-    index: Path, source: Path, models: list[str], kind: str, batch_size: int, device: str
+    index: Path, sources: list[Path], models: list[str], kind: str, batch_size: int, device: str
 ) -> None:
     """Embed the images of an index with dense models."""
+    if len(sources) > 1:
+        raise InputError("--dense needs one folder of photos, or one feature store")
     from indexer.commands.build import STAGES
     from sparta.extras import set_up_libraries
 
@@ -172,7 +180,7 @@ def _add_dense(
     console = Console()
     with progress_bars(STAGES | stages, console) as show:
         paths = list(named.values())
-        [store] = open_stores([source], paths, "vse", index, device=device, progress=show)
+        [store] = open_stores(sources, paths, "vse", index, device=device, progress=show)
         check_models(named, store)
         options = {"kind": kind, "batch_size": batch_size, "device": device, "progress": show}
         added = {

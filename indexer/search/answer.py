@@ -7,9 +7,9 @@ answer in JSON, but for `INTERNAL`. REST adds addresses, the backend's name and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sparta.errors import InputError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from indexer.query import Sign
 
 WHOLE_PHOTO = 0.999  # share of the photo's area from which a box locates nothing
-INTERNAL = ("version", "last")  # fields of an answer that are not in JSON
+INTERNAL = ("version", "last", "picture")  # fields of an answer that are not in JSON
 SHOWN = 20  # hits with pictures in a notebook
 
 
@@ -230,6 +230,7 @@ class Answer:
         missing_images: images of the index that a dense model has no vectors of.
         missing_shards: names of shards that did not answer.
         last: the place of the last hit; None without hits.
+        picture: image id → URL of a small picture, if whoever made the answer can show photos.
     """
 
     hits: list[Hit]
@@ -246,9 +247,7 @@ class Answer:
     missing_images: int = 0
     missing_shards: list[str] = field(default_factory=list)
     last: Position | None = None
-
-    # Image id → URL of a small picture, if whoever made the answer can show the photos.
-    picture: ClassVar[Callable[[str], str | None] | None] = None
+    picture: Callable[[str], str | None] | None = field(default=None, compare=False)
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
@@ -278,7 +277,11 @@ class Answer:
 
     def as_json(self) -> dict[str, Any]:
         """All fields but the internal ones as values of JSON."""
-        return {name: value for name, value in asdict(self).items() if name not in INTERNAL}
+        return {
+            name: value
+            for name, value in asdict(replace(self, picture=None)).items()
+            if name not in INTERNAL
+        }
 
 
 class UnavailableError(InputError):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from training.run_folder import TrainResult
 
 Preset = Annotated[str, typer.Argument(help="Name of a preset, or a YAML file.")]
 Out = Annotated[Path, typer.Option(help="Folder of the run; the model goes to OUT/model.")]
@@ -71,7 +74,6 @@ def train(
     config = load_config(preset, overrides(set_, init, teacher, sentences))
     from transformers.utils import logging as transformers_logging
 
-    from sparta.console import Console
     from sparta.extras import require
 
     logging.basicConfig(format="%(message)s")
@@ -83,14 +85,20 @@ def train(
 
     # After the import, which sets the level.
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    result = fit(config, out, resume)
+    _show(fit(config, out, resume), config.family, out)
+
+
+def _show(result: TrainResult, family: str, out: Path) -> None:
+    """The figures, and what to do next."""
+    from sparta.console import Console
+
     console = Console()
     for name, value in result.recall.items():
         console.print(f"{name}: {value:.1f}")
     if result.model.is_dir():
         console.print(f"Model after {result.epochs} epochs: {result.model}")
         command = f"index PHOTOS --model {result.model} --out index"
-        if config.family == "vse":
+        if family == "vse":
             command = f"add INDEX PHOTOS --dense {result.model}"
         console.print(f"Next: sparta {command}")
         if result.recall:
