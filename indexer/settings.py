@@ -29,7 +29,7 @@ class Preference(NamedTuple):
     bits: int
 
 
-# Chosen on held-out training photos; docs/results/asked-terms.md has the figures.
+# Chosen on held-out training photos; docs/results/recall.md has the figures.
 USUAL = Preference(300, 0.3, 8)
 PREFERENCES = {
     "size": Preference(50, 0.35, 5),

@@ -120,7 +120,7 @@ def served_cluster(nodes: int, work: Path, **values: Any) -> Iterator[ServedClus
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_AUTH_MODE": "disabled",
         "RAY_REDIS_ADDRESS": f"127.0.0.1:{redis}",
-        # How long the others wait for the head, as docs/sharding.md has it.
+        # How long the others wait for the head, as docs/scale.md has it.
         "RAY_gcs_rpc_server_reconnect_timeout_s": "600",
     }
     os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -107,8 +107,7 @@ def test_pages_of_the_documentation_link_to_the_documentation_alone() -> None:
     assert not outside
 
 
-# Planned modules, and what make fuzz writes.
-ABSENT = {"indexer/search/filters.py", "tests/examples"}
+ABSENT = {"tests/examples"}  # written by make fuzz
 
 
 @pytest.mark.parametrize("page", CURRENT, ids=name)
@@ -117,6 +116,22 @@ def test_files_of_the_project_exist(page: Path) -> None:
     named = re.findall(rf"`((?:{folders})/[^`\s…]*)`", without_code_blocks(page))
     missing = [path for path in named if not any(ROOT.glob(path.rstrip("/")))]
     assert not set(missing) - ABSENT
+
+
+CHANGES = """
+a feature format, a dense pooling, an endpoint, a query operator, a filter condition, a backbone,
+an engine, a field of a hit, a quantisation, a command
+"""
+
+
+def test_every_file_of_the_ten_changes_exists() -> None:
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    table = re.split(r"^## ", text, flags=re.MULTILINE)[-1]
+    rows = dict(re.findall(r"^\| (an? [^|]+) \| (.*) \|$", table, flags=re.MULTILINE))
+    assert list(rows) == re.split(r",\s+", CHANGES.strip())
+    for change, cell in rows.items():
+        files = re.findall(r"`([^`]+/[^`]*)`", cell) or pytest.fail(f"{change} names no files")
+        assert not [file for file in files if not (ROOT / file).exists()], change
 
 
 def test_results_name_no_folders_of_a_machine() -> None:

@@ -364,7 +364,7 @@ def read_queries(asked: str) -> str:
 # ---- drift ---------------------------------------------------------------------------------------
 
 MEANS = "term_means.npy"  # of an index folder: each term's mean impact as built
-REBUILD = 0.5  # from which drift on a rebuild is worth it: docs/results/constants.md
+REBUILD = 0.5  # from which drift on a rebuild is worth it: docs/results/recall.md
 
 
 def drift(built: NDArray[np.floating], now: NDArray[np.floating]) -> float:

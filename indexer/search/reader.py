@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from indexer.fields.kinds import Kind
 
 # Share of the term's largest impact in the index with which an image has a term: one that needs no
-# adjusting to a model; see docs/results/constants.md.
+# adjusting to a model; see docs/results/recall.md.
 PRESENT = 0.45
 CACHED = 50_000  # parts of queries, mostly words
 LARGEST_SCORE = 2**24  # Lucene adds floats, whose whole numbers are exact below this
-TERMS = 10  # of a query by image; see docs/results/constants.md
+TERMS = 10  # of a query by image; see docs/results/recall.md
 # Counts of a query by image add up to at most this: scores stay below the largest, even for
 # impacts of 16 bits.
 COUNTS = 256

@@ -33,7 +33,7 @@ WAITING = 56  # searches that may wait for a thread; more are refused at once
 CLIENT_GONE = 499  # never sent: there is nobody to send it to
 # A character that is no white space to Python; the escapes alone are none to JSON Schema.
 NOT_BLANK = r"[^\s\x1c-\x1f\x85]"
-FILTER = "Photos that may be found: conditions on fields of their metadata; docs/filters.md"
+FILTER = "Photos that may be found: conditions on fields of their metadata; docs/queries.md"
 
 Json: TypeAlias = dict[str, Any]
 _plain = re.compile(r"[A-Za-z0-9_.~/-]*").fullmatch

@@ -17,7 +17,7 @@ from sparta.text_encoder import cut_embeddings, load_text_encoder
 from sparta.visualsparta.model import VisualSparta, pad_ids
 from sparta.word_tables import Substitute
 
-# Chosen on held-out training photos; see docs/results/substitutes.md.
+# Chosen on held-out training photos; see docs/results/negative.md.
 PHRASE = "a photo of a {}"
 FREQUENCY_WEIGHT = 0.05  # what a term ten times as frequent gains in similarity
 MINIMUM_FREQUENCY = 3  # training captions that contain a substitute

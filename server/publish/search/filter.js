@@ -1,4 +1,4 @@
-// Filters as text, as docs/filters.md has them: `taken:2024-06..2024-08 camera:canon -folder:raw`.
+// Filters as text, as docs/queries.md has them: `taken:2024-06..2024-08 camera:canon -folder:raw`.
 
 import { SPACES } from "./grammar.js";
 

@@ -26,7 +26,7 @@ from tests.scenes.corpus import write_queries, write_scenes
 
 ROOT = Path(__file__).parents[3]
 LARGEST_PACKAGE = 5 * 10**6
-# How the photos of the package were drawn, as docs/results/sample-model.md says.
+# How the photos of the package were drawn, as docs/results/recall.md says.
 DRAWN = ["--count", "40", "--seed", "1", "--split", "demo", "--quality", "75"]
 
 
