@@ -7,16 +7,12 @@ from pathlib import Path
 
 import pytest
 
-import sparta
 from indexer.engines.open import open_index
 from server.backends import Backend
 from sparta.model_id import SAMPLE
 from tests.documents import ROOT, code_blocks
 from tests.server.live import serving
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(sparta, "build"), reason="sparta.build and sparta.open are not there yet"
-)
 WITHOUT_TORCH = "\nimport sys; assert not {'torch', 'transformers'} & set(sys.modules)"
 
 

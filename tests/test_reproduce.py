@@ -61,7 +61,7 @@ def test_every_kind_of_command_is_there() -> None:
     first = {words[0] for words in COMMANDS}
     assert first >= {"extract", "import", "captions", "train", "index", "bench"}
     measured = {words[1] for words in COMMANDS if words[0] == "eval"}
-    assert measured == {"model", "cxc", "figure", "pruning", "transfer"}
+    assert measured == {"model", "figure", "pruning"}
 
 
 # ---- published rows: figures as the papers print them, in their order, and the figures' numbers --
