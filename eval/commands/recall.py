@@ -297,7 +297,7 @@ def transfer(
     sparta eval transfer coco-model/ flickr-model/ --features coco/ --captions coco.jsonl
     --features flickr/ --captions flickr.jsonl --split test --out transfer.json
     """
-    from eval.recall.transfer import data_sets, measure_transfer, open_set
+    from eval.recall.model import data_sets, measure_transfer, open_set
 
     _begin(out)
     sets = data_sets(features, captions, split, protocol)
