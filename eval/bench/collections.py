@@ -1,10 +1,9 @@
-"""Collections of impacts of any size, made of the images of an index, and queries for them."""
+"""Collections of impacts of any size, made of the images of an index."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -13,39 +12,26 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from eval.bench.corpus import (
-    MOST_QUERIES,
-    CorpusRows,
-    TermQuery,
-    choose_queries,
-    read_queries,
-    tokenise,
-)
 from eval.bench.draw import Distribution
 from indexer.encoding.encoder import ImageEncoder, parameters_of
 from indexer.encoding.impacts import ImpactParameters, largest
 from indexer.encoding.models import load_models, model_fingerprint
-from indexer.index_writer import write_index
-from indexer.manifest import OFFSETS, Manifest, index_folders
-from indexer.postings import Postings, PostingShard
-from indexer.settings import ASKED_KINDS, IndexSettings
+from indexer.manifest import Manifest, index_folders
+from indexer.settings import ASKED_KINDS
 from indexer.store.snapshot import Snapshot
-from sparta.captions.matching import as_stored, some_of
-from sparta.captions.read import read_captions
 from sparta.errors import InputError
 from sparta.features.store import HEADER, FeatureStore
-from sparta.metrics import Recall, ranks, recall
 from sparta.model_id import PHOTOS, SAMPLE
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 
-CollectionKind = Literal["copies", "mixed", "drawn"]
-KINDS: tuple[CollectionKind, ...] = get_args(CollectionKind)
-NOISE = 0.15  # standard deviation of what every weight is multiplied by
+Kind = Literal["near-duplicates", "blends", "synthetic"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+NOISE = 0.15  # standard deviation of the factor on every impact
 CHUNK = 2_000  # images made at once
+READ = 10_000  # images of a collection in memory at once
 LARGEST = 10_000  # images of a source; larger indexes are sampled
-QUERIES_AT_ONCE = 500
-METADATA = {"width": 500, "height": 375}  # of a usual photo
+TERMS, IMPACTS = "terms.bin", "impacts.bin"
 
 Impacts = NDArray[np.unsignedinteger]
 
@@ -233,116 +219,19 @@ def _about(manifest: Manifest, images: int, top_n: int | str) -> dict[str, objec
     return {"images": images, "top_n": top_n, **{name: getattr(manifest, name) for name in same}}
 
 
-# ---- queries, and what they find -----------------------------------------------------------------
-
-# Word pieces of a caption: 7 and a Poisson variable, 11.8 on average over 25,014 captions of COCO.
-LEAST_PIECES, MORE_PIECES = 7, 4.8
-
-
-@dataclass(frozen=True)
-class QuerySet:
-    """What engines are asked."""
-
-    queries: Sequence[TermQuery]  # at least two, to time
-    # Captions and their photos' places in the source, to measure recall; empty where no captions
-    # are given.
-    judged: Sequence[tuple[TermQuery, int]]
-    origin: str  # in words
-
-
-def ask(
-    index: Path, source: ImpactSource, file: Path | None, captions: Path | None, split: str
-) -> QuerySet:
-    """Queries of a file, captions of photos in the source, or drawn ones where neither is given.
-
-    Args:
-        index: the index folder, for its tokenizer.
-        source: images of the index.
-        file: text, one query a line.
-        captions: as `sparta.captions.read.read_captions` takes them.
-        split: of the captions.
-
-    Raises:
-        InputError: if both are given, fewer than two queries have a word of the index, or no
-            captioned photo is in the source.
-    """
-    if file is not None and captions is not None:
-        raise InputError("--queries and --captions: give one of them; captions are queries")
-    tokenizer = WordPieceTokenizer.from_folder(index_folders(index)[0])
-    if file is not None:
-        return QuerySet(choose_queries(tokenise(read_queries(file), tokenizer)), [], file.name)
-    if captions is None:
-        drawn = draw_queries(source, MOST_QUERIES)
-        return QuerySet(drawn, [], "words drawn as often as captions have them")
-    places = {image_id: place for place, image_id in enumerate(source.ids)}
-    every = as_stored(read_captions(captions, split), places, str(index))
-    photos = [one for one in every if one.image_id in places]
-    if not photos:
-        raise InputError(
-            f"--captions {captions}: none of its photos is in the index, which has "
-            f"{some_of(source.ids)}, the captions {some_of(one.image_id for one in every)}"
-        )
-    texts = tokenise([text for photo in photos for text in photo.captions], tokenizer)
-    own = [places[photo.image_id] for photo in photos for _ in photo.captions]
-    origin = f"{captions.name}, {len(photos):,} of {len(every):,} photos of split {split}"
-    return QuerySet(choose_queries(texts), list(zip(texts, own, strict=True)), origin)
-
-
-def draw_queries(source: ImpactSource, count: int, seed: int = 0) -> list[TermQuery]:
-    """Queries as long as captions: independent terms, as frequent as the source says."""
-    rng = np.random.default_rng(seed)
-    share = source.frequencies / source.frequencies.sum()
-    made = []
-    for number in range(count):
-        terms = rng.choice(source.terms, LEAST_PIECES + rng.poisson(MORE_PIECES), p=share).tolist()
-        text = " ".join(source.vocabulary[term] for term in terms)
-        made.append(TermQuery(number, text, text, dict(Counter(terms))))
-    return made
-
-
-def measure_recall(
-    source: ImpactSource, top_n: int | None, judged: Sequence[tuple[TermQuery, int]]
-) -> Recall:
-    """Recall of captions among the source's own images, pruned, by a full scan.
-
-    Args:
-        source: N images.
-        top_n: terms that an image keeps; None for all.
-        judged: captions, and the places of their images in the source.
-    """
-    kept = csr_array(keep_top(source, source.impacts, top_n).astype(np.float32))
-    columns = np.full(len(source.vocabulary), -1)
-    columns[source.terms] = np.arange(len(source.terms))
-    found = []
-    for start in range(0, len(judged), QUERIES_AT_ONCE):
-        part = judged[start : start + QUERIES_AT_ONCE]
-        counts = np.zeros((len(source.terms), len(part)), np.float32)
-        for number, (query, _) in enumerate(part):
-            for term, count in query.terms.items():
-                if columns[term] >= 0:
-                    counts[columns[term], number] = count
-        scores = torch.from_numpy((kept @ counts).T)
-        own = [place for _, place in part]
-        rank = ranks(scores, [[place] for place in own], ties="by_id")
-        # A search does not return images without any of the words.
-        rank[scores[torch.arange(len(own)), own] == 0] = len(source.ids) + 1
-        found.append(rank)
-    return recall(torch.cat(found))
-
-
 # ---- larger collections ------------------------------------------------------------------------
 
 
 def enlarge(
-    source: ImpactSource, images: int, top_n: int | None, kind: CollectionKind, seed: int = 0
-) -> Iterator[CorpusRows]:
+    source: ImpactSource, images: int, top_n: int | None, kind: Kind, seed: int = 0
+) -> Iterator[csr_array]:
     """Make images of given ones, and keep each one's n largest impacts.
 
-    "copies" draws one image with replacement for each new one, as the paper's million does, and
-    perturbs its impacts by 15 %. An engine may profit from copies that lie together, so "mixed"
-    draws two, takes each term from either and perturbs likewise: no image is near another, the
-    terms keep their document frequencies, but half of what ties terms to one another is lost.
-    "drawn" draws from a distribution fitted to the images, which keeps both.
+    "near-duplicates" draws one image with replacement for each new one, as the paper's million
+    does, and perturbs its impacts by 15 %. An engine may profit from near-duplicates that lie
+    together, so "blends" draws two, takes each term from either and perturbs likewise: no image is
+    near another, the terms keep their document frequencies, but half of what ties terms to one
+    another is lost. "synthetic" draws from a distribution fitted to the images, which keeps both.
 
     Args:
         source: the images there are.
@@ -352,14 +241,14 @@ def enlarge(
         seed: the same seed gives the same collection.
 
     Yields:
-        rows of some thousand images.
+        int32 impacts of some thousand images [n, V]; terms rise within an image.
     """
     make = _MAKERS[kind](source, top_n)
     for start in range(0, images, CHUNK):
         yield make(min(CHUNK, images - start), np.random.default_rng((seed, start)))
 
 
-def check_kind(name: str) -> CollectionKind:
+def check_kind(name: str) -> Kind:
     """Accept the name of a kind of collection.
 
     Raises:
@@ -371,139 +260,120 @@ def check_kind(name: str) -> CollectionKind:
     raise InputError(f"--corpus must be one of {', '.join(KINDS)}, got {name!r}")
 
 
-def keep_top(source: ImpactSource, impacts: Impacts, top_n: int | None) -> Impacts:
-    """Each row's n largest products of impact and weight, 0 elsewhere; of equals lower term ids.
+def keep_top(source: ImpactSource, impacts: Impacts, top_n: int | None) -> csr_array:
+    """Each row's n largest products of impact and weight; of equals lower term ids.
 
     Args:
         source: that gives the weights.
         impacts: [images, A].
         top_n: n; None keeps all.
+
+    Returns:
+        int32 impacts [images, V].
     """
     keys = impacts.astype(np.float32)
     if source.weights is not None:
         keys *= source.weights
-    return impacts * largest(keys, top_n)
+    kept = csr_array((impacts * largest(keys, top_n)).astype(np.int32))
+    shape = (len(impacts), len(source.vocabulary))
+    return csr_array((kept.data, source.terms[kept.indices], kept.indptr), shape)
 
 
-def _copies(source: ImpactSource, top_n: int | None) -> Maker:
-    kept = _rows(keep_top(source, source.impacts, top_n), source)
+Maker = Callable[[int, np.random.Generator], csr_array]
 
-    def make(size: int, rng: np.random.Generator) -> CorpusRows:
-        return _perturbed(_picked(kept, rng.integers(len(kept), size=size)), source.bits, rng)
+
+def _near_duplicates(source: ImpactSource, top_n: int | None) -> Maker:
+    kept = keep_top(source, source.impacts, top_n)
+
+    def make(size: int, rng: np.random.Generator) -> csr_array:
+        return _perturbed(kept[rng.integers(len(source.ids), size=size)], source.bits, rng)
 
     return make
 
 
-def _mixed(source: ImpactSource, top_n: int | None) -> Maker:
+def _blends(source: ImpactSource, top_n: int | None) -> Maker:
     impacts = source.impacts
 
-    def make(size: int, rng: np.random.Generator) -> CorpusRows:
+    def make(size: int, rng: np.random.Generator) -> csr_array:
         first, second = (impacts[rng.integers(len(impacts), size=size)] for _ in range(2))
-        mixed = np.where(_coins(rng, first.shape), first, second)
-        return _perturbed(_rows(keep_top(source, mixed, top_n), source), source.bits, rng)
+        bits = np.unpackbits(np.frombuffer(rng.bytes(first.size // 8 + 1), np.uint8))
+        blended = np.where(bits[: first.size].reshape(first.shape).astype(bool), first, second)
+        return _perturbed(keep_top(source, blended, top_n), source.bits, rng)
 
     return make
 
 
-def _drawn(source: ImpactSource, top_n: int | None) -> Maker:
+def _synthetic(source: ImpactSource, top_n: int | None) -> Maker:
     distribution = Distribution.of(source.impacts)
-
-    def make(size: int, rng: np.random.Generator) -> CorpusRows:
-        return _rows(keep_top(source, distribution.draw(size, rng), top_n), source)
-
-    return make
+    return lambda size, rng: keep_top(source, distribution.draw(size, rng), top_n)
 
 
-Maker = Callable[[int, np.random.Generator], CorpusRows]
-_MAKERS: dict[CollectionKind, Callable[[ImpactSource, int | None], Maker]] = {
-    "copies": _copies,
-    "mixed": _mixed,
-    "drawn": _drawn,
+_MAKERS: dict[Kind, Callable[[ImpactSource, int | None], Maker]] = {
+    "near-duplicates": _near_duplicates,
+    "blends": _blends,
+    "synthetic": _synthetic,
 }
 
 
-def _coins(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    count = int(np.prod(shape))
-    bits = np.unpackbits(np.frombuffer(rng.bytes(count // 8 + 1), np.uint8))
-    return bits[:count].reshape(shape).astype(bool)
+def _perturbed(rows: csr_array, bits: int, rng: np.random.Generator) -> csr_array:
+    factors = 1 + NOISE * rng.standard_normal(rows.nnz, dtype=np.float32)
+    rows.data = np.clip(np.rint(rows.data * factors), 1, 2**bits - 1).astype(np.int32)
+    return rows
 
 
-def _rows(impacts: Impacts, source: ImpactSource) -> CorpusRows:
-    """A matrix of impacts as postings."""
-    places = np.flatnonzero(impacts)
-    lengths = np.count_nonzero(impacts, axis=1)
-    return CorpusRows(
-        np.concatenate([[0], np.cumsum(lengths)]),
-        source.terms[places % impacts.shape[1]],
-        impacts.ravel()[places].astype(np.int32),
+# ---- on disk -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """A collection in two files, memory-mapped: 3 bytes a posting at 8 bits."""
+
+    folder: Path  # of the files
+    vocabulary: list[str]  # [V] terms in id order
+    bits: int  # of an impact
+    starts: NDArray[np.int64]  # [images + 1] where each image's postings begin
+
+    @classmethod
+    def write(
+        cls, folder: Path, vocabulary: list[str], bits: int, chunks: Iterable[csr_array]
+    ) -> Corpus:
+        """Write impacts [n, V] as they come."""
+        folder.mkdir(parents=True, exist_ok=True)
+        term, impact = _types(len(vocabulary), bits)
+        lengths = [np.zeros(1, np.int64)]
+        with (folder / TERMS).open("wb") as terms, (folder / IMPACTS).open("wb") as impacts:
+            for rows in chunks:
+                rows.indices.astype(term).tofile(terms)
+                rows.data.astype(impact).tofile(impacts)
+                lengths.append(np.diff(rows.indptr))
+        return cls(folder, vocabulary, bits, np.cumsum(np.concatenate(lengths)))
+
+    @property
+    def images(self) -> int:
+        """How many there are."""
+        return len(self.starts) - 1
+
+    @property
+    def postings(self) -> int:
+        """How many there are."""
+        return int(self.starts[-1])
+
+    def rows(self) -> Iterator[csr_array]:
+        """Int32 impacts [n, V] of all images, `READ` at a time."""
+        types = _types(len(self.vocabulary), self.bits)
+        terms, impacts = (
+            np.memmap(self.folder / name, dtype, "r", shape=(self.postings,))
+            for name, dtype in zip((TERMS, IMPACTS), types, strict=True)
+        )
+        for first in range(0, self.images, READ):
+            own = self.starts[first : first + READ + 1]
+            numbers = (part[own[0] : own[-1]].astype(np.int32) for part in (impacts, terms))
+            yield csr_array((*numbers, own - own[0]), (len(own) - 1, len(self.vocabulary)))
+
+
+def _types(vocabulary: int, bits: int) -> tuple[type[np.integer], type[np.integer]]:
+    """The smallest types of a term id and of an impact."""
+    return (
+        np.uint16 if vocabulary <= 2**16 else np.uint32,
+        np.uint8 if bits <= 8 else np.uint16,
     )
-
-
-def _picked(rows: CorpusRows, chosen: NDArray[np.integer]) -> CorpusRows:
-    """Some rows, one after the other."""
-    lengths = (rows.starts[1:] - rows.starts[:-1])[chosen]
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    places = np.arange(starts[-1]) + np.repeat(rows.starts[chosen] - starts[:-1], lengths)
-    return CorpusRows(starts, rows.terms[places], rows.impacts[places])
-
-
-def _perturbed(rows: CorpusRows, bits: int, rng: np.random.Generator) -> CorpusRows:
-    factors = 1 + NOISE * rng.standard_normal(len(rows.impacts), dtype=np.float32)
-    changed = np.rint(rows.impacts * factors)
-    return CorpusRows(rows.starts, rows.terms, np.clip(changed, 1, 2**bits - 1).astype(np.int32))
-
-
-def postings_of(rows: CorpusRows, ids: list[str]) -> Postings:
-    """Rows as an index stores images: with the size of a usual photo, without grounding."""
-    return Postings.without_grounding(
-        ids=ids,
-        metadata=[METADATA] * len(rows),
-        starts=rows.starts,
-        terms=rows.terms,
-        impacts=rows.impacts,
-    )
-
-
-def enlarge_index(
-    index: Path,
-    out: Path,
-    images: int,
-    progress: Progress = no_progress,
-) -> None:
-    """Write an index of any size, made of near-copies of the images of a small one.
-
-    Image ids are those of `image_id`, and no grounding is stored.
-
-    Args:
-        index: as `sparta index` makes it.
-        out: must not exist.
-        images: number to write.
-        progress: of the stage "write", in images.
-
-    Raises:
-        InputError: if the folder is no index.
-    """
-    manifest = Manifest.open(index)
-
-    def shards() -> Iterator[PostingShard]:
-        first = 0
-        for rows in enlarge(read_source(index), images, None, "copies"):
-            ids = [image_id(first + place) for place in range(len(rows))]
-            yield PostingShard(postings_of(rows, ids))
-            first += len(rows)
-            progress("write", first, images)
-
-    write_index(
-        out,
-        shards(),
-        WordPieceTokenizer.from_folder(index),
-        IndexSettings(**{one.name: getattr(manifest, one.name) for one in fields(IndexSettings)}),
-        np.load(index / OFFSETS, allow_pickle=False),
-        manifest.scale,
-        images=images,
-    )
-
-
-def image_id(number: int) -> str:
-    """The id of an image in an enlarged index; ids rise with the numbers."""
-    return f"{number // 1000:06d}/{number:09d}.jpg"

@@ -1,9 +1,10 @@
-"""The timed engines, built from the same collection and asked the same queries."""
+"""The timed engines over one collection, and the exact answers they are compared with."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +15,8 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from eval.bench.corpus import Corpus, TermQuery
+from eval.bench.collections import Corpus
+from eval.bench.queries import TermQuery, query_matrix
 from eval.bench.vectors import Vectors
 from indexer.dense.vectors import EF_CONSTRUCTION, EF_SEARCH, NEIGHBOURS, best
 from indexer.index_writer import FIRST, finish_index
@@ -160,10 +162,15 @@ def numbered(corpus: Corpus) -> Iterator[Postings]:
     """The images as an index takes them, under their numbers, without metadata or grounding."""
     done = 0
     for rows in corpus.rows():
-        ids = [f"{done + place:09d}" for place in range(len(rows))]
-        metadata: list[dict[str, Any]] = [{}] * len(rows)
-        yield Postings.without_grounding(ids, metadata, rows.starts, rows.terms, rows.impacts)
-        done += len(rows)
+        ids = [f"{done + place:09d}" for place in range(rows.shape[0])]
+        yield postings_of(rows, ids, {})
+        done += rows.shape[0]
+
+
+def postings_of(rows: csr_array, ids: list[str], metadata: dict[str, Any]) -> Postings:
+    """Impacts [n, V] as an index stores images of these ids, without grounding."""
+    starts = rows.indptr.astype(np.int64)
+    return Postings.without_grounding(ids, [metadata] * len(ids), starts, rows.indices, rows.data)
 
 
 class Bm25sEngine(Engine[Corpus]):
@@ -209,7 +216,7 @@ def write_lists(corpus: Corpus, folder: Path) -> None:
     """
     frequencies = np.zeros(len(corpus.vocabulary), np.int64)
     for rows in corpus.rows():
-        frequencies += np.bincount(rows.terms, minlength=len(frequencies))
+        frequencies += np.bincount(rows.indices, minlength=len(frequencies))
     starts = np.concatenate([[0], np.cumsum(frequencies)])
     np.save(folder / STARTS, starts)
     shape = (corpus.postings,)
@@ -217,16 +224,14 @@ def write_lists(corpus: Corpus, folder: Path) -> None:
     impacts = open_memmap(folder / IMPACTS, "w+", np.float32, shape)
     ends, first = starts[:-1].copy(), 0
     for rows in corpus.rows():
-        part = csr_array(
-            (rows.impacts, rows.terms, rows.starts), shape=(len(rows), len(frequencies))
-        ).tocsc()
+        part = rows.tocsc()
         counts = np.diff(part.indptr)
         # Where each posting goes: the end of its term's list so far, and its place in this part.
         places = np.repeat(ends - part.indptr[:-1], counts) + np.arange(part.nnz)
         documents[places] = part.indices + first
         impacts[places] = part.data
         ends += counts
-        first += len(rows)
+        first += rows.shape[0]
 
 
 class NumpyEngine(Engine[Vectors]):
@@ -343,3 +348,96 @@ def find(names: Sequence[str]) -> tuple[dict[str, type[Engine[Any]]], dict[str, 
         else:
             found[name] = engine
     return found, missing
+
+
+# ---- exact answers ------------------------------------------------------------------------------
+
+ROUNDING = 1e-4  # of inner products of vectors of length 1 in float32
+AT = 10
+
+
+class WrongAnswer(Exception):
+    """Raised when an engine's answer breaks its promise."""
+
+
+@dataclass(frozen=True)
+class GroundTruth:
+    """The score of every image for some queries.
+
+    Attributes:
+        scores: [Q, N] int32 sums of impacts or float32 inner products.
+    """
+
+    scores: NDArray[np.int32] | NDArray[np.float32]
+
+    @classmethod
+    def of_impacts(cls, corpus: Corpus, queries: Sequence[TermQuery]) -> GroundTruth:
+        """Multiply all impacts by the queries' counts: slow, obvious, exact."""
+        counts = query_matrix(queries, len(corpus.vocabulary)).T.tocsr()
+        parts = [(rows @ counts).toarray().T for rows in corpus.rows()]
+        return cls(np.concatenate(parts, axis=1))
+
+    @classmethod
+    def of_vectors(cls, vectors: Vectors, queries: Sequence[TermQuery]) -> GroundTruth:
+        """Multiply all vectors by the queries'."""
+        own = vectors.queries[[query.number for query in queries]]
+        parts = [(chunk @ own.T).T for chunk in vectors.chunks()]
+        return cls(np.concatenate(parts, axis=1))
+
+    def top(self, row: int, k: int) -> Answer:
+        """The k best images of one query, ties by number; only images that share a term with it."""
+        images, scores, _ = best(self.scores[row], k)
+        if np.issubdtype(scores.dtype, np.integer):
+            images, scores = images[scores > 0], scores[scores > 0]
+        return Answer(images, scores)
+
+    def check(self, name: str, promise: Promise, answers: Sequence[Answer], k: int) -> float:
+        """Compare an engine's answers with the exact ones.
+
+        Args:
+            name: of the engine.
+            promise: that its answers must satisfy.
+            answers: to the first queries.
+            k: hits per query.
+
+        Returns:
+            overlap at 10: the share of the ten best images that the engine found; any image with
+            an equal score counts.
+
+        Raises:
+            WrongAnswer: if the promise is broken.
+        """
+        shares = []
+        for row, answer in enumerate(answers):
+            right = self.top(row, k)
+            if not self._holds(promise, answer, right, self.scores[row]):
+                raise WrongAnswer(f"{name} finds {answer} instead of {right}")
+            shares.append(self._overlap(answer, right, self.scores[row]))
+        return float(np.mean(shares))
+
+    def _holds(
+        self, promise: Promise, answer: Answer, right: Answer, scores: NDArray[np.number]
+    ) -> bool:
+        if promise is Promise.NEAR:
+            return True
+        if len(answer.documents) != len(right.documents):
+            return False
+        if promise is Promise.ORDER and not np.array_equal(answer.documents, right.documents):
+            return False
+        within = ROUNDING if promise is Promise.ROUNDED else 0
+        own = scores[answer.documents]
+        return bool(
+            len(np.unique(answer.documents)) == len(answer.documents)
+            and np.allclose(answer.scores, right.scores, rtol=0, atol=within)
+            and np.allclose(own, answer.scores, rtol=0, atol=within)
+        )
+
+    def _overlap(self, answer: Answer, right: Answer, scores: NDArray[np.number]) -> float:
+        if not len(right.documents):
+            return 1.0
+        wanted = min(AT, len(right.documents))
+        least = right.scores[wanted - 1]
+        if np.issubdtype(scores.dtype, np.floating):
+            least -= ROUNDING / 10
+        found = np.unique(answer.documents[:wanted])
+        return float((scores[found] >= least).sum() / wanted)

@@ -15,13 +15,7 @@ from eval.plotting import DOTS_PER_INCH, legend, panels
 
 BY_SIZE, BY_TOP_N = "speed-by-size.png", "speed-by-top-n.png"
 COLOURS = dict(zip(ENGINES, ("C0", "C3", "C2", "C4", "C5", "C1"), strict=True))
-NEAR = 0.06  # of the range of recall
 STYLES = ("-", "--", ":", "-.")  # of an engine's several dense vectors
-KINDS = {
-    "copies": "near-copies of photos",
-    "mixed": "mixtures of two photos",
-    "drawn": "images as alike as photos",
-}
 
 
 def save_plots(results: Results, folder: Path) -> list[Path]:
@@ -48,10 +42,8 @@ def _by_size(results: Results, kinds: Sequence[str]) -> Figure | None:
             colour = COLOURS[own[0]["engine"]]
             one.plot(*zip(*points, strict=True), "o", ms=4, ls=style, color=colour, label=name)
         one.set_xscale("log")
-        sizes = sorted({record["images"] for record in records})
-        one.set_xticks(sizes, _apart(sizes))
-        one.xaxis.set_minor_formatter(NullFormatter())
-        one.set_xlabel(f"number of images ({KINDS[kind]})")
+        one.xaxis.set_major_formatter("{x:,.0f}")
+        one.set_xlabel(f"number of images ({kind})")
         _label_time(one)
         legend(one, columns=2)
     return figure
@@ -71,7 +63,7 @@ def _by_top_n(results: Results, kinds: Sequence[str]) -> Figure | None:
             times = [record["ms"] for record in own]
             one.plot(places, times, "o-", ms=4, color=COLOURS[own[0]["engine"]], label=name)
         one.set_xticks(range(len(choices)), [str(choice) for choice in choices])
-        one.set_xlabel(f"terms an image keeps ({records[0]['images']:,} {KINDS[kind]})")
+        one.set_xlabel(f"terms an image keeps ({records[0]['images']:,} {kind})")
         _label_time(one)
         legend(one, columns=2)
     if recall:
@@ -80,22 +72,13 @@ def _by_top_n(results: Results, kinds: Sequence[str]) -> Figure | None:
 
 
 def _recall_by_time(axes: Axes, records: list[Record], recall: dict[int | str, Record]) -> None:
-    """Figure 1 of the paper: a dot for each top-n, named at the right."""
+    """Figure 1 of the paper: a dot for each top-n, named beside it."""
     for name, own, _ in _lines([one for one in records if one["top_n"] in recall]):
-        times = [one["ms"] for one in own]
-        shares = [recall[one["top_n"]]["r1"] for one in own]
-        axes.plot(times, shares, "o-", ms=4, color=COLOURS[own[0]["engine"]], label=name)
-    found = sorted((one["r1"], order(top_n), str(top_n)) for top_n, one in recall.items())
-    near = NEAR * (found[-1][0] - found[0][0])
-    texts: list[tuple[float, list[str]]] = []
-    for share, _, top_n in found:
-        if texts and share - texts[-1][0] <= near:  # too near for a text of its own
-            texts[-1][1].append(top_n)
-        else:
-            texts.append((share, [top_n]))
-    right = axes.secondary_yaxis("right")
-    right.set_yticks([share for share, _ in texts], [", ".join(own) for _, own in texts])
-    right.set_ylabel("terms an image keeps")
+        points = [(one["ms"], recall[one["top_n"]]["r1"]) for one in own]
+        colour = COLOURS[own[0]["engine"]]
+        axes.plot(*zip(*points, strict=True), "o-", ms=4, color=colour, label=name)
+        for one, point in zip(own, points, strict=True):
+            axes.annotate(str(one["top_n"]), point, (3, 3), textcoords="offset points", fontsize=6)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
@@ -115,16 +98,6 @@ def _lines(records: list[Record]) -> list[tuple[str, list[Record], str]]:
         (name, own, STYLES[vectors.index(own[0]["vectors"]) % len(STYLES) if name in dense else 0])
         for name, own in lines.items()
     ]
-
-
-def _apart(sizes: Sequence[int]) -> list[str]:
-    """Texts of ticks, none where it would touch the one before it."""
-    texts, last = [], 0.0
-    for size in sizes:
-        shown = size > 2 * last
-        texts.append(f"{size:,}" if shown else "")
-        last = size if shown else last
-    return texts
 
 
 def _label_time(axes: Axes) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import count, pairwise, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,18 +19,24 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from eval.bench.collections import enlarge, read_source
+from eval.bench.engines import postings_of
 from eval.bench.load import Access, Load, Server, drive, search_paths, serving
-from indexer.manifest import Manifest, index_folders
+from indexer.index_writer import write_index
+from indexer.manifest import OFFSETS, Manifest, index_folders
+from indexer.postings import PostingShard
+from indexer.settings import IndexSettings
 from server.client.client import Client
 from server.client.operations import Refresh
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
+from sparta.tokenizer import WordPieceTokenizer
 
 WARM_UP = 5  # seconds; Java compiles hot code during the first 20,000 queries or so
 WARM_UP_CONNECTIONS = 8
 RATE, CONCURRENCY = 1_000_000, 1000  # limits that are counted and never reached
 DRAWN = 500  # distinct images that a writer sends, over and over under new ids
 COLUMNS = ("workers", "at once", "writes/s", "answers/s", "p50", "p99", "CPU", "errors")
+METADATA = {"width": 500, "height": 375}  # of a usual photo
 AWAIT_EVERY = 1.0  # seconds between writes whose search is awaited
 
 
@@ -320,10 +326,49 @@ class Writer:
 
 
 def _new_images(index: Path) -> list[dict[str, float]]:
-    """Near-copies of images of an index, as a client sends them."""
+    """Near-duplicates of images of an index, as a client sends them."""
     source, scale = read_source(index), Manifest.open(index).scale
-    rows = next(enlarge(source, DRAWN, None, "copies", seed=1))
-    names = [source.vocabulary[term] for term in rows.terms]
-    scores = (scale * rows.impacts).tolist()
-    parts = [slice(*edges) for edges in pairwise(rows.starts)]
+    rows = next(enlarge(source, DRAWN, None, "near-duplicates", seed=1))
+    names = [source.vocabulary[term] for term in rows.indices]
+    scores = (scale * rows.data).tolist()
+    parts = [slice(*edges) for edges in pairwise(rows.indptr)]
     return [dict(zip(names[part], scores[part], strict=True)) for part in parts]
+
+
+# ---- a larger index ----------------------------------------------------------------------------
+
+
+def enlarge_index(index: Path, out: Path, images: int, progress: Progress = no_progress) -> None:
+    """Write an index of any size, made of near-duplicates of the images of a small one.
+
+    Ids rise with the numbers of the images, and no grounding is stored.
+
+    Args:
+        index: as `sparta index` makes it.
+        out: must not exist.
+        images: number to write.
+        progress: of the stage "write", in images.
+
+    Raises:
+        InputError: if the folder is no index.
+    """
+    manifest = Manifest.open(index)
+
+    def shards() -> Iterator[PostingShard]:
+        first = 0
+        for rows in enlarge(read_source(index), images, None, "near-duplicates"):
+            numbers = range(first, first + rows.shape[0])
+            ids = [f"{number // 1000:06d}/{number:09d}.jpg" for number in numbers]
+            yield PostingShard(postings_of(rows, ids, METADATA))
+            first = numbers.stop
+            progress("write", first, images)
+
+    write_index(
+        out,
+        shards(),
+        WordPieceTokenizer.from_folder(index),
+        IndexSettings(**{one.name: getattr(manifest, one.name) for one in fields(IndexSettings)}),
+        np.load(index / OFFSETS, allow_pickle=False),
+        manifest.scale,
+        images=images,
+    )

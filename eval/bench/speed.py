@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from eval.bench.collections import CollectionKind, ImpactSource, QuerySet, enlarge, measure_recall
-from eval.bench.corpus import Corpus, TermQuery
-from eval.bench.engines import DENSE, ENGINES, SPARSE, Engine, find
+from eval.bench.collections import Corpus, ImpactSource, Kind, enlarge
+from eval.bench.engines import DENSE, ENGINES, SPARSE, Engine, GroundTruth, find
+from eval.bench.queries import QuerySet, TermQuery, measure_recall
 from eval.bench.tables import Cell, Results
 from eval.bench.timing import CHECKED, Asked, Pace, time_in_turns
-from eval.bench.truth import GroundTruth
-from eval.bench.vectors import (
-    CLUSTERED,
-    DenseSource,
-    Vectors,
-    clustered,
-    enlarge_vectors,
-    read_dense,
-)
+from eval.bench.vectors import CLUSTERED, DenseSource, clustered, enlarge_vectors, read_dense
 from sparta.files import check_room
 from sparta.progress import Notice, Progress, no_notice, no_progress
 
 TOP_N_IMAGES = 200_000  # other top-n than the first are timed at the largest size up to this
-BUILT = "built.json"
-
-# What a collection takes, measured with two cores of an AMD EPYC: seconds for making a posting, and
-# for building the index of a posting or a vector. They make the estimate, no result.
-MAKING = {"copies": 4e-8, "mixed": 2.5e-7, "drawn": 4e-7}
-BUILDING = {"lucene": 3e-7, "columns": 1.5e-7, "bm25s": 1e-7, "faiss-hnsw": 1e-3}
-CHECKING = 2e-8  # for checking a posting
-BYTES = {"lucene": 5, "columns": 4, "bm25s": 8}  # a posting
-BYTES_A_POSTING = 3  # of a collection on disk
+# Estimates, measured with two cores of an AMD EPYC: seconds for making, checking and indexing a
+# posting, and for adding a vector to a graph.
+POSTING_SECONDS, GRAPH_SECONDS = 8e-7, 1e-3
+CORPUS_BYTES = 3  # of a posting of a collection on disk
+BYTES = {"lucene": 5, "columns": 4, "bm25s": 8}  # of a posting in an index
 
 
 # ---- what to measure ---------------------------------------------------------------------------
@@ -48,7 +35,7 @@ BYTES_A_POSTING = 3  # of a collection on disk
 class Choices:
     """What the user asks for."""
 
-    kind: CollectionKind  # of collection
+    kind: Kind  # of collection
     sizes: Sequence[int]  # numbers of images
     # Terms an image keeps, None for all. All sizes are timed at the first, and one size at the
     # others.
@@ -81,22 +68,19 @@ class SpeedPlan:
 
     def seconds(self, images: int, top_n: int | None) -> float:
         """About how long a collection takes."""
-        postings, choices = images * self._terms(top_n), self.choices
+        choices = self.choices
         engines = [name for name in self.engines if name in SPARSE or top_n == choices.top_n[0]]
         cells = len(engines) * len(choices.ks) * len(choices.threads)
-        building = sum(
-            BUILDING.get(name, 0) * (postings if name in SPARSE else images) for name in engines
-        )
-        making = (MAKING[choices.kind] + CHECKING) * postings
-        return 2 + making + building + 1.3 * cells * choices.pace.seconds
+        graph = images * GRAPH_SECONDS * ("faiss-hnsw" in engines)
+        making = images * self._terms(top_n) * POSTING_SECONDS
+        return 2 + making + graph + 1.3 * cells * choices.pace.seconds
 
     def bytes(self, images: int, top_n: int | None) -> int:
         """About what a collection and its indexes take on disk."""
-        postings, names = images * self._terms(top_n), set[str](self.engines)
-        each = BYTES_A_POSTING + sum(size for name, size in BYTES.items() if name in names)
+        each = CORPUS_BYTES + sum(BYTES.get(name, 0) for name in self.engines)
         numbers = sum(int(one.images.shape[1]) for one in self.vectors)
-        graph = numbers if "faiss-hnsw" in names else 0
-        return postings * each + 4 * images * (numbers + graph)
+        graph = numbers * ("faiss-hnsw" in self.engines)
+        return images * (self._terms(top_n) * each + 4 * (numbers + graph))
 
     def _terms(self, top_n: int | None) -> int:
         return min(top_n or self.source.most_terms, self.source.most_terms)
@@ -198,19 +182,14 @@ def _vectors(
 # ---- collection by collection, engine by engine --------------------------------------------------
 
 
-@dataclass
+@dataclass(frozen=True)
 class Member:
     """One engine over one collection."""
 
     cell: Cell  # of its figures, but for k and the number of threads
     engine: Engine[Any]  # itself
     truth: GroundTruth  # the right answers
-    # What is put down beside every figure of it.
-    about: dict[str, Any] = field(default_factory=dict)
-
-    def at(self, k: int, threads: int) -> Cell:
-        """The cell of its figures."""
-        return self.cell._replace(k=k, threads=threads)
+    postings: int | None  # of the collection; None for vectors
 
 
 def measure_speed(
@@ -221,8 +200,8 @@ def measure_speed(
 ) -> None:
     """Measure the cells missing from the results, and save them collection by collection.
 
-    A collection and its indexes are made
-    when a cell needs them, and deleted. An interrupted run goes on with those that were whole.
+    A collection and its indexes are made when a cell needs them, and deleted. An interrupted run
+    goes on with the first collection that lacks a cell.
 
     Args:
         plan: what to measure.
@@ -234,26 +213,24 @@ def measure_speed(
         InputError: if the disk has too little room.
         WrongAnswer: if an engine that promises right answers gives others.
     """
-    choices, start = plan.choices, time.perf_counter()
-    due = [(one, wanted) for one in plan.collections if (wanted := _wanted(plan, results, *one))]
+    choices = plan.choices
+    due = [one for one in plan.collections if list(_wanted(plan, results, *one))]
     if due:
-        check_room(choices.work, max(plan.bytes(*one) for one, _ in due))
+        check_room(choices.work, max(plan.bytes(*one) for one in due))
     _add_recall(plan, results, notice)
-    expected = [plan.seconds(*one) for one, _ in due]
-    for number, ((images, top_n), wanted) in enumerate(due):
-        done, left = sum(expected[:number]), sum(expected[number:])
-        # What was measured corrects the estimate, as soon as it is worth more.
-        ratio = (time.perf_counter() - start) / done if done > 30 else 1
-        left_text = f"{max(1, round(ratio * left / 60)):,} min left"
-        notice(f"{images:,} images, {choices.kind}, top-n {named(top_n)}: about {left_text}")
+    for number, (images, top_n) in enumerate(due):
+        left = max(1, round(sum(plan.seconds(*one) for one in due[number:]) / 60))
+        about = f"{images:,} images, {choices.kind}, top-n {named(top_n)}"
+        notice(f"{about}: about {left:,} min left")
         folder = choices.work / f"{choices.kind}-{images}-{top_n or 'all'}"
-        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         with ExitStack() as stack:
-            members = list(_members(plan, folder, top_n, wanted))
+            members = list(_members(plan, folder, top_n, _wanted(plan, results, images, top_n)))
+            figures = [_build(member, notice) for member in members]
             for member in members:
-                stack.enter_context(_opened(member))
-                notice(f"  {member.cell.engine}: {_built(member)}")
-            _time(plan, results, members, progress, notice)
+                stack.callback(member.engine.close)
+            _time(plan, results, list(zip(members, figures, strict=True)), progress, notice)
         del members  # some hundred megabytes of right answers
         shutil.rmtree(folder)
     if choices.work.is_dir() and not any(choices.work.iterdir()):
@@ -276,107 +253,83 @@ def _add_recall(plan: SpeedPlan, results: Results, notice: Notice) -> None:
 
 def _wanted(
     plan: SpeedPlan, results: Results, images: int, top_n: int | None
-) -> dict[DenseSource | None, list[Cell]]:
-    """Vectors, None for impacts → engines that some cell of a collection is missing of."""
-    groups: list[tuple[DenseSource | None, Mapping[str, type[Engine[Any]]]]] = [(None, SPARSE)]
-    if top_n == plan.choices.top_n[0]:
-        groups += [(one, DENSE) for one in plan.vectors]
-    wanted = {}
-    for vectors, group in groups:
+) -> Iterator[tuple[DenseSource | None, list[Cell]]]:
+    """Vectors, None for impacts, and the engines that lack a cell of a collection of them."""
+    pairs = list(product(plan.choices.ks, plan.choices.threads))
+    dense = plan.vectors if top_n == plan.choices.top_n[0] else ()
+    for vectors in (None, *dense):
         label, n = (vectors.name, None) if vectors else (None, top_n or "all")
-        names = [name for name in plan.engines if name in group]
+        names = [name for name in plan.engines if name in (DENSE if vectors else SPARSE)]
         cells = [Cell(plan.choices.kind, label, name, images, n, 0, 0) for name in names]
-        due = [cell for cell in cells if _lacks(plan, results, cell)]
+        due = [
+            cell
+            for cell in cells
+            if not all(results.has(cell._replace(k=k, threads=threads)) for k, threads in pairs)
+        ]
         if due:
-            wanted[vectors] = due
-    return wanted
-
-
-def _lacks(plan: SpeedPlan, results: Results, cell: Cell) -> bool:
-    pairs = product(plan.choices.ks, plan.choices.threads)
-    return not all(results.has(cell._replace(k=k, threads=threads)) for k, threads in pairs)
+            yield vectors, due
 
 
 def _members(
     plan: SpeedPlan,
     folder: Path,
     top_n: int | None,
-    wanted: dict[DenseSource | None, list[Cell]],
+    wanted: Iterator[tuple[DenseSource | None, list[Cell]]],
 ) -> Iterator[Member]:
     """Make the collections that are wanted, and the engines over them."""
-    asked = plan.asked.queries[:CHECKED]
-    for vectors, cells in wanted.items():
-        images = cells[0].images
-        data: Corpus | Vectors
+    source, kind, asked = plan.source, plan.choices.kind, plan.asked.queries[:CHECKED]
+    for vectors, cells in wanted:
+        images, postings = cells[0].images, None
         if vectors is None:
-            data = _corpus(plan, folder / "corpus", images, top_n)
+            rows = enlarge(source, images, top_n, kind)
+            data: Any = Corpus.write(folder / "corpus", source.vocabulary, source.bits, rows)
             truth, postings = GroundTruth.of_impacts(data, asked), data.postings
         else:
-            data = enlarge_vectors(
-                vectors, images, plan.choices.kind, folder / f"{vectors.name}.npy"
-            )
-            truth, postings = GroundTruth.of_vectors(data, asked), None
+            data = enlarge_vectors(vectors, images, kind, folder / f"{vectors.name}.npy")
+            truth = GroundTruth.of_vectors(data, asked)
         for cell in cells:
             name = f"{cell.vectors or 'impacts'}-{cell.engine}"
-            engine = plan.engines[cell.engine](data, folder / name)
-            yield Member(cell, engine, truth, {"postings": postings})
+            yield Member(cell, plan.engines[cell.engine](data, folder / name), truth, postings)
 
 
-def _corpus(plan: SpeedPlan, folder: Path, images: int, top_n: int | None) -> Corpus:
-    source = plan.source
-    rows = enlarge(source, images, top_n, plan.choices.kind)
-    return Corpus.open(folder) or Corpus.write(folder, source.vocabulary, source.bits, rows)
-
-
-@contextmanager
-def _opened(member: Member) -> Iterator[None]:
-    """Build unless that is done, open, and note what it took."""
-    engine, mark = member.engine, member.engine.folder / BUILT
-    if not mark.is_file():
-        shutil.rmtree(engine.folder, ignore_errors=True)
-        engine.folder.mkdir(parents=True)
-        start = time.perf_counter()
-        engine.build()
-        seconds = time.perf_counter() - start
-        size = sum(path.stat().st_size for path in engine.folder.rglob("*") if path.is_file())
-        mark.write_text(json.dumps({"build_seconds": seconds, "index_bytes": size}))
+def _build(member: Member, notice: Notice) -> dict[str, Any]:
+    """Build and open an engine; what it took."""
+    engine = member.engine
+    engine.folder.mkdir()
+    start = time.perf_counter()
+    engine.build()
+    seconds = time.perf_counter() - start
+    size = sum(path.stat().st_size for path in engine.folder.rglob("*") if path.is_file())
     engine.open()
-    member.about |= json.loads(mark.read_text()) | {"memory_bytes": engine.memory_bytes()}
-    try:
-        yield
-    finally:
-        engine.close()
-
-
-def _built(member: Member) -> str:
-    about = member.about
-    return (
-        f"built in {about['build_seconds']:,.1f} s, {about['index_bytes'] / 1e6:,.1f} MB, "
-        f"{about['memory_bytes'] / 1e6:,.1f} MB in memory"
+    memory = engine.memory_bytes()
+    notice(
+        f"  {member.cell.engine}: built in {seconds:,.1f} s, {size / 1e6:,.1f} MB, "
+        f"{memory / 1e6:,.1f} MB in memory"
     )
+    figures = {"build_seconds": seconds, "index_bytes": size, "memory_bytes": memory}
+    return {"postings": member.postings, **figures}
 
 
 def _time(
     plan: SpeedPlan,
     results: Results,
-    members: Sequence[Member],
+    members: Sequence[tuple[Member, dict[str, Any]]],
     progress: Progress,
     notice: Notice,
 ) -> None:
     """Time all cells of a collection together."""
-    pairs = product(members, plan.choices.ks, plan.choices.threads)
     due = {
-        member.at(k, threads): (member, Asked(member.engine, k, threads))
-        for member, k, threads in pairs
-        if not results.has(member.at(k, threads))
+        cell: (member, about, Asked(member.engine, k, threads))
+        for (member, about), k, threads in product(members, plan.choices.ks, plan.choices.threads)
+        if not results.has(cell := member.cell._replace(k=k, threads=threads))
     }
-    cells = {cell: asked for cell, (_, asked) in due.items()}
+    cells = {cell: asked for cell, (_, _, asked) in due.items()}
     timed = time_in_turns(cells, plan.asked.queries, plan.choices.pace, progress)
-    for cell, (member, asked) in due.items():
+    for cell, (member, about, asked) in due.items():
         answers, figures = timed[cell].answers, timed[cell].figures()
         overlap = member.truth.check(cell.engine, member.engine.promise, answers, asked.k)
         checked = {"checked": len(answers), "overlap_at_10": overlap}
-        results.add(cell, figures | checked | member.about)
+        results.add(cell, figures | checked | about)
         notice(
             f"  {cell.engine}, k {cell.k}, threads {cell.threads}: {figures['ms']:.3f} ms, "
             f"{figures['queries_per_second']:,.1f} queries/s, overlap {overlap:.3f}"

@@ -22,33 +22,12 @@ FAST = "columns"  # the engine that others are compared with
 NONE = "-"
 SHORT = "*"  # marks what was timed for too few queries
 COLLECTIONS = {
-    "copies": "photos drawn with replacement, every impact perturbed by 15 %, as the paper "
-    "enlarges COCO; near-copies are easier to search than photos",
-    "mixed": "every term from one of two photos drawn so: no image is near another, harder than "
+    "near-duplicates": "photos drawn with replacement, every impact perturbed by 15 %, as the "
+    "paper enlarges COCO; easier to search than photos",
+    "blends": "every term from one of two photos drawn so: no image is near another, harder than "
     "photos",
-    "drawn": "drawn from a distribution fitted to the photos: as alike as they are, none a copy",
-}
-FULL: dict[str, Callable[[Record], str]] = {
-    "collection": lambda one: one["kind"],
-    "engine": lambda one: label(one),
-    "images": lambda one: f"{one['images']:,}",
-    "top-n": lambda one: str(one["top_n"] or ""),
-    "postings/image": lambda one: f"{(one['postings'] or 0) / one['images']:,.0f}",
-    "k": lambda one: str(one["k"]),
-    "threads": lambda one: str(one["threads"]),
-    "queries/s": lambda one: _rate(one["queries_per_second"]),
-    "ms": lambda one: _ms(one["ms"]),
-    "quartiles": lambda one: f"{_ms(one['low_ms'])} to {_ms(one['high_ms'])}",
-    "p50": lambda one: _ms(one["p50_ms"]),
-    "p95": lambda one: _ms(one["p95_ms"]),
-    "p99": lambda one: _ms(one["p99_ms"]),
-    "timed queries": lambda one: f"{one['queries']:,}",
-    "in s": lambda one: f"{one['seconds']:.1f}",
-    "warm-up": lambda one: f"{one['warm_up']:,}",
-    "overlap at 10": lambda one: f"{one['overlap_at_10']:.3f}",
-    "disk MB": lambda one: _mb(one["index_bytes"]),
-    "memory MB": lambda one: _mb(one["memory_bytes"]),
-    "build s": lambda one: f"{one['build_seconds']:,.1f}",
+    "synthetic": "drawn from a distribution fitted to the photos: as alike as they are, none a "
+    "copy",
 }
 
 
@@ -58,7 +37,7 @@ FULL: dict[str, Callable[[Record], str]] = {
 class Cell(NamedTuple):
     """The conditions of one figure."""
 
-    kind: str  # of the collection: "copies", "mixed" or "drawn"
+    kind: str  # of the collection: one of `COLLECTIONS`
     vectors: str | None  # name of the dense vectors, None for impacts
     engine: str  # name
     images: int  # in the collection
@@ -102,7 +81,10 @@ class Results:
         if not path.is_file():
             return cls(path)
         try:
-            return cls(path, **json.loads(path.read_text(encoding="utf-8")))
+            found = cls(path, **json.loads(path.read_text(encoding="utf-8")))
+            if others := {one["kind"] for one in found.records} - COLLECTIONS.keys():
+                raise ValueError(f"it has collections of other kinds: {', '.join(others)}")
+            return found
         except (ValueError, TypeError) as error:
             raise InputError(
                 f"{path} is not a results file of this version of sparta bench speed: choose "
@@ -297,12 +279,6 @@ def _by_top_n(results: Results, kind: str) -> Iterator[Sheet]:
     yield Sheet(f"Speed and recall by terms an image keeps (table 3): {about}", columns, rows)
 
 
-def full(results: Results) -> Sheet:
-    """Every record."""
-    rows = [[cell(one) for cell in FULL.values()] for one in results.records]
-    return Sheet("All figures", [*FULL], rows)
-
-
 def _marked_rate(one: Record) -> str:
     text = _rate(one["queries_per_second"])
     return text + SHORT * bool(one["queries"] < ENOUGH)
@@ -350,7 +326,7 @@ def method(results: Results) -> list[str]:
         f"{queries['count']:,} queries ({queries['from']}), shuffled again and again (seed 0).",
         "Milliseconds are the median of the rounds (±: half their interquartile range); queries/s "
         "= 1,000 * threads / ms. A query has one core.",
-        "Dense vectors are perturbed copies of given ones, also among drawn images.",
+        "Dense vectors are perturbed copies of given ones, also among synthetic images.",
         "The first answers of every cell were compared with a full scan: exact engines gave the "
         "exact answers.",
     ]
@@ -375,7 +351,7 @@ def markdown(results: Results) -> str:
     runs = dict.fromkeys(one["run"] for one in results.records)
     heads = [markdown_head(results.runs[number]) for number in runs]
     lines = ["# Speed", "", *heads, *(f"- {one}" for one in method(results)), ""]
-    for sheet in [*sheets(results), full(results)]:
+    for sheet in sheets(results):
         lines += [f"## {sheet.title}", "", _line(sheet.columns)]
         lines.append(_line(["---"] + ["--:"] * (len(sheet.columns) - 1)))
         lines += [*(_line(row) for row in sheet.rows), ""]

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from eval.bench.corpus import TermQuery
 from eval.bench.engines import Answer, Engine
+from eval.bench.queries import TermQuery
 from sparta.progress import Progress, no_progress
 
 ENOUGH = 1_000  # timed queries of a cell; fewer are marked in the tables

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from eval.bench.collections import CHUNK, NOISE, CollectionKind
-from eval.bench.corpus import TermQuery
+from eval.bench.collections import CHUNK, NOISE, Kind
+from eval.bench.queries import TermQuery
 from indexer.dense.manifest import MODEL, VECTORS, DenseManifest, dense_folder
 from indexer.dense.vectors import import_faiss
 from indexer.manifest import Manifest
@@ -114,18 +114,18 @@ def read_dense(index: Path, name: str, queries: Sequence[TermQuery]) -> DenseSou
 
 
 def enlarge_vectors(
-    source: DenseSource, images: int, kind: CollectionKind, path: Path, seed: int = 0
+    source: DenseSource, images: int, kind: Kind, path: Path, seed: int = 0
 ) -> Vectors:
     """Write vectors of as many images as wanted, drawn with replacement and perturbed by 15 %.
 
-    "mixed" images are the middle of two, as `enlarge` takes terms from two.
+    "blends" are the middle of two images, as `enlarge` takes terms from two.
     """
     made = open_memmap(path, "w+", np.float32, (images, *source.images.shape[1:]))
     for start in range(0, images, CHUNK):
         rng = np.random.default_rng((seed, start))
         part = made[start : start + CHUNK]
         chosen = source.images[rng.integers(len(source.images), size=len(part))]
-        if kind == "mixed":
+        if kind == "blends":
             others = source.images[rng.integers(len(source.images), size=len(part))]
             chosen = _unit(chosen + others)
         part[:] = _unit(chosen + NOISE * _noise(rng, chosen.shape))

@@ -49,7 +49,7 @@ SpeedModels = Annotated[
 ]
 Corpus = Annotated[
     str,
-    advanced(
+    typer.Option(
         help="synthetic: as alike as photos; near-duplicates: photos perturbed, as in the paper; "
         "blends: each of two photos."
     ),
@@ -78,7 +78,11 @@ def speed(
     queries: Queries = None,
     captions: OptionalCaptions = None,
     split: Split = "val",
-    engine: Engines = USUAL_ENGINES,
+    features: SpeedFeatures = None,
+    model: SpeedModels = None,
+    kind: Kind = "synthetic",
+    engines: Engines = USUAL_ENGINES,
+    dense: Dense = None,
     k: Ks = "10",
     features: Features = None,
     model: SpeedModels = None,
@@ -106,8 +110,9 @@ def speed(
     """
     from transformers.utils import logging
 
-    from eval.bench.collections import ask, check_kind, open_source
+    from eval.bench.collections import check_kind, open_source
     from eval.bench.plots import save_plots
+    from eval.bench.queries import ask
     from eval.bench.speed import Choices, make_plan, measure_speed
     from eval.bench.tables import Results
     from eval.bench.timing import Pace
@@ -267,10 +272,9 @@ def serve(
     """
     import signal
 
-    from eval.bench.collections import enlarge_index
-    from eval.bench.corpus import read_queries
     from eval.bench.load import find_wrk
-    from eval.bench.serve import ServeSetting, measure_serving
+    from eval.bench.queries import read_queries
+    from eval.bench.serve import ServeSetting, enlarge_index, measure_serving
     from eval.report import head_of, index_models, report
     from sparta.console import Console
     from sparta.progress import progress_bars

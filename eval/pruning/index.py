@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple, get_args
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -40,6 +41,7 @@ from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 
 SHARD = 512  # images whose postings are made at once
+Number = TypeVar("Number", int, float)
 
 
 # ---- choices -------------------------------------------------------------------------------------
@@ -47,13 +49,18 @@ SHARD = 512  # images whose postings are made at once
 
 @dataclass(frozen=True)
 class PruningChoice:
-    """One way to prune; see `PruningSettings`."""
+    """One way to prune; see `PruningSettings`, which checks the values."""
 
     top_n: int | None  # terms an image keeps, None for all
     offset: OffsetKind
     terms: TermSet
     asked: str = "none"  # "model", "none" or the path of a file of queries
     asked_power: float = 0.0  # 0 for "none"
+
+    def __post_init__(self) -> None:
+        PruningSettings(**asdict(self))
+        if self.offset not in OFFSET_KINDS:
+            raise InputError(f"--offset: {self.offset!r} is not one of: {', '.join(OFFSET_KINDS)}")
 
     def name(self, bits: int) -> str:
         """Name of the folder of an index with impacts of so many bits."""
@@ -71,19 +78,15 @@ def parse_choices(
     Raises:
         InputError: if a value is not a choice.
     """
-    powers = [_power(power) for power in asked_power.split(",")]
+    powers = [_number(float, one, "--asked-power") for one in _listed(asked_power)]
     weighed = dict.fromkeys(
         (source, power if source != "none" else 0.0)
-        for source in map(str.strip, asked.split(","))
+        for source in _listed(asked)
         for power in powers
     )
-    return [
-        PruningChoice(n, kind, which, *pair)  # type: ignore[arg-type]
-        for pair in weighed
-        for which in _listed(terms, "--terms", get_args(TermSet))
-        for kind in _listed(offset, "--offset", OFFSET_KINDS)
-        for n in _numbers(top_n, "--top-n", "all")
-    ]
+    kept = [None if one == "all" else _number(int, one, "--top-n") for one in _listed(top_n)]
+    combined = product(weighed, _listed(terms), _listed(offset), kept)
+    return [PruningChoice(n, kind, which, *pair) for pair, which, kind, n in combined]  # type: ignore[arg-type]
 
 
 def parse_bits(text: str) -> list[int | None]:
@@ -92,36 +95,23 @@ def parse_bits(text: str) -> list[int | None]:
     Raises:
         InputError: if something is neither.
     """
-    widths = _numbers(text, "--bits", "float")
+    widths = [None if one == "float" else _number(int, one, "--bits") for one in _listed(text)]
     for width in widths:
         if width is not None:
             PruningSettings(bits=width)  # checks it
     return widths
 
 
-def _power(text: str) -> float:
+def _number(kind: Callable[[str], Number], text: str, option: str) -> Number:
     try:
-        power = float(text)
+        return kind(text)
     except ValueError as error:
-        raise InputError(f"--frequency-power: {text!r} is not a number from 0 to 1") from error
-    return PruningSettings(asked_power=power).asked_power  # checked
+        raise InputError(f"{option}: {text!r} is not a number") from error
 
 
-def _numbers(text: str, option: str, none: str) -> list[int | None]:
-    """Numbers from 1, and None for the word that means none."""
-    numbers = [one for one in map(str.strip, text.split(",")) if one.isdecimal() and int(one)]
-    known = _listed(text, option, [none, *numbers], f"numbers from 1, {none}")
-    return [None if one == none else int(one) for one in known]
-
-
-def _listed(text: str, option: str, known: Sequence[str], expected: str = "") -> list[str]:
+def _listed(text: str) -> list[str]:
     """The values of a list with commas, each once."""
-    names = list(dict.fromkeys(map(str.strip, text.split(","))))
-    for name in names:
-        if name not in known:
-            expected = expected or ", ".join(known)
-            raise InputError(f"{option}: {name!r} is not one of: {expected}")
-    return names
+    return list(dict.fromkeys(map(str.strip, text.split(","))))
 
 
 # ---- scored images -------------------------------------------------------------------------------

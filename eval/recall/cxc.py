@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -84,7 +85,6 @@ def _pairs(path: Path, names: tuple[str, str]) -> Iterator[JudgedPair]:
     if not path.is_file():
         raise InputError(f"{path} is missing: give the folder of the CxC files")
     header = [*names, "agg_score", "sampling_method"]
-    first, second = (_sentence if name.startswith("caption") else coco_number for name in names)
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file)
         if (found := next(lines, [])) != header:
@@ -93,33 +93,29 @@ def _pairs(path: Path, names: tuple[str, str]) -> Iterator[JudgedPair]:
             where = f"{path}, line {number}"
             if len(cells) != len(header):
                 raise InputError(f"{where}: {len(cells)} columns, expected {len(header)}")
-            yield JudgedPair(
-                _number(cells[0], first, f"{where}: {names[0]}"),
-                _number(cells[1], second, f"{where}: {names[1]}"),
-                _score(cells[2], f"{where}: agg_score"),
-                cells[3],
+            first, second = (
+                _number(cell, name, f"{where}: {name}")
+                for cell, name in zip(cells, names, strict=False)
             )
+            yield JudgedPair(first, second, _score(cells[2], f"{where}: agg_score"), cells[3])
 
 
-def _sentence(name: str) -> int | None:
-    digits = re.fullmatch(r"COCO_val2014:sentid:(\d+)", name)
-    return int(digits[1]) if digits else None
-
-
-def _number(name: str, parse: Callable[[str], int | None], where: str) -> int:
-    if (number := parse(name)) is None:
-        raise InputError(f"{where}: {name!r} does not end with COCO's number")
+def _number(cell: str, column: str, where: str) -> int:
+    """COCO's number of a caption or an image."""
+    number = coco_number(cell)
+    if column.startswith("caption"):
+        digits = re.fullmatch(r"COCO_val2014:sentid:(\d+)", cell)
+        number = int(digits[1]) if digits else None
+    if number is None:
+        raise InputError(f"{where}: {cell!r} does not end with COCO's number")
     return number
 
 
 def _score(text: str, where: str) -> float:
-    try:
-        score = float(text)
-    except ValueError:
-        score = -1.0
-    if not 0 <= score <= HIGHEST:
-        raise InputError(f"{where}: {text!r} is no number from 0 to {HIGHEST:g}")
-    return score
+    with suppress(ValueError):
+        if 0 <= (score := float(text)) <= HIGHEST:
+            return score
+    raise InputError(f"{where}: {text!r} is no number from 0 to {HIGHEST:g}")
 
 
 class _Caption(BaseModel):
@@ -224,7 +220,7 @@ def _lists(pairs: Iterable[tuple[int, int]], queries: int) -> list[list[int]]:
     found: list[set[int]] = [set() for _ in range(queries)]
     for query, item in pairs:
         found[query].add(item)
-    return [sorted(items) for items in found]
+    return [*map(sorted, found)]
 
 
 # ---- recall --------------------------------------------------------------------------------------
@@ -296,21 +292,15 @@ def measure_cxc(
     asked = {name: right.ways[name] for name in blocks if any(right.ways[name])}
     total, done, ways = sum(map(len, asked.values())), 0, {}
     for name, answers in asked.items():
-        ways[name] = _way(name, right, blocks[name], after(done, total, progress))
+        ranks = ranks_by_block(
+            blocks[name],
+            len(right.captions if name in (IMAGE_TO_TEXT, TEXT_TO_TEXT) else right.images),
+            answers,
+            ties="pessimistic",
+            without_self=name in (TEXT_TO_TEXT, IMAGE_TO_IMAGE),
+            progress=after(done, total, progress),
+        )
+        answered = ranks[[bool(items) for items in answers]]
+        ways[name] = len(answered), recall(answered)
         done += len(answers)
     return CxcRecall(members, len(right.images), len(texts), ways, len(missing))
-
-
-def _way(name: str, right: RelevantItems, block: Block, progress: Progress) -> tuple[int, Recall]:
-    """The number of queries in a direction, and their recall."""
-    answers = right.ways[name]
-    ranks = ranks_by_block(
-        block,
-        len(right.captions if name in (IMAGE_TO_TEXT, TEXT_TO_TEXT) else right.images),
-        answers,
-        ties="pessimistic",
-        without_self=name in (TEXT_TO_TEXT, IMAGE_TO_IMAGE),
-        progress=progress,
-    )
-    asked = ranks[[bool(items) for items in answers]]
-    return len(asked), recall(asked)

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from rich.table import Table
 from torch import Tensor
 
-from eval.recall.photos import Store, missing_of
+from eval.recall.photos import Store, choose, missing_in, missing_of
 from eval.recall.scores import (
     ProtocolRecall,
     ReferenceImages,
@@ -30,7 +30,7 @@ from indexer.dense.text_encoder import load_dense_model
 from indexer.encoding.models import load_models, model_fingerprint
 from indexer.manifest import is_index
 from sparta.captions.matching import stored_ids
-from sparta.captions.read import CaptionedPhoto
+from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
 from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.record import FeatureSource
@@ -355,3 +355,116 @@ def measure_model_recall(
     lost = sum(map(len, folds)) - len(photos)
     found = measure_recall(protocol, kept, mean_scores(scores), progress, lost)
     return ModelRecall(members, found, time.perf_counter() - start, reference)
+
+
+# ---- transfer ------------------------------------------------------------------------------------
+
+
+class DataSet(NamedTuple):
+    """Photos with captions, their features, and how to read and measure them."""
+
+    features: Path
+    captions: Path
+    split: str
+    protocol: str
+
+
+class OpenedSet(NamedTuple):
+    """A data set, and the models to measure on it."""
+
+    own: DataSet
+    members: list[EvaluatedModel]  # with the features of the data set
+    folds: list[list[CaptionedPhoto]]  # of its protocol
+    missing: set[str]  # photos that its features lack
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Recall of models on data sets they were not trained on (VisualSparta, table 5)."""
+
+    found: Sequence[tuple[DataSet, ModelRecall]]  # by data set, then model
+
+    def record(self) -> dict[str, Any]:
+        """The figures for programs, one row a model and data set."""
+        return {"rows": [{"data_set": own._asdict()} | one.record() for own, one in self.found]}
+
+    def table(self) -> Table:
+        """The figures for a terminal."""
+        table = Table(caption="R@1 / R@5 / R@10, median rank")
+        for column in ("model", "data set", "text → image", "image → text"):
+            table.add_column(column, overflow="fold")
+        for own, one in self.found:
+            name = f"{own.captions}, {own.split}"
+            if one.found.missing:
+                name += f", {one.found.name}"
+            ways = one.found.text_to_image, one.found.image_to_text
+            table.add_row(one.members[0].model.name, name, *map(str, ways))
+        return table
+
+
+def data_sets(
+    features: Sequence[Path], captions: Sequence[Path], split: str, protocol: str
+) -> list[DataSet]:
+    """Combine the options of each data set, which are in the same order.
+
+    Args:
+        features: one for each.
+        captions: one for each; at least two.
+        split: one for all, or one for each with commas between.
+        protocol: likewise.
+
+    Raises:
+        InputError: if there are fewer than two data sets, or the counts do not fit.
+    """
+    count = len(captions)
+    if count < 2:
+        raise InputError("--captions: give two data sets or more, each with its --features")
+    if len(features) != count:
+        raise InputError(
+            f"{len(features)} --features for {count} --captions: give one of each for every data "
+            "set, in the same order"
+        )
+    each = []
+    for option, text in (("--split", split), ("--protocol", protocol)):
+        values = text.split(",")
+        if len(values) not in (1, count):
+            raise InputError(
+                f"{option} {text}: {len(values)} values for {count} data sets; give one for all, "
+                "or one for each in the same order"
+            )
+        each.append(values * (count // len(values)))
+    return [DataSet(*parts) for parts in zip(features, captions, *each, strict=True)]
+
+
+def open_set(own: DataSet, models: Sequence[str], device: str, allow_missing: bool) -> OpenedSet:
+    """Open models and a data set.
+
+    Raises:
+        InputError: if a model, store or captions file cannot be used, features differ from those a
+            model was trained on, or photos are missing.
+    """
+    folds = choose(own.protocol, read_captions(own.captions, own.split))
+    members = open_members(models, [own.features], False, device)
+    ids = [photo.image_id for fold in folds for photo in fold]
+    missing = missing_in((one.store for one in members), ids, allow_missing)
+    return OpenedSet(own, members, folds, missing)
+
+
+def measure_transfer(
+    sets: Sequence[OpenedSet], batch_size: int, progress: Progress = no_progress
+) -> Transfer:
+    """Measure each model by itself on each data set.
+
+    Args:
+        sets: all opened before the first measurement, so that errors appear at once.
+        batch_size: images per pass.
+        progress: of the stages "texts", "images" and "rank", anew for each measurement.
+    """
+    found = []
+    for own, members, folds, missing in sets:
+        for one in members:
+            part = measure_model_recall(
+                [one], own.protocol, folds, batch_size, progress=progress, missing=missing
+            )
+            found.append((own, part))
+    return Transfer(found)

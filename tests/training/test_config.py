@@ -1,22 +1,31 @@
-"""Settings of runs, and every preset by name: it builds the model it is named after."""
+"""Settings of runs, every preset by name, and what is refused before the long work."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
+from transformers import ViTConfig, ViTModel
 
+import training.inputs
 from sparta.captions.record import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
 from sparta.vse.batch import collate_regions, collate_texts
 from tests import tiny
 from tests.sparta.vse.models import CAPTIONS, save_bert
+from tests.training.corpus import Corpus, dense_config
 from training.config import PRESETS, load_config
+from training.fit import check_machine, train
+from training.terms.config import TermVectorsConfig
 from training.visualsparta import prepare
 from training.visualsparta.config import VisualSpartaTrainConfig
 from training.vse.config import VseTrainConfig
@@ -98,6 +107,9 @@ def test_an_epoch_of_pairs_has_one_caption_a_photo(override: str) -> None:
         ("seed=[1", "--set seed=[1: the value is not YAML"),
         ("seed=" + "[" * 20_000, "the value is not YAML"),
         ("data.split=[a]", "data.split: Input should be a valid string"),
+        ("learning_rate=nan", "--set learning_rate: Input should be a finite number, got nan"),
+        ("devices=1.5", "--set devices: expected auto, or a number of 1 and more, got 1.5"),
+        ("accelerator=tpu", "'auto', 'cpu', 'cuda', 'gpu' or 'mps', got 'tpu'"),
     ],
 )
 def test_wrong_overrides_are_named(tmp_path: Path, override: str, message: str) -> None:
@@ -268,3 +280,190 @@ def test_rows_differ_in_their_pooling_and_objective(
     assert (options["visual_pooling"], options["text_pooling"]) == (visual, text)
     kind, *views = objective.split()
     assert config.objective.kind == kind and config.objective.views in (views or ["joint"])
+
+
+# ---- settings that a machine or the data refuse --------------------------------------------------
+
+
+NO_GPU = not torch.cuda.is_available() and not torch.backends.mps.is_available()
+
+
+@pytest.mark.skipif(not NO_GPU, reason="this machine has a GPU")
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"accelerator": "mps"}, "this machine has no mps for torch: set one of auto, cpu$"),
+        ({"accelerator": "cuda"}, "this machine has no cuda"),
+        ({"accelerator": "gpu"}, "this machine has no gpu"),
+        ({"devices": 4096}, "devices: 4096 are more than the .* processor cores of this machine"),
+        ({"precision": "16-mixed"}, "precision: 16-mixed needs a GPU"),
+    ],
+)
+def test_what_the_machine_lacks_is_said_before_anything_is_read(
+    corpus: Corpus, tmp_path: Path, settings: dict[str, Any], said: str
+) -> None:
+    missing = {"captions": tmp_path / "absent.jsonl", "features": [tmp_path / "absent"]}
+    with pytest.raises(InputError, match=said):
+        train(corpus.config(data=missing, **settings), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_gpus_are_counted(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    check_machine(corpus.config(accelerator="gpu", devices=2, precision="16-mixed"))
+    with pytest.raises(InputError, match="devices: 3 are more than the 2 GPUs"):
+        check_machine(corpus.config(accelerator="auto", devices=3))
+    with pytest.raises(InputError, match="16-mixed needs a GPU"):
+        check_machine(corpus.config(accelerator="cpu", precision="16-mixed"))
+
+
+# ---- before features are extracted ---------------------------------------------------------------
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Ten photos and their captions, five of another split."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    lines = []
+    for number in range(10):
+        name = f"{number}.png"
+        Image.fromarray(np.full((8, 8, 3), 20 * number, np.uint8)).save(folder / name)
+        split = "train" if number < 5 else "spare"
+        lines.append({"image": name, "split": split, "captions": ["a dog", "a cat"]})
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "captions.jsonl").write_text(text)
+    (tmp_path / "empty.jsonl").write_text("")
+    (tmp_path / "blank.txt").write_text("\n \n")
+    (tmp_path / "other.jsonl").write_text('{"image": "x.jpg", "captions": ["x"]}\n')
+    return folder
+
+
+Configure = Callable[..., Any]
+
+
+def sparse_run(corpus: Corpus, data: dict[str, Any], **changes: Any) -> Any:
+    return corpus.config(data=data, **{"batch_size": 2, **changes})
+
+
+def dense_run(corpus: Corpus, data: dict[str, Any], **changes: Any) -> Any:
+    return dense_config(corpus, data=data, **{"batch_size": 2, **changes})
+
+
+def term_vectors(corpus: Corpus, data: dict[str, Any], **changes: Any) -> Any:
+    sizes = {"batch_size": 2, "teachers": {"batch_size": 2}}
+    values = {"family": "term-vectors", "data": data, "model": {"init": "sample"}}
+    return TermVectorsConfig.model_validate(values | sizes | changes)
+
+
+FAMILIES = [sparse_run, dense_run, term_vectors]
+
+
+@pytest.fixture
+def refused(
+    corpus: Corpus, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., None]:
+    """Fails unless a run is refused, with a message, before features are extracted."""
+    monkeypatch.setattr(training.inputs, "extract_augmented", lambda *_, **__: 1 / 0)
+
+    def check(family: Configure, said: str, data: dict[str, Any], **changes: Any) -> None:
+        given = {"features": [], "photos": photos, "backbone": "pixels", "validation_photos": 0}
+        given |= {"captions": tmp_path / "captions.jsonl"} | data
+        with pytest.raises(InputError, match=said):
+            train(family(corpus, given, **changes), tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+
+    return check
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_captions_and_splits_are_checked_first(
+    family: Configure, refused: Callable[..., None], tmp_path: Path
+) -> None:
+    names = r"no photo has split '{}'; the file has \['spare', 'train'\]"
+    refused(family, names.format("dev"), {"split": "dev"})
+    refused(family, names.format("test"), {"validation_split": "test"})
+    refused(family, r"data\.captions: nowhere does not exist", {"captions": "nowhere"})
+    refused(family, r"empty\.jsonl", {"captions": tmp_path / "empty.jsonl"})
+    said = r"other\.jsonl: no photo of split 'train' is in .*photos: .* 'x\.jpg', .* '0\.png'"
+    refused(family, said, {"captions": tmp_path / "other.jsonl"})
+    refused(family, "holding out 5 of 5 photos leaves none", {"validation_photos": 5})
+    refused(family, "data.backbone: give the backbone", {"backbone": None})
+    refused(family, r"data\.captions: give a captions\.jsonl", {"captions": None})
+
+
+def test_batches_are_compared_with_the_photos_first(refused: Callable[..., None]) -> None:
+    refused(sparse_run, "batch_size: 6 is more than the 5 training photos", {}, batch_size=6)
+    refused(dense_run, "batch_size: 11 is more than the 10 training pairs", {}, batch_size=11)
+    refused(term_vectors, "^batch_size: 6 is more than the 5 training photos", {}, batch_size=6)
+    said = r"teachers\.batch_size: 6 is more than the 5 training photos"
+    refused(term_vectors, said, {}, teachers={"batch_size": 6})
+    tuned = {"tune": {"batch_size": 6}}
+    refused(
+        term_vectors, r"tune\.batch_size: 6 is more", {"backbone": "efficientnet-lite2"}, **tuned
+    )
+    refused(term_vectors, "tune: give data.photos, and efficientnet-lite2", {}, **tuned)
+
+
+def test_models_and_their_options_are_checked_first(
+    refused: Callable[..., None], tmp_path: Path
+) -> None:
+    vit = tmp_path / "vit"
+    ViTModel(ViTConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1)).save_pretrained(
+        vit
+    )
+    for family in FAMILIES:
+        absent = "model.init: .*absent does not exist"
+        refused(family, absent, {}, model={"init": str(tmp_path / "absent")})
+        refused(family, "is of a vit, which is no BERT-like", {}, model={"init": str(vit)})
+    option = {"options": {"colour": 1}, "encoder": {}}
+    refused(sparse_run, r"unknown model options \['colour'\]", {}, model=option)
+    refused(dense_run, r"unknown model options \['colour'\]", {}, model={"options": {"colour": 1}})
+    refused(
+        sparse_run, r"BertConfig has no fields \['colour'\]", {}, model={"encoder": {"colour": 1}}
+    )
+    refused(
+        sparse_run, "give the folder of an Oscar checkpoint", {}, model={"init": "oscar:absent"}
+    )
+    refused(term_vectors, "model.init: name a BERT-like sentence encoder", {}, model={})
+    crop = {"augmentation": {"photos": "crop"}}
+    refused(dense_run, "augmentation.photos is for a model with a vision network", {}, **crop)
+    said = "model.options.vision: a model with a vision network reads the photos themselves"
+    refused(dense_run, said, {}, model={"options": {"vision": str(vit)}})
+    refused(sparse_run, "data.backbone: .*absent does not exist", {"backbone": "./absent"})
+
+
+def test_teachers_and_sentences_are_checked_first(
+    refused: Callable[..., None], tmp_path: Path
+) -> None:
+    sparse_model = tmp_path / "sparse_run"
+    tiny.model().save_pretrained(sparse_model)
+
+    def lesson(model: str, **settings: Any) -> dict[str, Any]:
+        return {"teacher": {"models": [model]} | settings}
+
+    refused(sparse_run, r"--teacher: \./absent does not exist", {}, **lesson("./absent"))
+    refused(
+        sparse_run, "is a VisualSparta model: give a dual encoder", {}, **lesson(str(sparse_model))
+    )
+    blank = {"sentences": tmp_path / "blank.txt"}
+    refused(
+        sparse_run,
+        "blank.txt is empty: give one sentence",
+        {},
+        **lesson(str(sparse_model), **blank),
+    )
+    gone = lesson(str(sparse_model), sentences="gone.txt")
+    refused(sparse_run, r"teacher\.sentences: gone\.txt cannot be read", {}, **gone)
+    wordless = lesson(str(sparse_model), captions=False)
+    refused(sparse_run, "without captions, give a text file of sentences", {}, **wordless)
+    (tmp_path / "lines.txt").write_text("a dog on the beach\n")
+    none = {"sentences": tmp_path / "lines.txt", "near_sentences": 0, "random_sentences": 0}
+    wordless = lesson(str(sparse_model), captions=False, **none)
+    refused(sparse_run, r"teacher\.near_sentences: without captions, draw at least", {}, **wordless)
+    bert = tmp_path / "bert"
+    tiny.encoder().save_pretrained(bert)
+    tiny.tokenizer().save(bert)
+    model = {"init": str(bert)}
+    refused(term_vectors, "blank.txt is empty", {}, model=model, **blank)

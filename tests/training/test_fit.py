@@ -14,7 +14,6 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from torch import Tensor
 from transformers import BertModel
 
-from sparta.captions.read import read_captions
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.metrics import Recall, ranks, recall
@@ -30,8 +29,7 @@ from training.inputs import PhotoList, split_photos
 from training.module import TrainingModule
 from training.run_folder import TrainResult
 from training.visualsparta.lightning_module import VisualSpartaTraining
-from training.vse.config import VseModelConfig
-from training.vse.module import VseTraining, build_model
+from training.vse.module import VseTraining
 
 # All that draws random numbers or keeps state between epochs.
 ROUGH: dict[str, Any] = {
@@ -255,25 +253,6 @@ def test_a_schedule_that_ends_anew_is_said(
     assert "goes on where the linear schedule of 2 epochs has it now: the model will not be" in said
 
 
-def test_recall_is_printed_after_every_epoch(
-    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, configure in (("sparse", Corpus.config), ("dense", dense_config)):
-        config = configure(corpus, epochs=2)
-        config.data.validation_photos = None
-        train(config, tmp_path / name)
-        said = capsys.readouterr().out
-        listed = tmp_path / name / "held-out.jsonl"
-        assert f"12 of 120 photos are held out for validation (listed in {listed})" in said
-        recall = [float(metrics(tmp_path / name, f"val_recall_{k}")[-1]) for k in (1, 5, 10)]
-        found = " / ".join(f"{share:.1f}" for share in recall)
-        assert f"Epoch 2 of 2: {found} (R@1 / R@5 / R@10 of the held-out captions)" in said
-        assert said.count("Epoch 1 of 2: ") == said.count("Epoch 2 of 2: ") == 1
-        held_out = read_captions(listed, "val")
-        ids = {photo.image_id for photo in held_out}
-        assert len(ids) == 12 and {len(photo.captions) for photo in held_out} == {2}
-
-
 def test_a_frozen_query_embedding_learns_importance_alone(corpus: Corpus, tmp_path: Path) -> None:
     start = BertModel(tiny.encoder(max_position_embeddings=80))
     start.save_pretrained(tmp_path / "bert")
@@ -334,20 +313,6 @@ def test_every_method_learns(corpus: Corpus, tmp_path: Path, method: str) -> Non
     model = VseModel.from_pretrained(result.model)
     assert model.config.feature_source is not None
     assert model.embed_texts(["a dog and the cat"]).shape == (1, 32)
-
-
-@pytest.mark.parametrize("rate", [0.0, 0.1])
-def test_a_text_encoder_learns_at_its_own_rate(corpus: Corpus, minilm: Path, rate: float) -> None:
-    settings = dense_config(corpus, learning_rate=5e-4, text_rate=rate)
-    settings.model = VseModelConfig(init=str(minilm), layers=1, options={"dimension": 16})
-    model = build_model(settings.model, FeatureStore.open(corpus.features).source, [])
-    groups = {g["lr"]: g["params"] for g in VseTraining(model, settings)._groups() if g["params"]}
-    assert sorted(groups) == pytest.approx([5e-5, 5e-4] if rate else [5e-4])
-    slow = {id(parameter) for lr, own in groups.items() if lr < 1e-4 for parameter in own}
-    assert model.text_encoder is not None
-    own = list(model.text_encoder.parameters())
-    assert slow == ({id(parameter) for parameter in own} if rate else set())
-    assert {parameter.requires_grad for parameter in own} == {rate > 0}
 
 
 def test_a_run_gone_astray_is_stopped(

@@ -62,15 +62,6 @@ def test_stores_must_have_one_source(corpus: Corpus, tmp_path: Path) -> None:
     assert len(open_stores(both, tmp_path)) == 2
 
 
-def test_features_can_be_extracted_for_the_run(photos: Path, tmp_path: Path) -> None:
-    config = DataConfig(photos=photos, backbone="pixels", augmentations=3)
-    stores = open_stores(config, tmp_path / "run")
-    assert [store.augmentation for store in stores] == ["plain", "flip", "crop:1"]
-    assert all(store.ids == ["a.png", "b.png", "c.png"] for store in stores)
-    with pytest.raises(InputError, match=r"data\.features.* or else data\.photos"):
-        open_stores(DataConfig(photos=photos, features=[tmp_path / "features"]), tmp_path)
-
-
 def test_a_resumed_run_must_have_the_same_features(
     corpus: Corpus, store: FeatureStore, tmp_path: Path
 ) -> None:
@@ -166,36 +157,6 @@ def test_photos_without_features_are_left_out_and_counted(
     captions.write_text('{"image": "absent.jpg", "captions": ["x"]}\n')
     with pytest.raises(InputError, match=r"ids like 'absent\.jpg', the photos like 'p000\.jpg'"):
         split_photos(DataConfig(captions=captions), there, 0)
-
-
-def test_captions_may_name_photos_otherwise(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    images = [tiny.image(2, seed=seed) for seed in range(4)]
-    images = [replace(image, image_id=f"{40 + i:012}.jpg") for i, image in enumerate(images)]
-    store = write_store(tmp_path / "features", tiny.source(), images)
-    sentences = [{"raw": f"a dog {i}"} for i in range(5)]
-    splits = ["train", "restval", "val", "val"]
-    photos = [
-        {
-            "filepath": "val2014",
-            "filename": f"COCO_val2014_{40 + i:012}.jpg",
-            "split": split,
-            "sentences": sentences,
-        }
-        for i, split in enumerate(splits)
-    ]
-    path = tmp_path / "dataset_coco.json"
-    path.write_text(json.dumps({"dataset": "coco", "images": photos}))
-    found, held_out = split_photos(
-        DataConfig(captions=path, validation_split="val"), PhotoList.of([store]), 0
-    )
-    assert [photo.image_id for photo in [*found, *held_out]] == store.ids
-    assert caplog.messages == [f"{store.folder}: captions and images are matched by number"]
-    rest, _ = split_photos(
-        DataConfig(captions=path), PhotoList.of([store]), 0, needs_captions=False
-    )
-    assert rest == found  # photos of other splits are not taken for photos without captions
 
 
 def test_photos_may_have_no_captions(there: PhotoList, with_splits: DataConfig) -> None:

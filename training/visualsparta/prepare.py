@@ -38,7 +38,8 @@ from training.module import (
     check_batch_size,
     validation_batches,
 )
-from training.teacher.open import (
+from training.teacher.similarities import SentenceDraw, Teacher, pool_sentences, read_sentences
+from training.teacher.teachers import (
     STAGES,
     TeacherInputs,
     check_teachers,
@@ -46,7 +47,6 @@ from training.teacher.open import (
     open_teacher,
     teacher_key,
 )
-from training.teacher.similarities import SentenceDraw, Teacher, pool_sentences, read_sentences
 from training.visualsparta.config import (
     TeacherConfig,
     VisualSpartaModelConfig,

@@ -3,31 +3,29 @@
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 import eval.bench.collections
-import eval.bench.corpus
 from eval.bench.collections import (
     CHUNK,
-    CollectionKind,
-    ask,
-    draw_queries,
+    Corpus,
+    Kind,
     encode_source,
     enlarge,
-    enlarge_index,
     find_model,
     keep_top,
-    measure_recall,
     open_features,
     open_source,
     read_source,
 )
-from eval.bench.corpus import Corpus, choose_queries, tokenise
 from eval.bench.draw import Distribution
+from eval.bench.queries import ask, choose_queries, draw_queries, measure_recall, tokenise
 from eval.bench.vectors import enlarge_vectors
 from eval.recall.index import Gallery, measure_index_recall
 from indexer.build import build_index
@@ -51,19 +49,24 @@ IMAGES = CHUNK + 7
 TEXTS = ["dog cat", "", "the red ball", "qqq", "two dogs run dog", "beach ball", "sky"]
 
 
-def images(kind: CollectionKind, top_n: int | None, seed: int = 0) -> Iterator[dict[int, int]]:
-    for made in enlarge(source(), IMAGES, top_n, kind, seed):
-        for first, last in zip(made.starts, made.starts[1:], strict=False):
-            terms, impacts = made.terms[first:last], made.impacts[first:last]
-            assert (np.diff(terms) > 0).all()
-            yield dict(zip(terms.tolist(), impacts.tolist(), strict=True))
+def as_dicts(rows: csr_array) -> Iterator[dict[int, int]]:
+    """Term → impact of each image."""
+    assert rows.has_canonical_format  # terms rise
+    for first, last in pairwise(rows.indptr):
+        terms, impacts = rows.indices[first:last].tolist(), rows.data[first:last].tolist()
+        yield dict(zip(terms, impacts, strict=True))
+
+
+def images(kind: Kind, top_n: int | None, seed: int = 0) -> list[dict[int, int]]:
+    made = enlarge(source(), IMAGES, top_n, kind, seed)
+    return [image for rows in made for image in as_dicts(rows)]
 
 
 @pytest.mark.parametrize("top_n", [5, None])
-def test_a_copy_has_its_image_s_terms_and_nearly_its_impacts(top_n: int | None) -> None:
-    kept = keep_top(source(), source().impacts, top_n)
-    parents = {tuple(source().terms[row.nonzero()[0]]): row[row > 0] for row in kept}
-    factors, made = [], list(images("copies", top_n))
+def test_a_near_duplicate_has_its_image_s_terms_and_nearly_its_impacts(top_n: int | None) -> None:
+    kept = as_dicts(keep_top(source(), source().impacts, top_n))
+    parents = {tuple(image): np.array([*image.values()]) for image in kept}
+    factors, made = [], images("near-duplicates", top_n)
     assert len(made) == IMAGES
     for image in made:
         parent = parents[tuple(image)].astype(float)
@@ -75,37 +78,31 @@ def test_a_copy_has_its_image_s_terms_and_nearly_its_impacts(top_n: int | None) 
     assert np.std(factors) == pytest.approx(0.15, abs=0.01)
 
 
-def test_a_mixed_image_takes_every_term_from_one_of_two_and_keeps_the_largest() -> None:
+def test_a_blend_takes_every_term_from_one_of_two_and_keeps_the_largest() -> None:
     rare = source(2)
-    first, second = ({*rare.terms[row.nonzero()[0]].tolist()} for row in rare.impacts[:2])
-    (rows,) = enlarge(rare, 500, None, "mixed")
-    met = set()
-    for start, end in zip(rows.starts, rows.starts[1:], strict=False):
-        own = {*rows.terms[start:end].tolist()}
-        assert own <= first | second
-        if own and own not in (first, second):
-            met |= {(first - second) & own != set(), (second - first) & own != set()}
-            assert first & second <= own or not (first & second)
-    assert met == {True, False}
-    assert max(len(image) for image in images("mixed", 4)) == 4
-    made = list(images("mixed", None))
+    first, second = map(set, as_dicts(rows(rare)))
+    (blends,) = enlarge(rare, 500, None, "blends")
+    both = [own for own in map(set, as_dicts(blends)) if own not in (first, second)]
+    assert both and all(first & second <= own <= first | second for own in both)
+    assert any((first - second) & own and (second - first) & own for own in both)
+    assert max(len(image) for image in images("blends", 4)) == 4
+    made = images("blends", None)
     found = [sum(term in image for image in made) / IMAGES for term in source().terms.tolist()]
     np.testing.assert_allclose(found, (source().impacts > 0).mean(axis=0), atol=0.05)
 
 
-@pytest.mark.parametrize("kind", ["copies", "mixed", "drawn"])
-def test_a_seed_decides(kind: CollectionKind) -> None:
-    made = list(images(kind, 5))
-    assert made == list(images(kind, 5)) and made != list(images(kind, 5, seed=1))
-    (rows,) = enlarge(source(bits=12), 500, None, kind)
-    assert rows.impacts.max() > 2**11  # more bits are used
+@pytest.mark.parametrize("kind", ["near-duplicates", "blends", "synthetic"])
+def test_a_seed_decides(kind: Kind) -> None:
+    assert images(kind, 5) == images(kind, 5) != images(kind, 5, seed=1)
+    (made,) = enlarge(source(bits=12), 500, None, kind)
+    assert made.data.max() > 2**11  # more bits are used
 
 
 def test_vectors_are_enlarged_as_images_are(tmp_path: Path) -> None:
     vectors = dense("v", 5)
-    copies = enlarge_vectors(vectors, 2500, "copies", tmp_path / "a.npy").open()
-    again = enlarge_vectors(vectors, 2500, "copies", tmp_path / "b.npy").open()
-    mixed = enlarge_vectors(vectors, 2500, "mixed", tmp_path / "c.npy").open()
+    copies = enlarge_vectors(vectors, 2500, "near-duplicates", tmp_path / "a.npy").open()
+    again = enlarge_vectors(vectors, 2500, "near-duplicates", tmp_path / "b.npy").open()
+    mixed = enlarge_vectors(vectors, 2500, "blends", tmp_path / "c.npy").open()
     np.testing.assert_array_equal(copies, again)
     for made, nearness in ((copies, 0.989), (mixed, 0.7)):
         np.testing.assert_allclose(np.linalg.norm(made, axis=-1), 1, atol=1e-5)
@@ -145,50 +142,17 @@ def test_every_impact_of_an_image_that_is_not_deleted_is_read(
     assert source.impacts.any(axis=0).all()
 
 
-def test_some_of_many_images(
-    index: Path, postings: Postings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = [row.tolist() for row in read_source(index).impacts]
-    monkeypatch.setattr(eval.bench.collections, "LARGEST", 20)
-    source = read_source(index)
-    drawn = [row.tolist() for row in source.impacts]
-    rest = iter(whole)
-    assert len(drawn) == 20 == source.about["images"] and drawn != whole[:20]
-    assert all(row in rest for row in drawn)  # in the index's order
-
-
 @pytest.mark.parametrize("bits", [8, 12])
 @pytest.mark.parametrize("chunk", [7, 10_000])
-def test_rows_come_back(
+def test_a_corpus_keeps_every_impact(
     tmp_path: Path, bits: int, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(eval.bench.corpus, "READ", chunk)
+    monkeypatch.setattr(eval.bench.collections, "READ", chunk)
     whole = rows(source(bits=bits))
-    Corpus.write(tmp_path, source().vocabulary, bits, [whole, whole])
-    opened = Corpus.open(tmp_path)
-    assert opened is not None
-    assert (opened.images, opened.postings) == (80, 2 * len(whole.terms))
-    parts = list(opened.rows())
-    assert max(map(len, parts)) == min(chunk, 80)
-    for name in ("terms", "impacts"):
-        found = np.concatenate([getattr(part, name) for part in parts])
-        np.testing.assert_array_equal(found, np.tile(getattr(whole, name), 2))
-    lengths = np.concatenate([np.diff(part.starts) for part in parts])
-    np.testing.assert_array_equal(lengths, np.tile(np.diff(whole.starts), 2))
-    (tmp_path / "corpus.json").unlink()  # written last
-    assert Corpus.open(tmp_path) is None
-
-
-def test_an_enlarged_index_answers_like_its_images(drawings: Path, tmp_path: Path) -> None:
-    steps: list[tuple[object, ...]] = []
-    enlarge_index(drawings, tmp_path / "large", 40, lambda *step: steps.append(step))
-    searcher = open_index(tmp_path / "large")
-    assert len(searcher) == 40
-    assert steps[-1] == ("write", 40, 40)
-    found = searcher.search("blue", 100)
-    searcher.close()
-    assert 10 < len(found.hits) < 40  # three of the five drawings have something blue
-    assert {hit.metadata["width"] for hit in found.hits} == {500}
+    made = Corpus.write(tmp_path, source().vocabulary, bits, [whole, whole])
+    assert (made.images, made.postings) == (80, 2 * whole.nnz)
+    found = [image for part in made.rows() for image in as_dicts(part)]
+    assert found == [*as_dicts(whole)] * 2
 
 
 def test_an_index_without_images_is_refused(index: Path) -> None:
@@ -262,8 +226,7 @@ def test_features_give_the_impacts_that_an_index_of_any_top_n_has(
     kept = keep_top(source, source.impacts, top_n)
     assert source.ids == other.ids
     differing, level = 0, 2**8 - 1
-    for row in range(len(source.ids)):
-        own = {t: i for t, i in zip(source.terms.tolist(), kept[row].tolist(), strict=True) if i}
+    for row, own in enumerate(as_dicts(kept)):
         theirs = dict(zip(other.terms.tolist(), other.impacts[row].tolist(), strict=True))
         theirs = {term: impact for term, impact in theirs.items() if impact}
         # Rounded impacts may decide between two nearly equal terms in another way than scores do.
@@ -271,7 +234,7 @@ def test_features_give_the_impacts_that_an_index_of_any_top_n_has(
         for term in own.keys() & theirs.keys():
             expected = min(level, ratio * theirs[term])
             assert own[term] == pytest.approx(expected, abs=2 + ratio)
-    assert differing <= 0.05 * np.count_nonzero(kept)
+    assert differing <= 0.05 * kept.nnz
 
 
 def test_features_beside_the_index_or_given_are_found_by_their_fingerprints(

@@ -1,19 +1,24 @@
-"""`sparta bench serve`: small servers under load, with and without a writer beside."""
+"""`sparta bench serve`: servers under load, with and without a writer; the load generator."""
 
 import json
+import os
+import shutil
+import urllib.request
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 
 from eval.bench import serve as module
-from eval.bench.load import ERRORS, Load
-from eval.bench.serve import Served, ServeSetting, UnderLoad, Written
+from eval.bench.load import Access, drive, read_figures, serving
 from indexer.care.combine import split_index
 from indexer.engines.open import open_index
-from tests.eval.bench.test_load import needs_wrk
+from sparta.errors import InputError
 from tests.eval.data import refused, shown
+
+needs_wrk = pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
 
 
 @pytest.fixture
@@ -68,26 +73,6 @@ def test_a_writer_beside(drawings: Path, queries: Path, tmp_path: Path, shards: 
         assert len(searcher) == 5
 
 
-def load(connections: int, **errors: int) -> Load:
-    counts = dict.fromkeys(ERRORS, 0) | errors
-    return Load(connections, 300, 2.0, 4.0, 3.5, 9.0, 20.0, counts, 0.1, 900.0)
-
-
-def test_failures_of_all_runs_add_up() -> None:
-    written = Written([0.001, 0.003], [0.5, 0.7], 2.0)
-    runs = [
-        Served(ServeSetting("columns", 1), load(1, status=3), 0.25),
-        Served(ServeSetting("columns", 2), load(32, read=1, timeout=2), 0.25, written),
-    ]
-    found = UnderLoad(5, 1, runs)
-    assert found.failed == 6
-    first, second = found.record()["runs"]
-    assert first["requests_per_second"] == 150 and second["errors"]["timeout"] == 2
-    assert second["written_per_second"] == 2
-    assert second["acknowledged_p50_ms"] == pytest.approx(2)
-    assert second["found_p99_ms"] == pytest.approx(698)
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -101,3 +86,63 @@ def test_the_command_says_what_it_needs(
 ) -> None:
     monkeypatch.setenv("PATH", "")
     refused(said, "bench", "serve", tmp_path, "--queries", queries, *options)
+
+
+# ---- a server as a child process, its keys, and the load generator -------------------------------
+
+
+SAID = """Running 2s test @ http://127.0.0.1:1
+  1 threads and 8 connections
+Requests/sec:   2000.00
+
+{"requests": 4000.000, "microseconds": 2000000.000, "bytes": 3600000.000, "mean": 3500.500, \
+"p50": 3000.000, "p95": 9000.000, "p99": 12345.000, "connect": 1.000, "read": 2.000, \
+"write": 3.000, "timeout": 4.000, "status": 5.000}
+"""
+
+
+def test_the_server_answers_and_is_stopped_whatever_happens(drawings: Path) -> None:
+    with pytest.raises(ZeroDivisionError), serving(drawings, "--workers", "2") as server:
+        with urllib.request.urlopen(f"{server.address}/v1/search?q=red") as answer:
+            assert [hit["score"] for hit in json.load(answer)["hits"]] == [200, 120, 20]
+        assert server.processor_seconds() > 0
+        raise ZeroDivisionError
+    with pytest.raises(URLError, match="refused"):
+        urllib.request.urlopen(server.address)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(server.pid, 0)
+
+
+def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"did not start.*is not an index"), serving(tmp_path):
+        pass
+
+
+def test_figures_become_seconds_and_milliseconds() -> None:
+    load = read_figures(SAID, 8, 0.5)
+    assert (load.connections, load.requests, load.seconds, load.per_second) == (8, 4000, 2, 2000)
+    assert (load.mean_ms, load.p50_ms, load.p95_ms, load.p99_ms) == (3.5005, 3, 9, 12.345)
+    assert load.errors == {"connect": 1, "read": 2, "write": 3, "timeout": 4, "status": 5}
+    assert (load.generator_cores, load.answer_bytes) == (0.25, 900)
+
+
+@pytest.mark.parametrize("said", ["", '{"requests": 1}', "[]"])
+def test_anything_else_is_no_figures(said: str) -> None:
+    with pytest.raises(InputError, match="wrk's figures cannot be read"):
+        read_figures(said, 1, 0)
+
+
+@needs_wrk
+def test_paths_are_asked_in_turn_and_failures_counted(drawings: Path, tmp_path: Path) -> None:
+    paths = tmp_path / "paths"
+    paths.write_text("/v1/search?q=red\n/missing\n/missing\n")
+    access = Access.create(tmp_path / "keys.json")
+    limits = ["--keys", str(access.file), "--rate", "1000000"]
+    with serving(drawings, *limits) as server:
+        load = drive(server.address, paths, 1, 1, access.search)
+        assert load.requests > 10
+        assert load.errors["status"] == pytest.approx(load.requests * 2 / 3, abs=2)
+        assert 0 < load.p50_ms <= load.p95_ms <= load.p99_ms
+        assert 0 < load.generator_cores < 2
+    with pytest.raises(InputError, match="wrk failed: unable to connect"):
+        drive(server.address, paths, 1, 1, "k")

@@ -1,24 +1,21 @@
-"""The speed benchmark in small: every exact engine, the same hits, on indexes and without."""
+"""The speed benchmark in small: every exact engine, the same hits; its tables and figures."""
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, replace
-from itertools import combinations, product
+from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
-from eval.bench.corpus import TermQuery, tokenise
-from eval.bench.engines import ENGINES, Answer, Bm25sEngine
-from eval.bench.plots import BY_SIZE, BY_TOP_N, COLOURS, save_plots
-from eval.bench.speed import make_plan, measure_speed
-from eval.bench.tables import Cell, Results, full, markdown
+from eval.bench.engines import Answer, Bm25sEngine, WrongAnswer
+from eval.bench.plots import BY_SIZE, BY_TOP_N, save_plots
+from eval.bench.queries import TermQuery, tokenise
+from eval.bench.speed import measure_speed
+from eval.bench.tables import Cell, Results, markdown, sheets
 from eval.bench.timing import ENOUGH, Pace, Timed
-from eval.bench.truth import WrongAnswer
 from eval.bench.vectors import read_dense
 from indexer.build import build_index
 from indexer.dense.build import add_dense
@@ -28,7 +25,7 @@ from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
-from tests.eval.bench.tiny import EXACT, HURRY, made, plan
+from tests.eval.bench.tiny import EXACT, HURRY, plan
 from tests.eval.data import Data, refused, save_dense, shown, sparta, write_captions
 
 TEXTS = ["dog cat", "", "the red ball", "qqq", "two dogs run dog", "beach ball", "sky"]
@@ -76,20 +73,24 @@ def test_an_interrupted_run_continues(tmp_path: Path, monkeypatch: pytest.Monkey
         build(self)
 
     def interrupted(timed: Timed) -> dict[str, float]:
-        raise KeyboardInterrupt
+        if len(builds) == 2:
+            raise KeyboardInterrupt
+        return figures(timed)
 
+    figures = Timed.figures
     monkeypatch.setattr(Bm25sEngine, "build", noted)
-    small = plan(tmp_path / "work", ["bm25s", "numpy"], [], sizes=(1000,), top_n=(50,))
+    small = plan(tmp_path / "work", ["bm25s"], [], sizes=(1000, 1200), top_n=(50,))
     results = Results(tmp_path / "speed.json")
     results.begin(RUN)
     with monkeypatch.context() as patched:
         patched.setattr(Timed, "figures", interrupted)
         with pytest.raises(KeyboardInterrupt):
             measure_speed(small, results)
-    measure_speed(small, results)
-    assert len(builds) == 1 and len(Results.open(tmp_path).records) == 4
-    first = Cell("copies", None, "bm25s", 1000, 50, 10, 1)
-    assert [results.has(first._replace(k=k, threads=t)) for k in (10, 100) for t in (1, 2)]
+    measure_speed(small, again := Results.open(tmp_path))
+    assert [one.data.images for one in builds] == [1000, 1200, 1200]
+    assert len(again.records) == 8
+    first = Cell("near-duplicates", None, "bm25s", 1000, 50, 10, 1)
+    assert [again.has(first._replace(k=k, threads=t)) for k in (10, 100) for t in (1, 2)]
 
 
 def test_a_wrong_answer_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,50 +116,7 @@ def test_report_and_figures(measured: Results, tmp_path: Path) -> None:
     assert "timed for 0.01 s, after a warm-up of 10 queries" in text
     fewest = min(one["queries"] for one in measured.records)
     assert f"({fewest:,} at least)" in text and fewest < ENOUGH
-    rows = full(measured).rows
-    assert len(rows) == len(measured.records) and {len(row) for row in rows} == {20}
     assert [path.name for path in save_plots(measured, tmp_path)] == [BY_SIZE, BY_TOP_N]
-
-
-def test_figures_have_no_overlapping_texts_and_words_for_kinds(
-    measured: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[Figure] = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
-    crowded = [one | {"images": 1300} for one in measured.records if one["images"] == 1000]
-    many = [one | {"top_n": 2000} for one in measured.records if one["top_n"] == 50]
-    many += [one | {"top_n": "all"} for one in many]
-    shares = {50: 20.0, 100: 26.0, 2000: 26.1, "all": 26.2}
-    recall = [{"top_n": n, "r1": share, "r5": 1, "r10": 1} for n, share in shares.items()]
-    save_plots(
-        replace(measured, records=measured.records + crowded + many, recall=recall), tmp_path
-    )
-    assert [len(figure.axes) for figure in drawn] == [1, 2]
-    for figure in drawn:
-        FigureCanvasAgg(figure).draw()
-        for axes in [*figure.axes, *(one for main in figure.axes for one in main.child_axes)]:
-            for axis in (axes.xaxis, axes.yaxis):
-                labels = [one for one in axis.get_ticklabels(which="both") if one.get_text()]
-                boxes = [one.get_window_extent() for one in labels]
-                for one, other in combinations(boxes, 2):
-                    assert not one.overlaps(other), (figure, labels)
-            for line in axes.lines:
-                across = np.asarray(line.get_xdata()).tolist()
-                # A vertical stroke would be two figures of one place.
-                assert axes.get_xlabel() == "time of a query, ms" or len(across) == len({*across})
-                assert line.get_color() == COLOURS[str(line.get_label()).split()[0]]
-    assert COLOURS.keys() == ENGINES.keys() and len({*COLOURS.values()}) == len(ENGINES)
-    assert drawn[0].axes[0].get_xlabel() == "number of images (near-copies of photos)"
-
-
-def test_two_top_n_that_keep_all_terms_are_one_collection(tmp_path: Path) -> None:
-    """Else the figure has a vertical stroke: two measurements of one index at one place."""
-    source = made(np.ones((50, 12), np.uint8), 8)
-    choices = replace(plan(tmp_path, ["bm25s"]).choices, top_n=[5, 12, 2000, None], dense=[])
-    asked = plan(tmp_path, ["bm25s"]).asked
-    found = make_plan(tmp_path, source, asked, choices, Results(tmp_path / "x"))
-    assert found.choices.top_n == [5, None]
-    assert found.collections == [(1000, 5), (5000, 5), (5000, None)]
 
 
 def test_another_machine_pace_or_other_images_are_refused(tmp_path: Path) -> None:
@@ -207,8 +165,8 @@ def test_the_command_needs_nothing_but_an_index(index: Path, tmp_path: Path) -> 
     run = sparta(*SPEED, index, "--out", out)
     text = run.output
     assert run.exit_code == 0, run.exception
-    assert "Drawn of 21 photos: 30, 40 images of all terms; 40 images of 50, 100" not in text
-    assert "Queries per second by images (table 2): drawn, top-n all, k 10, threads 1" in text
+    assert "Synthetic of 21 photos: 30, 40 images of all terms; 40 images of 50, 100" not in text
+    assert "Queries per second by images (table 2): synthetic, top-n all, k 10, threads 1" in text
     assert {path.name for path in out.iterdir()} == {"speed.json", "speed.md", BY_SIZE}
     results = json.loads((out / "speed.json").read_text())
     assert {one["engine"] for one in results["records"]} == {*EXACT, "numpy"}
@@ -225,7 +183,7 @@ def test_the_command_needs_nothing_but_an_index(index: Path, tmp_path: Path) -> 
 
 def test_features_and_captions(index: Path, data: Data, tmp_path: Path) -> None:
     options = ["--captions", data.captions_file, "--features", data.views[0].folder]
-    options += ["--model", data.models[0], "--kind", "copies", "--top-n", "4,2,900,all"]
+    options += ["--model", data.models[0], "--kind", "near-duplicates", "--top-n", "4,2,900,all"]
     run = sparta(*SPEED, index, "--out", tmp_path, *options)
     text = run.output
     assert run.exit_code == 0 and "30, 40 images of 4 terms; 40 images of 2, all terms" in text, (
@@ -255,10 +213,10 @@ def test_the_command_over_an_index_with_dense_parts(index: Path, tmp_path: Path)
     assert {*results["encoders"]} == {"vse"}
     assert results["runs"][0]["arguments"]["top_n"] == "5,3"
     assert results["about"]["queries"] == {"count": 5, "from": "queries.txt"}
-    shown(*command, "--engines", "bm25s", "--top-n", "5", "--kind", "mixed")
+    shown(*command, "--engines", "bm25s", "--top-n", "5", "--kind", "blends")
     results = json.loads((tmp_path / "speed.json").read_text())
     kinds = {(one["kind"], one["run"]) for one in results["records"]}
-    assert kinds == {("drawn", 0), ("mixed", 1)}
+    assert kinds == {("synthetic", 0), ("blends", 1)}
 
 
 @pytest.mark.parametrize(
@@ -284,3 +242,82 @@ def test_captions_of_other_photos_are_refused_with_ids_of_both(
     command = [*SPEED, index, "--out", tmp_path / "o", "--captions", file]
     said = refused("none of its photos is in the index, which has '", *command)
     assert captioned[0].image_id in said and "'other.jpg'" in said
+
+
+# ---- tables of records made up by hand -----------------------------------------------------------
+
+
+PLAIN = {"kind": "near-duplicates", "vectors": None, "k": 10, "threads": 1, "overlap_at_10": 1.0}
+
+
+def record(engine: str, images: int, ms: float, **changes: object) -> dict[str, object]:
+    times = {"ms": ms, "low_ms": 0.9 * ms, "high_ms": 1.3 * ms}
+    times |= {"queries_per_second": 1000 / ms, "queries": 5000, "index_bytes": images * 1000}
+    return PLAIN | {"engine": engine, "images": images, "top_n": 1000} | times | changes
+
+
+RECORDS = [
+    record("lucene", 1000, 4),
+    record("columns", 1000, 0.5),
+    record("columns", 5000, 2),
+    record("columns", 5000, 8, k=100),
+    record("columns", 5000, 3, threads=2, queries_per_second=600),
+    record("columns", 5000, 0.7, top_n=100),
+    record("columns", 5000, 2.5, top_n="all"),
+    record("lucene", 5000, 9, top_n="all"),
+    record("numpy", 1000, 50, top_n=None, vectors="vse", queries=70),
+    record("numpy", 1000, 120, top_n=None, vectors="clustered"),
+    record("numpy", 1000, 7, top_n=None, vectors="vse", kind="blends"),
+]
+RECALL = [
+    {"top_n": 100, "r1": 20.0, "r5": 40.25, "r10": 60.0},
+    {"top_n": "all", "r1": 30.0, "r5": 50.0, "r10": 70.0},
+]
+
+
+def tables(**changes: object) -> dict[str, tuple[list[str], dict[str, list[str]]]]:
+    results = Results(Path("x"), records=RECORDS, **changes)  # type: ignore[arg-type]
+    return {
+        sheet.title: (sheet.columns[1:], {name: cells for name, *cells in sheet.rows})
+        for sheet in sheets(results)
+    }
+
+
+def test_table_2_has_queries_and_times_by_images() -> None:
+    made, sizes = tables(), ["1,000", "5,000"]
+    about = "near-duplicates, top-n 1000, k 10, threads 1"
+    assert made[f"Queries per second by images (table 2): {about}"] == (
+        sizes,
+        {
+            "lucene": ["250", "-"],
+            "columns": ["2,000", "500"],
+            "numpy (vse)": ["20*", "-"],
+            "numpy (clustered)": ["8.33", "-"],
+        },
+    )
+    assert made[f"Milliseconds a query by images: {about}"][1] == {
+        "lucene": ["4 ±20%", "-"],
+        "columns": ["0.5 ±20%", "2 ±20%"],
+        "numpy (vse)": ["50* ±20%", "-"],
+        "numpy (clustered)": ["120 ±20%", "-"],
+    }
+    assert made[f"Times as long as columns: {about}"][1]["numpy (vse)"] == ["100", "-"]
+    assert made[f"Index on disk, MB: {about}"][1]["columns"] == ["1.0", "5.0"]
+    two = "Queries per second by images (table 2): near-duplicates, top-n 1000, k 10, threads 2"
+    assert made[two] == (["5,000"], {"columns": ["600"]})
+
+
+def test_table_3_has_times_and_recall_by_top_n_of_the_largest_collection() -> None:
+    found = tables(recall=RECALL)[
+        "Speed and recall by terms an image keeps (table 3): near-duplicates, 5,000 images, k 10"
+    ]
+    columns = ["columns ms", "columns per s", "lucene ms", "lucene per s", "R@1", "R@5", "R@10"]
+    assert found == (
+        columns,
+        {
+            "100": ["0.7", "1,429", "-", "-", "20.0", "40.2", "60.0"],
+            "1000": ["2", "500", "-", "-", "-", "-", "-"],
+            "all": ["2.5", "400", "9", "111", "30.0", "50.0", "70.0"],
+        },
+    )
+    assert [*tables()].count("R@1") == 0

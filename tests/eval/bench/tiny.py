@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from eval.bench.collections import ImpactSource, QuerySet, draw_queries
-from eval.bench.corpus import Corpus, CorpusRows, TermQuery
+from eval.bench.collections import Corpus, ImpactSource, keep_top
 from eval.bench.engines import find
+from eval.bench.queries import QuerySet, TermQuery, draw_queries
 from eval.bench.speed import Choices, SpeedPlan
 from eval.bench.timing import Pace
 from eval.bench.vectors import DenseSource
@@ -40,11 +41,9 @@ def made(impacts: np.ndarray, bits: int) -> ImpactSource:
     return ImpactSource(vocabulary, names, ids, impacts, bits, None, frequencies, {"top_n": "all"})
 
 
-def rows(source: ImpactSource) -> CorpusRows:
+def rows(source: ImpactSource) -> csr_array:
     """All impacts as they are."""
-    image, place = source.impacts.nonzero()
-    starts = np.concatenate([[0], np.cumsum(np.bincount(image, minlength=len(source.impacts)))])
-    return CorpusRows(starts, source.terms[place], source.impacts[image, place].astype(np.int32))
+    return keep_top(source, source.impacts, None)
 
 
 def corpus(folder: Path, source: ImpactSource) -> Corpus:
@@ -87,5 +86,7 @@ def plan(
     if vectors is None:
         vectors = [dense("flat", 40)]
     names = [one.name for one in vectors]
-    choices = Choices("copies", sizes, top_n, (10, 100), (1, 2), engines, names, pace, work)
+    choices = Choices(
+        "near-duplicates", sizes, top_n, (10, 100), (1, 2), engines, names, pace, work
+    )
     return SpeedPlan(choices, images, vectors, QuerySet(asked, [], "drawn"), found)

@@ -137,19 +137,6 @@ def test_a_tiny_split(tmp_path: Path) -> None:
     }
 
 
-def test_a_split_without_some_images(tmp_path: Path) -> None:
-    """Their captions go with them, and what they alone answered is no query."""
-    judged = read_judgements(write_judgements(tmp_path / "cxc"), "val")
-    right = relevant_items(without_images(judged, {20}))
-    assert right.captions == [3, 2, 9, 4] and right.images == [7, 11]
-    assert right.ways == {
-        "text → image": [[0], [0, 1], [1], [1]],
-        "image → text": [[0, 1], [1, 2, 3]],
-        "text → text": [[1], [0, 2], [1, 3], [2]],
-        "image → image": [[], []],
-    }
-
-
 def test_the_published_validation_split(shared: Path) -> None:
     judged = read_judgements(shared / "cxc", "val")
     assert judged.text_image[0] == JudgedPair(648388, 431431, 1.8, "c2i_intrasim")

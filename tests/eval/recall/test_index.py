@@ -23,7 +23,6 @@ from eval.recall.index import (
     Gallery,
     IndexIds,
     JudgedQuery,
-    measure_first_hits,
     measure_index_recall,
     read_judged_queries,
     strictly_falling,
@@ -151,25 +150,6 @@ def judged(query: str, images: set[str], kind: str = "query") -> JudgedQuery:
     return JudgedQuery(query=query, images=frozenset(images), kind=kind)
 
 
-def test_first_hits_by_kind() -> None:
-    answers = {"a": ["1", "2"], "b": ["2", "1"], "c": ["3"], "none": []}
-    searcher = RankedSearcher(answers, ["1", "2", "3", "4"])
-    queries = [
-        judged("a", {"1"}, "x"),
-        judged("b", {"1", "3"}, "x"),
-        judged("c", {"1", "2", "3", "4"}, "y"),
-        judged("none", {"1"}, "y"),
-    ]
-    steps: list[tuple[str, int, int]] = []
-    images = IndexIds(searcher, Path())
-    found = measure_first_hits(images, queries, progress=lambda *step: steps.append(step))
-    assert (found.right, found.queries) == ({"x": 1, "y": 1}, {"x": 2, "y": 2})
-    assert found.share == 50.0
-    assert found.chance == pytest.approx(100 * (1 + 2 + 4 + 1) / 4 / 4)
-    assert steps == [("search", done, 4) for done in range(1, 5)]
-    assert searcher.searches == [(query.query, 1) for query in queries]
-
-
 def test_files_of_queries(tmp_path: Path) -> None:
     path = tmp_path / "queries.jsonl"
     with pytest.raises(InputError, match=r"queries\.jsonl: cannot be read"):
@@ -279,20 +259,6 @@ def test_captions_may_name_photos_otherwise(
     assert {line.split()[2] for line in lines} == set(data.views[0].ids)
     query = {"query": "dog", "images": [bare[0].image_id]}
     assert record("eval", "queries", both, *asked(tmp_path, query))["missing"] == 0
-
-
-def test_the_gallery_is_named(index: Path, captioned: list[CaptionedPhoto], tmp_path: Path) -> None:
-    some = [replace(one, split="[b]x") for one in captioned[:6]]
-    captions = write_captions(tmp_path / "captions.jsonl", some)
-    command = ["eval", "index", index, "--captions", captions, "--split", "[b]x"]
-    text = shown(*command)
-    assert "6 photos of split [b]x ranked among 21\n" in re.sub(" +\n", "\n", text)
-    assert "--only-split ranks them among themselves" in text and "median rank" in text
-    text = shown(*command, "--only-split")
-    assert "6 photos of split [b]x ranked among 6\n" in re.sub(" +\n", "\n", text)
-    assert "--only-split ranks" not in text
-    found = record(*command)
-    assert (found["photos"], found["images"], found["split"]) == (6, 21, "[b]x")
 
 
 def slow_ranks(

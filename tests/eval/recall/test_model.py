@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -14,7 +13,7 @@ from torch import Tensor
 from eval.recall.model import measure_model_recall, open_members
 from eval.recall.scores import dense_scores, measure_recall
 from sparta.captions.read import CaptionedPhoto
-from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.model import VisualSparta
@@ -133,38 +132,6 @@ def test_transfer_to_another_set(dense: list[Path], data: Data, tmp_path: Path) 
     narrow = write_store(tmp_path / "narrow", FeatureSource("grid", "resnet", "ffff", 12, 32))
     asked = command(dense[:1], [narrow.folder], data.captions_file)
     refused("features of dimension 12", *asked, "--transfer")
-
-
-def test_karpathys_file_over_features_named_by_number(
-    dense: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The ids of Oscar's and SCAN's features are COCO's numbers."""
-    random = np.random.default_rng(0)
-    boxes = np.sort(random.random((5, 4)).astype(np.float32))
-    texts = {"42": ("a dog",) * 5, "7": ("two cats", "a cat", "red ball", "two cats", "a cat")}
-    features = random.standard_normal((2, 5, 768)).astype(np.float16)
-    store = store_of(
-        tmp_path / "features",
-        (
-            ImageFeatures(key, own, boxes, ("",) * 5, ("",) * 5, 40, 30)
-            for key, own in zip(sorted(texts), features, strict=True)
-        ),
-    )
-    images = [
-        {
-            "filepath": "val2014",
-            "filename": f"COCO_val2014_{int(key):012}.jpg",
-            "split": "test",
-            "sentences": [{"raw": text} for text in own],
-        }
-        for key, own in texts.items()
-    ]
-    captions = tmp_path / "dataset_coco.json"
-    captions.write_text(json.dumps({"images": images, "dataset": "coco"}))
-    found = record(*command(dense[:1], [store.folder], captions), "--split", "test")
-    captioned = [CaptionedPhoto(key, "test", own) for key, own in texts.items()]
-    agree(found, [slow_matrix(dense[0], store, captioned)], captioned)
-    assert caplog.messages == [f"{store.folder}: captions and images are matched by number"]
 
 
 # ---- missing photos ------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.recall.transfer import data_sets
+from eval.recall.model import data_sets
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
@@ -64,7 +64,7 @@ def test_photos_that_are_missing_are_refused_at_once_or_left_out(
     assert [row["missing"] for row in rows] == [0, 1]
     assert [row["text_to_image"] for row in rows] == [row["text_to_image"] for row in alone]
     assert rows[1]["protocol"] in " ".join(text.split())
-    monkeypatch.setattr("eval.recall.transfer.measure_model_recall", None)
+    monkeypatch.setattr("eval.recall.model.measure_model_recall", None)
     refused(f"{second[0]} lacks 1 of the ", *arguments, captions)
     monkeypatch.undo()
     other = write_store(tmp_path / "other", FeatureSource("grid", "resnet", "ffff", 768, 32))

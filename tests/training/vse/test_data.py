@@ -85,14 +85,6 @@ def test_rows_rise_and_one_stays(rule: str, n: int, seed: int) -> None:
     assert rule != "none" or len(kept) == n
 
 
-def test_a_fifth_of_the_regions_is_dropped_each_as_often() -> None:
-    draw = rng(0)
-    kept = Counter(int(row) for _ in range(2000) for row in keep_rows("regions", 36, draw))
-    shares = np.array([kept[row] / 2000 for row in range(36)])
-    assert abs(shares.mean() - 0.8) < 0.01
-    assert 0.75 < shares.min() < shares.max() < 0.85
-
-
 def test_a_grid_keeps_all_or_drops_at_a_rate_of_its_own() -> None:
     draw = rng(0)
     dropped = np.array([1 - len(keep_rows("grid", 4096, draw)) / 4096 for _ in range(2000)])

@@ -154,13 +154,6 @@ def test_softmax(kind: MultiViewVariant, photos: list[int], views: int, temperat
     assert gradient(values, found).isfinite().all()
 
 
-def test_ties_are_not_found() -> None:
-    values = torch.full((2, 2, 2), 0.5, dtype=torch.float64)
-    values[:, :, 1] = 0.1
-    losses = [softmax(values, different([0, 1]), 0.1, k) for k in ("upper", "rough")]
-    assert losses[0] == losses[1]
-
-
 # ---- ADOPT ---------------------------------------------------------------------------------------
 
 

@@ -18,17 +18,15 @@ from typer.testing import CliRunner
 from sparta.captions.read import read_captions
 from sparta.command_line import cli
 from sparta.errors import InputError
-from sparta.features.record import FeatureSource
 from sparta.vse.batch import RegionBatch
 from sparta.vse.model import VseModel
-from sparta.vse.photo_folder import PhotoFolder, vision_source
-from sparta.vse.tokenizer import TextTokenizer
+from sparta.vse.photo_folder import vision_source
 from tests.bad_paths import add_bad_paths
 from tests.sparta.features.extract.tiny_networks import RESNET, SMALL, save
 from tests.training.test_fit import assert_resumes
 from training.fit import _strategy, train
-from training.vse.config import VseAugmentationConfig, VseTrainConfig
-from training.vse.data import CaptionedImages, draw_crop, open_photos
+from training.vse.config import VseTrainConfig
+from training.vse.data import draw_crop, open_photos
 from training.vse.module import VseTraining, build_model
 
 COLOURS = {
@@ -103,39 +101,6 @@ def test_a_crop_keeps_its_shape_and_most_of_the_photo() -> None:
     assert 0 <= boxes.min() < 0.01 and 0.99 < boxes.max() <= 1
     assert 0.6 <= sides.min() < 0.62 and 0.98 < sides.max() <= 1
     assert 200 < sum(mirrored for _, mirrored in crops) < 300
-
-
-def examples(drawn: Drawn, seed: int = 0, **augmentation: Any) -> CaptionedImages:
-    source = FeatureSource("grid", "network", "abc", 12, 32, extra={"resample": 2})
-    photos = read_captions(drawn.captions)
-    texts = [photo.captions for photo in photos]
-    return CaptionedImages(
-        PhotoFolder(drawn.photos, source),
-        [photo.image_id for photo in photos],
-        texts,
-        TextTokenizer.from_captions((text for own in texts for text in own), 1),
-        seed,
-        VseAugmentationConfig.model_validate(augmentation),
-    )
-
-
-def test_pairs_are_whole_photos_or_crops_by_seed_epoch_and_pair(drawn: Drawn) -> None:
-    plain, photo = examples(drawn), read_captions(drawn.captions)[7]
-    assert len(plain) == 40 and plain[3, 7, 1].photo == 7
-    assert isinstance(plain.images, PhotoFolder)
-    whole = plain.images[plain.images.index(photo.image_id)]
-    np.testing.assert_array_equal(plain[3, 7, 1].image, whole)
-    assert plain[3, 7, 1].ids == plain.tokenizer.encode(photo.captions[1])
-    data, again = (examples(drawn, photos="crop", words=0.5) for _ in range(2))
-    other = examples(drawn, seed=1, photos="crop", words=0.5)
-
-    def pairs(of: CaptionedImages, epoch: int, caption: int = 0) -> list[tuple[bytes, list[int]]]:
-        found = [of[epoch, photo, caption] for photo in range(20)]
-        return [(np.asarray(pair.image).tobytes(), pair.ids) for pair in found]
-
-    assert pairs(data, 0) == pairs(again, 0)
-    for different in (pairs(data, 1), pairs(other, 0), pairs(data, 0, caption=1)):
-        assert [image for image, _ in different] != [image for image, _ in pairs(data, 0)]
 
 
 # ---- which photos -------------------------------------------------------------------------------

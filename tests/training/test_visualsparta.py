@@ -1,7 +1,10 @@
-"""Objectives against slow ones, rates of each part, and loaders."""
+"""Objectives of VisualSparta against slow ones, rates, loaders, and training examples."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
@@ -10,12 +13,20 @@ from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.visualsparta.collate import ImageCollator
 from tests import tiny
+from tests.stores import write_store
 from tests.training.corpus import Corpus
 from training.inputs import PhotoList, split_photos
 from training.module import ProcessPart, check_batch_size
+from training.teacher.similarities import SentenceDraw
 from training.visualsparta import prepare
 from training.visualsparta.config import VisualSpartaTrainConfig
-from training.visualsparta.dataset import TrainingCollator, TrainingExample
+from training.visualsparta.dataset import (
+    SPECIAL,
+    CaptionedFeatures,
+    TrainingCollator,
+    TrainingExample,
+    learn_vocabulary,
+)
 from training.visualsparta.lightning_module import (
     VisualSpartaTraining,
     flops,
@@ -54,20 +65,6 @@ def test_equation_13(with_positive: bool, smoothing: float) -> None:
     found = in_batch_cross_entropy(given, QUERIES, COLUMNS, with_positive, smoothing)
     expected = slow_objective(given.tolist(), with_positive, smoothing)
     assert found.item() == pytest.approx(expected, rel=1e-5)
-
-
-def test_extreme_scores_stay_finite() -> None:
-    given = torch.tensor([[500.0, -500.0], [500.0, 0.0]], requires_grad=True)
-    loss = in_batch_cross_entropy(given, torch.arange(2), torch.arange(2))
-    loss.backward()
-    assert loss.item() == pytest.approx(250.0)
-    assert given.grad is not None
-    assert given.grad.isfinite().all()
-
-
-def test_a_missing_positive_is_an_error() -> None:
-    with pytest.raises(ValueError, match="lacks the photo of one"):
-        in_batch_cross_entropy(scores(), QUERIES, COLUMNS + 1)
 
 
 def test_a_batch_of_one_photo_has_no_negatives() -> None:
@@ -154,17 +151,6 @@ def test_a_batch_in_parts_trains_as_one_padded_batch(monkeypatch: pytest.MonkeyP
         assert_close(value, found[1][name], msg=name)
 
 
-def test_what_is_never_used_is_not_trained() -> None:
-    found = rates(VisualSpartaTraining(tiny.model(use_labels=False), VisualSpartaTrainConfig()))
-    assert not any("embeddings" in name for name in found)
-    assert "model.query_embedding.weight" in found
-    tied = tiny.model(use_labels=False, tie_query_embedding=True)
-    found = rates(VisualSpartaTraining(tied, VisualSpartaTrainConfig()))
-    assert [name for name in found if "embeddings" in name] == [
-        "model.encoder.embeddings.word_embeddings.weight"
-    ]
-
-
 def test_a_batch_is_a_multiple_of_the_devices() -> None:
     with pytest.raises(InputError, match="batch_size: 30 must be a multiple of the 4 devices"):
         check_batch_size(30, 90, "photos", 4)
@@ -186,3 +172,105 @@ def test_an_epoch_of_pairs_has_every_caption_once(corpus: Corpus) -> None:
         found += [(photo, ids[mask].tolist()) for photo, ids, mask in rows]
     expected = prepare.caption_ids(model, photos)
     assert sorted(found) == sorted((i, ids) for i, own in enumerate(expected) for ids in own)
+
+
+# ---- training examples, and vocabularies from captions -------------------------------------------
+
+
+PHOTOS = [f"p{i}.jpg" for i in range(6)]
+CAPTIONS = [[[10 * i + c, 7, 8, 9] for c in range(3)] for i in range(6)]
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> list[FeatureStore]:
+    """Two stores of six photos; the second has one more photo, and other rows for the same ones."""
+    folder = tmp_path_factory.mktemp("stores")
+    stores = []
+    for store in range(2):
+        names = ["a.jpg", *PHOTOS] if store else PHOTOS
+        shown = [
+            replace(tiny.image(4, ("dog",), seed=100 * store + i), image_id=name)
+            for i, name in enumerate(names)
+        ]
+        stores.append(write_store(folder / str(store), tiny.source(), shown))
+    return stores
+
+
+def dataset(stores: Sequence[FeatureStore], seed: int = 0, per_photo: int = 2) -> CaptionedFeatures:
+    return CaptionedFeatures(stores, PHOTOS, CAPTIONS, seed, per_photo, 0.3, 0.3)
+
+
+def drawn(example: TrainingExample) -> tuple[object, ...]:
+    return (example.photo, example.image.features.tobytes(), example.captions)
+
+
+def test_a_draw_depends_on_seed_epoch_and_photo_alone(stores: list[FeatureStore]) -> None:
+    keys = [(epoch, photo) for epoch in range(4) for photo in range(6)]
+    first, again, other = dataset(stores), dataset(stores), dataset(stores, seed=1)
+    expected = {key: drawn(first[key]) for key in keys}
+    np.random.seed(5)
+    torch.manual_seed(5)
+    assert {key: drawn(again[key]) for key in reversed(keys)} == expected
+    changed = [key for key in keys if drawn(other[key]) != expected[key]]
+    assert len(changed) > 20
+    for photo in range(6):
+        assert len({str(expected[epoch, photo]) for epoch in range(4)}) > 1
+
+
+def test_every_store_and_caption_of_a_photo_is_drawn(stores: list[FeatureStore]) -> None:
+    data = CaptionedFeatures(stores, PHOTOS, CAPTIONS, 0, 2)
+    for photo, name in enumerate(PHOTOS):
+        examples = [data[epoch, photo] for epoch in range(30)]
+        assert {e.photo for e in examples} == {photo}
+        assert {e.image.image_id for e in examples} == {name}
+        stored = {store[store.index(name)].features.tobytes() for store in stores}
+        assert {e.image.features.tobytes() for e in examples} == stored
+        firsts = [[ids[0] for ids in e.captions] for e in examples]
+        assert {first for pair in firsts for first in pair} == {10 * photo + c for c in range(3)}
+        assert all(len(set(pair)) == 2 for pair in firsts)  # two different captions each time
+    assert len(dataset(stores, per_photo=5)[0, 2].captions) == 5  # some twice
+
+
+def test_sentences_are_drawn_for_a_teacher(stores: list[FeatureStore]) -> None:
+    """Photo 2 has no captions: it draws near sentences in their place."""
+    captions = [texts if i != 2 else [] for i, texts in enumerate(CAPTIONS)]
+    numbers = [[3 * i + c for c in range(3)] if i != 2 else [] for i in range(6)]
+    ids = [[100 + n, 7, 8] for n in range(30)]
+    nearest = np.array([[20 + i, 24 + i] for i in range(6)], np.int32)
+    draw = SentenceDraw(ids, numbers, nearest, near=1, random=1)
+    data = CaptionedFeatures(stores, PHOTOS, captions, 0, 1, 0.0, 0.0, draw)
+    plain = CaptionedFeatures(stores, PHOTOS, CAPTIONS, 0, 1)
+    for epoch in range(20):
+        with_captions, without = data[epoch, 4], data[epoch, 2]
+        assert with_captions.captions == plain[epoch, 4].captions
+        first, near, other = with_captions.numbers
+        assert CAPTIONS[4][first - 12] == with_captions.captions[0]
+        assert near in (24, 28)
+        assert with_captions.sentences == [ids[near], ids[other]]
+        assert without.captions == []
+        assert set(without.numbers[:2]) == {22, 26}
+        assert without.sentences == [ids[n] for n in without.numbers]
+    collate = TrainingCollator(ImageCollator(tiny.tokenizer(), 50, 35))
+    batch = collate([data[0, 4], data[0, 2]])
+    assert batch.query_photos.tolist() == [4, -1, -1, -1, -1, -1]
+    assert batch.query_numbers.tolist() == [*data[0, 4].numbers, *data[0, 2].numbers]
+    assert len(collate([plain[0, 1]]).query_numbers) == 0
+
+
+SENTENCES = ["A brown dog runs.", "Two dogs run on the beach!", "The Beach by the sea"] * 3
+
+
+def test_every_caption_can_be_written_with_it() -> None:
+    tokenizer = learn_vocabulary(iter(SENTENCES), 60)
+    assert len(tokenizer.vocabulary) <= 60
+    assert tokenizer.vocabulary[:5] == SPECIAL
+    assert tokenizer.indexable.tolist() == [i >= 5 for i in range(len(tokenizer.vocabulary))]
+    for caption in SENTENCES[:3]:
+        words = tokenizer.encode_query(caption).words
+        spelt = ["".join(piece.removeprefix("##") for piece in word.pieces) for word in words]
+        assert spelt == [word.text.lower() for word in words]
+        assert all(spelt)
+
+
+def test_same_captions_give_the_same_vocabulary() -> None:
+    assert len({learn_vocabulary(SENTENCES, 50).vocabulary_hash for _ in range(8)}) == 1

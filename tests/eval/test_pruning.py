@@ -1,4 +1,4 @@
-"""The study of pruning: its figures against slow references, its files, its refusals."""
+"""The pruning study: figures against slow references, files, refusals, and its queries."""
 
 import json
 from collections.abc import Sequence
@@ -8,20 +8,24 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
+from eval.pruning import queries as module
 from eval.pruning.index import PruningChoice, parse_choices
 from eval.pruning.measure import PruningStudy, measure_pruning
-from eval.pruning.queries import short_queries
+from eval.pruning.queries import CaptionQueries, InMemoryRanking, QueryGroups, short_queries
 from eval.recall.index import Gallery, measure_index_recall
 from eval.recall.scores import check_memory
 from indexer.engines.open import open_index
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
+from sparta.metrics import recall
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.model import VisualSparta
-from tests.eval.data import Data, refused, shown, store_of
+from tests.eval.data import Data, refused, shown
 from tests.indexer.tiny import save_model, slow_frequencies, slow_impacts
 
 Weights = dict[tuple[str, str], float]  # of (image, term)
@@ -102,17 +106,6 @@ def test_rows_against_the_model_and_slow_impacts(data: Data) -> None:
     # An index of everything ranks as the model does, and so does one above the minimum.
     assert study.rows[1].recall == study.rows[2].recall == row.recall
     assert study.rows[3].recall != row.recall
-
-
-def test_only_the_captioned_photos_take_part(data: Data, tmp_path: Path) -> None:
-    some, view, models = data.captioned[3:17:2], data.views[0], data.models[:1]
-    kept = store_of(tmp_path / "some", (view[view.index(photo.image_id)] for photo in some))
-    restricted = measure_pruning([view], models, some, CHOICES[2:], device="cpu")
-    alone = measure_pruning([kept], models, some, CHOICES[2:], device="cpu")
-    assert [replace(row, size=None) for row in restricted.rows] == [
-        replace(row, size=None) for row in alone.rows
-    ]
-    assert (restricted.images, restricted.queries) == (7, 14)
 
 
 def command(data: Data, models: list[Path], out: Path, *options: object) -> list[object]:
@@ -294,7 +287,7 @@ def test_all_images_are_searched(data: Data) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--top-n", "10,many"], "--top-n: 'many' is not one of: numbers from 1, all"),
+        (["--top-n", "10,many"], "--top-n: 'many' is not a number"),
         (["--bits", "8,17"], "--bits must be from 1 to 16, got 17"),
         (
             ["--frequencies", "none,model"],
@@ -318,13 +311,78 @@ def test_too_many_images_are_refused() -> None:
         check_memory(50_000, 30_522)
 
 
-def test_captions_of_unknown_words_find_nothing(data: Data) -> None:
-    photos = [replace(photo, captions=("qqq", *photo.captions)) for photo in data.captioned]
-    study, known = (
-        measure_pruning(data.views[:1], data.models[:1], some, CHOICES[:1], device="cpu")
-        for some in (photos, data.captioned)
+# ---- queries, their groups, and rankings ---------------------------------------------------------
+
+
+PHOTOS = [
+    CaptionedPhoto("a", "val", ("a dog on the beach", "the dog")),
+    CaptionedPhoto("b", "val", ("red ball", "a red sky", "cat")),
+]
+FREQUENCIES = {"dog": 999, "beach": 9, "red": 10, "ball": 1, "sky": 1000}
+
+
+@pytest.mark.parametrize("images", [4, 30])
+def test_rank_against_one_at_a_time(images: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LARGEST_BLOCK", 3 * images)
+    random = np.random.default_rng(images)
+    # Few small whole numbers: ties and images without any of the terms abound.
+    weights = random.integers(0, 3, (6, images)) * random.integers(0, 2, (6, images))
+    texts = [random.integers(0, 6, random.integers(0, 4)).tolist() for _ in range(50)]
+    targets = random.integers(0, images, 50)
+    found = CaptionQueries(torch.arange(6), texts, torch.from_numpy(targets)).rank(
+        torch.from_numpy(weights).float()
     )
-    for row, expected in zip(study.rows, known.rows, strict=True):
-        found = [2 / 3 * share for share in expected.recall[:3]]
-        assert list(row.recall[:3]) == pytest.approx(found)
-        assert row.overlap == expected.overlap
+    places = []
+    for text, target, first in zip(texts, targets, found.first, strict=True):
+        scores = [sum(int(weights[term, image]) for term in text) for image in range(images)]
+        order = sorted(range(images), key=lambda image: (-scores[image], image))
+        hits = [image for image in order if scores[image]]
+        assert first.nonzero()[:, 0].tolist() == sorted(hits[:10])
+        places.append(hits.index(target) + 1 if target in hits else max(images, 10) + 1)
+    assert found.recall == recall(torch.tensor(places))
+
+
+def test_queries_by_their_rarest_words(tokenizer: WordPieceTokenizer) -> None:
+    counts = torch.tensor([FREQUENCIES.get(term, 0) for term in tokenizer.vocabulary])
+    found = QueryGroups.of(tokenizer, PHOTOS, ["a", "b"], counts)
+    # Short queries: dog; red, cat.
+    assert (found.captions, len(found.queries.texts)) == (5, 8)
+    assert {name: own.tolist() for name, own in found.others.items()} == {
+        "short": [5, 6, 7],
+        "captions 1-9": [0, 2],
+        "captions 10-99": [2, 3],
+        "captions 100-999": [0, 1],
+        "short 10-99": [6],
+        "short 100-999": [5],
+    }
+    ranks = torch.tensor([1, 2, 3, 4, 5, 6, 7, 30])
+    recalls = found.recalls(InMemoryRanking(ranks, torch.empty(8, 0)))
+    assert list(recalls["captions 1-9"]) == [50, 100, 100, 2]
+    assert recalls["short"] == pytest.approx((0, 0, 200 / 3, 7))
+
+
+def made_of(*captions: tuple[str, ...]) -> list[tuple[str, ...]]:
+    photos = [CaptionedPhoto(f"{i}.jpg", "val", own) for i, own in enumerate(captions)]
+    return [photo.captions for photo in short_queries(photos)]
+
+
+def test_one_to_three_words_that_captions_share_the_rarest_first() -> None:
+    captions = (
+        "A brown dog runs on the beach.",
+        "The dog runs along a sunny beach with its ball!",
+        "Brown dog, ball; beach: dog runs",
+        "beach dog",
+        "two 2 animals by the sea",
+    )
+    others = ("a dog", "one dog"), ("dog on a beach", "a beach dog"), ("it runs", "he runs")
+    assert made_of(captions, *others) == [
+        # Brown and ball are in this photo alone, dog in three and beach in two.
+        ("brown", "runs ball", "brown ball beach", "beach", "two animals"),
+        ("dog",),
+        ("beach", "beach dog"),
+        ("runs",),
+    ]
+
+
+def test_captions_without_words_give_no_query() -> None:
+    assert made_of(("It is on the 3 .", "a"), ("A sofa",)) == [("sofa",)]

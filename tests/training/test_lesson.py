@@ -15,7 +15,7 @@ from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.visualsparta.model import VisualSparta
 from tests.training.corpus import Corpus, dense_config
-from tests.training.teacher.encoders import ENCODERS, clip
+from tests.training.encoders import ENCODERS, clip
 from tests.training.test_fit import assert_equal_weights, break_off, metrics
 from training.fit import train
 

@@ -38,7 +38,6 @@ from training.terms.config import TermVectorsConfig
 from training.terms.data import sentence_vectors
 from training.terms.dual_encoder import DualEncoder
 from training.terms.student import Bags, TermVectors, divergence
-from training.terms.tune import varied
 
 DIMENSION = 16
 BOXES = np.array([[0, 0, 0.5, 1], [0.5, 0, 1, 1], [0, 0, 1, 1]], np.float32)
@@ -262,16 +261,6 @@ def test_a_tuned_network_is_the_backbone_of_another_run(
     again = train(settings(folder, **changes, epochs=1, batch_size=4), tmp_path / "again")
     config = json.loads((again.model / "config.json").read_text())
     assert config["feature_source"]["backbone"] == str(result.model)
-
-
-def test_a_varied_photo_stays_a_photo() -> None:
-    torch.manual_seed(0)
-    pixels = torch.rand(6, 3, 16, 16) * 255
-    found = varied(pixels)
-    assert found.shape == pixels.shape and found.min() >= 0 and found.max() <= 255
-    assert not torch.equal(found, varied(pixels))
-    flat = varied(torch.full((4, 3, 8, 8), 100.0))  # whatever is shown of one colour, it is one
-    assert_close(flat, flat[:, :1, :1, :1].expand_as(flat), atol=1e-3, rtol=0)
 
 
 def test_features_of_0_have_a_gradient_and_negative_ones_keep_their_sign() -> None:

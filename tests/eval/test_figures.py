@@ -1,7 +1,8 @@
-"""The papers' figures: what each measures, read, and drawn by the command."""
+"""The papers' figures and explanations: what each measures, read, and drawn by the command."""
 
 import json
 import math
+import shutil
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 import yaml
 from PIL import Image
 
-from eval.figures.papers import heat_map, look, moving_mean, read_negatives
+from eval.figures.papers import heat_map, look, read_negatives
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
@@ -20,7 +21,9 @@ from sparta.features.store import FeatureStore
 from sparta.vse.batch import RegionBatch, collate_regions
 from sparta.vse.model import VseModel
 from tests import tiny
-from tests.eval.data import record, refused, save_dense, shown
+from tests.eval.data import record, refused, save_dense, shown, write_captions
+from tests.indexer.labelled import labelled_index
+from tests.indexer.sealed import change
 from tests.sparta.vse.models import bigru
 from tests.stores import write_store
 from tests.training.corpus import Corpus, dense_config, write_corpus
@@ -100,19 +103,7 @@ def test_rsum_of_every_pair(tmp_path: Path) -> None:
     assert (found["visual"], found["text"]) == (["2", "10", "all"], ["1", "all"])
     assert found["rsum"] == [[400, 401], [402, 403], [404, 405]]
     refuse("no run with K all of regions and all", "k-max", *runs[1:], "--out", out)
-
-
-def test_runs_that_are_no_part_of_the_grid(tmp_path: Path) -> None:
-    [grid] = write_grid(tmp_path / "grid", {("1", "1"): 1.0})
-    bigru(visual_pooling="gpo").save_pretrained(tmp_path / "gpo" / "model")
-    (tmp_path / "gpo" / "recall.json").write_text('{"rsum": 1}')
-    bigru().save_pretrained(tmp_path / "unmeasured" / "model")
-    for name, message in (
-        ("gpo", "its visual pooling is gpo"),
-        ("unmeasured", "recall.json"),
-        ("none", "config.json"),
-    ):
-        refuse(message, "k-max", grid, tmp_path / name, "--out", tmp_path / "k.png")
+    refuse("is no run of k-max or mean poolings", "k-max", *runs, tmp_path, "--out", out)
 
 
 # ---- negatives (VSE+2AD C-2) ---------------------------------------------------------------------
@@ -142,12 +133,6 @@ def test_a_resumed_run_counts_where_it_repeated_steps(tmp_path: Path) -> None:
     assert found["steps"] == [9, 19, 29, 39, 49]
     assert found["negatives"] == [31.0, 30.0, 20.0, 12.5, 3.0]
     assert (found["variant"], found["batch_size"]) == ("paper", 32)
-
-
-def test_moving_mean() -> None:
-    values = [4.0, 8.0, 0.0, 2.0]
-    assert moving_mean(values, 2) == [4.0, 6.0, 4.0, 1.0]
-    assert moving_mean(values, 9) == pytest.approx([4.0, 6.0, 4.0, 3.5])
 
 
 def test_real_runs_of_both_formulas(corpus: Corpus, tmp_path: Path) -> None:
@@ -211,16 +196,6 @@ def test_two_models(
     assert found[0]["selected"] != found[1]["selected"]
 
 
-def test_models_without_views(
-    views: list[FeatureStore], models: list[Path], captions_file: Path, tmp_path: Path
-) -> None:
-    one = save_dense(tmp_path / "one")
-    data = ["--features", views[0].folder, "--captions", captions_file]
-    for folder in (one, models[0]):
-        problem = f"{folder} is no dense model with several views"
-        refuse(problem, "views", folder, *data, "--out", tmp_path / "views.png")
-
-
 # ---- attention (MV-VSE 5) ------------------------------------------------------------------------
 
 
@@ -267,12 +242,6 @@ def test_similarity_of_regions_and_views(options: dict[str, Any]) -> None:
     assert {len(scores) for scores in found["captions"].values()} == {len(expected)}
 
 
-def test_regions_beyond_the_models_limit_are_not_shown() -> None:
-    found = look(bigru(max_regions=2), IMAGE, [])
-    assert len(found["boxes"]) == len(found["similarity"][0]) == 2
-    assert found["captions"] == {}
-
-
 def test_heat_map() -> None:
     boxes = np.array([[0, 0, 0.5, 1], [0.25, 0, 0.75, 0.5], [0, 0, 1, 1]], np.float32)
     values = np.array([2.0, 4.0, 100.0], np.float32)
@@ -315,3 +284,63 @@ def test_attention(tmp_path: Path) -> None:
         (["--image", "b.jpg", *photos], "--image 'b.jpg' is not in"),
     ):
         refuse(message, *known, *more, *out)
+
+
+# ---- the commands that explain photos and draw the winning regions -------------------------------
+
+
+QUERY = "the brown dog by a ball and a tree"
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made, _, _ = labelled_index(tmp_path_factory.mktemp("labelled"))
+    return made
+
+
+@pytest.fixture(scope="module")
+def photos(index: Path) -> Path:
+    return index.parent / "photos"
+
+
+def test_explain_command(index: Path, photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "why.png"
+    asked = ["explain", index, "a.png"]
+    table = shown(*asked, QUERY, "cat")
+    assert "label “dog” in “brown dog”, region 0" in table and "a.png: “cat”" in table
+    [answer] = record(*asked, QUERY)
+    assert answer["score"] == sum(term["score"] for term in answer["terms"])
+    labels = {term["term"]: term["label"] for term in answer["terms"]}
+    assert labels["dog"] == {"token": "dog", "words": "brown dog"} and labels["ball"] is None
+    figure = ["--figure", out]
+    shown(*asked, QUERY, *figure, "--photos", photos)
+    assert Image.open(out).format == "PNG"
+    assert json.loads(out.with_suffix(".json").read_text())["examples"] == [answer]
+    known = shutil.copytree(index, tmp_path / "index")
+    change(known, photos=str(photos))
+    shown("explain", known, "a.png", QUERY, *figure)
+    (tmp_path / "a.png").write_bytes(b"no photo")
+    for arguments, message in (
+        (["x.png", "dog"], "the index has no image 'x.png'"),
+        (["a.png", " "], "the query is empty"),
+        (["a.png", "dog", *figure], "no folder of photos is recorded: give --photos"),
+        (["c.png", "dog", *figure, "--photos", tmp_path], "photo 'c.png' in "),
+        (["a.png", "dog", *figure, "--photos", tmp_path], "photo 'a.png'"),
+        (["a.png", "dog", "--figure", "why.jpg"], "--figure why.jpg must be a .png"),
+    ):
+        refused(message, "explain", index, *arguments)
+
+
+def test_figure_command(index: Path, photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "g.png"
+    written = [CaptionedPhoto(f"{name}.png", "val", ("a dog", "cat")) for name in "cab"]
+    captions = write_captions(tmp_path / "captions.jsonl", written)
+    known = ["eval", "figure", "grounding", index, "--photos", photos]
+    known += ["--count", 2, "--out", out]
+    shown(*known, "--captions", captions)
+    examples = json.loads(out.with_suffix(".json").read_text())["examples"]
+    found = [(one["image_id"], one["query"]) for one in examples]
+    assert found == [("a.png", "a dog"), ("b.png", "a dog")]
+    many = [*known, "--captions", captions, "--count", 4]
+    refused("--count 4: the split has 3 photos", *many)
+    refused("needs --captions", *known)
