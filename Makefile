@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROCESSES := 2
 DEMO := demo
-TYPESCRIPT := tests/server/client/typescript
+TYPESCRIPT := tests/server/typescript
 
 .PHONY: help install demo demo-site lint test test-rooms test-clusters test-training fuzz torture package docker-check docs dead-code golden size clean
 

@@ -30,8 +30,8 @@ from tests.documents import (
     name,
     without_code_blocks,
 )
+from tests.server.apps import serving
 from tests.server.fake import FakeSearcher, draw
-from tests.server.live import serving
 from training.commands.train import overrides
 from training.config import load_config
 

@@ -1,60 +1,22 @@
 """The clients of a server: `Client` for most programs, `AsyncClient` for those with an event loop.
 
-Their methods come from the functions of `server.client.operations`.
+Their methods are those of `server.client.operations.Operations`.
 """
 
 from __future__ import annotations
 
-import inspect
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from functools import update_wrapper
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_args, get_type_hints
+from collections.abc import Sequence
+from typing import Self
 
 import anyio
 import httpx
 
-from server.client import operations
-from server.client.operations import Answer, Operation
+from server.client.operations import Answer, Awaited, Operation, Waiting
 from server.client.transport import RETRIES, TIMEOUT, Attempts, Outcome, Servers, options
 
-P = ParamSpec("P")
-Method = TypeVar("Method", bound=Callable[..., Any])
 
-
-def _waiting(describe: Callable[P, Operation[Answer]]) -> Callable[Concatenate[Client, P], Answer]:
-    """The method of `Client` for an operation."""
-
-    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> Answer:
-        return self._get(describe(*args, **kwargs))
-
-    return _documented(method, describe)
-
-
-def _awaited(
-    describe: Callable[P, Operation[Answer]],
-) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, Answer]]:
-    """The method of `AsyncClient` for an operation."""
-
-    async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> Answer:
-        return await self._get(describe(*args, **kwargs))
-
-    return _documented(method, describe)
-
-
-def _documented(method: Method, describe: Callable[..., Operation[Any]]) -> Method:
-    """Give a method the name, docstring and signature that `help` and notebooks show."""
-    signature = inspect.signature(describe)
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    [answer] = get_args(get_type_hints(describe)["return"])
-    update_wrapper(method, describe, assigned=("__name__", "__doc__"))
-    vars(method)["__signature__"] = signature.replace(
-        parameters=[own, *signature.parameters.values()], return_annotation=answer
-    )
-    return method
-
-
-class Client:
+class Client(Waiting):
     """Searches photos on a server; usable by several threads at once.
 
     Requests that a server refuses for the moment (429, 503), or does not answer, are repeated: on
@@ -86,25 +48,6 @@ class Client:
         self._retries = retries
         self._http = httpx.Client(transport=transport, **options(api_key, timeout))
 
-    search = _waiting(operations.search)
-    search_several = _waiting(operations.search_several)
-    suggest = _waiting(operations.suggest)
-    count = _waiting(operations.count)
-    similar = _waiting(operations.similar)
-    similar_to_photo = _waiting(operations.similar_to_photo)
-    explain = _waiting(operations.explain)
-    get_image = _waiting(operations.get_image)
-    get_photo = _waiting(operations.get_photo)
-    get_thumbnail = _waiting(operations.get_thumbnail)
-    list_fields = _waiting(operations.list_fields)
-    list_backends = _waiting(operations.list_backends)
-    put_photo = _waiting(operations.put_photo)
-    put_image = _waiting(operations.put_image)
-    update_image = _waiting(operations.update_image)
-    delete_image = _waiting(operations.delete_image)
-    delete_images = _waiting(operations.delete_images)
-    write_batch = _waiting(operations.write_batch)
-
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
@@ -132,7 +75,7 @@ class Client:
             return error
 
 
-class AsyncClient:
+class AsyncClient(Awaited):
     """Searches photos on a server, from an event loop of asyncio or Trio.
 
     Arguments, methods, answers and errors are those of `Client`. Close it with `aclose`, or use it
@@ -154,25 +97,6 @@ class AsyncClient:
         self._servers = Servers(servers)
         self._retries = retries
         self._http = httpx.AsyncClient(transport=transport, **options(api_key, timeout))
-
-    search = _awaited(operations.search)
-    search_several = _awaited(operations.search_several)
-    suggest = _awaited(operations.suggest)
-    count = _awaited(operations.count)
-    similar = _awaited(operations.similar)
-    similar_to_photo = _awaited(operations.similar_to_photo)
-    explain = _awaited(operations.explain)
-    get_image = _awaited(operations.get_image)
-    get_photo = _awaited(operations.get_photo)
-    get_thumbnail = _awaited(operations.get_thumbnail)
-    list_fields = _awaited(operations.list_fields)
-    list_backends = _awaited(operations.list_backends)
-    put_photo = _awaited(operations.put_photo)
-    put_image = _awaited(operations.put_image)
-    update_image = _awaited(operations.update_image)
-    delete_image = _awaited(operations.delete_image)
-    delete_images = _awaited(operations.delete_images)
-    write_batch = _awaited(operations.write_batch)
 
     async def aclose(self) -> None:
         """Close the connections."""

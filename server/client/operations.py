@@ -1,15 +1,28 @@
 """The operations of the REST interface: what each method of the clients sends, and how it reads.
 
-Each function describes one method of `Client` and `AsyncClient`, which has its name, signature and
-docstring. The function returns an `Operation`; the method sends it and returns the typed answer.
+`Operations` describes each operation once. From the description `Client` gets a method that sends
+the request and returns the typed answer, and `AsyncClient` a coroutine that does.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from functools import update_wrapper
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    get_args,
+    get_type_hints,
+    overload,
+)
 from urllib.parse import quote
 
 import httpx
@@ -34,6 +47,7 @@ from server.schemas import (
 )
 from sparta.image_ids import id_problem
 
+P = ParamSpec("P")
 Answer = TypeVar("Answer")
 Model = TypeVar("Model", bound=BaseModel)
 Params = Mapping[str, str | float | bool | Sequence[str] | None]
@@ -43,6 +57,7 @@ Refresh = Literal["wait", "none"]
 
 PHOTO = "application/octet-stream"  # media type of a photo of any kind
 LINES = "application/x-ndjson"
+RAISES = "\n\nRaises:\n    ClientError: if the request fails."
 
 
 @dataclass(frozen=True)
@@ -108,312 +123,321 @@ class Operation(Generic[Answer]):
             raise transport.not_understood(outcome) from error
 
 
-def search(
-    query: str = "",
-    k: int = 10,
-    *,
-    explain: bool = False,
-    substitute: bool = True,
-    min_coverage: float | None = None,
-    backend: str | None = None,
-    filter: Filter | None = None,
-    offset: int = 0,
-    sort: str | None = None,
-    facets: Sequence[str] = (),
-    cursor: str | None = None,
-) -> Operation[SearchAnswer]:
-    """The k best photos for a text.
+class described(Generic[P, Answer]):  # a decorator
+    """Describes a method of both clients by a function that returns its `Operation`."""
 
-    Args:
-        query: any text, with `+beach`, `-dog` and `beach^3` where a sentence is not enough;
-            without words, all photos that the filter lets through are found.
-        k: hits at most.
-        explain: whether each hit has its score term by term.
-        substitute: whether words that the index lacks are replaced by the nearest trained ones.
-        min_coverage: of a hit: the share, 0 to 1, of the query's weight that belongs to words
-            which the photo has.
-        backend: name of a backend; by default the server's first one.
-        filter: photos that may be found, as text or as JSON.
-        offset: hits before the first one.
-        sort: a field to sort all matching photos by, with "-" before it for the largest first.
-        facets: fields of which to count the values over all matching photos.
-        cursor: of an answer to the same search, for the hits after those of the answer.
+    def __init__(self, describe: Callable[Concatenate[Any, P], Operation[Answer]]) -> None:
+        self.describe = describe
 
-    Raises:
-        ClientError: if the request fails.
-    """
-    params: dict[str, str | float | bool | None] = {
-        "q": query or None,
-        "k": k,
-        "explain": explain,
-        "substitute": substitute,
-        "min_coverage": min_coverage,
-        "backend": backend,
-        "offset": offset or None,
-        "cursor": cursor,
-        "sort": sort,
-    }
-    read = _reader(SearchAnswer)
-    if filter is None or isinstance(filter, str):
-        params |= {"filter": filter, "facets": ",".join(facets) or None}
-        return Operation("GET", "/v1/search", read, params)
-    body: dict[str, Any] = {name: value for name, value in params.items() if value is not None}
-    body |= {"filter": filter, "facets": list(facets)}
-    return Operation("POST", "/v1/search", read, body=body)
+    if TYPE_CHECKING:  # `Operations.__init_subclass__` puts functions in place of this
+
+        @overload
+        def __get__(self, client: Waiting, owner: type) -> Callable[P, Answer]: ...
+        @overload
+        def __get__(
+            self, client: Awaited, owner: type
+        ) -> Callable[P, Coroutine[Any, Any, Answer]]: ...
+        def __get__(self, client: Any, owner: type) -> Any: ...
+
+    def method(self, awaited: bool) -> Callable[..., Any]:
+        """The method, with the name, docstring and signature that `help` and notebooks show."""
+        describe = self.describe
+
+        def wait(client: Any, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+            return client._get(describe(client, *args, **kwargs))
+
+        async def wait_for(client: Any, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+            return await client._get(describe(client, *args, **kwargs))
+
+        made: Callable[..., Any] = wait_for if awaited else wait
+        update_wrapper(made, describe, assigned=("__name__", "__doc__"))
+        made.__doc__ = (inspect.getdoc(describe) or "") + RAISES
+        [answer] = get_args(get_type_hints(describe)["return"])
+        signature = inspect.signature(describe).replace(return_annotation=answer)
+        vars(made)["__signature__"] = signature
+        return made
 
 
-def search_several(searches: Sequence[Mapping[str, Any]]) -> Operation[list[SearchAnswer]]:
-    """The answers to up to 32 searches, by one request and of one state of the index.
+class Operations:
+    """The operations of both clients. Each raises `ClientError` if its request fails."""
 
-    Args:
-        searches: each with the fields of `POST /v1/search`, such as `{"q": "two dogs"}`.
+    _awaited = False
 
-    Raises:
-        ClientError: if the request fails.
-    """
-    read = _reader(SearchAnswers)
-    body = {"queries": list(searches)}
-    return Operation("POST", "/v1/search", lambda response: read(response).answers, body=body)
+    def __init_subclass__(cls) -> None:
+        """Make methods of the descriptions."""
+        for name, one in vars(Operations).items():
+            if isinstance(one, described):
+                setattr(cls, name, one.method(cls._awaited))
+
+    @described
+    def search(
+        self,
+        query: str = "",
+        k: int = 10,
+        *,
+        explain: bool = False,
+        substitute: bool = True,
+        min_coverage: float | None = None,
+        backend: str | None = None,
+        filter: Filter | None = None,
+        offset: int = 0,
+        sort: str | None = None,
+        facets: Sequence[str] = (),
+        cursor: str | None = None,
+    ) -> Operation[SearchAnswer]:
+        """The k best photos for a text.
+
+        Args:
+            query: any text, with `+beach`, `-dog` and `beach^3` where a sentence is not enough;
+                without words, all photos that the filter lets through are found.
+            k: maximum number of hits.
+            explain: whether each hit has its score term by term.
+            substitute: whether words that the index lacks are replaced by the nearest trained ones.
+            min_coverage: of a hit: the share, 0 to 1, of the query's weight that belongs to words
+                which the photo has.
+            backend: name of a backend; by default the server's first one.
+            filter: photos that may be found, as text or as JSON.
+            offset: hits before the first one.
+            sort: a field to sort all matching photos by, with "-" before it for the largest first.
+            facets: fields of which to count the values over all matching photos.
+            cursor: of an answer to the same search, for the hits after those of the answer.
+        """
+        params: dict[str, str | float | bool | None] = {
+            "q": query or None,
+            "k": k,
+            "explain": explain,
+            "substitute": substitute,
+            "min_coverage": min_coverage,
+            "backend": backend,
+            "offset": offset or None,
+            "cursor": cursor,
+            "sort": sort,
+        }
+        read = _reader(SearchAnswer)
+        if filter is None or isinstance(filter, str):
+            params |= {"filter": filter, "facets": ",".join(facets) or None}
+            return Operation("GET", "/v1/search", read, params)
+        body = {name: value for name, value in params.items() if value is not None}
+        return Operation(
+            "POST", "/v1/search", read, body={**body, "filter": filter, "facets": list(facets)}
+        )
+
+    @described
+    def search_several(
+        self, searches: Sequence[Mapping[str, Any]]
+    ) -> Operation[list[SearchAnswer]]:
+        """The answers to up to 32 searches, by one request and of one state of the index.
+
+        Args:
+            searches: each with the fields of `POST /v1/search`, such as `{"q": "two dogs"}`.
+        """
+        read = _reader(SearchAnswers)
+        body = {"queries": list(searches)}
+        return Operation("POST", "/v1/search", lambda response: read(response).answers, body=body)
+
+    @described
+    def suggest(self, query: str, k: int = 10) -> Operation[list[SuggestionAnswer]]:
+        """Queries whose last word is completed to words of the index, the most frequent first.
+
+        Args:
+            query: as far as it is typed.
+            k: maximum number of suggestions.
+        """
+        read = _reader(SuggestAnswer)
+        params: Params = {"q": query, "k": k}
+        return Operation("GET", "/v1/suggest", lambda response: read(response).suggestions, params)
+
+    @described
+    def count(
+        self, filter: Filter | None = None, *, backend: str | None = None
+    ) -> Operation[CountAnswer]:
+        """How many images a filter, as text or as JSON, lets through; all without one."""
+        body = {"filter": filter, "backend": backend}
+        return Operation("POST", "/v1/images/count", _reader(CountAnswer), body=body)
+
+    @described
+    def similar(
+        self,
+        image_id: str | Sequence[str],
+        k: int = 10,
+        *,
+        words: str = "",
+        explain: bool = False,
+        backend: str | None = None,
+        filter: str | None = None,
+    ) -> Operation[SimilarAnswer]:
+        """The k photos most similar to an indexed one, or to several, without these.
+
+        Args:
+            image_id: of the indexed one, or of up to 20.
+            k: maximum number of hits.
+            words: a query that the photos should fit as well; it may only exclude.
+            explain: whether each hit has its score term by term.
+            backend: name of a backend; by default the server's first one.
+            filter: photos that may be found, as text.
+        """
+        first, *also = [image_id] if isinstance(image_id, str) else image_id
+        params: Params = {
+            "also": also,
+            "q": words,
+            "k": k,
+            "explain": explain,
+            "backend": backend,
+            "filter": filter,
+        }
+        return Operation("GET", f"{_image_path(first)}/similar", _reader(SimilarAnswer), params)
+
+    @described
+    def similar_to_photo(
+        self, photo: bytes, k: int = 10, *, explain: bool = False, filter: str | None = None
+    ) -> Operation[SearchAnswer]:
+        """The k photos most similar to one that is sent, which the server does not keep.
+
+        Args:
+            photo: the bytes of its file.
+            k: maximum number of hits.
+            explain: whether each hit has its score term by term.
+            filter: photos that may be found, as text.
+        """
+        params: Params = {"k": k, "explain": explain, "filter": filter}
+        read = _reader(SearchAnswer)
+        return Operation("POST", "/v1/images/similar", read, params, content=(photo, PHOTO))
+
+    @described
+    def explain(
+        self, query: str, image_id: str, *, substitute: bool = True, backend: str | None = None
+    ) -> Operation[ExplanationAnswer]:
+        """The score of one image for a text, term by term."""
+        params: Params = {"q": query, "substitute": substitute, "backend": backend}
+        read = _reader(ExplanationAnswer)
+        return Operation("GET", f"{_image_path(image_id)}/explain", read, params)
+
+    @described
+    def get_image(self, image_id: str, *, backend: str | None = None) -> Operation[ImageAnswer]:
+        """What the index stores about an image."""
+        return Operation("GET", _image_path(image_id), _reader(ImageAnswer), {"backend": backend})
+
+    @described
+    def get_photo(self, image_id: str, *, backend: str | None = None) -> Operation[Photo]:
+        """The file of an indexed photo."""
+        return Operation("GET", f"{_image_path(image_id)}/file", _photo, {"backend": backend})
+
+    @described
+    def get_thumbnail(
+        self, image_id: str, size: int = 256, *, backend: str | None = None
+    ) -> Operation[Photo]:
+        """A small picture of an indexed photo, as JPEG.
+
+        Args:
+            image_id: of the photo.
+            size: pixels of the longer side at most: 256 or 512.
+            backend: name of a backend; by default the server's first one.
+        """
+        params: Params = {"size": size, "backend": backend}
+        return Operation("GET", f"{_image_path(image_id)}/thumbnail", _photo, params)
+
+    @described
+    def list_fields(self, *, backend: str | None = None) -> Operation[dict[str, str]]:
+        """The fields that filters, facets and orders may name, with their kinds."""
+        read = _reader(FieldsAnswer)
+        params = {"backend": backend}
+        return Operation("GET", "/v1/fields", lambda response: read(response).fields, params)
+
+    @described
+    def list_backends(self) -> Operation[list[BackendInfo]]:
+        """The backends of the server, the default one first."""
+        read = _reader(BackendList)
+        return Operation("GET", "/v1/backends", lambda response: read(response).backends)
+
+    @described
+    def put_photo(
+        self, image_id: str, photo: bytes, *, refresh: Refresh = "wait"
+    ) -> Operation[WriteAnswer]:
+        """Add a photo, or put it in the place of the one with this id.
+
+        Args:
+            image_id: usually a path such as "beach/two dogs.jpg".
+            photo: the content of the file, which the server keeps.
+            refresh: "wait" until searches find it, or "none".
+        """
+        return _write("PUT", image_id, refresh, content=(photo, PHOTO))
+
+    @described
+    def put_image(
+        self,
+        image_id: str,
+        *,
+        terms: Mapping[str, float] | None = None,
+        features: Mapping[str, Any] | None = None,
+        metadata: Fields | None = None,
+        refresh: Refresh = "wait",
+    ) -> Operation[WriteAnswer]:
+        """Add an image whose terms or features are known, or replace the one with this id.
+
+        Args:
+            image_id: of the image.
+            terms: term → its score above the term's offset.
+            features: as `PUT /v1/images/{image_id}` describes them; terms or features, not both.
+            metadata: of the image.
+            refresh: "wait" until searches find it, or "none".
+        """
+        given = {"terms": terms, "features": features, "metadata": metadata}
+        parts = {name: part for name, part in given.items() if part is not None}
+        return _write("PUT", image_id, refresh, parts)
+
+    @described
+    def update_image(
+        self, image_id: str, metadata: Fields, *, refresh: Refresh = "wait"
+    ) -> Operation[WriteAnswer]:
+        """Change some fields of an image's metadata; None removes a field."""
+        return _write("PATCH", image_id, refresh, metadata)
+
+    @described
+    def delete_image(self, image_id: str, *, refresh: Refresh = "wait") -> Operation[WriteAnswer]:
+        """Delete an image; its file stays where it is."""
+        return _write("DELETE", image_id, refresh)
+
+    @described
+    def delete_images(
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        filter: Filter | None = None,
+        refresh: Refresh = "wait",
+    ) -> Operation[DeleteAnswer]:
+        """Delete images by their ids, or those that a filter lets through."""
+        body: dict[str, Any] = {"filter": filter} if ids is None else {"ids": list(ids)}
+        read = _reader(DeleteAnswer)
+        return Operation("POST", "/v1/images/delete", read, {"refresh": refresh}, body)
+
+    @described
+    def write_batch(
+        self, lines: Iterable[Mapping[str, Any]], *, refresh: Refresh = "wait"
+    ) -> Operation[BatchAnswer]:
+        """Add, replace, change and delete many images in one request.
+
+        Args:
+            lines: each with `image_id` and one of `terms`, `features`, `photo` (base64),
+                `metadata` and `delete`.
+            refresh: "wait" until searches find the changes, or "none".
+
+        Returns:
+            counts, and the lines that could not be written.
+        """
+        content = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+        read = _reader(BatchAnswer)
+        params = {"refresh": refresh}
+        return Operation("POST", "/v1/images/batch", read, params, content=(content, LINES))
 
 
-def suggest(query: str, k: int = 10) -> Operation[list[SuggestionAnswer]]:
-    """Queries whose last word is completed to words of the index, the most frequent first.
-
-    Args:
-        query: as far as it is typed.
-        k: suggestions at most.
-
-    Raises:
-        ClientError: if the request fails.
-    """
-    read = _reader(SuggestAnswer)
-    params: Params = {"q": query, "k": k}
-    return Operation("GET", "/v1/suggest", lambda response: read(response).suggestions, params)
+class Waiting(Operations):
+    """The operations as methods that wait for their answers."""
 
 
-def count(filter: Filter | None = None, *, backend: str | None = None) -> Operation[CountAnswer]:
-    """How many images a filter, as text or as JSON, lets through; all without one.
+class Awaited(Operations):
+    """The operations as coroutines."""
 
-    Raises:
-        ClientError: if the request fails.
-    """
-    body = {"filter": filter, "backend": backend}
-    return Operation("POST", "/v1/images/count", _reader(CountAnswer), body=body)
-
-
-def similar(
-    image_id: str | Sequence[str],
-    k: int = 10,
-    *,
-    words: str = "",
-    explain: bool = False,
-    backend: str | None = None,
-    filter: str | None = None,
-) -> Operation[SimilarAnswer]:
-    """The k photos most similar to an indexed one, or to several, without these.
-
-    Args:
-        image_id: of the indexed one, or of up to 20.
-        k: hits at most.
-        words: a query that the photos should fit as well; it may only exclude.
-        explain: whether each hit has its score term by term.
-        backend: name of a backend; by default the server's first one.
-        filter: photos that may be found, as text.
-
-    Raises:
-        ClientError: if the request fails, as with status 404 for an unknown image.
-    """
-    first, *also = [image_id] if isinstance(image_id, str) else image_id
-    params: Params = {
-        "also": also,
-        "q": words,
-        "k": k,
-        "explain": explain,
-        "backend": backend,
-        "filter": filter,
-    }
-    return Operation("GET", f"{_image_path(first)}/similar", _reader(SimilarAnswer), params)
-
-
-def similar_to_photo(
-    photo: bytes, k: int = 10, *, explain: bool = False, filter: str | None = None
-) -> Operation[SearchAnswer]:
-    """The k photos most similar to one that is sent, which the server does not keep.
-
-    Args:
-        photo: the bytes of its file.
-        k: hits at most.
-        explain: whether each hit has its score term by term.
-        filter: photos that may be found, as text.
-
-    Raises:
-        ClientError: if the request fails, as with status 422 for what is no photo.
-    """
-    params: Params = {"k": k, "explain": explain, "filter": filter}
-    read = _reader(SearchAnswer)
-    return Operation("POST", "/v1/images/similar", read, params, content=(photo, PHOTO))
-
-
-def explain(
-    query: str, image_id: str, *, substitute: bool = True, backend: str | None = None
-) -> Operation[ExplanationAnswer]:
-    """The score of one image for a text, term by term.
-
-    Raises:
-        ClientError: if the request fails, as with status 404 for an unknown image.
-    """
-    params: Params = {"q": query, "substitute": substitute, "backend": backend}
-    return Operation("GET", f"{_image_path(image_id)}/explain", _reader(ExplanationAnswer), params)
-
-
-def get_image(image_id: str, *, backend: str | None = None) -> Operation[ImageAnswer]:
-    """What the index stores about an image.
-
-    Raises:
-        ClientError: if the request fails, as with status 404 for an unknown image.
-    """
-    return Operation("GET", _image_path(image_id), _reader(ImageAnswer), {"backend": backend})
-
-
-def get_photo(image_id: str, *, backend: str | None = None) -> Operation[Photo]:
-    """The file of an indexed photo.
-
-    Raises:
-        ClientError: if the request fails, as with status 404 for a missing file.
-    """
-    return Operation("GET", f"{_image_path(image_id)}/file", _photo, {"backend": backend})
-
-
-def get_thumbnail(
-    image_id: str, size: int = 256, *, backend: str | None = None
-) -> Operation[Photo]:
-    """A small picture of an indexed photo, as JPEG.
-
-    Args:
-        image_id: of the photo.
-        size: pixels of the longer side at most: 256 or 512.
-        backend: name of a backend; by default the server's first one.
-
-    Raises:
-        ClientError: if the request fails, as with status 404 for a missing file.
-    """
-    params: Params = {"size": size, "backend": backend}
-    return Operation("GET", f"{_image_path(image_id)}/thumbnail", _photo, params)
-
-
-def list_fields(*, backend: str | None = None) -> Operation[dict[str, str]]:
-    """The fields that filters, facets and orders may name, with their kinds.
-
-    Raises:
-        ClientError: if the request fails.
-    """
-    read = _reader(FieldsAnswer)
-    params = {"backend": backend}
-    return Operation("GET", "/v1/fields", lambda response: read(response).fields, params)
-
-
-def list_backends() -> Operation[list[BackendInfo]]:
-    """The backends of the server, the default one first.
-
-    Raises:
-        ClientError: if the request fails.
-    """
-    read = _reader(BackendList)
-    return Operation("GET", "/v1/backends", lambda response: read(response).backends)
-
-
-def put_photo(image_id: str, photo: bytes, *, refresh: Refresh = "wait") -> Operation[WriteAnswer]:
-    """Add a photo, or put it in the place of the one with this id.
-
-    Args:
-        image_id: usually a path such as "beach/two dogs.jpg".
-        photo: the content of the file, which the server keeps.
-        refresh: "wait" until searches find it, or "none".
-
-    Raises:
-        ClientError: if the request fails, as for a file that is no photo.
-    """
-    return _write("PUT", image_id, refresh, content=(photo, PHOTO))
-
-
-def put_image(
-    image_id: str,
-    *,
-    terms: Mapping[str, float] | None = None,
-    features: Mapping[str, Any] | None = None,
-    metadata: Fields | None = None,
-    refresh: Refresh = "wait",
-) -> Operation[WriteAnswer]:
-    """Add an image whose terms or features are known, or replace the one with this id.
-
-    Args:
-        image_id: of the image.
-        terms: term → its score above the term's offset.
-        features: as `PUT /v1/images/{image_id}` describes them; terms or features, not both.
-        metadata: of the image.
-        refresh: "wait" until searches find it, or "none".
-
-    Raises:
-        ClientError: if the request fails.
-    """
-    given = {"terms": terms, "features": features, "metadata": metadata}
-    parts = {name: part for name, part in given.items() if part is not None}
-    return _write("PUT", image_id, refresh, parts)
-
-
-def update_image(
-    image_id: str, metadata: Fields, *, refresh: Refresh = "wait"
-) -> Operation[WriteAnswer]:
-    """Change some fields of an image's metadata; None removes a field.
-
-    Raises:
-        ClientError: if the request fails, as with status 404 for an unknown image.
-    """
-    return _write("PATCH", image_id, refresh, metadata)
-
-
-def delete_image(image_id: str, *, refresh: Refresh = "wait") -> Operation[WriteAnswer]:
-    """Delete an image; its file stays where it is.
-
-    Raises:
-        ClientError: if the request fails, as with status 404 for an unknown image.
-    """
-    return _write("DELETE", image_id, refresh)
-
-
-def delete_images(
-    ids: Sequence[str] | None = None, *, filter: Filter | None = None, refresh: Refresh = "wait"
-) -> Operation[DeleteAnswer]:
-    """Delete images by their ids, or those that a filter lets through.
-
-    Raises:
-        ClientError: if the request fails.
-    """
-    body: dict[str, Any] = {"filter": filter} if ids is None else {"ids": list(ids)}
-    read = _reader(DeleteAnswer)
-    return Operation("POST", "/v1/images/delete", read, {"refresh": refresh}, body)
-
-
-def write_batch(
-    lines: Iterable[Mapping[str, Any]], *, refresh: Refresh = "wait"
-) -> Operation[BatchAnswer]:
-    """Add, replace, change and delete many images in one request.
-
-    Args:
-        lines: each with `image_id` and one of `terms`, `features`, `photo` (base64), `metadata`
-            and `delete`.
-        refresh: "wait" until searches find the changes, or "none".
-
-    Returns:
-        counts, and the lines that could not be written.
-
-    Raises:
-        ClientError: if the request fails.
-    """
-    content = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    read = _reader(BatchAnswer)
-    params = {"refresh": refresh}
-    return Operation("POST", "/v1/images/batch", read, params, content=(content, LINES))
+    _awaited = True
 
 
 def _write(
@@ -429,7 +453,7 @@ def _write(
 
 
 def _image_path(image_id: str) -> str:
-    """Of an image.
+    """The path of an image.
 
     Raises:
         NotSentError: if no image can have this id; libraries would ask for another one.

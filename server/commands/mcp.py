@@ -69,7 +69,7 @@ def mcp(
     """
     import anyio
 
-    from server.mcp.tools import serve_http
+    from server.mcp import serve_http
     from server.security.listening import listen, url
 
     server = _server(source, photos, api_key, write)
@@ -86,7 +86,7 @@ def _server(source: str, photos: Path | None, api_key: str | None, write: bool) 
     from functools import partial
 
     from server.client.client import AsyncClient
-    from server.mcp.tools import application_client, mcp_server
+    from server.mcp import application_client, mcp_server
     from sparta.errors import InputError
 
     if source.startswith(("http://", "https://")):

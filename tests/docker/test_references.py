@@ -22,9 +22,8 @@ from server.backends import Backend
 from server.monitoring.metrics import Metrics
 from server.settings import ServerSettings
 from sparta.command_line import cli
-from tests.server.certificates import make_certificate
+from tests.server.apps import make_certificate, serving
 from tests.server.fake import FakeSearcher
-from tests.server.live import serving
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"

@@ -1,18 +1,38 @@
-"""The application with settings for tests."""
+"""Applications with settings for tests, here or on a free port; clients, keys, certificates."""
 
 from __future__ import annotations
 
+import http.client
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
+from threading import Thread
 from typing import Any
+from urllib.parse import urlsplit
 
+import trustme
+import uvicorn
+from anyio.from_thread import start_blocking_portal
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from server.app import create_app
 from server.backends import Backend, Backends
+from server.client.client import AsyncClient, Client
+from server.connections import LimitedProtocol
+from server.processes import _Server
 from server.security.keys import Scope, new_key, read_keys, write_keys
+from server.security.listening import listen, url
 from server.settings import ServerSettings
+
+AUTHORITY = trustme.CA()
 
 
 def settings(**values: Any) -> ServerSettings:
@@ -35,3 +55,92 @@ def make_key(file: Path, scope: Scope = "search", expires: datetime | None = Non
     key, text = new_key(f"{scope} key", scope, expires)
     write_keys(file, [*(read_keys(file) if file.exists() else []), key])
     return text
+
+
+def serving(
+    *backends: Backend, certificate: tuple[Path, Path] | None = None, **values: Any
+) -> AbstractContextManager[str]:
+    """As `running`, of an application that searches some backends."""
+    return running(app_of(*backends, **values), certificate)
+
+
+@contextmanager
+def running(app: FastAPI, certificate: tuple[Path, Path] | None = None) -> Iterator[str]:
+    """Run a server in a thread; yields its address.
+
+    Args:
+        app: the application.
+        certificate: files of a certificate and its key, to serve HTTPS.
+    """
+    with listen("127.0.0.1", 0) as socket:
+        chain, key = certificate or (None, None)
+        config = uvicorn.Config(
+            app,
+            http=LimitedProtocol,
+            ws="none",
+            log_level="error",
+            proxy_headers=False,
+            ssl_certfile=chain,
+            ssl_keyfile=key,
+        )
+        server = _Server(config, app, drain=0)
+        thread = Thread(target=server.run, kwargs={"sockets": [socket]})
+        thread.start()
+        try:
+            scheme = "https" if certificate else "http"
+            yield url("127.0.0.1", socket.getsockname()[1], scheme)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def raw_get(address: str, target: str) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of a target sent byte for byte as given."""
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=20)
+    try:
+        connection.request("GET", target)
+        response = connection.getresponse()
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        return response.status, headers, response.read()
+    finally:
+        connection.close()
+
+
+def make_certificate(folder: Path, password: str = "") -> tuple[Path, Path]:
+    """Files of a certificate for localhost, signed by `AUTHORITY`, and of its key."""
+    issued = AUTHORITY.issue_cert("localhost")
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    certificate.write_bytes(b"".join(part.bytes() for part in issued.cert_chain_pems))
+    secret = issued.private_key_pem.bytes()
+    if password:
+        secret = load_pem_private_key(secret, None).private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode())
+        )
+    key.write_bytes(secret)
+    return certificate, key
+
+
+class Blocking:
+    """An `AsyncClient` whose methods wait for their answers, as those of `Client` do."""
+
+    def __init__(self, client: AsyncClient, call: Callable[..., Any]) -> None:
+        self._client, self._call = client, call
+
+    def __getattr__(self, name: str) -> Any:
+        async def answer(arguments: Any, options: Any) -> Any:
+            return await getattr(self._client, name)(*arguments, **options)
+
+        return lambda *arguments, **options: self._call(answer, arguments, options)
+
+
+@contextmanager
+def connected(kind: str, servers: str | Sequence[str], **options: Any) -> Iterator[Any]:
+    """A client of a kind, "Client" or "AsyncClient", used as if it were a `Client`."""
+    if kind == "Client":
+        with Client(servers, **options) as client:
+            yield client
+        return
+    with start_blocking_portal() as portal:
+        client_ = AsyncClient(servers, **options)
+        with portal.wrap_async_context_manager(client_):
+            yield Blocking(client_, portal.call)

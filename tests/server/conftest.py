@@ -1,17 +1,21 @@
 """Fixtures: the drawn photos, and a client of a server that shows them."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from fastapi.testclient import TestClient
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from server.backends import Backend
-from tests.server.apps import app_of, client_of, make_key
+from tests.server.apps import app_of, client_of, connected, make_key, serving
 from tests.server.fake import FakeDense, FakeSearcher, draw
-from tests.server.live import serving
+
+Connect = Callable[..., Any]
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
@@ -68,6 +72,23 @@ def client(photos: Path, searcher: FakeSearcher) -> Iterator[TestClient]:
     app = app_of(sparta, blind, seeing, dense)
     with client_of(app, raise_server_exceptions=False) as client:
         yield client
+
+
+@pytest.fixture(params=["Client", "AsyncClient"])
+def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
+    """Makes clients of one kind, whose requests a handler answers if one is given."""
+    with ExitStack() as stack:
+
+        def connect(
+            servers: str | Sequence[str],
+            handler: Callable[[httpx.Request], httpx.Response] | None = None,
+            **options: Any,
+        ) -> Any:
+            if handler is not None:
+                options["transport"] = httpx.MockTransport(handler)
+            return stack.enter_context(connected(request.param, servers, **options))
+
+        yield connect
 
 
 # Not of the session: Playwright runs an event loop in this thread until it ends.

@@ -1,4 +1,4 @@
-"""A server in a process of its own, as `sparta serve` starts it, and its workers."""
+"""A server in a process of its own, as `sparta serve` starts it, or of fakes with some workers."""
 
 from __future__ import annotations
 
@@ -8,15 +8,24 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, Any
 
 import httpx
 
-from tests.server.apps import make_key
+from indexer.query import Query
+from indexer.search.answer import Answer
+from server import processes
+from server.backends import Backend, Backends
+from server.processes import run, run_workers
+from server.security.listening import listen, url
+from sparta.errors import InputError
+from tests.server.apps import app_of, make_key, settings
+from tests.server.fake import FakeSearcher
 
 # In command lines: of a process of its own, and of the one that workers are forks of.
 SPAWNED, FORKING = b"spawn_main", b"forkserver"
@@ -103,3 +112,51 @@ def _children(process: int) -> list[int]:
 def _started(process: int) -> int:
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return int(fields[19])
+
+
+class Slow(FakeSearcher):
+    """Takes two seconds for "slow"."""
+
+    def search(self, query: str | Query, k: int = 10, **options: Any) -> Answer:
+        if query == "slow":
+            time.sleep(2)
+            query = "red"
+        return super().search(query, k, **options)
+
+
+def open_fakes() -> Backends:
+    return Backends([Backend("sparta", Slow())])
+
+
+def refuse(index: Path) -> Backends:
+    raise InputError(f"{index} is not an index")
+
+
+def open_while(index: Path) -> Backends:
+    """As long as a file exists; leaves a file with the number of the process."""
+    if not index.exists():
+        return refuse(index)
+    index.with_name(f"{os.getpid()}.opened").touch()
+    return open_fakes()
+
+
+def serve(kind: str, workers: int = 2) -> None:
+    """Print the address and serve until interrupted.
+
+    Args:
+        kind: "fakes"; "nothing", whose backends fail to open; or a file, with which they open.
+        workers: number of processes.
+    """
+    processes.PAUSE = 0.1
+    kinds: dict[str, Callable[[], Backends]] = {
+        "fakes": open_fakes,
+        "nothing": partial(refuse, Path("photos")),
+    }
+    with listen("127.0.0.1", 0) as listening:
+        sys.stdout.write(f"{url('127.0.0.1', listening.getsockname()[1])}\n")
+        sys.stdout.flush()
+        if workers == 1:
+            run(app_of(*open_fakes()), listening)
+        else:
+            opener = kinds.get(kind, partial(open_while, Path(kind)))
+            run_workers(settings(workers=workers), opener, listening)

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from indexer.filters.browse import Bucket
 from indexer.search import answer
+from server import mcp as tools
 from server import schemas
-from server.mcp import answers as tools
 from tests.server.fake import FakeSearcher
 
 REQUEST = {"query", "backend", "index_version"}
@@ -92,7 +92,7 @@ def test_a_field_of_a_hit_is_carried_by_six_files() -> None:
         "indexer/search/answer.py",
         "indexer/search/searcher.py",
         "server/schemas.py",
-        "server/mcp/answers.py",
+        "server/mcp.py",
         "server/page/grid.js",
         "server/publish/search/index.js",
     }

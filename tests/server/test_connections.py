@@ -17,8 +17,8 @@ import pytest
 from server import connections
 from server.backends import Backend
 from server.security.guards import SECURITY_HEADERS
+from tests.server.apps import serving
 from tests.server.fake import FakeSearcher
-from tests.server.live import serving
 
 SECONDS = 0.6
 SEARCH = b"GET /v1/search?q=red HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -76,14 +76,11 @@ LARGE = 431, "more than 32,768 bytes"
     ("sent", "refusal"),
     [
         (b"\0\0\0\0", NO_HTTP),
-        (b"HELLO WORLD\r\n\r\n", NO_HTTP),
         (b"GET / HTTP/9.9\r\n\r\n", NO_HTTP),
-        (b"BREW / HTTP/1.1\r\n\r\n", NO_HTTP),
         (b"GET /\xff HTTP/1.1\r\n\r\n", NO_HTTP),
         (b"GET http://[ HTTP/1.1\r\n\r\n", NO_HTTP),
         (b"GET /?q=" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", LARGE),
         (b"GET / HTTP/1.1\r\nA: " + b"b" * 40_000 + b"\r\n\r\n", LARGE),
-        (b"GET / HTTP/1.1\r\n" + b"A: bb\r\n" * 12_000 + b"\r\n", LARGE),
         (b"GET / HTTP/1.1\r\nA: " + b"b" * 40_000, LARGE),  # never complete
         (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 7_000, LARGE),
         (SEARCH[:-2], (408, "not complete")),
@@ -96,20 +93,8 @@ LARGE = 431, "more than 32,768 bytes"
 def test_what_is_refused_is_a_problem(address: str, sent: bytes, refusal: tuple[int, str]) -> None:
     status, detail = refusal
     assert detail in problem(exchanged(address, sent), status)
-
-
-def test_refusals_are_counted(address: str) -> None:
-    for sent in (b"\0\0\0\0", b"\0\0\0\0", b"GET / HTTP/1.1\r\nA: " + b"b" * 40_000):
-        exchanged(address, sent)
-    found = httpx.get(f"{address}/metrics", timeout=60).text
-    for code, count in {400: 2, 431: 1}.items():
-        assert f'visualsparta_connections_refused_total{{code="{code}"}} {count}.0\n' in found
-
-
-def test_a_large_body_is_no_large_head(address: str) -> None:
-    head = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n"
-    sent = head + b"Connection: close\r\n\r\n" + b"x" * 100_000
-    assert exchanged(address, sent).startswith(b"HTTP/1.1 200 ")
+    metrics = httpx.get(f"{address}/metrics", timeout=60).text
+    assert f'visualsparta_connections_refused_total{{code="{status}"}} 1.0\n' in metrics
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Filters on the page: chips, values with their numbers, a time line."""
+"""The page asks for a key, and filters: chips, values with their numbers, a time line."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from indexer.engines.open import open_index
 from indexer.store.changes import MetadataChange
 from indexer.update.writer import open_writer
 from server.backends import Backend
+from tests.server.apps import make_key, serving
 from tests.server.drawings import index_drawings
-from tests.server.fake import DRAWINGS
-from tests.server.live import serving
-from tests.server.pages import PHONE, violations, visited, width
+from tests.server.fake import DRAWINGS, FakeSearcher
+from tests.server.pages import PHONE, sign_in, violations, visited, width
 
 TAKEN = ["2023-05-01", "2024-06-01", "2024-06-01T12:00:00", "2024-07-03", None]
 CAMERAS = ["Canon", "Canon", 'The "old" one', "Nikon", "Nikon"]
@@ -112,3 +112,70 @@ def test_a_phone_shows_filters(browser: Browser, address: str) -> None:
         page.get_by_text("Filter", exact=True).click()
         expect(page.locator(".timeline button").first).to_be_visible()
         assert width(page) <= 360
+
+
+KEY = "Sign in with a key"
+
+
+@pytest.fixture(scope="module")
+def search_key(keys: Path) -> str:
+    return make_key(keys)
+
+
+@pytest.fixture(scope="module", params=["", "/photos"])
+def guarded_address(
+    photos: Path, keys: Path, search_key: str, request: pytest.FixtureRequest
+) -> Iterator[str]:
+    sparta = Backend("sparta", FakeSearcher(), photos, ("red",))
+    with serving(sparta, keys=keys, root_path=request.param) as address:
+        yield address + request.param
+
+
+@pytest.fixture
+def signing(browser: Browser, guarded_address: str) -> Iterator[Page]:
+    with visited(browser, guarded_address) as page:
+        yield page
+
+
+def test_a_key_is_asked_for_and_shows_photos_until_signed_out(
+    signing: Page, guarded_address: str, search_key: str
+) -> None:
+    page, address = signing, guarded_address
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    page.goto(f"{address}/?q=red")
+    expect(page.get_by_role("heading", name=KEY)).to_be_visible()
+    expect(page.get_by_label("Key", exact=True)).to_be_focused()
+    expect(page.locator("#q")).to_be_hidden()
+    expect(page.get_by_role("button", name="Sign out")).to_be_hidden()
+    sign_in(page, "wrong")
+    expect(page.get_by_role("alert")).to_have_text("the key is unknown, or was revoked")
+    sign_in(page, search_key)
+    expect(page.locator(".card")).to_have_count(3)
+    expect(page.get_by_role("heading", name=KEY)).to_be_hidden()
+    for image in page.locator(".card img").all():
+        expect(image).to_have_js_property("complete", True)
+        assert image.evaluate("image => image.naturalWidth") > 0
+    page.reload()
+    expect(page.locator(".card")).to_have_count(3)
+    assert page.evaluate("document.cookie") == ""
+    assert page.evaluate("JSON.stringify({...localStorage, ...sessionStorage})") == "{}"
+    assert not [url for url in requested if search_key in url or "wrong" in url]
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name=KEY)).to_be_visible()
+    expect(page.locator(".card")).to_have_count(0)
+    assert page.context.cookies() == []
+
+
+def test_a_key_that_is_revoked_is_asked_for_again(
+    signing: Page, guarded_address: str, keys: Path
+) -> None:
+    page, address = signing, guarded_address
+    before = keys.read_bytes()
+    page.goto(address + "/")
+    sign_in(page, make_key(keys))
+    expect(page.locator("#corpus")).to_have_text("5 photos")
+    keys.write_bytes(before)
+    page.locator("#q").fill("red")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name=KEY)).to_be_visible()

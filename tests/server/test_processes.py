@@ -1,4 +1,6 @@
-"""Sockets, several processes on one, and the signals that stop them."""
+"""Several processes on one socket, the index they inherit, and the signals that stop them."""
+
+from __future__ import annotations
 
 import os
 import re
@@ -10,26 +12,31 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from server.processes import _SingleAccept
+from indexer.care.copies import set_alias, take_snapshot
+from server.app import create_app
+from server.backends import open_backends
+from server.processes import Inherited, _SingleAccept, can_be_inherited
 from server.security.keys import write_keys
-from server.security.listening import listen, url
+from server.security.listening import listen
 from sparta.errors import InputError
-from tests.server.apps import make_key
-from tests.server.served import workers_of
+from tests.server.apps import client_of, make_key, settings
+from tests.server.drawings import index_drawings
+from tests.server.served import served, workers_of
 
 
-def start(kind: str, workers: int = 2) -> "subprocess.Popen[str]":
-    code = f"from tests.server.workers import serve; serve({kind!r}, {workers})"
+def start(kind: str, workers: int = 2) -> subprocess.Popen[str]:
+    code = f"from tests.server.served import serve; serve({kind!r}, {workers})"
     return subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
-def address_of(process: "subprocess.Popen[str]") -> str:
+def address_of(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
@@ -61,7 +68,7 @@ def test_backends_that_cannot_be_opened_end_all() -> None:
     assert "InputError: a worker process could not start" in errors
 
 
-def serving(process: "subprocess.Popen[str]", folder: Path) -> set[int]:
+def serving(process: subprocess.Popen[str], folder: Path) -> set[int]:
     """The workers that have opened the backends, as soon as there are two."""
     while True:
         assert process.poll() is None
@@ -152,12 +159,6 @@ def test_a_burst_of_connections_is_accepted_one_by_one() -> None:
 # ---- sockets -------------------------------------------------------------------------------------
 
 
-def test_url() -> None:
-    assert url("127.0.0.1", 8000) == "http://127.0.0.1:8000"
-    assert url("0.0.0.0", 80) == "http://127.0.0.1:80"
-    assert url("::1", 8000) == "http://[::1]:8000"
-
-
 def test_a_taken_port_is_told_from_an_address_that_is_not_ours() -> None:
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
@@ -223,3 +224,86 @@ def test_a_signal_is_not_lost(script: str) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stdout) == (0, "stopped\n"), done.stderr
+
+
+@pytest.fixture
+def index(tmp_path: Path, photos: Path) -> Path:
+    return index_drawings(tmp_path / "index", photos)
+
+
+def test_only_an_index_in_columns(index: Path) -> None:
+    def is_one(**values: Any) -> bool:
+        return can_be_inherited(settings(index=index, **values))
+
+    assert is_one() and is_one(engine="columns")
+    assert not is_one(engine="lucene")
+    assert not is_one(milvus="milvus://127.0.0.1:1")
+
+
+def test_it_is_let_go_once_its_name_stands_for_another(index: Path, tmp_path: Path) -> None:
+    take_snapshot(index, tmp_path / "copy")
+    set_alias(tmp_path / "prod", index)
+    inherited = Inherited(open_backends(settings(index=tmp_path / "prod")), tmp_path / "prod")
+    inherited.prepare()
+    inherited.look()
+    assert inherited.backends is not None
+    set_alias(tmp_path / "prod", tmp_path / "copy")
+    inherited.look()
+    assert inherited.backends is None
+
+
+def test_preparing_starts_no_java_and_no_thread(index: Path) -> None:
+    script = f"""
+import sys, threading
+from pathlib import Path
+from typing import Any
+from server.backends import open_backends
+from server.processes import Inherited, java_runs
+from tests.server.apps import settings
+chosen = settings(index=Path({str(index)!r}))
+Inherited(open_backends(chosen), chosen.index).prepare()
+assert threading.active_count() == 1
+assert "server.preloaded" in sys.modules and not java_runs()
+loaded = {{"jnius", "torch", "transformers", "faiss"}} & set(sys.modules)
+assert not loaded, loaded
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+
+
+def test_workers_answer_as_one_process_and_one_that_died_is_replaced(index: Path) -> None:
+    """Without Java, and no pages of Lucene's files."""
+    query, chosen = {"q": "a red dog", "explain": "true"}, settings(index=index)
+    closing = {"Connection": "close"}  # on connections of their own, which both workers take
+    with client_of(create_app(open_backends(chosen), chosen)) as client:
+        right = client.get("/v1/search", params=query).json()["hits"]
+    threads: set[str] = set()
+    mapped = ""
+    with served(index, "--workers", "2", "--rate", "0") as (address, pid):
+
+        def check_answers() -> None:
+            for _ in range(6):
+                found = httpx.get(f"{address}/v1/search", params=query, headers=closing, timeout=60)
+                assert found.json()["hits"] == right != []
+
+        check_answers()
+        while len(workers_of(pid)) < 2:
+            time.sleep(0.01)
+        first, second = workers_of(pid)
+        for worker in (first, second):
+            tasks = Path(f"/proc/{worker}/task").iterdir()
+            threads |= {(task / "comm").read_text().split()[0] for task in tasks}
+            mapped += Path(f"/proc/{worker}/maps").read_text()
+        subprocess.run(["kill", "-9", str(first)], check=True)
+        while first in workers_of(pid) or len(workers_of(pid)) < 2:
+            pass
+        assert second in workers_of(pid)
+        check_answers()
+    assert "C1" not in threads  # which compiles for Java
+    assert f"{index}/segments/" in mapped and f"{index}/lucene/" not in mapped
+
+
+@pytest.mark.parametrize("seconds", [0, 0.1, 0.2, 0.4, 0.8])
+def test_a_server_that_is_stopped_at_once_ends(index: Path, seconds: float) -> None:
+    """While its first worker answers, and the others are forked."""
+    with served(index, "--workers", "3"):
+        time.sleep(seconds)

@@ -26,7 +26,6 @@ from server.writing.app import Writing
 from server.writing.app import create_app as writing_app
 from server.writing.forward import Board
 from server.writing.index import PhotoEncoder
-from sparta.errors import InputError
 from tests.indexer.random_postings import random_postings, write_postings
 from tests.indexer.vocabulary import small_tokenizer
 from tests.server.apps import client_of, settings
@@ -88,12 +87,6 @@ def test_answers(both: list[TestClient], path: str) -> None:
     assert without_times(found.json()) == without_times(right.json())
 
 
-@pytest.mark.parametrize("body", [{}, {"filter": "stars:2"}])
-def test_counts(both: list[TestClient], body: dict[str, str]) -> None:
-    right, found = (one.post("/v1/images/count", json=body).json()["count"] for one in both)
-    assert found == right > 0
-
-
 def test_cursors(both: list[TestClient]) -> None:
     asked: list[dict[str, Any]] = [{"q": "dog cat", "k": 6}, {"q": "dog", "k": 6, "sort": "-stars"}]
     for body in asked:
@@ -124,12 +117,6 @@ def test_what_is_written_to_a_shard_is_found(tmp_path: Path) -> None:
         assert [hit["image_id"] for hit in now["hits"]] == ids[1:]
         assert now["index_version"] != before["index_version"]
         assert now["index_version"].partition(".")[0] == before["index_version"]
-
-
-def test_shards_are_not_in_milvus(tmp_path: Path) -> None:
-    _, divided = folders(tmp_path, 20)
-    with pytest.raises(InputError, match=rf"^--milvus: {divided} is divided into shards"):
-        open_backends(settings(index=divided, milvus="milvus://127.0.0.1:1"))
 
 
 def test_writes_are_those_to_the_whole_index(tmp_path: Path) -> None:

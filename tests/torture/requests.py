@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 
 from server.backends import open_backends
 from server.settings import ServerSettings
-from tests.server.live import serving
+from tests.server.apps import serving
 from tests.torture.kills import Report
 from tests.torture.tiny_index import add_vectors, build, make_corpus
 

@@ -1,10 +1,11 @@
-"""The application over shards, with replicas in this process in place of a cluster."""
+"""The application over shards, with replicas in this process, and what `serve --ray` refuses."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,15 +24,19 @@ from indexer.store.changes import Add
 from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends
+from server.cluster import deploy
 from server.cluster import ingress as remote
+from server.cluster.deploy import serve_on
 from server.cluster.ingress import Ingress, RemoteShards, divided_lines
 from server.cluster.shard import Served, ShardReplica, ShardWriter, shard_folder
 from server.requests import MANY
+from server.settings import ServerSettings
 from sparta import extras
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import random_postings
 from tests.indexer.vocabulary import small_tokenizer
+from tests.served_cluster import free_port
 from tests.server.apps import client_of, make_key, settings
 from tests.server.test_sharded import PATHS, folders, without_times
 
@@ -309,3 +314,39 @@ def test_what_cannot_be_read_is_left_to_the_first() -> None:
     assert divided_lines(b"\n".join(lines), SHARDS) == {0: b"\n".join(lines)}
     many = b'{"image_id": "a"}' + b"\n" * (MANY + 1)
     assert divided_lines(many, SHARDS) == {0: many}
+
+
+def test_what_cannot_be_served_on_a_cluster() -> None:
+    with pytest.raises(InputError, match=r"^--workers is not for --ray: give --replicas$"):
+        serve_on("local", settings(workers=2), 1)
+    with pytest.raises(InputError, match=r"^--host 0.0.0.0 lets other machines in"):
+        serve_on("local", settings(host="0.0.0.0"), 1)
+
+
+def test_no_cluster_answers() -> None:
+    pytest.importorskip("ray", reason="extra [ray] is not installed")
+    address = f"127.0.0.1:{free_port()}"
+    with pytest.raises(InputError, match=rf"^--ray {address}: no cluster answers there"):
+        serve_on(address, settings(index=Path("nothing")), 1)
+
+
+@pytest.mark.parametrize("address", ["local", "10.0.0.1:6379"])
+def test_a_cluster_of_others_goes_on(
+    address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deployed: list[tuple[ServerSettings, int]] = []
+
+    def stop(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(deploy, "connected", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(deploy, "deploy", lambda *given: deployed.append(given))
+    monkeypatch.setattr("server.cluster.deploy.Event.wait", stop)
+    monkeypatch.setattr("server.cluster.deploy.signal.signal", lambda *_: None)
+    chosen = settings(index=Path("divided"), port=8123)
+    deploy.serve_on(address, chosen, 3)
+    assert deployed == [(chosen, 3)]
+    printed = capsys.readouterr().err
+    assert "Serving divided at http://127.0.0.1:8123 on every machine" in printed
+    assert ("Stop with Ctrl+C." in printed) == (address == "local")
+    assert ("It stays when this command ends" in printed) == (address != "local")

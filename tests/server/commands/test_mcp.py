@@ -18,9 +18,9 @@ from mcp import Client, StdioServerParameters
 
 from server.backends import Backend
 from sparta.__main__ import main
+from tests.server.apps import serving
 from tests.server.drawings import index_drawings
 from tests.server.fake import FakeSearcher
-from tests.server.live import serving
 
 COMMAND = [sys.executable, "-m", "sparta", "mcp"]
 

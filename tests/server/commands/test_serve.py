@@ -21,8 +21,7 @@ from indexer.engines.open import open_index
 from indexer.store.changes import Delete
 from indexer.update.writer import open_writer
 from sparta.command_line import cli
-from tests.server.apps import make_key
-from tests.server.certificates import AUTHORITY, make_certificate
+from tests.server.apps import AUTHORITY, make_certificate, make_key
 from tests.server.drawings import index_drawings
 from tests.server.fake import DRAWINGS, FakeSearcher
 

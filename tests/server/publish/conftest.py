@@ -8,9 +8,8 @@ from playwright.sync_api import Browser, Page
 
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.vocabulary import small_tokenizer
-from tests.server.publish.collections import write_script
+from tests.server.publish.collections import hosting, write_script
 from tests.server.publish.firefox import NAMES, FirefoxPage, find_firefox, firefox_page
-from tests.server.publish.hosts import hosting
 
 
 @pytest.fixture(scope="session")

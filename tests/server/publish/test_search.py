@@ -342,15 +342,6 @@ def test_any_text_is_read_as_by_the_tokenizer(
     check_words(blank, bert, texts)
 
 
-def test_captions_are_read_as_by_the_tokenizer(
-    blank: Page, bert: tuple[WordPieceTokenizer, str], shared: Path
-) -> None:
-    file = shared / "queries" / "coco-val2017-captions.txt"
-    lines = file.read_text(encoding="utf-8").splitlines()
-    # Words end at spaces: a text of twenty captions has the words of each, and takes less time.
-    check_words(blank, bert, [" ".join(lines[i : i + 20]) for i in range(0, len(lines), 20)])
-
-
 SIGNS = st.text(st.sampled_from('ab é+-^"“”\\10.٣½_,!) \n\u3000\x1f'), max_size=14)
 
 
@@ -368,7 +359,7 @@ def test_the_grammar_is_that_of_the_engines(blank: Page, texts: list[str]) -> No
 
 
 SCRIPTS = OWN / "search"
-PACKAGES = Path(__file__).parents[1] / "client" / "typescript" / "node_modules"
+PACKAGES = Path(__file__).parents[1] / "typescript" / "node_modules"
 # Fetched by the first filter, and not before.
 LATER = {"dates.js", "fields.js", "filter.js"}
 LARGEST = 20 * 1024  # bytes, compressed
@@ -403,10 +394,3 @@ def test_types(tmp_path: Path) -> None:
 def test_size() -> None:
     scripts = [path.read_bytes() for path in SCRIPTS.glob("*.js") if path.name not in LATER]
     assert len(gzip.compress(b"".join(scripts))) <= LARGEST
-
-
-def test_no_dependencies() -> None:
-    for path in SCRIPTS.glob("*.js"):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            if line.startswith(("import ", "export {")) and " from " in line:
-                assert '"./' in line, f"{path.name}: {line}"

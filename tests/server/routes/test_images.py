@@ -1,12 +1,12 @@
-"""Images over HTTP: files, small pictures, explanations, and searches by image."""
+"""Images over HTTP: files, and traps that lead out of their folder; searches by a photo."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 from collections.abc import Iterator
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +15,9 @@ import pytest
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import settings as given_settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from server.app import create_app
@@ -22,9 +25,8 @@ from server.backends import Backend, Backends
 from server.photo_files import keep_upload
 from server.problems import ProblemError
 from server.writing.forward import ENCODING, Forwarder
-from tests.server.apps import app_of, client_of, settings
-from tests.server.fake import DRAWINGS, FakeDense, FakeSearcher
-from tests.server.routes.test_search import times
+from tests.server.apps import app_of, client_of, raw_get, serving, settings
+from tests.server.fake import DRAWINGS, Drawing, FakeDense, FakeSearcher
 from tests.server.test_photo_files import photo
 
 TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}
@@ -105,14 +107,6 @@ def test_a_bad_range_is_a_problem(client: TestClient, value: str, status: int) -
     assert ("content-range" in response.headers) == (status == 416)
 
 
-def test_no_photos_folder(client: TestClient) -> None:
-    response = client.get("/v1/images/garden/one.png/file", params={"backend": "other one"})
-    assert response.status_code == 404
-    assert "--photos" in response.json()["detail"]
-    about = client.get("/v1/images/garden/one.png", params={"backend": "other one"}).json()
-    assert about["url"] is None
-
-
 def test_a_name_with_a_line_feed_is_an_image_id(client: TestClient) -> None:
     for name in ("line\nfeed.png", "\n", "end\n"):
         for part in ("", "/file", "/similar"):
@@ -141,19 +135,9 @@ def test_a_photo_that_was_sent_is_served_from_the_index(tmp_path: Path) -> None:
         assert client.get("/v1/backends").json()["backends"][0]["photos"]
 
 
-@pytest.mark.parametrize("image_id", DRAWINGS)
-def test_every_photo_has_a_picture(client: TestClient, image_id: str) -> None:
-    response = client.get(f"/v1/images/{quote(image_id)}/thumbnail")
-    assert response.headers["content-type"] == "image/jpeg"
-    width, height = Image.open(BytesIO(response.content)).size
-    assert max(width, height) == 256
-    full = DRAWINGS[image_id].size
-    assert width / height == pytest.approx(full[0] / full[1], rel=0.01)
-    large = client.get(f"/v1/images/{quote(image_id)}/thumbnail", params={"size": 512})
-    assert Image.open(BytesIO(large.content)).size == full
-
-
-def test_caching(client: TestClient) -> None:
+def test_caching_of_pictures(client: TestClient) -> None:
+    missing = client.get("/v1/images/garden/one.png/thumbnail?backend=other one")
+    assert missing.status_code == 404 and "--photos" in missing.json()["detail"]
     url = "/v1/images/garden/one.png/thumbnail"
     first = client.get(url)
     assert first.headers["cache-control"] == "private, max-age=300"
@@ -161,23 +145,6 @@ def test_caching(client: TestClient) -> None:
     again = client.get(url, headers={"If-None-Match": tag})
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
     assert client.get(url, params={"size": 512}, headers={"If-None-Match": tag}).status_code == 200
-
-
-def test_what_has_no_picture(client: TestClient, tmp_path: Path) -> None:
-    for url, status, kind in (
-        ("x.jpg/thumbnail", 404, "unknown-image"),
-        ("garden/one.png/thumbnail?size=100", 422, "invalid-parameter"),
-    ):
-        response = client.get(f"/v1/images/{url}")
-        assert response.status_code == status
-        assert response.json()["type"].endswith(kind)
-    (tmp_path / "garden").mkdir()
-    (tmp_path / "garden/one.png").write_text("no photo")
-    with client_of(app_of(Backend("sparta", FakeSearcher(), tmp_path))) as other:
-        for image_id, kind in (("garden/one.png", "unreadable"), ("garden/two.jpg", "missing")):
-            response = other.get(f"/v1/images/{image_id}/thumbnail")
-            assert response.status_code == 404
-            assert response.json()["type"].endswith(f"photo-{kind}")
 
 
 def explained(client: TestClient, image_id: str, **params: Any) -> dict[str, Any]:
@@ -197,94 +164,6 @@ def test_the_explanation_of_a_hit_is_that_of_its_search(client: TestClient, quer
     assert {hit["image_id"] for hit in hits} == {
         image_id for image_id in DRAWINGS if explained(client, image_id, q=query)["score"] > 0
     }
-
-
-def test_an_image_that_is_no_hit_is_explained_too(client: TestClient) -> None:
-    found = explained(client, "sea/a b.webp", q="red", backend="third")
-    assert (found["query"], found["backend"], found["score"]) == ("red", "third", 0)
-    assert [(term["term"], term["impact"]) for term in found["terms"]] == [("red", 0)]
-
-
-def test_without_substitutes(client: TestClient) -> None:
-    assert explained(client, "sea/a b.webp", q="azure")["score"] == 150
-    assert explained(client, "sea/a b.webp", q="azure", substitute="false")["score"] == 0
-
-
-def test_errors_name_the_field(client: TestClient, searcher: FakeSearcher) -> None:
-    def problem(image_id: str, **params: str) -> tuple[int, str, str]:
-        response = client.get(f"/v1/images/{image_id}/explain", params=params)
-        return response.status_code, response.json()["field"], response.json()["detail"]
-
-    assert problem("nothing.png", q="red")[:2] == (404, "image_id")
-    assert problem("garden/one.png")[:2] == (422, "q")
-    assert problem("garden/one.png", q=" ")[:2] == (422, "q")
-    assert problem("garden/one.png", q="red", backend="vse++") == (
-        422,
-        "backend",
-        "backend: the dense engine cannot explain scores; search sparta",
-    )
-
-
-def similar(client: TestClient, image_id: str, **params: Any) -> dict[str, Any]:
-    response = client.get(f"/v1/images/{quote(image_id)}/similar", params=params)
-    assert response.status_code == 200, response.text
-    return response.json()
-
-
-def test_hits_come_as_in_a_search_with_the_terms_asked_for(client: TestClient) -> None:
-    found = similar(client, "garden/one.png", k=2)
-    assert (found["image_id"], found["backend"]) == ("garden/one.png", "sparta")
-    assert found["url"] == "/v1/images/garden/one.png/file"
-    assert found["terms"] == [{"term": "red", "count": 176}, {"term": "green", "count": 79}]
-    assert [hit.pop("image_id") for hit in found["hits"]] == ["garden/two.jpg", "Straße/海 é.jpg"]
-    assert found["hits"][0] == {
-        **{"rank": 1, "score": 176 * 120, "url": "/v1/images/garden/two.jpg/file"},
-        "metadata": {"width": 240, "height": 320},
-        **dict.fromkeys(("view", "coverage", "explanation")),
-    }
-    assert found["timings"] == times(0.5, 0.0, 1.5)
-
-
-def test_every_photo_finds_others_and_not_itself(client: TestClient) -> None:
-    for image_id in DRAWINGS:
-        hits = similar(client, image_id)["hits"]
-        right = FakeSearcher().similar(image_id).hits
-        assert [(h["image_id"], h["score"]) for h in hits] == [
-            (hit.image_id, hit.score) for hit in right
-        ]
-        assert hits and image_id not in [hit["image_id"] for hit in hits]
-        assert all(client.get(hit["url"]).status_code == 200 for hit in hits)
-
-
-def test_several_images_and_words(client: TestClient) -> None:
-    also = ["sea/a b.webp", "Straße/海 é.jpg"]
-    found = similar(client, "garden/one.png", also=also, q="blue -green", k=5)
-    assert (found["also"], found["query"]) == (also, "blue -green")
-    assert [hit["image_id"] for hit in found["hits"]] == ["garden/two.jpg", "sea/100% #1?&+;=.png"]
-    assert found["terms"][0]["term"] == "blue" and found["terms"][0]["count"] >= 128
-    assert found["conditions"] == [{"word": "green", "sign": "-", "images": 1}]
-    assert (found["unknown"], found["rare"], found["substitutions"]) == ([], [], [])
-    response = client.get("/v1/images/garden/one.png/similar", params={"also": "no.jpg"})
-    assert response.status_code == 404
-    assert response.json()["detail"] == "image 'no.jpg' is not in the index"
-
-
-def test_explanations_are_of_the_terms_asked_for(client: TestClient) -> None:
-    found = similar(client, "garden/one.png", explain="true")
-    assert found["timings"]["explain_ms"] >= 0
-    counts = {term["term"]: term["count"] for term in found["terms"]}
-    for hit in found["hits"]:
-        assert {term["term"]: term["count"] for term in hit["explanation"]} == counts
-        assert sum(term["score"] for term in hit["explanation"]) == hit["score"]
-
-
-def test_backends_of_their_own(client: TestClient) -> None:
-    found = similar(client, "garden/one.png", backend="vse++", explain="true")
-    assert (found["backend"], found["terms"]) == ("vse++", [])
-    assert found["url"] == "/v1/images/garden/one.png/file?backend=vse%2B%2B"
-    assert len(found["hits"]) == 4 and found["hits"][0]["explanation"] is None
-    assert found["timings"]["explain_ms"] is None
-    assert similar(client, "garden/one.png", backend="other one")["url"] is None
 
 
 BY_PHOTO = "/v1/images/similar"
@@ -326,12 +205,9 @@ def test_what_is_no_photo(encoding: TestClient) -> None:
         answer = encoding.post(BY_PHOTO, content=b"photo", headers={"Content-Type": kind})
         assert answer.status_code == 415 and "send a photo" in answer.json()["detail"]
     assert encoding.post(f"{BY_PHOTO}?k=0", content=b"photo", headers=JPEG).status_code == 422
-
-
-def test_a_dense_backend_takes_no_photo() -> None:
     app = create_app(Backends([Backend("d", FakeDense())]), settings(), forwarder=Encoding())
-    with client_of(app) as encoding:
-        answer = encoding.post(BY_PHOTO, content=b"photo", headers=JPEG)
+    with client_of(app) as dense:
+        answer = dense.post(BY_PHOTO, content=b"photo", headers=JPEG)
     assert answer.status_code == 422
     assert "the dense engine cannot search by a photo" in answer.json()["detail"]
 
@@ -356,3 +232,101 @@ def test_so_many_photos_are_encoded_at_once() -> None:
         await forwarder.encode(request)
 
     asyncio.run(run())
+
+
+SECRET = b"only the owner reads this"
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A photos folder with traps in it, and a secret beside it."""
+    tmp_path = tmp_path_factory.mktemp("house")
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    (tmp_path / "secret.txt").write_bytes(SECRET)
+    (folder / "unindexed.txt").write_bytes(SECRET)
+    Image.new("RGB", (8, 8), "red").save(folder / "real.png")
+    (folder / "out.png").symlink_to(tmp_path / "secret.txt")
+    (folder / "up").symlink_to(tmp_path)
+    (folder / "in.png").symlink_to(folder / "real.png")
+    (folder / "loop.png").symlink_to(folder / "loop.png")
+    (folder / "dangling.png").symlink_to(tmp_path / "nowhere")
+    (folder / "folder.png").mkdir()
+    (folder / "page.png").write_text("<script>alert(1)</script>")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trapped(house: Path) -> Iterator[str]:
+    """A server whose index itself names every trap."""
+    drawing = Drawing((8, 8), "red", {"red": (1, (0.0, 0.0, 1.0, 1.0))})
+    ids = [path.name for path in house.iterdir()] + [
+        "gone.png",
+        "x" * 300 + ".png",
+        "../secret.txt",
+        "up/secret.txt",
+        str(house.parent / "secret.txt"),
+    ]
+    ids.remove("unindexed.txt")
+    searcher = FakeSearcher(dict.fromkeys(ids, drawing))
+    with serving(Backend("sparta", searcher, house)) as address:
+        yield address
+
+
+def encoded(image_id: str) -> str:
+    """A URL in which every byte is escaped, so that no client tidies its dots and slashes away."""
+    escaped = "".join(f"%{byte:02X}" for byte in image_id.encode(errors="replace"))
+    return f"/v1/images/{escaped}/file"
+
+
+@pytest.mark.parametrize(
+    ("image_id", "status", "kind"),
+    [
+        ("gone.png", 404, "photo-missing"),
+        ("dangling.png", 404, "photo-missing"),
+        ("loop.png", 404, "photo-missing"),
+        ("folder.png", 404, "photo-missing"),
+        ("x" * 300 + ".png", 404, "photo-missing"),
+        ("page.png", 404, "photo-unreadable"),
+        ("out.png", 403, "photo-forbidden"),
+        ("up", 403, "photo-forbidden"),
+        ("up/secret.txt", 403, "photo-forbidden"),
+        ("../secret.txt", 403, "photo-forbidden"),
+        ("unindexed.txt", 404, "unknown-image"),
+        ("./real.png", 404, "unknown-image"),
+        ("real.png\0", 404, "unknown-image"),
+        ("real.png\0/../../secret.txt", 404, "unknown-image"),
+        ("..%2Fsecret.txt", 404, "unknown-image"),
+        ("/etc/passwd", 404, "unknown-image"),
+    ],
+)
+def test_traps_are_refused(trapped: str, image_id: str, status: int, kind: str) -> None:
+    found, headers, body = raw_get(trapped, encoded(image_id))
+    assert found == status
+    assert headers["content-type"] == "application/problem+json"
+    assert json.loads(body)["type"].endswith(kind)
+    assert json.loads(body)["field"] == "image_id"
+
+
+def test_an_absolute_id_is_refused_and_a_link_inside_followed(trapped: str, house: Path) -> None:
+    assert raw_get(trapped, encoded(str(house.parent / "secret.txt")))[0] == 403
+    assert raw_get(trapped, encoded("in.png"))[2] == (house / "real.png").read_bytes()
+
+
+PARTS = st.sampled_from(
+    ["..", ".", "", "up", "real.png", "secret.txt", "out.png", "\0", "%2e%2e", "%2F", "\\", "etc"]
+)
+IDS = st.one_of(st.lists(PARTS, max_size=8).map("/".join), st.text(max_size=30))
+
+
+@given_settings(max_examples=300)
+@given(image_id=IDS, plain=st.booleans())
+def test_no_id_leads_out(trapped: str, image_id: str, plain: bool) -> None:
+    escaped = f"/v1/images/{quote(image_id, errors='replace')}/file" if plain else None
+    status, headers, body = raw_get(trapped, escaped or encoded(image_id))
+    assert status in (200, 403, 404)
+    assert SECRET not in body
+    if status == 200:
+        assert image_id in ("real.png", "in.png", "page.png")
+    else:
+        assert headers["content-type"] == "application/problem+json"

@@ -1,4 +1,4 @@
-"""Search by text, in the event loop or in threads that are limited and cancelled."""
+"""Search by text, in the event loop or in threads that are limited and cancelled; suggestions."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from indexer.query import Query
 from indexer.search import searcher as searcher_module
 from indexer.search.answer import Answer
+from indexer.search.engine import Capability
 from server.backends import Backend
 from server.routes import common
 from server.routes.common import THREADS
-from tests.server.apps import app_of, client_of
+from tests.server.apps import app_of, client_of, serving
 from tests.server.fake import LEFT, RIGHT, FakeSearcher
-from tests.server.live import serving
 
 
 def answer(client: TestClient, **params: Any) -> dict[str, Any]:
@@ -32,35 +33,6 @@ def times(tokenise: float, encode: float, search: float) -> dict[str, float | No
     """Of an answer without explanations."""
     parts = {"tokenise_ms": tokenise, "encode_ms": encode, "search_ms": search}
     return parts | {"total_ms": sum(parts.values()), "explain_ms": None}
-
-
-def test_hits_come_with_rank_score_metadata_and_url(client: TestClient) -> None:
-    found = answer(client, q="red blue", k=2)
-    assert found["query"] == "red blue"
-    assert found["backend"] == "sparta"
-    assert found["unknown"] == []
-    assert found["timings"] == times(0.25, 0.0, 1.0)
-    for place, (image_id, score, width, height) in enumerate(
-        [("garden/two.jpg", 330, 240, 320), ("garden/one.png", 200, 320, 240)]
-    ):
-        assert found["hits"][place] == {
-            **{"rank": place + 1, "image_id": image_id, "score": score},
-            "url": f"/v1/images/{image_id}/file",
-            "metadata": {"width": width, "height": height},
-            **dict.fromkeys(("view", "coverage", "explanation")),
-        }
-
-
-def test_backends_are_listed_default_first(client: TestClient) -> None:
-    first, blind, *_, dense = client.get("/v1/backends").json()["backends"]
-    assert (first["name"], first["default"], first["examples"]) == (
-        "sparta",
-        True,
-        ["red", "blue things"],
-    )
-    assert (first["images"], first["photos"], blind["photos"]) == (5, True, False)
-    assert (blind["name"], blind["default"], blind["examples"]) == ("other one", False, [])
-    assert (first["explains"], dense["name"], dense["explains"]) == (True, "vse++", False)
 
 
 def test_an_explanation_has_each_term_with_its_box(client: TestClient) -> None:
@@ -81,41 +53,6 @@ def test_an_explanation_has_each_term_with_its_box(client: TestClient) -> None:
         **dict.fromkeys(("region", "box", "label", "similarity")),
     }
     assert other["explanation"][0]["label"] == {"token": "green", "words": "dark green"}
-
-
-def test_a_substitute_is_marked_and_can_be_refused(client: TestClient) -> None:
-    found = answer(client, q="azure qwx", k=1, explain="true")
-    assert found["substitutions"] == [{"word": "azure", "term": "blue", "similarity": 0.75}]
-    assert found["unknown"] == ["qwx"]
-    [term] = found["hits"][0]["explanation"]
-    assert (term["word"], term["term"], term["similarity"]) == ("azure", "blue", 0.75)
-    plain = answer(client, q="azure qwx", substitute="false")
-    assert (plain["hits"], plain["substitutions"]) == ([], [])
-    assert plain["unknown"] == ["azure", "qwx"]
-    literal = answer(client, q="azure red", k=1, explain="true", substitute="false")
-    assert [term["term"] for term in literal["hits"][0]["explanation"] if term["impact"]] == ["red"]
-
-
-def test_rare_words_are_listed(client: TestClient, searcher: FakeSearcher) -> None:
-    assert answer(client, q="red blue")["rare"] == []
-    searcher.set_rare("red")
-    assert answer(client, q="red blue red -green", k=1)["rare"] == ["red"]
-    assert answer(client, q="red", backend="vse++")["rare"] == []
-    sent = {"queries": [{"q": "blue"}, {"q": "+red"}]}
-    answers = client.post("/v1/search", json=sent).json()["answers"]
-    assert [one["rare"] for one in answers] == [[], ["red"]]
-
-
-def test_words_with_signs_and_weights(client: TestClient) -> None:
-    found = answer(client, q="red^2 -blue +green", explain="true")
-    assert [hit["image_id"] for hit in found["hits"]] == ["garden/one.png"]
-    assert found["hits"][0]["score"] == 2 * 200 + 90
-    assert found["conditions"] == [
-        {"word": "blue", "sign": "-", "images": 3},
-        {"word": "green", "sign": "+", "images": 1},
-    ]
-    assert found["hits"][0]["explanation"][0]["count"] == 2
-    assert answer(client, q=r"red \-blue")["conditions"] == []
 
 
 @pytest.mark.parametrize("backend", ["sparta", "vse++"])
@@ -144,20 +81,6 @@ def test_a_least_coverage(client: TestClient) -> None:
     ):
         hits = answer(client, q="red blue", **params)["hits"]
         assert [hit["coverage"] for hit in hits] == pytest.approx(coverage)
-
-
-def test_corrections_of_unknown_words(client: TestClient) -> None:
-    found = answer(client, q="gren qwx bleu")
-    assert found["unknown"] == ["gren", "qwx", "bleu"]
-    assert found["corrections"] == [
-        {"word": "gren", "words": ["green"]},
-        {"word": "bleu", "words": ["blue"]},
-    ]
-    assert answer(client, q="gren", backend="vse++")["corrections"] == []
-
-
-def test_a_query_may_be_as_long_as_the_limit(client: TestClient) -> None:
-    assert answer(client, q=("red " * 250).strip().ljust(1000, "x"))["query"].startswith("red red")
 
 
 def test_urls_lead_to_the_photo_in_the_same_backend(client: TestClient) -> None:
@@ -197,31 +120,23 @@ class Recording(FakeSearcher):
         return super().search(query, k, **options)
 
 
-@pytest.mark.parametrize("quick", [False, True])
-def test_quick_searches_stay_in_the_event_loop_but_never_explain_there(
-    quick: bool, photos: Path
-) -> None:
-    searcher = Recording(quick=quick)
-    app = app_of(Backend("sparta", searcher, photos))
-    with client_of(app) as client:
-        plain = client.get("/v1/search?q=red").json()
+@pytest.mark.parametrize(
+    ("query", "quick"),
+    [
+        ("q=red", True),
+        ("q=red&explain=true", False),
+        ("q=red&k=101", False),
+        ("q=" + "red " * 51, False),
+    ],
+)
+def test_only_quick_searches_stay_in_the_event_loop(query: str, quick: bool) -> None:
+    searcher = Recording(quick=True)
+    with client_of(app_of(Backend("sparta", searcher))) as client:
+        assert client.get(f"/v1/search?{query}").status_code == 200
         assert searcher.in_loop is quick
-        explained = client.get("/v1/search?q=red&explain=true").json()
+        searcher.can -= {Capability.QUICK}
+        assert client.get(f"/v1/search?{query}").status_code == 200
         assert not searcher.in_loop
-    for hit in explained["hits"]:
-        assert hit.pop("explanation")
-    assert [hit | {"explanation": None, "coverage": None} for hit in explained["hits"]] == (
-        plain["hits"]
-    )
-
-
-def test_a_quick_search_that_fails_is_a_problem() -> None:
-    app = app_of(Backend("sparta", Recording(quick=True)))
-    with client_of(app, raise_server_exceptions=False) as client:
-        answer = client.get("/v1/search?q=explode")
-    assert answer.status_code == 500
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert "secret" not in answer.text
 
 
 class Slow(FakeSearcher):
@@ -312,11 +227,33 @@ def test_explanations_are_the_same_in_parts(
     assert all(hit["explanation"] for hit in whole)
 
 
-@pytest.mark.parametrize(
-    ("query", "quick"), [("q=red", True), ("q=red&k=101", False), ("q=" + "red " * 51, False)]
-)
-def test_long_queries_and_many_hits_leave_the_event_loop(query: str, quick: bool) -> None:
-    searcher = Recording(quick=True)
-    with client_of(app_of(Backend("sparta", searcher))) as client:
-        assert client.get(f"/v1/search?{query}").status_code == 200
-    assert searcher.in_loop is quick
+def test_a_server_that_stops_is_not_ready(client: TestClient) -> None:
+    assert client.get("/readyz").json() == {"status": "ready"}
+    assert isinstance(client.app, FastAPI)
+    client.app.state.stopping = True
+    stopping = client.get("/readyz")
+    assert stopping.status_code == 503
+    assert stopping.json()["type"].endswith("stopping")
+    assert client.get("/livez").json() == {"status": "ok"}
+
+
+def test_searchers_are_closed_with_the_server(client: TestClient, searcher: FakeSearcher) -> None:
+    assert not searcher.closed
+    client.__exit__()
+    assert searcher.closed
+
+
+def test_json_is_compressed_and_photos_are_not(client: TestClient) -> None:
+    for accepted, encoding in [("gzip", "gzip"), ("identity", None)]:
+        headers = {"Accept-Encoding": accepted}
+        found = client.get("/v1/search?q=red blue&explain=true", headers=headers)
+        assert found.headers.get("content-encoding") == encoding
+        assert "Accept-Encoding" in found.headers.get("vary", "")
+        assert len(found.json()["hits"]) == 5
+    headers = {"Accept-Encoding": "gzip"}
+    small = client.get("/livez", headers=headers)
+    photo = client.get("/v1/images/garden/one.png/file", headers=headers)
+    assert int(photo.headers["content-length"]) == len(photo.content) > 500
+    assert not {"content-encoding"} & {*small.headers, *photo.headers}
+    page = client.get("/page/app.js", headers=headers)
+    assert page.headers["content-encoding"] == "gzip"

@@ -1,9 +1,10 @@
-"""Who sent a request, for which host, and what the page of this very server may write."""
+"""Who sent a request, for which host, signed in how, and what the page of this server may write."""
 
 from __future__ import annotations
 
 import socket
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from http.cookies import Morsel, SimpleCookie
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from server.backends import Backend
+from server.routes.keys import MAX_AGE
 from server.security.callers import Caller, Callers
 from server.security.keys import KeyRing, Scope, new_key, write_keys
 from tests.server.apps import app_of, client_of, make_key
@@ -51,15 +53,9 @@ def test_a_proxy_on_this_machine_is_not_this_machine(file: Path, header: str) ->
     for value in ("", "127.0.0.1"):
         found = callers.identify(request(LOCAL | {header: value}))
         assert found == Caller("address 127.0.0.1", frozenset())
-
-
-def test_a_proxy_that_passes_on_the_host_is_not_this_machine(file: Path) -> None:
-    callers = Callers(KeyRing(file), direct=True)
+    # Nor is one that passes the host on, or that is named.
     for headers in ({"host": "photos.example"}, {"host": "192.168.1.5"}, {"host": ""}, {}):
         assert not callers.identify(request(headers)).allows
-
-
-def test_behind_a_named_proxy_nothing_is_this_machine(file: Path) -> None:
     assert not Callers(KeyRing(file), direct=False).identify(request(LOCAL)).allows
 
 
@@ -107,11 +103,8 @@ def test_keys_that_are_not_valid(file: Path) -> None:
         for header in ({"authorization": f"Bearer {sent}"}, {"x-api-key": sent}):
             found = callers.identify(request(LOCAL | header))
             assert (found.allows, found.refused, found.name) == (set(), why, "address 127.0.0.1")
-
-
-def test_a_wrong_key_is_refused_where_none_is_needed(file: Path) -> None:
-    found = Callers(KeyRing(file), direct=True).identify(request(LOCAL | {"x-api-key": "wrong"}))
-    assert found.refused and not found.allows
+    file.unlink()  # where none is needed
+    assert callers.identify(request(LOCAL | {"x-api-key": "wrong"})).refused
 
 
 def test_a_cookie_allows_searching_alone(file: Path) -> None:
@@ -144,20 +137,15 @@ def test_ipv6_addresses_count_as_their_network(file: Path) -> None:
     [
         ("127.0.0.1", "127.0.0.1:8000", True),
         ("127.0.0.1", "localhost:8000", True),
-        ("127.0.0.1", "LOCALHOST.", True),
         ("127.0.0.1", "[::1]:8000", True),
-        ("::1", "[::1]", True),
         ("127.0.0.1", "evil.example", False),
-        ("127.0.0.1", "evil.example:8000", False),
         ("127.0.0.1", "localhost.evil.example", False),
         ("127.0.0.1", "192.168.1.5", False),
-        ("127.0.0.1", "127.0.0.1.evil.example", False),
         ("127.0.0.1", "", False),
         ("127.0.0.1", "photos.example:80", True),
         ("192.168.1.5", "192.168.1.5:8000", True),
         ("192.168.1.5", "localhost", False),
         ("0.0.0.0", "192.168.1.5", True),
-        ("0.0.0.0", "[fe80::1]:80", True),
         ("0.0.0.0", socket.gethostname(), True),
         ("::", "localhost", True),
         ("0.0.0.0", "evil.example", False),
@@ -177,13 +165,8 @@ def test_hosts(listening: str, header: str, answered: bool, tmp_path: Path) -> N
             assert response.json()["type"].endswith("wrong-host")
             assert "--set allowed_hosts=" in response.json()["detail"]
             assert client.get("/", headers={"Host": header}).status_code == 421
-
-
-def test_two_hosts_are_none() -> None:
-    app = app_of(Backend("sparta", FakeSearcher()), allowed_hosts=())
-    with client_of(app) as client:
-        headers = [("Host", "localhost"), ("Host", "evil.example")]
-        assert client.get("/v1/search?q=red", headers=headers).status_code == 421
+        twice = [("Host", "localhost"), ("Host", header), *sent.items()]
+        assert client.get("/v1/search?q=red", headers=twice).status_code == 421
 
 
 HEADER = {"X-Sparta-Page": "1"}
@@ -215,6 +198,12 @@ PASSED, REFUSED = {409}, {403}
 
 
 def test_the_page_writes_with_a_key_for_writing(file: Path) -> None:
+    """And with one of an admin, which administers nothing there; with no other."""
+    nobody = client_of(app_of(Backend("sparta", FakeSearcher()), keys=file))
+    assert statuses(nobody, PAGE) == {401}
+    assert statuses(signed_in(file, "search"), PAGE) == REFUSED
+    admin = signed_in(file, "admin")
+    assert (statuses(admin, PAGE), admin.get("/v1/keys", headers=PAGE).status_code) == (PASSED, 403)
     client = signed_in(file)
     assert statuses(client, PAGE) == PASSED
     plain = {name: PAGE[name] for name in ("X-Sparta-Page", "Origin")}
@@ -271,18 +260,89 @@ def test_named_sites_may_not_send_the_header_of_the_page(file: Path) -> None:
     assert "access-control-allow-credentials" not in answer.headers
 
 
-def test_a_key_for_searching_writes_nothing_on_the_page(file: Path) -> None:
-    client = signed_in(file, "search")
-    assert statuses(client, PAGE) == REFUSED
-    assert client.get("/v1/session", headers=HEADER).json()["allows"] == ["search"]
+SEARCH = "/v1/search?q=red"
+PHOTO = "/v1/images/garden/one.png/file"
+SESSION, SIGN_IN, SIGN_OUT = "/v1/session", "/v1/sign-in", "/v1/sign-out"
 
 
-def test_a_key_of_an_admin_administers_nothing_on_the_page(file: Path) -> None:
-    client = signed_in(file, "admin")
-    assert client.get("/v1/keys", headers=PAGE).status_code == 403
-    assert statuses(client, PAGE) == PASSED
+@pytest.fixture
+def client(photos: Path, file: Path) -> TestClient:
+    return client_of(app_of(Backend("sparta", FakeSearcher(), photos), keys=file))
 
 
-def test_without_keys_the_page_writes_nothing(file: Path) -> None:
-    client = client_of(app_of(Backend("sparta", FakeSearcher()), keys=file))
-    assert statuses(client, PAGE) == {401}
+def cookie(answer: Any) -> Morsel[str]:
+    return SimpleCookie(answer.headers["set-cookie"])["sparta_key"]
+
+
+def test_signed_in_until_signed_out(client: TestClient, file: Path) -> None:
+    assert client.get(SESSION).json() == {"key": None, "allows": ["metrics", "search"]}
+    key = make_key(file)
+    assert [client.get(path).status_code for path in (SEARCH, PHOTO)] == [401, 401]
+    answer = client.post(SIGN_IN, json={"key": f" {key}\n"})
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert [client.get(path).status_code for path in (SEARCH, PHOTO)] == [200, 200]
+    shown = client.get(SESSION).json()
+    assert (shown["key"]["name"], shown["allows"]) == ("search key", ["search"])
+    assert "sha256" not in shown["key"] and key not in str(shown)
+    assert client.post(SIGN_OUT).status_code == 204
+    assert [client.get(path).status_code for path in (SEARCH, PHOTO)] == [401, 401]
+
+
+def test_the_cookie_is_for_this_site_and_no_script(client: TestClient, file: Path) -> None:
+    found = cookie(client.post(SIGN_IN, json={"key": make_key(file)}))
+    assert found["httponly"] and found["samesite"] == "strict" and found["path"] == "/"
+    assert not found["secure"] and not found["domain"]
+    assert int(found["max-age"]) == MAX_AGE
+    short = make_key(file, "search", datetime.now(UTC) + timedelta(minutes=10))
+    age = int(cookie(client.post(SIGN_IN, json={"key": short}))["max-age"])
+    assert 590 < age <= 600  # it ends with the key
+    encrypted = client.post(f"https://localhost{SIGN_IN}", json={"key": make_key(file)})
+    assert cookie(encrypted)["secure"]
+    assert cookie(client.post(SIGN_OUT))["max-age"] == "0"
+
+
+def test_an_admin_sees_all_keys_but_no_hashes_and_its_cookie_sees_none(
+    client: TestClient, file: Path
+) -> None:
+    key, _ = make_key(file, "admin"), make_key(file)
+    client.post(SIGN_IN, json={"key": key})
+    assert client.get(SESSION).json()["allows"] == ["search"]
+    assert client.get("/v1/keys").status_code == 403
+    found = client.get("/v1/keys", headers={"X-API-Key": key}).json()["keys"]
+    assert [one["scope"] for one in found] == ["admin", "search"]
+    assert set(found[0]) == {"id", "name", "scope", "created", "expires"}
+
+
+def test_keys_that_cannot_sign_in(client: TestClient, file: Path) -> None:
+    expired = make_key(file, "search", datetime.now(UTC))
+    for sent, status, why in [
+        ("wrong", 401, "the key is unknown, or was revoked"),
+        (expired, 401, "has expired"),
+        (make_key(file, "metrics"), 403, "does not allow searching"),
+        (5, 422, "key: input should be a valid string"),
+    ]:
+        answer = client.post(SIGN_IN, json={"key": sent})
+        assert answer.status_code == status and why in answer.json()["detail"]
+        assert "set-cookie" not in answer.headers
+        assert ("www-authenticate" in answer.headers) == (status == 401)
+
+
+def test_a_form_of_another_site_signs_nobody_in(client: TestClient, file: Path) -> None:
+    key = make_key(file)
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+        headers = {"Content-Type": kind, "Origin": "https://evil.example"}
+        answer = client.post(SIGN_IN, content=f'{{"key": "{key}"}}', headers=headers)
+        assert answer.status_code == 422 and "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize("path", [SIGN_IN, SIGN_OUT])
+def test_pages_of_other_sites_sign_nobody_in_or_out(
+    client: TestClient, file: Path, path: str
+) -> None:
+    body = {"key": make_key(file)}
+    for origin in ("https://evil.example", "null", "http://localhost:3000", "http://["):
+        answer = client.post(path, json=body, headers={"Origin": origin})
+        assert answer.status_code == 403 and "set-cookie" not in answer.headers
+        assert answer.json()["type"].endswith(":other-site")
+    answer = client.post(path, json=body, headers={"Origin": "http://localhost"})
+    assert answer.status_code == 204

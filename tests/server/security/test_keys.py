@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import json
 import logging
 import os
 import re
@@ -91,16 +90,6 @@ def test_a_file_of_something_else_is_named_and_not_shown(
         read_keys(file)
     assert str(caught.value).startswith(f"{file} {problem}")
     assert "hunter2" not in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_key_of_an_unknown_scope_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "keys.json"
-    write_keys(file, [new_key("a", "search")[0]])
-    content = json.loads(file.read_text())
-    content["keys"][0]["scope"] = "everything"
-    file.write_text(json.dumps(content))
-    with pytest.raises(InputError, match=r"keys\.0\.scope"):
-        read_keys(file)
 
 
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:

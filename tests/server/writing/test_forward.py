@@ -129,13 +129,6 @@ def test_a_writer_that_ends_is_told(client: TestClient, stub: Stub) -> None:
     assert "whether the change is saved is unknown" in response.json()["detail"]
 
 
-def test_ids_are_sent_as_a_list(client: TestClient, stub: Stub) -> None:
-    stub.answer = answered(b"{}")
-    client.post("/v1/images/delete", json={"ids": ["a", "b"]})
-    assert stub.received.endswith(b'\r\n\r\n["a", "b"]')
-    assert client.post("/v1/images/delete", json={}).status_code == 422
-
-
 class Counting(Forwarder):
     """Says that it has deleted every id but "no", and may stop the server then."""
 

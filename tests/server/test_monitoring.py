@@ -1,4 +1,4 @@
-"""Ids of requests, the access log, the slow-query log, and spans as a collector gets them."""
+"""What a server records: ids of requests, access and slow-query logs, spans, and metrics."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -20,8 +21,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span, Status
 
 from server.backends import Backend
-from server.monitoring import monitor as monitor
-from server.monitoring.metrics import Metrics
+from server.monitoring import monitor
+from server.monitoring.metrics import Metrics, WriterCounts, forget
 from server.monitoring.monitor import INDEX_VERSION, JsonLog, open_monitor
 from sparta.extras import missing_extra
 from tests.server.apps import app_of, client_of, make_key, settings
@@ -89,18 +90,6 @@ def test_ids_are_taken_over_if_they_need_no_quoting(
 ) -> None:
     answer = client.get("/livez", headers={"X-Request-ID": given})
     assert (answer.headers["x-request-id"] == given) is kept
-
-
-def test_every_request_has_an_id_of_its_own(client: TestClient) -> None:
-    paths = ["/livez", "/livez", "/nowhere", "/v1/search", "/page/app.js", "/v1/search?q=explode"]
-    ids = [client.get(path).headers["x-request-id"] for path in paths]
-    assert len(set(ids)) == len(paths)
-
-
-def test_errors_of_the_server_are_recorded(tmp_path: Path) -> None:
-    values = {"access_log": str(tmp_path / "log")}
-    [line] = logged(tmp_path, "/v1/search?q=explode", **values)
-    assert line["status"] == 500
 
 
 @pytest.mark.parametrize(
@@ -179,17 +168,6 @@ def test_a_full_disk_loses_lines_and_nothing_else() -> None:
     assert write("/dev/full", two) == 2
 
 
-def test_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
-    assert write("-", lambda log: log.write("request", {"status": 200})) == 0
-    line = json.loads(capfd.readouterr().out)
-    assert (line["event"], line["status"]) == ("request", 200)
-
-
-def test_a_log_that_cannot_be_opened(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="nowhere"):
-        JsonLog(str(tmp_path / "nowhere" / "log"), Metrics().lost_lines)
-
-
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
 
@@ -266,16 +244,122 @@ def test_errors_and_names(collected: list[ResourceSpans], monkeypatch: pytest.Mo
     assert "photos" in str(collected[0].resource)
 
 
-def test_what_is_not_sampled_is_not_sent(
-    collected: list[ResourceSpans], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
-    traced("/v1/search?q=red")
-    assert collected == []
-
-
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(ModuleNotFoundError) as refused:
         open_monitor(settings(tracing=True), Metrics())
     assert re.search(r"pip install 'visualsparta\[tracing\]'", str(missing_extra(refused.value)))
+
+
+# Counts so many searches, leaves one running, prints what it sees, and dies.
+WORKER = """
+import os, signal, sys
+from pathlib import Path
+from server.monitoring.metrics import Metrics, share
+
+folder, worker, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+share(folder, worker)
+metrics = Metrics(worker, folder)
+for _ in range(count):
+    metrics.search("sparta", "columns", 0.3)
+metrics.refused.inc(count)
+metrics.work(worker + 1, 0)
+metrics.index(5, 100, 1.5)
+metrics.measure_memory()
+sys.stdout.write(metrics.text().decode())
+sys.stdout.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def run(folder: Path, worker: int, count: int) -> dict[str, float]:
+    """What a process of this number prints at its end."""
+    command = [sys.executable, "-c", WORKER, str(folder), str(worker), str(count)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert printed.returncode == -9, printed.stderr
+    return samples(printed.stdout)
+
+
+def samples(text: str) -> dict[str, float]:
+    found = re.findall(r"^visualsparta_(\S+) (\S+)$", text, re.MULTILINE)
+    return {name: float(value) for name, value in found}
+
+
+COUNT = 'search_duration_seconds_count{backend="sparta",engine="columns"}'
+
+
+def test_counts_survive_their_processes_and_never_fall(tmp_path: Path) -> None:
+    first = run(tmp_path, 0, 3)
+    assert first[COUNT] == first["searches_refused_total"] == 3
+    assert first["searches_running"] == 1
+    second = run(tmp_path, 1, 2)
+    assert second[COUNT] == second["searches_refused_total"] == 5
+    assert second["searches_running"] == 3  # of a process that was killed and nobody missed yet
+    assert second['index_images{worker="0"}'] == second['index_images{worker="1"}'] == 5
+    assert second['process_resident_memory_bytes{worker="1"}'] > 1e6
+    files = set(tmp_path.iterdir())
+    forget(tmp_path, 0)
+    forget(tmp_path, 1)
+    replaced = run(tmp_path, 0, 1)
+    assert replaced[COUNT] == replaced["searches_refused_total"] == 6
+    assert replaced["searches_running"] == 1
+    assert 'index_images{worker="1"}' not in replaced
+    assert set(tmp_path.iterdir()) < files
+
+
+def test_searches_are_timed_by_engine(client: TestClient) -> None:
+    client.get("/v1/search?q=red")
+    client.get("/v1/search?q=red&backend=vse%2B%2B")
+    client.get("/v1/images/garden/one.png/similar")
+    found = samples(client.get("/metrics").text)
+    name = "search_duration_seconds_count{backend="
+    counts = {key: value for key, value in found.items() if key.startswith(name)}
+    assert sorted(counts.values()) == [1, 2]
+    assert (
+        found['search_duration_seconds_bucket{backend="sparta",engine="columns",le="0.0025"}'] == 2
+    )
+
+
+def test_what_the_writer_did_since_the_last_look_is_counted() -> None:
+    metrics = Metrics()
+    for counts in (
+        WriterCounts(2, 0.5, 7),
+        WriterCounts(2, 0.5, 7),
+        WriterCounts(5, 0.75, 9, 1, 3),
+    ):
+        metrics.writer(counts)
+    found = samples(metrics.text().decode())
+    names = ("commits", "commit_seconds", "images_written", "images_deleted", "segments_merged")
+    assert [found[f"index_{name}_total"] for name in names] == [5, 0.75, 9, 1, 3]
+
+
+def test_metrics_count_requests_by_template(client: TestClient) -> None:
+    client.get("/v1/search?q=red")
+    client.get("/v1/images/garden/one.png")
+    client.get("/v1/images/garden/one.png/file")
+    client.get("/v1/images/sea/nothing.png")
+    client.get("/page/app.js")
+    client.get("/page/nothing.js")
+    client.get("/nowhere")
+    client.get("/livez/x")
+    client.post("/v1/search")
+    client.request("BREW", "/v1/search")
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    found = re.findall(
+        r'^visualsparta_request_duration_seconds_count\{code="(\d+)",method="(\w+)",'
+        r'route="(.*?)"\} (\S+)$',
+        answer.text,
+        re.MULTILINE,
+    )
+    assert {(code, method, route): float(count) for code, method, route, count in found} == {
+        ("200", "GET", "/v1/search"): 1,
+        ("422", "POST", "/v1/search"): 1,
+        ("405", "other", "/v1/search"): 1,
+        ("200", "GET", "/v1/images/{image_id:image_id}"): 1,
+        ("404", "GET", "/v1/images/{image_id:image_id}"): 1,
+        ("200", "GET", "/v1/images/{image_id:image_id}/file"): 1,
+        ("200", "GET", "/page"): 1,
+        ("404", "GET", "/page"): 1,
+        ("404", "GET", "none"): 2,
+    }

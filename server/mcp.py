@@ -19,12 +19,12 @@ from fastapi import FastAPI
 from mcp.server.mcpserver import Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
-from pydantic import Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from server.client.client import AsyncClient
 from server.client.transport import ClientError, NotSentError
-from server.mcp import answers
 from server.processes import run
+from server.schemas import Box, ConditionAnswer, CorrectionAnswer, QueryTerm, SubstitutionAnswer
 from server.security.access import in_process
 from sparta.errors import first_line
 from sparta.features.extract.image_files import small_picture
@@ -83,6 +83,7 @@ ADVICE = {
     "503": "Wait a few seconds, then try again.",
     "unreachable": "Ask the operator to start the server, or to correct its address.",
 }
+DIGITS = 3  # of a share, and of a box: a pixel of a thousand
 SIDE = 1024  # pixels; models reduce larger pictures themselves
 QUALITY = 85
 INSTRUCTIONS = (
@@ -93,6 +94,119 @@ INSTRUCTIONS = (
     "describe it."
 )
 IN_PROCESS = "http://127.0.0.1"  # the address by which requests to an application go; never opened
+
+
+# What the tools answer: fields of the server's answers, without those an agent has no use for.
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, DIGITS)
+
+
+def _rounded_box(box: Box | None) -> Box | None:
+    if box is None:
+        return None
+    x1, y1, x2, y2 = (round(side, DIGITS) for side in box)
+    return x1, y1, x2, y2
+
+
+class _Selected(BaseModel):
+    """Made of the attributes of the same names by `model_validate`."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class Label(_Selected):
+    """What a detector calls the object."""
+
+    words: str
+
+
+class Term(_Selected):
+    """What one term of the query contributes to the score of a photo."""
+
+    term: str = Field(description="As the index spells it; ## begins the rest of a longer word")
+    word: str = Field(description="The word of the query it comes from, or is searched in place of")
+    score: float = Field(description="0 if the photo does not match the term")
+
+
+class PlacedTerm(Term):
+    """What one term contributes, and where in the photo it is."""
+
+    sign: str = Field(description="- if photos must not have the word, + if they must, else empty")
+    box: Annotated[Box | None, AfterValidator(_rounded_box)] = Field(
+        description="Where in the photo: x1, y1, x2, y2 relative to its width and height"
+    )
+    label: Label | None
+
+
+class Hit(_Selected):
+    """One photo."""
+
+    image_id: str = Field(description="Names the photo in the other tools")
+    score: float = Field(description="Comparable within one answer only")
+    metadata: dict[str, Any] = Field(description="Width, height and what else the index stores")
+    coverage: Annotated[float | None, AfterValidator(_rounded)] = Field(
+        description="Share, 0 to 1, of the query that the photo fits; null for a dense model"
+    )
+    explanation: list[Term] | None = Field(
+        description="The score term by term; null for a dense model"
+    )
+
+
+class Search(_Selected):
+    """The photos that match a query best, the best first."""
+
+    hits: list[Hit]
+    unknown: list[str] = Field(
+        description="Words that no photo is indexed under: use other words for them"
+    )
+    rare: list[str] = Field(
+        description="Words that the model rarely saw in training: photos for them may be wrong"
+    )
+    corrections: list[CorrectionAnswer] = Field(
+        description="Unknown words, and words of the index that are spelled like them"
+    )
+    substitutions: list[SubstitutionAnswer] = Field(
+        description="Words that the index lacks, and the term searched in place of each"
+    )
+    conditions: list[ConditionAnswer] = Field(
+        description="Words with a sign, and how many photos have each"
+    )
+
+
+class Similar(_Selected):
+    """The photos most similar to one, the most similar first."""
+
+    hits: list[Hit]
+    terms: list[QueryTerm] = Field(description="Terms that describe the photo best, best first")
+
+
+class Explanation(_Selected):
+    """Why a photo has its score for a query."""
+
+    score: float
+    terms: list[PlacedTerm]
+    coverage: Annotated[float | None, AfterValidator(_rounded)] = Field(
+        description="Share, 0 to 1, of the query that the photo fits"
+    )
+    against: list[str] = Field(
+        description="Words of the query, with their signs, for which searches leave the photo out"
+    )
+
+
+class Added(BaseModel):
+    """A photo was added."""
+
+    image_id: str = Field(description="Names the photo in the other tools")
+    replaced: bool = Field(description="Whether another photo had the name, and is gone")
+
+
+class Deleted(BaseModel):
+    """Photos were deleted."""
+
+    deleted: int
+    missing: list[str] = Field(description="Names that no photo had")
 
 
 class Tools:
@@ -123,7 +237,7 @@ class Tools:
 
     async def search(
         self, query: Query = "", k: Count = 10, backend: Backend = None, filter: Filter = None
-    ) -> answers.Search:
+    ) -> Search:
         """Find the photos that match a text best, the best first.
 
         With `filter` only photos whose metadata fulfil it; without `query` all of these.
@@ -136,11 +250,11 @@ class Tools:
             found = await self._client.search(
                 query, k, explain=True, backend=backend, filter=filter
             )
-        return answers.Search.model_validate(found)
+        return Search.model_validate(found)
 
     async def similar(
         self, image_id: ImageId, words: Words = "", k: Count = 10, backend: Backend = None
-    ) -> answers.Similar:
+    ) -> Similar:
         """Find the photos most similar to a photo of the collection, the most similar first.
 
         With `words`, as "at night" or "-dog", photos like this one that fit the words as well.
@@ -151,16 +265,16 @@ class Tools:
             found = await self._client.similar(
                 image_id, k, words=words, explain=True, backend=backend
             )
-        return answers.Similar.model_validate(found)
+        return Similar.model_validate(found)
 
-    async def explain(self, query: Query, image_id: ImageId) -> answers.Explanation:
+    async def explain(self, query: Query, image_id: ImageId) -> Explanation:
         """Explain why a photo has its score for a text: each word, its share, and where it is.
 
         Works for any photo of the collection, whether or not a search for the text finds it.
         """
         with actionable():
             found = await self._client.explain(query, image_id)
-        return answers.Explanation.model_validate(found)
+        return Explanation.model_validate(found)
 
     async def image(self, image_id: ImageId) -> Image:
         """Look at a photo: a picture of at most 1024 pixels a side."""
@@ -176,7 +290,7 @@ class Tools:
             ) from error
         return Image(data=picture, format="jpeg")
 
-    async def add(self, image_id: NewId, photo: Photo, metadata: Metadata = {}) -> answers.Added:  # noqa: B006
+    async def add(self, image_id: NewId, photo: Photo, metadata: Metadata = {}) -> Added:  # noqa: B006
         """Add a photo to the collection, where searches find it from now on."""
         try:
             content = b64decode(photo, validate=True)
@@ -186,13 +300,13 @@ class Tools:
             done = await self._client.put_photo(image_id, content)
             if metadata:
                 await self._client.update_image(image_id, metadata)
-        return answers.Added(image_id=image_id, replaced=done.result == "replaced")
+        return Added(image_id=image_id, replaced=done.result == "replaced")
 
-    async def delete(self, image_ids: Ids) -> answers.Deleted:
+    async def delete(self, image_ids: Ids) -> Deleted:
         """Delete photos from the collection; their files stay where they are."""
         with actionable():
             done = await self._client.delete_images(image_ids)
-        return answers.Deleted(deleted=done.deleted, missing=done.missing)
+        return Deleted(deleted=done.deleted, missing=done.missing)
 
 
 @contextmanager

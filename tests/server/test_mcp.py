@@ -19,9 +19,9 @@ from PIL import Image
 
 from server.backends import Backend
 from server.client.client import AsyncClient
-from server.mcp.tools import SIDE, application_client, mcp_server
+from server.mcp import SIDE, application_client, mcp_server
 from tests.server.apps import app_of
-from tests.server.fake import Drawing, FakeDense, FakeSearcher
+from tests.server.fake import Drawing, FakeSearcher
 
 Make = Callable[[], MCPServer]  # a server ends with its first client
 
@@ -60,8 +60,7 @@ def searcher() -> FakeSearcher:
 @pytest.fixture
 def server(photos: Path, searcher: FakeSearcher) -> Make:
     def make() -> MCPServer:
-        dense = Backend("vse++", FakeDense(), photos)
-        app = app_of(Backend("sparta", searcher, photos), dense)
+        app = app_of(Backend("sparta", searcher, photos))
         return mcp_server(application_client(app), app)
 
     return make
@@ -88,90 +87,35 @@ def test_agents_read_what_the_tools_do(server: Make) -> None:
     assert "required" not in tools["search"].input_schema
 
 
-def test_search(server: Make, searcher: FakeSearcher) -> None:
-    searcher.set_rare("blue")
-    assert call(server, "search", query="red azure red qwx", k=1) == {
-        "hits": [
-            {
-                "image_id": "garden/two.jpg",
-                "score": 450,
-                "metadata": {"width": 240, "height": 320},
-                "coverage": 0.75,  # the unknown word weighs as much as the mean of the others
-                "explanation": [
-                    {"term": "red", "word": "red", "score": 240},
-                    {"term": "blue", "word": "azure", "score": 210},
-                ],
-            }
-        ],
-        "unknown": ["qwx"],
-        "rare": ["azure"],
-        "corrections": [],
-        "substitutions": [{"word": "azure", "term": "blue", "similarity": 0.75}],
-        "conditions": [],
+def test_a_hit_has_what_an_agent_uses_and_no_more(server: Make) -> None:
+    [hit] = call(server, "search", query="red", k=1)["hits"]
+    assert hit == {
+        "image_id": "garden/one.png",
+        "score": 200,
+        "metadata": {"width": 320, "height": 240},
+        "coverage": 1,
+        "explanation": [{"term": "red", "word": "red", "score": 200}],
     }
-    [condition] = call(server, "search", query="red -blue")["conditions"]
-    assert condition == {"word": "blue", "sign": "-", "images": 3}
-    [hit] = call(server, "search", query="red", k=1, backend="vse++")["hits"]
-    assert (hit["image_id"], hit["explanation"]) == ("garden/one.png", None)
 
 
-def test_filters_reach_the_server(server: Make) -> None:
-    assert error(server, "search", query="red", filter="taken:2024") == (
-        "filter: the images have no fields."
-    )
-
-
-def test_similar(server: Make) -> None:
-    found = call(server, "similar", image_id="garden/one.png")
-    assert [one["term"] for one in found["terms"]] == ["red", "green"]
-    assert [hit["image_id"] for hit in found["hits"]] == [
-        hit.image_id for hit in FakeSearcher().similar("garden/one.png").hits
-    ]
-    found = call(server, "similar", image_id="garden/one.png", words="blue -green")
-    assert [hit["image_id"] for hit in found["hits"]] == [
-        "garden/two.jpg",
-        "sea/a b.webp",
-        "sea/100% #1?&+;=.png",
-        "Straße/海 é.jpg",
-    ]
-
-
-def test_explain(server: Make) -> None:
-    found = call(server, "explain", query="green blue", image_id="garden/one.png")
-    shared = {"sign": "", "box": [0, 0, 1, 1], "label": {"words": "dark green"}}
-    green = {"term": "green", "word": "green", "score": 90, **shared}
-    nothing = {"score": 0, "box": None, "label": None}
-    blue = {"term": "blue", "word": "blue", "sign": "", **nothing}
-    # The largest impacts are 90 and 210.
-    assert found == {"score": 90, "terms": [green, blue], "against": [], "coverage": 0.3}
-    found = call(server, "explain", query="green -red", image_id="garden/one.png")
-    assert [one["sign"] for one in found["terms"]] == ["", "-"]
-    assert found["against"] == ["-red"]
-
-
-def test_image(server: Make, searcher: FakeSearcher, photos: Path) -> None:
-    """Large ones are scaled down."""
+def test_a_large_photo_is_scaled_down(server: Make, searcher: FakeSearcher, photos: Path) -> None:
     searcher.drawings["large.png"] = searcher.drawings["garden/one.png"]
     Image.new("RGB", (901, 3001), "teal").save(photos / "large.png")
-    for image_id, size in (("garden/one.png", (320, 240)), ("large.png", (307, SIDE))):
-        look = partial(Client.call_tool, name="image", arguments={"image_id": image_id})
-        result = calling(server, look)
-        [content] = result.content
-        assert isinstance(content, ImageContent) and content.mime_type == "image/jpeg"
-        with Image.open(BytesIO(base64.b64decode(content.data))) as picture:
-            assert (picture.format, picture.size) == ("JPEG", size)
+    look = partial(Client.call_tool, name="image", arguments={"image_id": "large.png"})
+    [content] = calling(server, look).content
+    assert isinstance(content, ImageContent) and content.mime_type == "image/jpeg"
+    with Image.open(BytesIO(base64.b64decode(content.data))) as picture:
+        assert (picture.format, picture.size) == ("JPEG", (307, SIDE))
     (photos / "large.png").unlink()
 
 
-def test_unknown_images_and_backends(server: Make) -> None:
-    for tool, more in [("image", {}), ("similar", {}), ("explain", {"query": "red"})]:
-        assert error(server, tool, image_id="x.jpg", **more) == (
-            "image 'x.jpg' is not in the index. Take image_id from the hits of search or similar, "
-            "exactly as it is there."
-        )
-    assert error(server, "search", query="red", backend="clip") == (
-        "backend 'clip' is unknown; this server has: sparta, vse++. Leave out backend to "
-        "search the inverted index."
+def test_an_error_says_what_to_do(server: Make) -> None:
+    assert error(server, "explain", query="red", image_id="x.jpg") == (
+        "image 'x.jpg' is not in the index. Take image_id from the hits of search or similar, "
+        "exactly as it is there."
+    )
+    assert "k\n  Input should be less than or equal to 100" in error(
+        server, "search", query="red", k=101
     )
 
 
@@ -186,13 +130,6 @@ def test_an_id_that_would_reach_another_image_is_refused(photos: Path) -> None:
         given = {"image_id": "x/../garden/one.png", **more.get(tool, {})}
         text = error(server, tool, **given)
         assert text == reason + "without these; nothing was sent."
-
-
-def test_wrong_arguments_are_named(server: Make) -> None:
-    assert "k\n  Input should be less than or equal to 100" in error(
-        server, "search", query="red", k=101
-    )
-    assert error(server, "search", query=" ").startswith("q: the query is empty; give at least one")
 
 
 def test_a_file_that_is_no_photo(server: Make, searcher: FakeSearcher, photos: Path) -> None:
@@ -214,7 +151,7 @@ def test_a_file_that_is_no_photo(server: Make, searcher: FakeSearcher, photos: P
         (418, {"detail": "tea"}, "tea."),
     ],
 )
-def test_errors_say_what_to_do(status: int, problem: dict[str, str], text: str) -> None:
+def test_errors_of_a_server_say_what_to_do(status: int, problem: dict[str, str], text: str) -> None:
     assert error(refusing(status, **problem), "search", query="red").startswith(text)
 
 
@@ -256,9 +193,6 @@ def test_tools_that_write_are_offered_on_demand(server: Make) -> None:
         return {tool.name for tool in listed.tools}
 
     assert names(make) - names(server) == {"add", "delete"}
-
-
-# ---- photos for the eyes of a model --------------------------------------------------------------
 
 
 def test_shares_and_boxes_are_as_exact_as_a_picture(server: Make, searcher: FakeSearcher) -> None:
