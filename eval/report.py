@@ -27,8 +27,8 @@ from sparta.features.store import HEADER, FeatureStore
 
 # Arguments that name what is measured on; other paths are written.
 DATA = (
-    *("index", "source", "features", "captions", "photos", "queries", "judgements", "images"),
-    *("asked", "recall"),
+    *("index", "source", "features", "captions", "photos", "queries", "judgements", "image_list"),
+    *("frequencies", "recall"),
 )
 SHOWN = 12  # hexadecimal digits of a fingerprint in the printed head
 

@@ -49,7 +49,7 @@ SpeedModels = Annotated[
 ]
 Corpus = Annotated[
     str,
-    typer.Option(
+    advanced(
         help="synthetic: as alike as photos; near-duplicates: photos perturbed, as in the paper; "
         "blends: each of two photos."
     ),
@@ -78,11 +78,7 @@ def speed(
     queries: Queries = None,
     captions: OptionalCaptions = None,
     split: Split = "val",
-    features: SpeedFeatures = None,
-    model: SpeedModels = None,
-    kind: Kind = "synthetic",
-    engines: Engines = USUAL_ENGINES,
-    dense: Dense = None,
+    engine: Engines = USUAL_ENGINES,
     k: Ks = "10",
     features: Features = None,
     model: SpeedModels = None,

@@ -291,41 +291,15 @@ def _check_reference(reference: str | None, temperature: float, split: str) -> N
         raise InputError("--temperature goes with --reference")
 
 
-# ---- transfer ------------------------------------------------------------------------------------
-
-
-def transfer(
-    context: typer.Context,
-    model: Models,
-    features: Annotated[
-        list[Path],
-        typer.Option(help="Each data set's feature store, or its photos; in the same order."),
-    ],
-    captions: Annotated[list[Path], typer.Option(help="Each data set's captions, of any format.")],
-    split: Annotated[
-        str, typer.Option(help="Split to measure; one for all data sets, or a,b.")
-    ] = "test",
-    protocol: Annotated[
-        str, typer.Option(help="all, coco-1k, coco-5k or flickr30k-1k; one for all, or a,b.")
-    ] = "all",
-    allow_missing: AllowMissing = False,
-    batch_size: BatchSize = 32,
-    device: Device = "auto",
-    as_json: AsJson = False,
-    out: Out = None,
-) -> None:
-    """Measure models on data sets they were not trained on, beside their own.
-
-    Every model is measured on every data set as `sparta eval model` does. Galleries of different
-    sizes are not equally hard: compare models on one data set, not data sets with each other.
-
-    The features of all data sets must be of the same kind; others are refused.
-
-    For example:
-
-    sparta eval transfer coco-model/ flickr-model/ --features coco/ --captions coco.jsonl
-    --features flickr/ --captions flickr.jsonl --split test --out transfer.json
-    """
+def _data_sets(
+    model: list[str],
+    captions: list[Path],
+    features: list[Path],
+    split: str,
+    protocol: str,
+    options: _Options,
+) -> _Job:
+    """Every model on every data set."""
     from eval.recall.model import data_sets, measure_transfer, open_set
 
     sets = data_sets(features, captions, split, protocol)

@@ -78,7 +78,7 @@ def parse_choices(
     Raises:
         InputError: if a value is not a choice.
     """
-    powers = [_number(float, one, "--asked-power") for one in _listed(asked_power)]
+    powers = [_number(float, one, "--frequency-power") for one in _listed(asked_power)]
     weighed = dict.fromkeys(
         (source, power if source != "none" else 0.0)
         for source in _listed(asked)

@@ -232,8 +232,8 @@ def _asked(encoder: ImageEncoder, asked: str, power: float) -> AskedTerms:
     found = AskedTerms.of(asked, power, encoder.frequencies, encoder.tokenizer)
     if asked == "model" and found.source == "none":
         raise InputError(
-            "--frequencies model: the models record no term frequencies: train them again, or give none "
-            "or a file of queries"
+            "--frequencies model: the models record no term frequencies: train them again, or give "
+            "none or a file of queries"
         )
     return found
 

@@ -308,8 +308,8 @@ def parameters_of(
     found = AskedTerms.of(source, manifest.asked_power, encoder.frequencies, encoder.tokenizer)
     if found.source != manifest.asked:
         raise InputError(
-            f"--frequencies {asked} is not the file of queries that {index} was built with: its content "
-            f"has hash {found.source[:12]} instead of {manifest.asked[:12]}"
+            f"--frequencies {asked} is not the file of queries that {index} was built with: its "
+            f"content has hash {found.source[:12]} instead of {manifest.asked[:12]}"
         )
     offset: NDArray[np.float32] = np.load(index / OFFSETS, allow_pickle=False)
     pruning = Pruning.of(encoder.terms, offset, manifest.top_n, found.weights)

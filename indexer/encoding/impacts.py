@@ -349,12 +349,13 @@ def read_queries(asked: str) -> str:
         text = Path(asked).read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise InputError(
-            f"--frequencies {asked} cannot be read ({error.strerror}): give {', '.join(ASKED_KINDS)} or "
-            "a text file of queries, one a line"
+            f"--frequencies {asked} cannot be read ({error.strerror}): give "
+            f"{', '.join(ASKED_KINDS)} or a text file of queries, one a line"
         ) from error
     except UnicodeDecodeError as error:
         raise InputError(
-            f"--frequencies {asked} is not UTF-8 text ({error.reason} at byte {error.start}): convert it"
+            f"--frequencies {asked} is not UTF-8 text ({error.reason} at byte {error.start}): "
+            "convert it"
         ) from error
     if not text.strip():
         raise InputError(f"--frequencies {asked} is empty: give a file of queries, one a line")

@@ -74,7 +74,8 @@ class Hosts:
         asked = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
         if len(asked) != 1 or asked[0] not in self:
             shown = ", ".join(map(repr, asked))[:80] or "no host"
-            detail = f"the request is for {shown}; if that is this server, add it with --set allowed_hosts="
+            remedy = "if that is this server, name it: --set allowed_hosts="
+            detail = f"the request is for {shown}; {remedy}"
             raise ProblemError("wrong-host", detail)
 
 

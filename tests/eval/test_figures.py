@@ -336,11 +336,11 @@ def test_figure_command(index: Path, photos: Path, tmp_path: Path) -> None:
     written = [CaptionedPhoto(f"{name}.png", "val", ("a dog", "cat")) for name in "cab"]
     captions = write_captions(tmp_path / "captions.jsonl", written)
     known = ["eval", "figure", "grounding", index, "--photos", photos]
-    known += ["--count", 2, "--out", out]
+    known += ["--images", 2, "--out", out]
     shown(*known, "--captions", captions)
     examples = json.loads(out.with_suffix(".json").read_text())["examples"]
     found = [(one["image_id"], one["query"]) for one in examples]
     assert found == [("a.png", "a dog"), ("b.png", "a dog")]
-    many = [*known, "--captions", captions, "--count", 4]
-    refused("--count 4: the split has 3 photos", *many)
+    many = [*known, "--captions", captions, "--images", 4]
+    refused("--images 4: the split has 3 photos", *many)
     refused("needs --captions", *known)

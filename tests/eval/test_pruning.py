@@ -16,9 +16,7 @@ from eval.pruning import queries as module
 from eval.pruning.index import PruningChoice, parse_choices
 from eval.pruning.measure import PruningStudy, measure_pruning
 from eval.pruning.queries import CaptionQueries, InMemoryRanking, QueryGroups, short_queries
-from eval.recall.index import Gallery, measure_index_recall
 from eval.recall.scores import check_memory
-from indexer.engines.open import open_index
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.metrics import recall
@@ -202,29 +200,6 @@ def test_short_queries_and_rare_words(data: Data, asked_models: list[Path]) -> N
     for name, own in groups.items():
         right = summed(weights, data, own)
         assert list(study.rows[1].others[name][:3]) == pytest.approx(right)
-
-
-def test_indexes_are_kept(data: Data, asked_models: list[Path], tmp_path: Path) -> None:
-    folder = tmp_path / "a" / "indexes"
-    options = ["--top-n", "3", "--offset", "mean", "--terms", "trained", "--bits", "4,float"]
-    options += ["--frequencies", "none,model", "--indexes", str(folder)]
-    out = tmp_path / "results.json"
-    asked = command(data, asked_models, out, *options)
-    shown(*asked, "--exact")
-    names = ["mean-trained-model-0.3-3-4-bits", "mean-trained-none-3-4-bits"]
-    assert sorted(path.name for path in folder.iterdir()) == names
-    assert (tmp_path / "results.png").stat().st_size > 10_000
-    rows = [row for row in json.loads(out.read_text())["rows"] if row["bits"] == 4]
-    for row, name in zip(rows, names[::-1], strict=True):
-        searcher = open_index(folder / name)
-        found = measure_index_recall(Gallery(searcher, data.captioned)).recall
-        searcher.close()
-        assert [row["r1"], row["r5"], row["r10"]] == list(found[:3])
-        for part, figure in (("lucene", "lucene"), ("segments", "segment")):
-            files = (path for path in (folder / name / part).rglob("*") if path.is_file())
-            size = sum(path.stat().st_size for path in files)
-            assert row[f"{figure}_bytes_per_image"] == size / 21
-    refused("none-3-4-bits exists: remove it or choose another folder", *asked)
 
 
 def test_quantising_and_overlap_against_slow_impacts(data: Data) -> None:

@@ -63,7 +63,7 @@ def test_every_command_has_the_head(index: Path, data: Data, tmp_path: Path) -> 
             {
                 "features": [store.fingerprint],
                 "captions": [sha256(captions)],
-                "asked": [sha256(queries)],
+                "frequencies": [sha256(queries)],
             },
             [own],
         ),

@@ -278,7 +278,7 @@ def test_workers_answer_as_one_process_and_one_that_died_is_replaced(index: Path
         right = client.get("/v1/search", params=query).json()["hits"]
     threads: set[str] = set()
     mapped = ""
-    with served(index, "--workers", "2", "--rate", "0") as (address, pid):
+    with served(index, "--workers", "2", "--set", "rate=0") as (address, pid):
 
         def check_answers() -> None:
             for _ in range(6):

@@ -30,9 +30,11 @@ def stages(record: dict[str, Any]) -> list[str]:
     return [one["name"] for one in record["stages"]]
 
 
-def test_from_photos(tmp_path: Path) -> None:
+def test_from_photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     photos, work, out = draw(tmp_path / "photos"), tmp_path / "work", tmp_path / "build.json"
-    text = shown("bench", "build", photos, "--model", "sample", "--work", work, "--out", out)
+    work.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(work))
+    text = shown("bench", "build", photos, "--model", "sample", "--out", out)
     found = json.loads(out.read_text())
     assert found["images"] == len(DRAWINGS) and found["arguments"]["photos"] == "photos"
     assert found["arguments"]["out"] == "build.json"

@@ -137,7 +137,7 @@ def test_paths_are_asked_in_turn_and_failures_counted(drawings: Path, tmp_path: 
     paths = tmp_path / "paths"
     paths.write_text("/v1/search?q=red\n/missing\n/missing\n")
     access = Access.create(tmp_path / "keys.json")
-    limits = ["--keys", str(access.file), "--rate", "1000000"]
+    limits = ["--keys", str(access.file), "--set", "rate=1000000"]
     with serving(drawings, *limits) as server:
         load = drive(server.address, paths, 1, 1, access.search)
         assert load.requests > 10

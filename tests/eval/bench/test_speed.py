@@ -29,7 +29,7 @@ from tests.eval.bench.tiny import EXACT, HURRY, plan
 from tests.eval.data import Data, refused, save_dense, shown, sparta, write_captions
 
 TEXTS = ["dog cat", "", "the red ball", "qqq", "two dogs run dog", "beach ball", "sky"]
-SPEED = ["bench", "speed", "--warm-up", "10", "--seconds", "0.02", "--sizes", "30,40"]
+SPEED = ["bench", "speed", "--seconds", "0.02", "--images", "30,40"]
 RUN: dict[str, Any] = {"command": "sparta bench speed x", "version": "0", "date": "today"}
 RUN |= {"data": {"index": ["0" * 64]}, "models": ["1" * 64], "pace": asdict(HURRY)}
 RUN |= {"machine": {"processor": "p", "cores": 2}, "seed": 0}
@@ -176,14 +176,14 @@ def test_the_command_needs_nothing_but_an_index(index: Path, tmp_path: Path) -> 
         ("recall by top-n", "--captions FILE"),
         ("more than the 12 terms an image that the index keeps", "--features DIR"),
         ("a dense model's vectors", "--dense NAME"),
-        ("other engines", "--engines faiss-flat,faiss-hnsw"),
+        ("other engines", "--engine faiss-flat,faiss-hnsw"),
     ):
         assert part in report and option in report
 
 
 def test_features_and_captions(index: Path, data: Data, tmp_path: Path) -> None:
     options = ["--captions", data.captions_file, "--features", data.views[0].folder]
-    options += ["--model", data.models[0], "--kind", "near-duplicates", "--top-n", "4,2,900,all"]
+    options += ["--model", data.models[0], "--corpus", "near-duplicates", "--top-n", "4,2,900,all"]
     run = sparta(*SPEED, index, "--out", tmp_path, *options)
     text = run.output
     assert run.exit_code == 0 and "30, 40 images of 4 terms; 40 images of 2, all terms" in text, (
@@ -204,7 +204,7 @@ def test_the_command_over_an_index_with_dense_parts(index: Path, tmp_path: Path)
     texts = tmp_path / "queries.txt"
     texts.write_text("\n".join(TEXTS))
     command = [*SPEED, index, "--queries", texts, "--out", tmp_path, "--dense", "vse"]
-    text = shown(*command, "--engines", "columns,bm25s,numpy", "--top-n", "5,3")
+    text = shown(*command, "--engine", "columns,bm25s,numpy", "--top-n", "5,3")
     assert "Encoding the text" in text and "numpy (vse)" in text
     results = json.loads((tmp_path / "speed.json").read_text())
     cells = {(one["engine"], one["vectors"], one["top_n"]) for one in results["records"]}
@@ -213,7 +213,7 @@ def test_the_command_over_an_index_with_dense_parts(index: Path, tmp_path: Path)
     assert {*results["encoders"]} == {"vse"}
     assert results["runs"][0]["arguments"]["top_n"] == "5,3"
     assert results["about"]["queries"] == {"count": 5, "from": "queries.txt"}
-    shown(*command, "--engines", "bm25s", "--top-n", "5", "--kind", "blends")
+    shown(*command, "--engine", "bm25s", "--top-n", "5", "--corpus", "blends")
     results = json.loads((tmp_path / "speed.json").read_text())
     kinds = {(one["kind"], one["run"]) for one in results["records"]}
     assert kinds == {("synthetic", 0), ("blends", 1)}
@@ -222,7 +222,7 @@ def test_the_command_over_an_index_with_dense_parts(index: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--sizes", "10,x"], "--sizes: 'x' is not a number"),
+        (["--images", "10,x"], "--images: 'x' is not a number"),
         (["--dense", "vsx"], "no dense part 'vsx'"),
         (["--dense", "mv"], "it has 2 vectors an image"),
         (["--queries", "a.txt", "--captions", "b.jsonl"], "give one of them"),

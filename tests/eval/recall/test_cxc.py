@@ -201,7 +201,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def command(files: Path, targets: list[Path], store: Path | None = None) -> list[object]:
     data = ["--judgements", files / "cxc", "--captions", files / "dataset_coco.json"]
     options = ["--split", "val", "--device", "cpu", "--features", store or files / "features"]
-    return ["eval", "cxc", *targets, *data, *options]
+    return ["eval", "model", *targets, "--protocol", "cxc", *data, *options]
 
 
 def slow_scores(folder: Path, files: Path) -> dict[str, list[list[float]]]:

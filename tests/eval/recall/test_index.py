@@ -187,22 +187,22 @@ def test_judged_queries_of_an_index_and_its_shards(index: Path, tmp_path: Path) 
     others = [one for one in ids_of(index) if one != first]
     wrong = {"query": "dog", "images": others * 2, "kind": "wrong"}
     options = asked(tmp_path, {"query": "dog", "images": [first, first]}, wrong)
-    found = record("eval", "queries", index, *options)
+    found = record("eval", "index", index, *options)
     assert found["right"] == {"query": 1, "wrong": 0}
     assert found["share"] == found["chance"] == 50.0
     for cell in ("wrong", "100.0 %", "50.0 %"):
-        assert cell in shown("eval", "queries", index, *options)
+        assert cell in shown("eval", "index", index, *options)
     split_index(index, tmp_path / "divided", 3)
     lines = [{"query": text, "images": ids_of(index)[::2]} for text in WORDS[:7]]
     whole, divided = (
-        record("eval", "queries", one, *asked(tmp_path, *lines))
+        record("eval", "index", one, *asked(tmp_path, *lines))
         for one in (index, tmp_path / "divided")
     )
     assert divided["right"] == whole["right"]
 
 
 def test_ids_that_the_index_lacks_are_named_beside_its_own(index: Path, tmp_path: Path) -> None:
-    known, command = ids_of(index)[:3], ("eval", "queries", index)
+    known, command = ids_of(index)[:3], ("eval", "index", index)
     unknown = [{"query": "dog", "images": ["a", "b", "c", "d", "a"]}]
     mixed = [*unknown, {"query": "dog", "images": [known[0], "c"]}]
     for lines, wanted, option in ((unknown, 4, False), (mixed, 5, True)):
@@ -229,8 +229,8 @@ def test_missing_photos_are_named_and_may_be_left_out(
     some = write_captions(tmp_path / "some.jsonl", [*gone, *captioned])
     lacks = "lacks 2 of the 23 captioned photos: 'x.jpg', 'y.jpg'; it has '0/"
     assert "--allow-missing" in refused(lacks, *command, some)
-    run, qrels = tmp_path / "run", tmp_path / "qrels"
-    found = recall_of(index, some, "--allow-missing", "--run", run, "--qrels", qrels)
+    run, qrels = tmp_path / "run", tmp_path / "run.qrels"
+    found = recall_of(index, some, "--allow-missing", "--run", run)
     assert (own["missing"], found["missing"], found["photos"]) == (0, 2, 21)
     for name in ("recall", "queries", "images"):
         assert found[name] == own[name], name
@@ -247,18 +247,18 @@ def test_captions_may_name_photos_otherwise(
 ) -> None:
     both = shutil.copytree(index, tmp_path / "index")
     add_dense(both, data.views[0], "vse++", save_dense(tmp_path / "model"), device="cpu")
-    run, qrels = tmp_path / "run", tmp_path / "qrels"
+    run, qrels = tmp_path / "run", tmp_path / "run.qrels"
     bare = [replace(one, image_id=one.image_id.removesuffix(".jpg")) for one in data.captioned]
     options = ["--backend", backend]
     known = recall_of(both, data.captions_file, *options)
     captions = write_captions(tmp_path / "c.jsonl", bare)
-    other = recall_of(both, captions, "--only-split", *options, "--run", run, "--qrels", qrels)
+    other = recall_of(both, captions, "--only-split", *options, "--run", run)
     assert known["recall"] == other["recall"]
     assert caplog.messages == [f"{both}: captions and images are matched by path without suffix"]
     lines = [line for path in (run, qrels) for line in path.read_text().splitlines()]
     assert {line.split()[2] for line in lines} == set(data.views[0].ids)
     query = {"query": "dog", "images": [bare[0].image_id]}
-    assert record("eval", "queries", both, *asked(tmp_path, query))["missing"] == 0
+    assert record("eval", "index", both, *asked(tmp_path, query))["missing"] == 0
 
 
 def slow_ranks(
@@ -315,13 +315,13 @@ def success(run: Path, qrels: Path) -> dict[int, float]:
 
 def test_ir_measures_finds_our_recall(index: Path, captions_file: Path, tmp_path: Path) -> None:
     run, qrels = tmp_path / "out.trec", tmp_path / "out.qrels"
-    ours = recall_of(index, captions_file, "--run", run, "--qrels", qrels)["recall"]
+    ours = recall_of(index, captions_file, "--run", run)["recall"]
     theirs = success(run, qrels)
     assert {k: ours[f"at_{k}"] for k in (1, 5, 10)} == pytest.approx(theirs)
     assert 0 < theirs[1] < theirs[10]
     lines = [line.split(" ") for line in run.read_text().splitlines()]
     assert {len(line) for line in lines} == {6} and {line[-1] for line in lines} == {"sparta"}
-    for option in ("--run", "--qrels"):  # before anything is searched
+    for option in ("--run",):  # before anything is searched
         absent = tmp_path / "no" / "out"
         command = ["eval", "index", index, "--captions", captions_file, option, absent]
         refused(f"{option} {tmp_path}", *command)

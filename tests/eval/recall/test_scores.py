@@ -208,7 +208,7 @@ def test_oscars_list(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"defined on 1,000 photos, here are 1\b"):
         choose("oscar-1k", given, file)
     for protocol, images in (("oscar-1k", None), ("all", file)):
-        with pytest.raises(InputError, match="--images FILE goes with --protocol oscar-1k"):
+        with pytest.raises(InputError, match="--image-list FILE goes with --protocol oscar-1k"):
             choose(protocol, given, images)
 
 

@@ -30,7 +30,7 @@ def test_rows_are_as_measured_alone(data: Data, second: tuple[Path, Path], tmp_p
     sets = [(views[0].folder, captions_file, "val"), (*second, "test")]
     options = [p for store, texts, _ in sets for p in ("--features", store, "--captions", texts)]
     out = tmp_path / "transfer.json"
-    command = ["eval", "transfer", *models, *options, "--split", "val,test", "--out", out]
+    command = ["eval", "model", *models, *options, "--split", "val,test", "--out", out]
     text = shown(*command, width=300)
     rows = json.loads(out.read_text())["rows"]
     expected = [(own, model) for own in sets for model in models]
@@ -54,7 +54,7 @@ def test_photos_that_are_missing_are_refused_at_once_or_left_out(
     captions = tmp_path / "more.jsonl"
     gone = {"image": "x.jpg", "split": "test", "captions": ["a dog"]}
     captions.write_text(second[1].read_text() + json.dumps(gone) + "\n")
-    arguments = ["eval", "transfer", models[0], "--split", "val,test", "--features"]
+    arguments = ["eval", "model", models[0], "--split", "val,test", "--features"]
     arguments += [views[0].folder, "--captions", captions_file]
     arguments += ["--features", second[0], "--captions"]
     out = tmp_path / "out.json"

@@ -298,14 +298,15 @@ def test_an_index_is_pushed_and_followed(
     uri: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pushed = run("push", index, uri, "--collection", "command")
+    pushed = run("export", "milvus", index, uri, "--collection", "command")
     assert pushed.startswith("command_")
     assert "300 images, 300 written, 0 deleted; the server has no aliases: use this" in pushed
     monkeypatch.setattr("indexer.milvus.push.build_version", lambda folder: "0" * 12)
-    again = run("push", index, uri, "--collection", "command")
+    again = run("export", "milvus", index, uri, "--collection", "command")
     former = pushed.partition(":")[0]
     assert f"Former versions, which --drop-former drops: {former}" in again
-    assert "Former" not in run("push", index, uri, "--collection", "command", "--drop-former")
+    again = run("export", "milvus", index, uri, "--collection", "command", "--drop-former")
+    assert "Former" not in again
 
     def once(*arguments: Any) -> None:
         done, notice = arguments[3:5]
@@ -313,7 +314,7 @@ def test_an_index_is_pushed_and_followed(
         notice("[as it is]")
 
     monkeypatch.setattr("indexer.milvus.push.follow", once)
-    followed = run("push", index, uri, "--collection", "command", "--follow")
+    followed = run("export", "milvus", index, uri, "--collection", "command", "--follow")
     assert followed == "photos_0: 3 images, 2 written, 1 deleted [as it is] "
     with pytest.raises(InputError, match="give --follow or --drop-former, not both"):
-        run("push", index, uri, "--follow", "--drop-former")
+        run("export", "milvus", index, uri, "--follow", "--drop-former")
