@@ -73,3 +73,35 @@ def server_address(text: str, example: str) -> str:
     if not right:
         raise InputError(f"{text!r} is not the address of a server; give one like {example}")
     return text.rstrip("/")
+
+
+# ---- image ids -----------------------------------------------------------------------------------
+
+LONGEST = 32_766  # bytes, of a term in Lucene
+
+
+def id_problem(image_id: str) -> str | None:
+    """Why a text cannot be an image id, None if it can. Letters and names are free."""
+    try:
+        size = len(image_id.encode())
+    except UnicodeEncodeError:
+        return "is not UTF-8 text"
+    if not 0 < size <= LONGEST:
+        return f"has {size} bytes, not 1 to {LONGEST}"
+    if "\0" in image_id:  # Java would read it as the end
+        return "has a NUL"
+    for name in image_id.split("/"):
+        if name in ("", ".", ".."):
+            part = f"the part {name!r}" if name else "an empty part"
+            return f"has {part} between slashes: give a path without these"
+    return None
+
+
+def check_id(image_id: str) -> None:
+    """Refuse a text that cannot be an image id.
+
+    Raises:
+        InputError: naming it and the reason.
+    """
+    if problem := id_problem(image_id):
+        raise InputError(f"the image id {image_id[:50]!r} {problem}")

@@ -18,8 +18,9 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
-from sparta.errors import InputError
+from sparta.errors import InputError, first_line
 
 CHUNK = 2**20
 
@@ -336,3 +337,24 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+# ---- settings ------------------------------------------------------------------------------------
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The keys and values of a YAML file; none of an empty one.
+
+    Raises:
+        InputError: if it is not YAML, or has something else than keys and values.
+        OSError: if it cannot be read.
+    """
+    import yaml  # which a search does not need
+
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not YAML: {first_line(error)}") from error
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: expected keys and values, found {type(values).__name__}")
+    return {str(key): value for key, value in values.items()}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from indexer.build import build_index
-from sparta.features.extract.job import extract_photos
+from sparta.extract.job import extract_photos
 from sparta.features.store import FeatureStore
 from tests.documents import ROOT, code_blocks
 from tests.scenes.corpus import write_scenes

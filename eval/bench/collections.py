@@ -30,8 +30,8 @@ from indexer.manifest import OFFSETS, Manifest, index_folders
 from indexer.postings import Postings, PostingShard
 from indexer.settings import ASKED_KINDS, IndexSettings
 from indexer.store.snapshot import Snapshot
-from sparta.captions.matching import as_stored, some_of
 from sparta.captions.read import read_captions
+from sparta.captions.record import as_stored, some_of
 from sparta.errors import InputError
 from sparta.features.store import HEADER, FeatureStore
 from sparta.metrics import Recall, ranks, recall

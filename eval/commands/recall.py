@@ -99,8 +99,8 @@ def index(
     from eval.report import index_models
     from indexer.dense.manifest import SPARSE
     from indexer.engines.open import open_backend
-    from sparta.captions.matching import as_stored
     from sparta.captions.read import read_captions
+    from sparta.captions.record import as_stored
 
     _begin(out)
     check_out(run, "--run", "")

@@ -35,7 +35,6 @@ from indexer.manifest import Manifest, check_hash, describe_parts, is_index
 from indexer.store.images import built_origin, origin_of
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
-from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.files import (
@@ -48,6 +47,7 @@ from sparta.files import (
     writing,
 )
 from sparta.model_id import read_model_config
+from sparta.networks.backbone import pick_device
 from sparta.progress import Progress, no_progress
 from sparta.vse.batch import collate_images
 from sparta.vse.config import VseConfig

@@ -32,7 +32,7 @@ from server.schemas import (
     SuggestionAnswer,
     WriteAnswer,
 )
-from sparta.image_ids import id_problem
+from sparta.addresses import id_problem
 
 Answer = TypeVar("Answer")
 Model = TypeVar("Model", bound=BaseModel)

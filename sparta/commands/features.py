@@ -14,9 +14,10 @@ from sparta.cluster import connected
 from sparta.commands.options import Ray
 from sparta.errors import InputError
 from sparta.extras import set_up_libraries
-from sparta.features.readers import labels as found_labels
-from sparta.features.readers.base import RegionLimit, Rule
-from sparta.features.readers.registry import (
+from sparta.features.record import REGIONS, SKIPPED, DetectorSettings, skipped_summary
+from sparta.readers import labels as found_labels
+from sparta.readers.base import RegionLimit, Rule
+from sparta.readers.registry import (
     FORMATS,
     Format,
     detect,
@@ -24,10 +25,9 @@ from sparta.features.readers.registry import (
     import_features,
     open_reader,
 )
-from sparta.features.record import REGIONS, SKIPPED, DetectorSettings, skipped_summary
 
 if TYPE_CHECKING:
-    from sparta.features.extract.job import ExtractReport
+    from sparta.extract.job import ExtractReport
 
 Photos = Annotated[
     str,
@@ -131,7 +131,7 @@ def extract(
         raise _nothing_to_extract_with(photos)
     set_up_libraries()
     from sparta.console import Console
-    from sparta.features.extract.job import EXTRACT_STAGES, extract_photos
+    from sparta.extract.job import EXTRACT_STAGES, extract_photos
     from sparta.progress import progress_bars
 
     console = Console()
@@ -335,8 +335,7 @@ def import_immich(
     sparta index immich/photos --metadata immich/metadata.jsonl --out index
     """
     from sparta.console import Console
-    from sparta.immich.download import download
-    from sparta.immich.library import Library
+    from sparta.immich import Library, download
     from sparta.progress import progress_bars
 
     if not api_key:

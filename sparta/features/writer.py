@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from sparta.addresses import id_problem
 from sparta.errors import InputError
 from sparta.features.record import SKIPPED, FeatureSource, ImageFeatures, Skipped
 from sparta.features.store import FORMAT, HEADER, SCHEMA, FeatureStore, read_header, source_hash
-from sparta.image_ids import id_problem
 
 SHARD_SIZE = 512
 # Of each image's file what changes when it is replaced: size and time of modification.

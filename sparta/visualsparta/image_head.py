@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sparta.features.extract.networks.encoder import PATCH
+from sparta.networks.encoder import PATCH
 
 LEAST = 1e-3  # deviation of a feature, for those that are always 0
 SMALLEST = 1e-6  # number whose root has a gradient

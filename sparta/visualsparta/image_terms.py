@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from sparta.visualsparta.collate import ImageBatch
+from sparta.visualsparta.batch import ImageBatch
 from sparta.visualsparta.model import VOCABULARY_CHUNK, VisualSparta
 
 

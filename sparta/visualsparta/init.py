@@ -22,8 +22,8 @@ from torch import Tensor
 from transformers import BertConfig, PreTrainedConfig, PreTrainedModel
 
 from sparta.errors import InputError
-from sparta.features.extract.networks.encoder import PATCH
 from sparta.features.record import FeatureSource
+from sparta.networks.encoder import PATCH
 from sparta.text_encoder import cut_embeddings, load_text_encoder, load_word_pieces
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.config import VisualSpartaConfig

@@ -23,7 +23,7 @@ from transformers.masking_utils import create_bidirectional_mask
 from sparta.errors import InputError, first_line
 from sparta.model_id import DAMAGED_WEIGHTS, model_folder, read_model_config
 from sparta.tokenizer import WordPieceTokenizer
-from sparta.visualsparta.collate import ImageBatch
+from sparta.visualsparta.batch import ImageBatch
 from sparta.visualsparta.config import ImageHeadConfig, VisualSpartaConfig
 from sparta.visualsparta.image_head import ConvolutionalStem, ImageHead
 

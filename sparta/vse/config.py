@@ -47,7 +47,7 @@ class VseConfig(PreTrainedConfig):
         text_dropout: share dropped in training from the GRU's word embeddings, or from the
             transformer's projected tokens.
         dimension: of the joint space.
-        visual_pooling: a name `sparta.vse.pooling.registry.make_pooling` knows.
+        visual_pooling: a name `sparta.vse.aggregators.make_pooling` knows.
         visual_pooling_options: further arguments of that pooling.
         text_pooling: as `visual_pooling`.
         text_pooling_options: as `visual_pooling_options`.

@@ -12,8 +12,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformers import AutoConfig, AutoModel
 
 from sparta.errors import InputError
-from sparta.features.extract.networks.backbone import patch_side
-from sparta.features.extract.networks.pretrained import Preprocessing
+from sparta.networks.backbone import patch_side
+from sparta.networks.pretrained import Preprocessing
 from sparta.vse.batch import real_rows
 from sparta.vse.config import VisionVectors
 

@@ -13,9 +13,9 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedModel
 
 from sparta.errors import InputError, first_line
-from sparta.features.extract.networks.pretrained import load_model, load_preprocessing
 from sparta.features.record import FeatureSource
 from sparta.model_id import find_file, model_folder
+from sparta.networks.pretrained import load_model, load_preprocessing
 from sparta.text_encoder import cut_embeddings, load_text_encoder
 from sparta.vse.config import VseConfig
 from sparta.vse.encoders import vision_part

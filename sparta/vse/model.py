@@ -18,11 +18,11 @@ from transformers import PreTrainedModel
 
 from sparta.errors import InputError, first_line
 from sparta.model_id import DAMAGED_WEIGHTS, model_folder
+from sparta.vse.aggregators import make_pooling
 from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch, collate_texts, real_rows
 from sparta.vse.config import VseConfig, check_kind
 from sparta.vse.encoders import Vision, VisualProjection, WordEncoder, build_network, unit
-from sparta.vse.pooling.gpo import ADPool
-from sparta.vse.pooling.registry import make_pooling
+from sparta.vse.gpo import ADPool
 from sparta.vse.tokenizer import FILE, TextTokenizer, nltk_words
 
 log = logging.getLogger(__name__)

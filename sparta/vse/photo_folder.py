@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.extract.networks.backbone import Backbone
-from sparta.features.extract.networks.encoder import is_lite
-from sparta.features.extract.networks.pretrained import timm_processor
-from sparta.features.extract.photos import Augmentation, Crop, Decoder, decode_all, find_photos
+from sparta.extract.photos import Augmentation, Crop, Decoder, decode_all, find_photos
 from sparta.features.record import FeatureSource, Skipped
+from sparta.networks.backbone import Backbone
+from sparta.networks.encoder import is_lite
+from sparta.networks.pretrained import timm_processor
 
 BATCH = 32
 

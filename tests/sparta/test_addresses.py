@@ -9,7 +9,7 @@ import pytest
 
 from sparta.addresses import UnreachableError, download, folder_at, is_remote, server_address
 from sparta.errors import InputError
-from sparta.yaml_file import read_yaml
+from sparta.files import read_yaml
 from tests.s3_server import upload
 
 

@@ -33,7 +33,7 @@ def test_any_other_missing_module_is_no_extra() -> None:
 
 
 def test_a_package_is_found_without_importing_it() -> None:
-    folder = package_folder("tests.sparta.features.extract.networks")
+    folder = package_folder("tests.sparta.networks")
     assert folder.name == "networks"
     with pytest.raises(ModuleNotFoundError):
         package_folder("no_such_package")

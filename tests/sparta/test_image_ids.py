@@ -2,8 +2,8 @@
 
 import pytest
 
+from sparta.addresses import LONGEST, check_id, id_problem
 from sparta.errors import InputError
-from sparta.image_ids import LONGEST, check_id, id_problem
 
 DOTS = ["..", ".", "a/../b.jpg", "a/./b.jpg", "../b.jpg", "a/..", "/b.jpg", "a//b.jpg", "a/", "/"]
 

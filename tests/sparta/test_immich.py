@@ -26,8 +26,7 @@ from indexer.metadata import read_metadata
 from server.security.listening import listen, url
 from sparta.command_line import cli
 from sparta.errors import InputError
-from sparta.immich.download import Downloaded, download
-from sparta.immich.library import Library
+from sparta.immich import Downloaded, Library, download
 
 KEY = "stub-key"
 SEARCHED = {"type", "order", "page", "size", "withExif", "withPeople"}

@@ -11,9 +11,9 @@ from PIL import Image
 import sparta
 from indexer.build import build_index
 from sparta.errors import InputError
-from sparta.features.extract.job import extract_photos
+from sparta.extract.job import extract_photos
 from sparta.features.store import FeatureStore
-from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.batch import ImagePadder
 
 HEAVY = ["torch", "transformers", "jnius", "numba", "pyarrow"]
 
@@ -74,7 +74,7 @@ searcher.close()
 def test_encode_photos_agrees_with_encoding_a_store(store: FeatureStore, photos: Path) -> None:
     model = sparta.VisualSparta.from_pretrained("sample")
     assert model.tokenizer is not None
-    batch = ImageCollator.of(model.tokenizer, model.config)(list(store))
+    batch = ImagePadder.of(model.tokenizer, model.config)(list(store))
     scores = model.term_scores(batch).scores.numpy()
     found = sparta.encode_photos(photos, model)
     assert [*found] == store.ids == ["a.png", "b.png", "c.png"]

@@ -16,10 +16,10 @@ import torch
 from numpy.typing import DTypeLike, NDArray
 
 from sparta.errors import InputError
-from sparta.features.extract.networks.encoder import hash_files, weights_hash
-from sparta.features.extract.photos import file_stamps, listing_hash
+from sparta.extract.photos import file_stamps, listing_hash
 from sparta.features.store import FeatureStore
 from sparta.model_id import find_file, read_model_config
+from sparta.networks.encoder import hash_files, weights_hash
 from sparta.progress import Progress
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.vse.config import VseConfig

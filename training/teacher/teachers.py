@@ -15,11 +15,11 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 from sparta.errors import InputError, first_line
-from sparta.features.extract.image_files import load_photo
-from sparta.features.extract.networks.pretrained import load_model, load_processor
+from sparta.extract.image_files import load_photo
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.model_id import model_folder
+from sparta.networks.pretrained import load_model, load_processor
 from sparta.vse.batch import collate_images
 from sparta.vse.model import VseModel
 

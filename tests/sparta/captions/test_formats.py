@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparta.captions.formats import read_table
-from sparta.captions.read import CaptionedPhoto, read_captions
+from sparta.captions.read import CaptionedPhoto, read_captions, read_table
 from sparta.errors import InputError
-from sparta.features.readers.registry import import_features, open_reader
+from sparta.readers.registry import import_features, open_reader
 
 
 def image(name: str, split: str, captions: int = 5, **more: Any) -> dict[str, Any]:

@@ -4,8 +4,7 @@ from itertools import product
 
 import pytest
 
-from sparta.captions.matching import as_stored, stored_ids
-from sparta.captions.record import CaptionedPhoto
+from sparta.captions.record import CaptionedPhoto, as_stored, stored_ids
 from sparta.errors import InputError
 
 COCO = ["{number}", "{number}.jpg", "{number:012}", "{number:012}.jpg", "{number:012}.png"]

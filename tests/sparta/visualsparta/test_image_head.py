@@ -9,7 +9,7 @@ import torch
 from torch.testing import assert_close
 
 from sparta.inference import Network, convert
-from sparta.visualsparta.collate import ImageBatch
+from sparta.visualsparta.batch import ImageBatch
 from sparta.visualsparta.config import ImageHeadConfig
 from sparta.visualsparta.image_terms import ImageTerms
 from sparta.visualsparta.init import from_config

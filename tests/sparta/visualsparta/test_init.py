@@ -16,7 +16,7 @@ from torch.testing import assert_close
 
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
-from sparta.visualsparta.collate import ImageBatch, ImageCollator
+from sparta.visualsparta.batch import ImageBatch, ImagePadder
 from sparta.visualsparta.init import PICKLED, SAFE, from_bert, from_config, from_oscar
 from sparta.visualsparta.model import VisualSparta
 from tests import tiny
@@ -58,9 +58,9 @@ def assert_whole(model: VisualSparta, source: hf.PreTrainedModel) -> None:
         assert torch.equal(value, expected[name]), name
     assert torch.equal(model.query_embedding.weight, expected[WORD_EMBEDDINGS])
     assert model.tokenizer is not None
-    batch = ImageCollator(model.tokenizer, 50, 30)(tiny.images())
+    batch = ImagePadder(model.tokenizer, 50, 30)(tiny.images())
     scores = model.eval().term_scores(batch).scores
-    alone = ImageCollator(model.tokenizer, 50, 30)(tiny.images()[:1])
+    alone = ImagePadder(model.tokenizer, 50, 30)(tiny.images()[:1])
     assert scores.any()
     assert_close(model.term_scores(alone).scores[0], scores[0], rtol=1e-4, atol=1e-5)
 

@@ -17,11 +17,11 @@ from transformers import BertModel
 
 import sparta.visualsparta.model
 from sparta.errors import InputError
-from sparta.features.extract.extractor import grid_boxes
-from sparta.features.extract.networks.encoder import PixelPatches
+from sparta.extract.extractor import grid_boxes
 from sparta.features.record import ImageFeatures
 from sparta.inference import Network, convert
-from sparta.visualsparta.collate import ImageBatch, ImageCollator
+from sparta.networks.encoder import PixelPatches
+from sparta.visualsparta.batch import ImageBatch, ImagePadder
 from sparta.visualsparta.image_head import ConvolutionalStem
 from sparta.visualsparta.init import from_config
 from sparta.visualsparta.model import VisualSparta
@@ -401,7 +401,7 @@ def test_labels_are_attribute_then_label_in_word_pieces_with_their_region() -> N
 
 @pytest.mark.parametrize("limit", [1, 2, 4, 5])
 def test_further_regions_are_cut(limit: int, caplog: pytest.LogCaptureFixture) -> None:
-    collate = ImageCollator(tiny.tokenizer(), limit, 35)
+    collate = ImagePadder(tiny.tokenizer(), limit, 35)
     image = tiny.image(4, ("dog", "cat", "man", "tree"))
     with caplog.at_level(logging.WARNING):
         batch = collate([image])
@@ -415,13 +415,13 @@ def test_further_regions_are_cut(limit: int, caplog: pytest.LogCaptureFixture) -
 
 def test_the_collator_of_a_configuration() -> None:
     config = tiny.model(max_regions=2, max_label_tokens=3, use_attributes=False).config
-    batch = ImageCollator.of(tiny.tokenizer(), config)([tiny.image(4, ("dog", "red cat", "man"))])
+    batch = ImagePadder.of(tiny.tokenizer(), config)([tiny.image(4, ("dog", "red cat", "man"))])
     assert batch.regions.shape[1] == 2
     assert batch.label_ids.tolist() == [[IDS["dog"], IDS["red"], IDS["cat"]]]
 
 
 def test_the_length_is_that_of_a_batch_of_one() -> None:
-    collate = ImageCollator(tiny.tokenizer(), 4, 5)
+    collate = ImagePadder(tiny.tokenizer(), 4, 5)
     lengths = [collate.length(image) for image in tiny.images()]
     for image, length in zip(tiny.images(), lengths, strict=True):
         batch = collate([image])

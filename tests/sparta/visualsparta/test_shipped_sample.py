@@ -19,7 +19,7 @@ from eval.recall.index import (
 from indexer.build import build_index
 from indexer.engines.open import open_index
 from sparta.captions.read import read_captions
-from sparta.features.extract.job import extract_photos
+from sparta.extract.job import extract_photos
 from sparta.features.store import FeatureStore
 from sparta.model_id import SAMPLE
 from tests.scenes.corpus import write_queries, write_scenes

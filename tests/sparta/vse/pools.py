@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sparta.vse.pooling.base import Pooling
-from sparta.vse.pooling.registry import make_pooling
+from sparta.vse.aggregators import make_pooling
+from sparta.vse.pooling import Pooling
 from tests.sparta.vse.published import states
 
 DIMENSION = 8

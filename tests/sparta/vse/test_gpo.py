@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from sparta.errors import InputError
-from sparta.vse.pooling.gpo import GPO, ADPool
-from sparta.vse.pooling.registry import GCN, GCNSeq2Seq, SelfAttention, Seq2Seq
+from sparta.vse.aggregators import GCN, GCNSeq2Seq, SelfAttention, Seq2Seq
+from sparta.vse.gpo import GPO, ADPool
 from tests.sparta.vse import published
 from tests.sparta.vse.pools import (
     DIMENSION,

@@ -14,10 +14,10 @@ from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 from sparta.errors import InputError
+from sparta.vse.aggregators import POOLINGS
 from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel, score, view_scores
-from sparta.vse.pooling.registry import POOLINGS
 from tests import tiny
 from tests.sparta.vse import published
 from tests.sparta.vse.models import SENTENCES, bert, bigru, regions, texts

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sparta.errors import InputError
-from sparta.vse.pooling.base import LIP, AdaPool, FSPool, GeM, Pooling
-from sparta.vse.pooling.registry import POOLINGS, make_pooling
+from sparta.vse.aggregators import POOLINGS, make_pooling
+from sparta.vse.pooling import LIP, AdaPool, FSPool, GeM, Pooling
 from tests.sparta.vse.pools import (
     DIMENSION,
     JUNK,

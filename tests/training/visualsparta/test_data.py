@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sparta.features.store import FeatureStore
-from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.model import count_terms, pad_ids
 from tests import tiny
 from tests.stores import write_store
@@ -80,7 +80,7 @@ def test_examples_become_a_batch(
     stores: list[FeatureStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = dataset(stores)
-    collate = TrainingCollator(ImageCollator(tiny.tokenizer(), 50, 35))
+    collate = TrainingCollator(ImagePadder(tiny.tokenizer(), 50, 35))
     photos = sorted([4, 2, 5], key=lambda photo: collate.images.length(data[1, photo].image))
     monkeypatch.setattr("training.visualsparta.dataset.PART", 2)
     batch = collate([data[1, photo] for photo in (4, 2, 5)])
@@ -118,7 +118,7 @@ def test_sentences_are_drawn_for_a_teacher(stores: list[FeatureStore]) -> None:
         assert without.captions == []
         assert set(without.numbers[:2]) == {22, 26}
         assert without.sentences == [ids[n] for n in without.numbers]
-    collate = TrainingCollator(ImageCollator(tiny.tokenizer(), 50, 35))
+    collate = TrainingCollator(ImagePadder(tiny.tokenizer(), 50, 35))
     batch = collate([data[0, 4], data[0, 2]])
     assert batch.query_photos.tolist() == [4, -1, -1, -1, -1, -1]
     assert batch.query_numbers.tolist() == [*data[0, 4].numbers, *data[0, 2].numbers]
