@@ -58,10 +58,6 @@ def download(path: Path) -> bytes:
 def server_address(text: str, example: str) -> str:
     """The address of a server without a slash at the end.
 
-    Args:
-        text: as the user gives it.
-        example: for the message.
-
     Raises:
         InputError: if it is not an address of HTTP, or has a query.
     """

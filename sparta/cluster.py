@@ -53,12 +53,7 @@ class WorkerPlan(NamedTuple):
 
 
 def plan_workers(nodes: Sequence[Mapping[str, float]], device: str) -> WorkerPlan:
-    """A worker for each GPU, with its share of the CPUs; for each machine where there are none.
-
-    Args:
-        nodes: the resources of each machine.
-        device: "cpu" leaves GPUs alone.
-    """
+    """A worker for each GPU, with its share of the CPUs; for each machine where there are none."""
     equipped = [node for node in nodes if node.get("GPU", 0) >= 1 and device != "cpu"]
     if equipped:
         shares = [node.get("CPU", 0) // node["GPU"] for node in equipped]

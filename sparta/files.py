@@ -44,10 +44,6 @@ def sha256(path: Path, advance: Callable[[int], None] | None = None) -> str:
 def check_room(out: Path, needed: int) -> None:
     """Refuse work that would fill the disk.
 
-    Args:
-        out: a folder to be written.
-        needed: bytes, estimated.
-
     Raises:
         InputError: if the disk has less free.
     """
@@ -262,11 +258,6 @@ def replace_folder(new: Path, out: Path, work: Path) -> None:
     Everything in the new folder is synced to the disk first, and the renames after. The old folder
     moves into the work folder: in one step where the system can exchange two names, else by two
     renames, and if the machine stops between them, `recover` puts it back.
-
-    Args:
-        new: the finished folder, in the work folder.
-        out: its place.
-        work: the work folder, which the caller removes next.
 
     Raises:
         OSError: if it cannot be synced or moved; `out` is then what it was.

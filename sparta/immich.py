@@ -322,10 +322,6 @@ def _write(path: Path, lines: Iterator[dict[str, Any]]) -> None:
 def metadata(asset: Asset, address: str) -> dict[str, Any]:
     """What is stored about a photo; fields without a value are left out.
 
-    Args:
-        asset: of the photo.
-        address: of the immich server.
-
     Returns:
         the asset's id, the address of its page, name, local time, and where present place, camera,
         description, rating, people, tags and whether it is a favourite.

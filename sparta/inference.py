@@ -180,11 +180,7 @@ def cache_folder() -> Path:
 
 
 def find_entry(key: Mapping[str, Any]) -> tuple[Path, dict[str, Any]] | None:
-    """An entry's folder and description, None if there is none or it is damaged.
-
-    Args:
-        key: all that decides the content, such as a hash of the weights.
-    """
+    """An entry's folder and description, None if there is none or it is damaged."""
     folder = _folder(key)
     try:
         if json.loads((folder / HASHES).read_text()) != _hashes(folder):

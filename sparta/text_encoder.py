@@ -70,11 +70,6 @@ def cut_embeddings(encoder: Any, entries: int, name: str | Path) -> None:
 
     Some checkpoints pad their number to a multiple of 64.
 
-    Args:
-        encoder: of transformers.
-        entries: of the tokenizer.
-        name: of the checkpoint, for messages.
-
     Raises:
         InputError: if there are fewer embeddings than entries.
     """

@@ -173,10 +173,6 @@ class WordPieceTokenizer:
 def text_frequencies(texts: Iterable[Iterable[int]], vocabulary: int) -> NDArray[np.int64]:
     """How many texts contain each term; a term twice in one text counts once.
 
-    Args:
-        texts: the term ids of each.
-        vocabulary: V, the number of terms.
-
     Returns:
         [V] int64.
     """

@@ -57,10 +57,6 @@ def tidy(text: str) -> str:
 def captioned(path: Path, found: Iterable[tuple[str, CaptionedPhoto]]) -> list[CaptionedPhoto]:
     """The photos of a file that have captions, tidied; a warning counts what is left out.
 
-    Args:
-        path: of the file, for the warning.
-        found: place in the file and photo, with the captions as the file has them.
-
     Raises:
         InputError: if an image appears twice, or a text is not one that UTF-8 can hold.
     """
@@ -194,11 +190,6 @@ def stored_ids(wanted: Iterable[str], stored: Collection[str], where: str) -> di
 
     Ids are compared as they are. Only if no photo is stored under its own id, they are compared by
     each of `FORMS` in turn, until one finds a photo.
-
-    Args:
-        wanted: ids of captioned photos.
-        stored: ids of images.
-        where: folder of those, for messages.
 
     Raises:
         InputError: if one photo could be either of two images, or two photos the same image.

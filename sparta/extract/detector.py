@@ -87,10 +87,6 @@ class Detector:
     photo's boxes are relative to it whatever its neighbours are. Always float32 and in eval
     mode. Queries are trained to find an object once, so there is no non-maximum suppression.
 
-    Args:
-        name: hub name or folder of a checkpoint.
-        device: "auto", "cpu", "cuda", "mps", …
-
     Attributes:
         resize: resizes the photos first.
         labels: a word for each class, "" where the checkpoint has none ("N/A", "LABEL_7").
@@ -191,9 +187,7 @@ class DetectorRegions:
     the whole photo's is the encoder's own.
 
     Args:
-        detection: which regions.
         encoder: to pool from, on photos stretched to a square.
-        device: "auto", "cpu", "cuda", "mps", …
 
     Attributes:
         source: what makes the features.

@@ -132,10 +132,6 @@ class PooledGrid(Encoder):
     Each of the new cells is the mean of all cells that it touches, so neighbours share cells where
     the sides do not divide. The whole photo remains the encoder's own.
 
-    Args:
-        encoder: of the larger grid.
-        cells: on a side of the smaller one.
-
     Raises:
         InputError: if the encoder's grid has fewer cells on a side.
     """

@@ -88,10 +88,6 @@ def small_picture(path: Path, size: int) -> Image.Image:
 
     One large photo at a time is in memory, however many threads call this.
 
-    Args:
-        path: the file.
-        size: of the longer side at most; a smaller photo stays as it is.
-
     Raises:
         Exception: as `load_photo`.
     """

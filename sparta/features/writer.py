@@ -35,11 +35,8 @@ class StoreWriter:
 
     Args:
         folder: created if absent; must be empty or hold a store of the same inputs.
-        source: what makes the features.
-        photos: folder the photos come from.
         augmentation: how photos are mirrored or cropped before extraction.
         inputs: anything else that decides the content, JSON values under names a user understands.
-        stamps: of the files of all images.
 
     Raises:
         InputError: if the folder holds other files or a store of other inputs, or no file of the
@@ -303,10 +300,8 @@ class UnchangedImages:
     """Images of the former contents of a store, by id, as far as their files are the same.
 
     Args:
-        folder: of the store.
         header: of the store; "superseded" has shards and file of stamps of each former content,
             the oldest first.
-        stamps: of the files as they are now.
 
     Attributes:
         changes: None without a former content.

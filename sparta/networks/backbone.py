@@ -46,11 +46,7 @@ def adapt(vision: Any) -> Any:
 
 
 class NaflexVision(nn.Module):
-    """SigLIP 2 in NaFlex form (Tschannen et al., 2025), which is called with patches.
-
-    Args:
-        vision: a `Siglip2VisionModel`.
-    """
+    """SigLIP 2 in NaFlex form (Tschannen et al., 2025), which is called with patches."""
 
     def __init__(self, vision: Any) -> None:
         super().__init__()
@@ -78,11 +74,7 @@ class NaflexVision(nn.Module):
 
 
 class TokensOfCells(nn.Module):
-    """DINOv3's ConvNeXt (Siméoni et al., 2025), whose tokens are the mean and the cells.
-
-    Args:
-        vision: a `DINOv3ConvNextModel`.
-    """
+    """DINOv3's ConvNeXt (Siméoni et al., 2025), whose tokens are the mean and the cells."""
 
     def __init__(self, vision: Any) -> None:
         super().__init__()
@@ -138,7 +130,6 @@ class Backbone(TorchEncoder):
         name: hub name or folder of a checkpoint.
         image_size: side of the square; the checkpoint's own by default.
         labels: how many of the classifier's top classes label the whole photo.
-        device: "auto", "cpu", "cuda", "mps", …
 
     Raises:
         InputError: if the checkpoint is no vision network, lacks weights or a trained
@@ -171,11 +162,6 @@ class Backbone(TorchEncoder):
 
 class PhotoNetwork(nn.Module):
     """Pixels in, regions out: a vision network with its preprocessing.
-
-    Args:
-        vision: network of the transformers library.
-        classifier: the same network with its classifier, None for no logits.
-        preprocessing: of the pixels.
 
     Attributes:
         cells: how many of the last tokens are patches, for networks of tokens; None for all.

@@ -105,9 +105,6 @@ class Block(nn.Module):
 class EfficientNetLite(nn.Module):
     """The network without its classifier, for inference.
 
-    Args:
-        scale: one of `SCALES`.
-
     Attributes:
         ends: number of blocks up to the end of each of the seven stages.
     """
@@ -212,7 +209,6 @@ class LiteBackbone(TorchEncoder):
     Args:
         name: of `SCALES`, or a file of EfficientNet-Lite2 as tuned.
         image_size: side of the square; 224, 240 and 260 by default.
-        device: "auto", "cpu", "cuda", "mps", …
 
     Raises:
         InputError: if the weights are not installed or damaged, or there is no such device.
@@ -234,11 +230,7 @@ class LiteBackbone(TorchEncoder):
 
 
 class LitePhotoNetwork(nn.Module):
-    """Pixels in, regions out: EfficientNet-Lite with its preprocessing.
-
-    Args:
-        network: whose last feature map the cells are.
-    """
+    """Pixels in, regions out: EfficientNet-Lite with its preprocessing."""
 
     def __init__(self, network: EfficientNetLite) -> None:
         super().__init__()

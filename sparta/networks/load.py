@@ -116,13 +116,7 @@ def _file_hash(name: str, file: str) -> str:
 
 
 class ConvertedEncoder(Encoder):
-    """A vision network in OpenVINO, with its preprocessing; photos are computed one by one.
-
-    Args:
-        folder: with the converted network.
-        description: as `convert_encoder` returns it.
-        backbone: name it was loaded by.
-    """
+    """A vision network in OpenVINO, with its preprocessing; photos are computed one by one."""
 
     batch_size = 32
 

@@ -92,10 +92,6 @@ class Preprocessing(Normalisation):
 def load_processor(name: str, option: str) -> Any:
     """A checkpoint's image processor, in its version for Pillow and NumPy.
 
-    Args:
-        name: hub name or folder.
-        option: of the command line that gives it, for messages.
-
     Raises:
         InputError: if there is none, or it is of an unknown kind.
     """
@@ -247,9 +243,6 @@ class StatedProcessor:
 def stated_processor(stated: Mapping[str, Any]) -> StatedProcessor | None:
     """The preprocessing of a checkpoint with one of the plain processors, None for any other.
 
-    Args:
-        stated: content of its file.
-
     Raises:
         InputError: if that is not all of it.
     """
@@ -272,9 +265,6 @@ def stated_processor(stated: Mapping[str, Any]) -> StatedProcessor | None:
 
 def timm_processor(name: str) -> StatedProcessor | None:
     """The preprocessing of a checkpoint of timm, None for any other.
-
-    Args:
-        name: hub name or folder.
 
     Raises:
         InputError: if timm cannot be imported, or the preprocessing is not stated.
@@ -306,11 +296,7 @@ def _check_import() -> None:
 
 
 class TimmVision(nn.Module):
-    """A network of timm as transformers wraps it, its output in one of two layouts.
-
-    Args:
-        wrapped: a `TimmWrapperModel`.
-    """
+    """A network of timm as transformers wraps it, its output in one of two layouts."""
 
     main_input_name = "pixel_values"
 

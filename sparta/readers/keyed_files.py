@@ -73,11 +73,6 @@ class Pairs:
 
     An image that is in only one of the files, and a duplicate, is a row too; reading it raises.
 
-    Args:
-        features: a file for each part.
-        labels: a file for each part; None where a part has none.
-        image_suffix: appended to each key to make the image id.
-
     Attributes:
         ids: of the images, in order.
     """

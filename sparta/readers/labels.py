@@ -102,10 +102,6 @@ class Vocabularies:
         Detectors give the most probable attribute, however improbable; those without attributes
         write class 0 with confidence 0.
 
-        Args:
-            classes: the regions' classes.
-            above: the confidence above which attributes are used.
-
         Returns:
             n labels and n attributes, an attribute "" where the confidence is too low.
 
@@ -251,13 +247,6 @@ class LabelledObjects:
     ) -> LabelledObjects:
         """Objects of a photo, whose width and height in pixels are 0 where unknown.
 
-        Args:
-            objects: the objects.
-            width: of the photo.
-            height: of the photo.
-            where: file and line, for messages.
-            above: the confidence above which attributes are used, where it is known.
-
         Raises:
             InputError: if a box lies outside the photo, or boxes are relative.
         """
@@ -339,9 +328,6 @@ class WordPlacer:
     Labels of an object that belongs to no region describe the photo. They go to the largest
     region, whose box comes nearest to it; regions after the first 50 are left out there, as models
     read no further. The first such image is logged.
-
-    Args:
-        limit: of the regions to keep.
     """
 
     def __init__(self, limit: RegionLimit) -> None:
@@ -350,11 +336,6 @@ class WordPlacer:
 
     def place(self, image: ImageFeatures, seen: LabelledObjects, where: str) -> ImageFeatures:
         """The chosen regions with their words.
-
-        Args:
-            image: all regions; its labels are ignored.
-            seen: the objects.
-            where: file and line, for messages.
 
         Raises:
             InputError: if regions are to be chosen by confidence and the objects have none, or are

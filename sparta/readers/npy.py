@@ -78,11 +78,6 @@ class Header:
 class ArrayFile:
     """A `.npy` whose rows are read when they are requested.
 
-    Args:
-        path: the file.
-        axes: the numbers of axes it may have.
-        kind: of its entries.
-
     Attributes:
         shape: of the array.
 
@@ -179,10 +174,6 @@ def array_names(path: Path) -> set[str]:
 
 class Arrays:
     """Some arrays of one `.npz`; others are not touched.
-
-    Args:
-        path: of the archive.
-        names: of those to read, if present.
 
     Attributes:
         where: the file, for messages.

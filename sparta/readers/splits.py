@@ -68,12 +68,6 @@ def rows_of_images(folder: Path, split: PrecompSplit, rows: int, path: Path) -> 
     image's id repeated. A file with as many rows as ids has a row for each; any other has the same
     number of rows for every image.
 
-    Args:
-        folder: the `precomp` folder.
-        split: its name, and how many images of it to take.
-        rows: their number.
-        path: the file that has them, for messages.
-
     Raises:
         InputError: if the file of ids is missing, the numbers disagree, an id is blank, or it
             appears again after another one.

@@ -21,9 +21,6 @@ class ConvolutionalStem(nn.Module):
 
     One stage each for cells of 4, 8 and 16 pixels; those of 16 are the patches, so that regions
     remain what they were.
-
-    Args:
-        widths: channels of the three stages.
     """
 
     def __init__(self, widths: Sequence[int]) -> None:
@@ -91,8 +88,6 @@ class ImageHead(nn.Module):
     last number of its vector.
 
     Args:
-        features: d of the network's vectors.
-        width: of the hidden layer.
         size: numbers of the vector, the 1 included.
         dropout: share of either layer's inputs that training drops.
     """

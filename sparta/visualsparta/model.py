@@ -411,10 +411,6 @@ def pad_ids(texts: Iterable[list[int]], device: torch.device | str) -> tuple[Ten
 def compact_state(state: dict[str, Tensor], use_labels: bool) -> dict[str, Tensor]:
     """A model's weights as a compact model stores them.
 
-    Args:
-        state: all weights and buffers.
-        use_labels: whether the model reads labels.
-
     Returns:
         The state with these changes: floats are float16; `query_embedding.weight` is [T, h], one
         row for each trained term, rising; the embedding of labels is left out of a model without

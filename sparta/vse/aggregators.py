@@ -39,7 +39,6 @@ class SelfAttention(Pooling):
     where table 1 reports 3.2.
 
     Args:
-        dimension: d, the width of the vectors.
         heads: attention heads, a divisor of d.
 
     Raises:

@@ -79,8 +79,6 @@ class WordEncoder(nn.Module):
     """Word embeddings and a GRU over them, its two directions averaged if it has two.
 
     Args:
-        vocabulary_size: words.
-        word_dim: width of a word embedding.
         dimension: D, of each direction and of the joint space.
         dropout: share of each word embedding dropped in training.
         bidirectional: whether it reads backwards, too.
@@ -140,7 +138,6 @@ class Vision(nn.Module):
 
     Args:
         config: configuration of a transformers vision network, a dict with `model_type`.
-        vectors: "output" or "stored".
 
     Attributes:
         mean: [3, 1, 1] float32, subtracted from pixel values of 0 to 255.

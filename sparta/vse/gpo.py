@@ -26,10 +26,6 @@ WIDTH = 32
 def encode_positions(first: int, count: int) -> Tensor:
     """Equation 4: sines in the even columns, cosines in the odd ones.
 
-    Args:
-        first: the number of the first position.
-        count: how many positions.
-
     Returns:
         [count, 32] float32.
     """
@@ -53,7 +49,6 @@ class GPO(Pooling):
     section 5.1 reports 0.1 million in total.
 
     Args:
-        dimension: d, the width of the vectors.
         temperature: divides the scalars before the softmax. The paper has none; its code has 0.1.
         variant: "paper" counts positions from 1 (equation 3), "code" from 0, as the published
             weights need.
@@ -135,7 +130,6 @@ class ADPool(Pooling):
     result depends on how far a batch was padded, unless `padded_to` fixes that.
 
     Args:
-        dimension: d, the width of the vectors.
         variant: "paper" is equation 3: one weight per position and padding without a part in it.
         token_weight: ω_1 of equation 5 as a fixed number from 0 to 1 (table C-2), None to learn
             the balance. 1 leaves the token level alone, 0 the embedding level (table 3).

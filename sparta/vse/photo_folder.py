@@ -22,9 +22,6 @@ BATCH = 32
 def vision_source(network: str) -> FeatureSource:
     """The source of a vision network's features, and how it resizes photos.
 
-    Args:
-        network: hub name or folder of its checkpoint.
-
     Returns:
         the source of its features; `extra["resample"]` is Pillow's filter to stretch photos with.
 

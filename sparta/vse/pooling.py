@@ -111,7 +111,6 @@ class KMaxPooling(Pooling):
     """Mean of the k largest values of each dimension (K-MaxPool, GPO section 3.2).
 
     Args:
-        dimension: d, the width of the vectors.
         k: how many; a smaller set is averaged whole.
 
     Raises:

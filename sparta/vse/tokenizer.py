@@ -126,10 +126,6 @@ class TextTokenizer:
     def from_folder(cls, folder: str | Path, splitter: WordSplitter | None = None) -> TextTokenizer:
         """Read `folder/tokenizer.json`.
 
-        Args:
-            folder: of a model.
-            splitter: as of `from_words`.
-
         Raises:
             InputError: if there is none, it is damaged, or it lacks a special token.
         """
