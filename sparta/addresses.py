@@ -14,16 +14,18 @@ class UnreachableError(InputError):
     """A file on another machine could not be read; the file itself may be whole."""
 
 
-def folder_at(place: str) -> Path:
+def folder_at(place: str | Path) -> Path:
     """A folder by its path, or by an address such as s3://bucket/photos.
 
     What an address leads to has a path's methods for listing and reading, but is no `Path`: it can
     neither be mapped into memory nor given to other libraries; see `is_remote` and `download`. It
-    pickles as its address.
+    pickles as its address. A path is returned as it is.
 
     Raises:
         InputError: if the address cannot be reached, or a package that reads it is not installed.
     """
+    if not isinstance(place, str):
+        return place
     if "://" not in place:
         return Path(place)
     paths = require("upath")

@@ -217,7 +217,7 @@ class Downloaded:
 
 
 def download(
-    library: Library, out: Path, original: bool = False, progress: Progress = no_progress
+    library: Library, out: str | Path, original: bool = False, progress: Progress = no_progress
 ) -> Downloaded:
     """Make a folder equal to a library: `photos/ID.jpg` and so on, and `metadata.jsonl`.
 
@@ -235,6 +235,7 @@ def download(
         InputError: if immich does not answer or refuses the key, the folder's metadata cannot be
             read, or another process writes it.
     """
+    out = Path(out)
     (out / PHOTOS).mkdir(parents=True, exist_ok=True)
     with writing(out):
         before = _read(out / METADATA)

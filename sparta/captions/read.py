@@ -367,7 +367,9 @@ RESTVAL = "restval"
 FIRST_BYTES = 1 << 12  # of a file, which contain its first line
 
 
-def read_captions(path: Path, split: str | Sequence[str] | None = None) -> list[CaptionedPhoto]:
+def read_captions(
+    path: str | Path, split: str | Sequence[str] | None = None
+) -> list[CaptionedPhoto]:
     """Read all captions of a split; the format is recognised by the path and its content.
 
     Blanks and invisible characters around a caption are removed. Photos without captions and
@@ -392,6 +394,7 @@ def read_captions(path: Path, split: str | Sequence[str] | None = None) -> list[
         InputError: if the format is none of these, the content is malformed, or no photo has the
             split or any captions; the text names file, line or position, and field.
     """
+    path = Path(path)
     splits = [split] if split is None or isinstance(split, str) else list(split)
     if path.is_dir():
         found = [photo for one in splits for photo in _of_folder(path, one)]

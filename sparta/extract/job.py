@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
-from sparta.addresses import id_problem, is_remote
+from sparta.addresses import folder_at, id_problem, is_remote
 from sparta.cluster import Cluster
 from sparta.errors import InputError
 from sparta.extract.extractor import Extractor, load_extractor
@@ -81,8 +81,8 @@ class ShardPlan(NamedTuple):
 
 
 def extract_photos(
-    photos: Path,
-    out: Path,
+    photos: str | Path,
+    out: str | Path,
     backbone: str | None,
     *,
     ids: Sequence[str] | None = None,
@@ -105,7 +105,7 @@ def extract_photos(
     removed since, features of those with the same name, size and time of modification are kept.
 
     Args:
-        photos: folder, searched at any depth.
+        photos: folder, searched at any depth, or its address (s3://bucket/photos).
         out: folder of the store.
         backbone: hub name or folder of a vision network, or "pixels"; None where a detector
             gives the vectors too.
@@ -129,6 +129,7 @@ def extract_photos(
             process is writing it, or the disk has too little room.
     """
     started = time.perf_counter()
+    photos, out = folder_at(photos), Path(out)
     chosen = Augmentation(augmentation)
     ids = find_photos(photos) if ids is None else list(ids)
     if not is_remote(photos) and (unnamed := not_utf8(os.path.realpath(photos))):
@@ -362,8 +363,8 @@ class ExtractOptions(TypedDict, total=False):
 
 
 def extract_augmented(
-    photos: Path,
-    out: Path,
+    photos: str | Path,
+    out: str | Path,
     backbone: str | None,
     count: int,
     *,
@@ -385,7 +386,7 @@ def extract_augmented(
     Raises:
         InputError: as `extract_photos` does.
     """
-    names = augmentation_names(count)
+    names, out = augmentation_names(count), Path(out)
     for number, name in enumerate(names):
 
         def overall(stage: str, done: int, total: int, before: int = number) -> None:

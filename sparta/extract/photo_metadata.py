@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 from PIL import ExifTags, Image, ImageFile, IptcImagePlugin
 
+from sparta.addresses import folder_at
 from sparta.extract.image_files import open_image
 
 LONGEST = 2000  # characters of a text
@@ -26,7 +27,7 @@ _RATING, _WINDOWS_KEYWORDS = 0x4746, 0x9C9E  # EXIF tags of Windows, which Pillo
 Read = Callable[[Image.Image], Mapping[str, Any]]
 
 
-def photo_metadata(path: Path) -> dict[str, Any]:
+def photo_metadata(path: str | Path) -> dict[str, Any]:
     """The fields of a photo; those it lacks are left out, and so are parts that are damaged.
 
     Returns:
@@ -37,6 +38,7 @@ def photo_metadata(path: Path) -> dict[str, Any]:
     Raises:
         OSError: if there is no such file.
     """
+    path = folder_at(path)
     found: dict[str, Any] = {"bytes": path.stat().st_size}
     try:
         with warnings.catch_warnings():

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from sparta.addresses import id_problem
+from sparta.addresses import folder_at, id_problem
 from sparta.errors import InputError
 from sparta.features.record import SKIPPED, FeatureSource, ImageFeatures, Skipped
 from sparta.features.store import FORMAT, HEADER, SCHEMA, FeatureStore, read_header, source_hash
@@ -45,22 +45,22 @@ class StoreWriter:
 
     def __init__(
         self,
-        folder: Path,
+        folder: str | Path,
         source: FeatureSource,
         *,
-        photos: Path | None = None,
+        photos: str | Path | None = None,
         augmentation: str = "plain",
         inputs: dict[str, Any] | None = None,
         stamps: Stamps | None = None,
     ) -> None:
-        self.folder = folder
+        self.folder = folder = Path(folder)
         self._stamps = stamps
         self._header: dict[str, Any] = {
             "format": FORMAT,
             "complete": False,
             "source": asdict(source),
             "augmentation": augmentation,
-            "photos": None if photos is None else str(photos.resolve()),
+            "photos": None if photos is None else str(folder_at(photos).resolve()),
             "inputs": inputs or {},
             "stamps": None if stamps is None else stamps_file(stamps),
             "shards": [],

@@ -197,36 +197,28 @@ def check_read(found: int, wanted: int, where: str, of: str = "") -> None:
         )
 
 
-class FileLength:
-    """The length of a file when it was opened.
-
-    Reading behind the end of a file that is mapped into memory ends the process, and HDF5 reads
-    zeros there.
-
-    Attributes:
-        bytes: the length.
+def file_length(path: Path) -> int:
+    """The length of a file in bytes, to be compared by `check_length` later.
 
     Raises:
         InputError: if there is no such file.
     """
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise unreadable(path, error) from error
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.bytes = self._now()
 
-    def check(self) -> None:
-        """Check that the file is as long as it was.
+def check_length(path: Path, length: int) -> None:
+    """Check that a file is as long as when it was opened.
 
-        Raises:
-            InputError: if it has been cut short or deleted.
-        """
-        check_read(self._now(), self.bytes, str(self._path))
+    Reading behind the end of a file that is mapped into memory ends the process, and HDF5 reads
+    zeros there.
 
-    def _now(self) -> int:
-        try:
-            return self._path.stat().st_size
-        except OSError as error:
-            raise unreadable(self._path, error) from error
+    Raises:
+        InputError: if it has been cut short or deleted.
+    """
+    check_read(file_length(path), length, str(path))
 
 
 def unreadable(path: Path, error: OSError) -> InputError:
@@ -308,29 +300,15 @@ def check_locations(values: NDArray[Any], where: str) -> NDArray[np.float32]:
         "x1 > x2 or y1 > y2": turned,
         "width and height are not x2 - x1 and y2 - y1": unlike,
     }
-    wrong = outside | turned | unlike
-    # Vectors end with many zeros, which could be the corner of a photo.
-    none = wrong.any() and not (~wrong & (sides > 0).all(axis=1)).any()
     for reason, rows in reasons.items():
         for row in np.flatnonzero(rows)[:1]:
             found = ", ".join(f"{value:.4g}" for value in locations[row])
-            if none:
-                raise InputError(
-                    f"{where}: features: no row ends with the six numbers of a location, {order}; "
-                    f"row {row + 1} ends with {found}. {_lacking(locations)}"
-                )
             raise InputError(
-                f"{where}: location, row {row + 1}: expected {order}, found {found}: {reason}"
+                f"{where}: location, row {row + 1}: expected {order} at its end, found {found}: "
+                f"{reason}. If the rows have no locations, append them, or import the files in a "
+                "format that has boxes apart"
             )
     return locations[:, :4].clip(0, 1)
-
-
-def _lacking(ends: NDArray[np.float32]) -> str:
-    """What to do about rows that end without locations, by their last six numbers."""
-    corners = ends[:, 2:]
-    if ((corners >= 0) & (corners <= 1)).all() and (corners[:, 2:] > corners[:, :2]).any():
-        return "The last four may be x1, y1, x2, y2: append x2 - x1 and y2 - y1"
-    return "Append the regions' locations, or import the files in a format that has boxes apart"
 
 
 def relative_boxes(

@@ -104,7 +104,7 @@ class BottomUpReader(FeatureReader):
         if "objects_conf" in self._columns.names:
             count = len(image.features)
             values = {name: cells.rows(name, kind, count, 1) for name, kind in CLASSES.items()}
-            classes = Classes(cells.where, **{name: one[:, 0] for name, one in values.items()})
+            classes = Classes(**{name: one[:, 0] for name, one in values.items()})
         return self._classifier.label(image, classes, cells.where)
 
     def _image(self, image_id: str, cells: Cells, dimension: int | None) -> ImageFeatures:
@@ -226,8 +226,9 @@ class BottomUpNpzReader(FeatureReader):
         if self._classifier.needed:
             named = NPZ_CLASSES | (NPZ_ATTRIBUTES if "attrs_id" in arrays else {})
             shape = (len(image.features),)
-            found = {name: arrays.get(name, kind, shape) for name, kind in named.items()}
-            classes = Classes(arrays.where, **found)
+            classes = Classes(
+                **{name: arrays.get(name, kind, shape) for name, kind in named.items()}
+            )
         return self._classifier.label(image, classes, arrays.where)
 
 

@@ -135,7 +135,7 @@ class TsvFile(KeyedFile):
     escaped in `keys`.
 
     Raises:
-        InputError: if the file is absent or empty, or its `.lineidx` is of another file.
+        InputError: if the file is absent or empty.
     """
 
     def __init__(self, path: Path) -> None:
@@ -205,32 +205,26 @@ class TsvFile(KeyedFile):
 
 
 def line_offsets(file: BinaryIO, path: Path) -> list[int]:
-    """The offset of each line, and behind them that of the end of the last.
+    """The offset of each line, and behind them the end of the last one.
 
-    A byte order mark at the start and empty lines at the end belong to no line. Offsets are read
-    from the file's `.lineidx` (one number a line), and searched for if there is none.
+    A byte order mark at the start and empty lines at the end belong to no line.
 
     Raises:
-        InputError: if the file has no line, or the `.lineidx` is of another file.
+        InputError: if the file has no line.
         OSError: if it cannot be read.
     """
     first = len(BOM_UTF8) if os.pread(file.fileno(), len(BOM_UTF8), 0) == BOM_UTF8 else 0
     end = _end_of_text(file)
     if end <= first:
         raise InputError(f"{path} is empty")
-    index = path.with_suffix(".lineidx")
-    if not index.exists():
-        return [first, *_after_line_feeds(file, first, end), end]
-    found = _read_index(index)
-    found = found[found < end]
-    if len(found) and found[0] == 0:
-        found[0] = first
-    if not _are_starts(file, found, first, end):
-        raise InputError(
-            f"{index} is not the index of {path.name}: its offsets are not where lines start; "
-            "delete it, it will be done without"
-        )
-    return [*found.tolist(), end]
+    found = [first]
+    for start in range(first, end, BLOCK):
+        block = os.pread(file.fileno(), min(BLOCK, end - start), start)
+        feed = block.find(b"\n")
+        while feed >= 0:
+            found.append(start + feed + 1)
+            feed = block.find(b"\n", feed + 1)
+    return [*found, end]
 
 
 def _end_of_text(file: BinaryIO) -> int:
@@ -243,33 +237,6 @@ def _end_of_text(file: BinaryIO) -> int:
             return start + len(text)
         end = start
     return 0
-
-
-def _after_line_feeds(file: BinaryIO, start: int, end: int) -> list[int]:
-    """Offsets behind the line feeds of a part of the file."""
-    found: list[int] = []
-    for offset in range(start, end, BLOCK):
-        block = os.pread(file.fileno(), min(BLOCK, end - offset), offset)
-        feeds = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
-        found += (feeds + offset + 1).tolist()
-    return found
-
-
-def _read_index(path: Path) -> NDArray[np.int64]:
-    try:
-        return np.array(path.read_bytes().removeprefix(BOM_UTF8).split(), np.int64)
-    except (ValueError, OverflowError) as error:
-        raise InputError(f"{path}: expected one byte offset a line: {error}") from error
-
-
-def _are_starts(file: BinaryIO, starts: NDArray[np.int64], first: int, end: int) -> bool:
-    if not len(starts) or starts[0] != first or (np.diff(starts) <= 0).any():
-        return False
-    before = (os.pread(file.fileno(), 1, start - 1) for start in starts[1:].tolist())
-    # The last line must also be the file's last.
-    return all(byte == b"\n" for byte in before) and not _after_line_feeds(
-        file, int(starts[-1]), end
-    )
 
 
 class Cells:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,75 +47,67 @@ log = logging.getLogger(__name__)
 # ---- numbered classes, of bottom-up attention's family -------------------------------------------
 
 
-@dataclass(frozen=True)
-class Classes:
+class Classes(NamedTuple):
     """The most probable object and attribute of n regions.
 
     Attributes:
-        where: file and line, for messages.
         objects_id: [n] of any integer type.
         objects_conf: [n] of any float type, 0 to 1.
         attrs_id: [n] of any integer type; None from a detector without attributes.
         attrs_conf: [n] of any float type, 0 to 1.
-
-    Raises:
-        InputError: naming file, line and field, if a confidence is not between 0 and 1.
     """
 
-    where: str
     objects_id: NDArray[Any]
     objects_conf: NDArray[Any]
     attrs_id: NDArray[Any] | None = None
     attrs_conf: NDArray[Any] | None = None
 
-    def __post_init__(self) -> None:
-        for name in ("objects_conf", "attrs_conf"):
-            values = getattr(self, name)
-            if values is None:
-                continue
-            for row in np.flatnonzero(~((values >= 0) & (values <= 1 + TOLERANCE)))[:1]:
-                raise InputError(
-                    f"{self.where}: {name}, row {row + 1}: expected 0 to 1, found {values[row]}"
-                )
 
+class Classifier:
+    """Chooses an image's regions and gives them the words of their classes.
 
-class Vocabularies:
-    """The words of `objects_vocab.txt` and `attributes_vocab.txt` in a folder, one class a line.
-
+    The words are in `objects_vocab.txt` and `attributes_vocab.txt` of a folder, one class a line.
     Class 0 is the first line; background has none. A line may hold synonyms, separated by commas
     ("gray,grey"); the first of them is used.
 
     Attributes:
-        files: the two.
+        needed: whether classes are needed for it.
+        files: the two, or none.
 
     Raises:
         InputError: if a file is absent, empty, not UTF-8, or a line is blank.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.files = (folder / "objects_vocab.txt", folder / "attributes_vocab.txt")
+    def __init__(self, options: ImportOptions) -> None:
+        self._limit, folder = options.limit, options.vocabulary
+        names = ("objects_vocab.txt", "attributes_vocab.txt")
+        self.files = [] if folder is None else [folder / name for name in names]
         self._words = [_read_words(path) for path in self.files]
+        self.needed = folder is not None or self._limit.by == "confident"
 
-    def words(self, classes: Classes, above: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The words of n regions' classes.
+    def label(self, image: ImageFeatures, classes: Classes | None, where: str) -> ImageFeatures:
+        """The chosen regions of an image without words.
 
         Detectors give the most probable attribute, however improbable; those without attributes
-        write class 0 with confidence 0.
-
-        Returns:
-            n labels and n attributes, an attribute "" where the confidence is too low.
+        write class 0 with confidence 0. An attribute is "" where the confidence is too low.
 
         Raises:
-            InputError: if a class is not in the vocabulary.
+            InputError: naming file, line and field, if a class is not in the vocabulary, or a
+                confidence is not between 0 and 1.
         """
-        labels = self._look_up(0, classes.objects_id, f"{classes.where}: objects_id")
-        if classes.attrs_id is None or classes.attrs_conf is None:
-            return tuple(labels), ("",) * len(labels)
-        attributes = self._look_up(1, classes.attrs_id, f"{classes.where}: attrs_id")
-        confident = (classes.attrs_conf > above).tolist()
-        return tuple(labels), tuple(
-            word if kept else "" for word, kept in zip(attributes, confident, strict=True)
-        )
+        if classes is None:
+            return image.take(self._limit.rows(len(image.features), None, where))
+        for name in ("objects_conf", "attrs_conf"):
+            _check_confidences(getattr(classes, name), f"{where}: {name}")
+        if self._words:
+            labels = self._look_up(0, classes.objects_id, f"{where}: objects_id")
+            attributes = [""] * len(labels)
+            if classes.attrs_id is not None and classes.attrs_conf is not None:
+                words = self._look_up(1, classes.attrs_id, f"{where}: attrs_id")
+                above = self._limit.attributes_above(CLASS_ATTRIBUTE_CONFIDENCE)
+                attributes = np.where(classes.attrs_conf > above, words, "").tolist()
+            image = replace(image, labels=tuple(labels), attributes=tuple(attributes))
+        return image.take(self._limit.rows(len(image.features), classes.objects_conf, where))
 
     def _look_up(self, file: int, classes: NDArray[Any], where: str) -> list[str]:
         known = self._words[file]
@@ -127,6 +119,12 @@ class Vocabularies:
         return [known[number] for number in classes]
 
 
+def _check_confidences(values: NDArray[Any] | None, where: str) -> None:
+    if values is not None:
+        for row in np.flatnonzero(~((values >= 0) & (values <= 1 + TOLERANCE)))[:1]:
+            raise InputError(f"{where}, row {row + 1}: expected 0 to 1, found {values[row]}")
+
+
 def _read_words(path: Path) -> list[str]:
     words = [line.split(",")[0].strip() for line in read_lines(path)]
     if not words:
@@ -134,38 +132,6 @@ def _read_words(path: Path) -> list[str]:
     if "" in words:
         raise InputError(f"{path}, line {words.index('') + 1}: the word is blank")
     return words
-
-
-class Classifier:
-    """Chooses an image's regions and gives them the words of their classes.
-
-    Attributes:
-        needed: whether classes are needed for it.
-        files: of the vocabulary.
-
-    Raises:
-        InputError: as `Vocabularies` does.
-    """
-
-    def __init__(self, options: ImportOptions) -> None:
-        self._limit = options.limit
-        folder = options.vocabulary
-        self._vocabularies = None if folder is None else Vocabularies(folder)
-        self.needed = folder is not None or self._limit.by == "confident"
-        self.files = () if self._vocabularies is None else self._vocabularies.files
-
-    def label(self, image: ImageFeatures, classes: Classes | None, where: str) -> ImageFeatures:
-        """The chosen regions of an image without words.
-
-        Raises:
-            InputError: if a class is not in the vocabulary, or confidences are no numbers.
-        """
-        if classes is not None and self._vocabularies is not None:
-            above = self._limit.attributes_above(CLASS_ATTRIBUTE_CONFIDENCE)
-            labels, attributes = self._vocabularies.words(classes, above)
-            image = replace(image, labels=labels, attributes=attributes)
-        confidences = None if classes is None else classes.objects_conf
-        return image.take(self._limit.rows(len(image.features), confidences, where))
 
 
 # ---- objects in JSON, of Oscar's family ----------------------------------------------------------
@@ -346,23 +312,20 @@ class WordPlacer:
         rows = self._choice.rows(n, seen.confidences if paired else None, where)
         lost = np.flatnonzero(owners == UNMATCHED)
         if len(lost):
-            self._warn(image.image_id, len(lost), len(owners))
+            if not self._warned:
+                self._warned = True
+                log.warning(
+                    "%s: %d of %d labels belong to no region; they go to the largest, here and "
+                    "in any further such image",
+                    image.image_id,
+                    len(lost),
+                    len(owners),
+                )
             first = rows[:READ]
             owners[lost] = first[_areas(image.boxes[first]).argmax()]
         labels = _joined(seen.labels, owners, n)
         attributes = _joined(seen.attributes, owners, n)
         return replace(image, labels=labels, attributes=attributes).take(rows)
-
-    def _warn(self, image_id: str, lost: int, objects: int) -> None:
-        if not self._warned:
-            self._warned = True
-            log.warning(
-                "%s: %d of %d labels belong to no region; they go to the largest, here and "
-                "in any further such image",
-                image_id,
-                lost,
-                objects,
-            )
 
 
 def _areas(boxes: NDArray[Any]) -> NDArray[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import StrictInt, TypeAdapter
+from pydantic import TypeAdapter
 
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
@@ -37,10 +36,8 @@ LOCATION = 6  # numbers at the end of each row
 SAMPLE = 9  # entries whose widths are compared
 FEATURES = "features.tsv"
 PREDICTIONS = "predictions.tsv"
-INDEX = "imageid2idx.json"
 COLUMNS = ("image key", "number of regions", "features")
 PREDICTION = TypeAdapter(Prediction)
-LINES = TypeAdapter(dict[str, StrictInt])
 
 
 class OscarPart(ABC):
@@ -180,7 +177,7 @@ def open_vinvl(folders: Sequence[Path], above: float) -> Sequence[OscarPart]:
     """The parts of some folders.
 
     Raises:
-        InputError: if a file is missing or empty, or an index is of another file.
+        InputError: if a file is missing or empty.
     """
     return [_VinvlFolder(folder, above) for folder in folders]
 
@@ -190,8 +187,8 @@ class _VinvlFolder(OscarPart):
 
     The former has key, number of regions n, and base64 of n rows of little-endian floats, the last
     six of each its location; the latter key and JSON of `image_h`, `image_w` and the regions'
-    `objects`, or of the objects alone: the photo's size is then unknown. There may also be an
-    index of lines, `imageid2idx.json`.
+    `objects`, or of the objects alone: the photo's size is then unknown. The
+    indexes of lines beside them, `.lineidx` and `imageid2idx.json`, are not needed.
     """
 
     def __init__(self, folder: Path, above: float) -> None:
@@ -199,7 +196,6 @@ class _VinvlFolder(OscarPart):
         self._features, self._labels = TsvFile(folder / FEATURES), TsvFile(folder / PREDICTIONS)
         files = [self._features.path, self._labels.path]
         super().__init__(self._features, self._labels, files)
-        _check_index(folder / INDEX, self._features)
 
     def seen(self, _key: str, entry: int | None) -> tuple[LabelledObjects, str]:
         assert entry is not None
@@ -217,21 +213,3 @@ class _VinvlFolder(OscarPart):
         cells = Cells(self._features, entry, COLUMNS)
         where = f"{cells.where}: features"
         return cells.number(COLUMNS[1]), cells.payload(COLUMNS[2]), where
-
-
-def _check_index(path: Path, features: TsvFile) -> None:
-    """Refuse an index that is of another file; it is not needed otherwise."""
-    if not path.exists():
-        return
-    lines = parse(LINES, path.read_bytes().removeprefix(BOM_UTF8), str(path))
-    wrong = [
-        f"image {key!r} is not in line {line + 1}"
-        for key, line in lines.items()
-        if not (0 <= line < len(features)) or features.keys[line] != key
-    ]
-    wrong += [f"it lacks image {key!r}" for key in sorted(features.first.keys() - lines.keys())]
-    if wrong:
-        raise InputError(
-            f"{path} is not the index of {features.path.name}: {wrong[0]}; delete it, it will be "
-            "done without"
-        )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError, first_line
-from sparta.readers.base import FileLength, check_size
+from sparta.readers.base import check_length, check_size, file_length
 from sparta.readers.keyed_files import KeyedFile
 from sparta.readers.labels import OBJECTS, LabelledObjects, parse
 from sparta.readers.oscar import LOCATION, OscarPart
@@ -112,7 +112,7 @@ class _Dictionaries(OscarPart):
                 f"{where}: {list(found.shape)} of {found.dtype} share the same few bytes: the file "
                 "has fewer numbers than it states"
             )
-        self._features.length.check()
+        check_length(self._features.path, self._features.length)
         return found.detach().float().numpy()
 
 
@@ -180,8 +180,8 @@ class PtDictionary(KeyedFile):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.length = FileLength(path)
-        found = _load(path, self.length.bytes)
+        self.length = file_length(path)
+        found = _load(path, self.length)
         if not isinstance(found, dict) or not found:
             kind = "an empty one" if found == {} else type(found).__name__
             raise InputError(f"{path}: expected a dictionary by image keys, found {kind}")

@@ -126,18 +126,18 @@ FORMATS: Mapping[Format, ForeignFormat] = {
 }
 
 
-def fitting(paths: Sequence[Path]) -> list[Format]:
+def fitting(paths: Sequence[str | Path]) -> list[Format]:
     """Names of the formats that all the paths look like."""
     return [name for name, known in FORMATS.items() if all(_fits(known, path) for path in paths)]
 
 
-def detect(paths: Sequence[Path]) -> Format:
+def detect(paths: Sequence[str | Path]) -> Format:
     """The format of some paths.
 
     Raises:
         InputError: if they look like none, or like several.
     """
-    for path in paths:
+    for path in map(Path, paths):
         if not path.exists():
             raise InputError(f"{path} does not exist")
     found = fitting(paths)
@@ -150,21 +150,21 @@ def detect(paths: Sequence[Path]) -> Format:
     raise InputError(f"{places}: no format fits; name one instead of auto: {known}")
 
 
-def _fits(known: ForeignFormat, path: Path) -> bool:
+def _fits(known: ForeignFormat, path: str | Path) -> bool:
     try:
-        return known.fits(path)
+        return known.fits(Path(path))
     except OSError:  # such as a folder that may not be read
         return False
 
 
 def open_reader(
     name: Format,
-    paths: Sequence[Path],
+    paths: Sequence[str | Path],
     splits: Sequence[str] = (),
     image_suffix: str = "",
     made_by: str | None = None,
     limit: RegionLimit = RegionLimit(),
-    vocabulary: Path | None = None,
+    vocabulary: str | Path | None = None,
 ) -> FeatureReader:
     """Open files of one of the formats.
 
@@ -191,18 +191,20 @@ def open_reader(
     elif len(paths) > 1:
         raise InputError(f"{name} takes one folder, found {len(paths)}")
     elif not splits:
-        raise InputError(f"--split: name one or more of {', '.join(known.splits(paths[0]))}")
+        raise InputError(f"--split: name one or more of {', '.join(known.splits(Path(paths[0])))}")
     elif not limit.all_regions:
         raise InputError(f"--regions and --keep: {name} takes all that its files have")
     made_by = known.made_by if made_by is None else made_by
-    return known.open(paths, ImportOptions(made_by, splits, image_suffix, limit, vocabulary))
+    words = None if vocabulary is None else Path(vocabulary)
+    options = ImportOptions(made_by, splits, image_suffix, limit, words)
+    return known.open([Path(path) for path in paths], options)
 
 
 # ---- import --------------------------------------------------------------------------------------
 
 
 def import_features(
-    reader: FeatureReader, out: Path, progress: Progress = no_progress, skip_bad: bool = False
+    reader: FeatureReader, out: str | Path, progress: Progress = no_progress, skip_bad: bool = False
 ) -> FeatureStore:
     """Write a reader's images into a store, a shard at a time in memory.
 
@@ -218,7 +220,7 @@ def import_features(
         InputError: if an image is malformed and not to be skipped, all are, `out` holds features
             of other inputs, another process is writing it, or the disk has too little room.
     """
-    images = len(reader.ids)
+    images, out = len(reader.ids), Path(out)
     files = [f"{path.resolve()}\0{path.stat().st_size}" for path in reader.files]
     listing = {
         "files": f"{len(files)} with hash {_hash(files)}",

@@ -17,10 +17,11 @@ from sparta.extras import require
 from sparta.features.record import ImageFeatures
 from sparta.readers.base import (
     FeatureReader,
-    FileLength,
     ImportOptions,
     check_features,
+    check_length,
     check_size,
+    file_length,
     merge_splits,
     read_lines,
     without_boxes,
@@ -260,7 +261,7 @@ class _Frames:
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
         self._h5py = require("h5py")
-        self.path, self._length = path, FileLength(path)
+        self.path, self._length = path, file_length(path)
         try:
             self._file = self._h5py.File(path, "r")
         except OSError as error:
@@ -278,7 +279,7 @@ class _Frames:
             frames: NDArray[Any] = found[pick_frames(length)]
         except (OSError, RuntimeError) as error:
             raise InputError(f"{where}: damaged: {first_line(error)}") from error
-        self._length.check()
+        check_length(self.path, self._length)
         return frames
 
     def _video(self, name: str) -> Any:

@@ -50,7 +50,11 @@ class Converted:
 
 
 def convert_checkpoint(
-    path: Path, *, vocabulary: Path | None = None, text: str | None = None, name: str | None = None
+    path: str | Path,
+    *,
+    vocabulary: str | Path | None = None,
+    text: str | None = None,
+    name: str | None = None,
 ) -> Converted:
     """Read a published checkpoint; the model computes what the published code does.
 
@@ -69,6 +73,7 @@ def convert_checkpoint(
             tokenizer are of another size; lists every key that is missing, unexpected or of
             another shape; or if there is no such configuration or tokenizer.
     """
+    path = Path(path)
     weights = read_weights(path)
     layout = find_layout(weights, str(path))
     fields = config_fields(layout, weights, str(path))
@@ -92,7 +97,7 @@ def convert_checkpoint(
                 "word2idx it was trained with, and no --text"
             )
         fields["words"] = "nltk"
-        tokenizer = _read_words(vocabulary, layout, weights, path)
+        tokenizer = _read_words(Path(vocabulary), layout, weights, path)
         fields["vocabulary_size"] = len(tokenizer)
     model = VseModel(VseConfig(**fields))
     unused = _fill(model, weights, layout, path)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from sparta.addresses import folder_at
 from sparta.errors import InputError
 from sparta.extract.photos import Augmentation, Crop, Decoder, decode_all, find_photos
 from sparta.features.record import FeatureSource, Skipped
@@ -55,9 +56,9 @@ class PhotoFolder:
     """
 
     def __init__(
-        self, folder: Path, source: FeatureSource, ids: Iterable[str] | None = None
+        self, folder: str | Path, source: FeatureSource, ids: Iterable[str] | None = None
     ) -> None:
-        self.folder = folder
+        self.folder = folder = folder_at(folder)
         self.source = source
         self.ids: list[str] = find_photos(folder) if ids is None else sorted(ids)
         self._rows = {image_id: row for row, image_id in enumerate(self.ids)}

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
-from sparta.readers.base import RegionLimit
+from sparta.readers.base import ImportOptions, RegionLimit
 from sparta.readers.labels import (
     Classes,
+    Classifier,
     DetectedObject,
     LabelledObjects,
-    Vocabularies,
     WordPlacer,
     match,
     overlaps,
@@ -22,20 +22,19 @@ from sparta.readers.labels import (
 from tests.sparta.readers.samples import write_vocabulary
 
 
-def classes(
-    objects: list[int], attributes: list[int] | None = None, confidences: float = 0.5
-) -> Classes:
-    sure = np.full(len(objects), confidences, np.float32)
-    if attributes is None:
-        return Classes("f.tsv, line 3", np.array(objects), sure)
-    return Classes("f.tsv, line 3", np.array(objects), sure, np.array(attributes), sure)
+def words(folder: Path, *objects: int) -> tuple[str, ...]:
+    """The labels of regions of these classes."""
+    classifier = Classifier(ImportOptions("x", vocabulary=folder))
+    seen = Classes(np.array(objects), np.ones(len(objects)))
+    return classifier.label(image(*[ALL] * len(objects)), seen, "f.tsv, line 3").labels
 
 
 def test_an_attribute_the_detector_is_not_sure_of_is_none(tmp_path: Path) -> None:
-    vocabularies = Vocabularies(write_vocabulary(tmp_path))
+    classifier = Classifier(ImportOptions("x", vocabulary=write_vocabulary(tmp_path)))
     sure = np.array([0.1, 0.11, 0.0])
-    found = Classes("f", np.zeros(3, int), np.ones(3), np.array([1, 1, 0]), sure)
-    assert vocabularies.words(found, 0.1) == (("yolk",) * 3, ("", "brown", ""))
+    found = Classes(np.zeros(3, int), np.ones(3), np.array([1, 1, 0]), sure)
+    labelled = classifier.label(image(ALL, ALL, ALL), found, "f")
+    assert (labelled.labels, labelled.attributes) == (("yolk",) * 3, ("", "brown", ""))
 
 
 @pytest.mark.parametrize(
@@ -49,26 +48,24 @@ def test_an_attribute_the_detector_is_not_sure_of_is_none(tmp_path: Path) -> Non
 def test_an_odd_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
     (write_vocabulary(tmp_path) / "objects_vocab.txt").write_bytes(content)
     with pytest.raises(InputError, match=message):
-        Vocabularies(tmp_path)
+        words(tmp_path)
 
 
 def test_reads_the_published_vocabularies(shared: Path) -> None:
     folder = shared / "vocab"
     if not folder.is_dir():
         pytest.skip(f"vocabularies are not installed: {folder} is absent")
-    last = classes([1599, 0], [0, 399])
-    assert Vocabularies(folder).words(last, 0.1)[0] == ("buoy", "yolk")
-    assert Vocabularies(folder).words(last, 0.1)[1][0] == "gray"
-    with pytest.raises(InputError, match="expected 0 to 1599"):
-        Vocabularies(folder).words(classes([1600]), 0.1)
+    assert words(folder, 1599, 0) == ("buoy", "yolk")
+    with pytest.raises(InputError, match=r"f\.tsv, line 3: objects_id, row 1: expected 0 to 1599"):
+        words(folder, 1600)
 
 
 def test_a_byte_order_mark_and_an_empty_last_line_are_no_classes(tmp_path: Path) -> None:
     path = write_vocabulary(tmp_path) / "objects_vocab.txt"
     path.write_bytes(b"\xef\xbb\xbfyolk\r\nbuoy\r\n\r\n")
-    assert Vocabularies(tmp_path).words(classes([0, 1]), 0.1)[0] == ("yolk", "buoy")
+    assert words(tmp_path, 0, 1) == ("yolk", "buoy")
     with pytest.raises(InputError, match="expected 0 to 1, the lines of"):
-        Vocabularies(tmp_path).words(classes([2]), 0.1)
+        words(tmp_path, 2)
 
 
 CONFIDENCES = np.array([0.5, 0.9, 0.5, 1.0], np.float32)

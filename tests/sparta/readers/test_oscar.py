@@ -1,16 +1,17 @@
-"""Files of VinVL, of Oscar's captioning data and of scene_graph_benchmark."""
+"""Files of Oscar and VinVL: their TSVs, YAML files, predictions and `.pt` dictionaries."""
 
 import json
 import logging
-import math
-import re
-from collections.abc import Sequence
+import os
+import pickle
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+import torch
 
 from sparta.errors import InputError
 from sparta.readers.base import FeatureReader, RegionLimit
@@ -23,154 +24,34 @@ from tests.sparta.readers.samples import (
     same,
     write_captioning,
     write_cells,
+    write_pt,
     write_scene_graph,
     write_sizes,
+    write_vinvl,
 )
 
-# Numbers float16 holds exactly: 5 features, then x1, y1, x2, y2, w, h.
-DOG = [1, -2, 3, 4, 5, 0.25, 0.5, 0.75, 1, 0.5, 0.5]
-WHOLE = [0.5, 0, 0, 0, -1, 0, 0, 1, 1, 1, 1]
-ROWS = np.array([DOG, WHOLE])
-OBJECTS = [
-    {"class": "dog", "conf": 0.9, "rect": [8, 24, 24, 48], "attributes": ["brown", "wet"]},
-    {"class": "", "conf": 1.0, "rect": [0, 0, 32, 48]},
-]
-
-
-def feature_line(key: str, rows: Any = ROWS, dtype: str = "<f4", count: object = None) -> str:
-    return f"{key}\t{len(rows) if count is None else count}\t{encode(rows, dtype)}\n"
-
-
-def label_line(key: str, objects: object = OBJECTS, **more: object) -> str:
-    return f"{key}\t{json.dumps({'image_h': 48, 'image_w': 32, 'objects': objects} | more)}\n"
-
-
-def write_folder(
-    folder: Path, features: Sequence[str], labels: Sequence[str] | None = None
-) -> Path:
-    """A folder of VinVL's files; by default with good labels for every line of features."""
-    folder.mkdir(exist_ok=True)
-    keys = [line.split("\t")[0] for line in features]
-    lines = [label_line(key) for key in keys] if labels is None else labels
-    (folder / "features.tsv").write_text("".join(features))
-    (folder / "predictions.tsv").write_text("".join(lines))
-    return folder
+IMAGES = random_images("abc")
 
 
 def test_lines_in_half_and_single_precision_may_be_mixed(tmp_path: Path) -> None:
-    lines = [feature_line("a", dtype="<f2"), feature_line("b"), feature_line("c", ROWS[:1])]
-    labels = [label_line("a"), label_line("b"), label_line("c", OBJECTS[:1])]
-    reader = open_reader("vinvl", [write_folder(tmp_path, lines, labels)])
-    for row, count in enumerate([2, 2, 1]):
-        assert reader[row].features.tolist() == ROWS[:count, :5].tolist()
+    folder = write_vinvl(tmp_path, IMAGES)
+    lines = (folder / "features.tsv").read_text().splitlines(keepends=True)
+    half = f"b\t{len(IMAGES[1].features)}\t{encode(rows(IMAGES[1]), '<f2')}\n"
+    (folder / "features.tsv").write_text(lines[0] + half + lines[2])
+    reader = open_reader("vinvl", [folder])
+    for row, image in enumerate(IMAGES):
+        same(reader[row], image)
 
 
 def test_order_is_of_the_ids_not_of_the_keys(tmp_path: Path) -> None:
     # "a" < "a-b", but "a.jpg" > "a-b.jpg": a store is searched by id.
-    folder = write_folder(tmp_path / "in", [feature_line("a"), feature_line("a-b")])
+    images = [IMAGES[0], *random_images("b")]
+    folder = write_vinvl(tmp_path / "in", images)
+    for file in folder.glob("*.tsv"):
+        file.write_text(file.read_text().replace("\nb\t", "\na-b\t"))
     store = import_features(open_reader("vinvl", [folder], image_suffix=".jpg"), tmp_path / "store")
     assert store.ids == ["a-b.jpg", "a.jpg"]
     assert store.index("a.jpg") == 1
-
-
-# A line missing at the end, not at a line's start, none, no number, beyond the end, beyond 64 bits,
-# not rising.
-@pytest.mark.parametrize(
-    "text", ["0\n", "0\n5\n", "", "0\nx\n", "0\n99999\n", f"0\n{10**30}\n", "0\nSECOND\nSECOND\n"]
-)
-def test_an_index_of_another_file_is_refused(tmp_path: Path, text: str) -> None:
-    folder = write_folder(tmp_path, [feature_line("a"), feature_line("b")])
-    second = len(feature_line("a"))
-    (folder / "features.lineidx").write_text(text.replace("SECOND", str(second)))
-    with pytest.raises(InputError, match=r"features\.lineidx"):
-        open_reader("vinvl", [folder])
-
-
-def changed_row(row: int, column: int | slice, value: float) -> NDArray[Any]:
-    rows = ROWS.copy()
-    rows[row, column] = value
-    return rows
-
-
-def located(*location: float) -> NDArray[Any]:
-    return np.array([DOG, [*WHOLE[:5], *location]])
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (feature_line("b")[:-9] + "*" + feature_line("b")[-8:], "features: not base64"),
-        ("b\n", "expected 3 columns (image key, number of regions, features), found 1"),
-        (feature_line("b", count=3), "features: expected 3 rows of 11 numbers, 132 or 66 bytes"),
-        (feature_line("b", count="two"), "number of regions: expected 1 or more, found 'two'"),
-        (feature_line("b", changed_row(1, 2, np.nan)), "features, row 2: expected finite numbers"),
-        (feature_line("b", changed_row(0, 2, 1e5)), "within ±65504, found 100000.0"),
-        (
-            feature_line("b", changed_row(0, slice(0, 5), 0)),
-            "features, row 1: all its numbers are 0",
-        ),
-        (feature_line("b", located(0.5, 0, 0.25, 1, 0.25, 1)), "0.25, 1: x1 > x2 or y1 > y2"),
-        (feature_line("b", located(0, 0, 200, 224, 200, 224)), "are not between 0 and 1"),
-        # xmin, xmax, ymin, ymax, w, h: the order of VisualSparta's equation 3.
-        (feature_line("b", located(0, 0.25, 0.5, 1, 0.25, 0.5)), "are not x2 - x1 and y2 - y1"),
-    ],
-)
-def test_a_malformed_line_of_vinvl_is_named(tmp_path: Path, line: str, message: str) -> None:
-    folder = write_folder(tmp_path, [feature_line("a"), line], [label_line("a"), label_line("b")])
-    reader = open_reader("vinvl", [folder])
-    text = re.escape(f"{folder / 'features.tsv'}, line 2: ") + ".*" + re.escape(message)
-    with pytest.raises(InputError, match=text):
-        reader[1]
-
-
-SPARSE = np.array([[3.25, 0, 1, 0.5, 0, 0, 0, 0, 0, 0, 0], [0, 0, 2, 0, 1, 0.75, 0, 0, 0.5, 0, 2]])
-FOUR = np.concatenate([ROWS[:, :5], ROWS[:, :2] * 3, ROWS[:, 5:9]], axis=1)
-
-
-@pytest.mark.parametrize("dtype", ["<f4", "<f2"])
-@pytest.mark.parametrize(
-    ("rows", "cure"),
-    [
-        (ROWS[:, :5].repeat(3, axis=1) + 0.5, "Append the regions' locations, or import the"),
-        (SPARSE, "Append the regions' locations, or import the"),
-        (FOUR, "The last four may be x1, y1, x2, y2: append x2 - x1"),
-    ],
-    ids=["none", "many zeros", "four numbers"],
-)
-def test_rows_without_locations_are_told_from_wrong_ones(
-    tmp_path: Path, rows: NDArray[Any], cure: str, dtype: str
-) -> None:
-    folder = write_folder(tmp_path, [feature_line("a", rows, dtype=dtype)], [label_line("a")])
-    text = r"features\.tsv, line 1: features: no row ends with the six numbers of a location, x1, "
-    with pytest.raises(InputError, match=f"{text}.*{re.escape(cure)}"):
-        open_reader("vinvl", [folder])[0]
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("b\n", "expected 2 columns (image key, JSON), found 1"),
-        (label_line("b")[:-5] + "\n", "JSON: Invalid JSON"),
-        ("b\t3\n", "JSON: Input should be an object"),
-        (label_line("b", [{"conf": 1}] * 2), "objects.0.class: Field required"),
-        (
-            label_line("b", [{"class": "", "conf": math.nan}]),
-            "objects.0.conf: Input should be a fin",
-        ),
-        (
-            label_line("b", [{"class": "", "rect": [0, 0, 32, 99]}]),
-            "objects.rect, row 1: expected x1",
-        ),
-        (label_line("b", image_h=0), "image_h: Input should be greater than 0"),
-    ],
-)
-def test_malformed_labels_are_named(tmp_path: Path, line: str, message: str) -> None:
-    features = [feature_line("a"), feature_line("b")]
-    folder = write_folder(tmp_path, features, [label_line("a"), line])
-    reader = open_reader("vinvl", [folder])
-    text = re.escape(f"{folder / 'predictions.tsv'}, line 2: {message}")
-    with pytest.raises(InputError, match=text):
-        reader[1]
 
 
 def failures(reader: FeatureReader) -> dict[int, str]:
@@ -184,28 +65,23 @@ def failures(reader: FeatureReader) -> dict[int, str]:
     return found
 
 
-A, B = feature_line("a"), feature_line("b")
-
-
-LABELS = [label_line("a"), label_line("b")]
-
-
 @pytest.mark.parametrize(
     ("features", "labels", "row", "message"),
     [
-        ([A, B, A], LABELS, 1, "features.tsv, line 3: image 'a' was already in IN/features.tsv, l"),
-        ([A, B], [*LABELS, LABELS[0]], 1, "predictions.tsv, line 3: image 'a' was already in IN/p"),
-        ([A, B], LABELS[:1], 1, "features.tsv, line 2: image 'b' is not in IN/predictions.tsv"),
-        ([A], LABELS, 1, "predictions.tsv, line 2: image 'b' is not in IN/features.tsv"),
-        ([A, "\n", B], LABELS, 0, "features.tsv, line 2: image key: it is blank"),
-        ([A, B[:-9]], LABELS, 1, "features.tsv, line 2: features: "),
-        ([feature_line("a", count=7), B], LABELS, 0, "features.tsv, line 1: features: "),
+        ("aba", "ab", 1, "features.tsv, line 3: image 'a' was already in IN/features.tsv, line 1"),
+        ("ab", "aba", 1, "predictions.tsv, line 3: image 'a' was already in IN/predictions.tsv"),
+        ("ab", "a", 1, "features.tsv, line 2: image 'b' is not in IN/predictions.tsv"),
+        ("a", "ab", 1, "predictions.tsv, line 2: image 'b' is not in IN/features.tsv"),
+        ("a b", "ab", 0, "features.tsv, line 2: image key: it is blank"),
     ],
 )
 def test_an_image_that_cannot_be_used_leaves_the_others(
-    tmp_path: Path, features: list[str], labels: list[str] | None, row: int, message: str
+    tmp_path: Path, features: str, labels: str, row: int, message: str
 ) -> None:
-    folder = write_folder(tmp_path / "in", features, labels)
+    folder = write_vinvl(tmp_path / "in", IMAGES[:2])
+    for name, keys in (("features.tsv", features), ("predictions.tsv", labels)):
+        lines = dict(zip("ab", (folder / name).read_text().splitlines(), strict=True))
+        (folder / name).write_text("".join(lines.get(key, "") + "\n" for key in keys))
     reader = open_reader("vinvl", [folder])
     found = failures(reader)
     assert list(found) == [row]
@@ -219,8 +95,9 @@ def test_an_image_that_cannot_be_used_leaves_the_others(
 
 
 def test_keys_that_are_not_text_are_named(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path, [A, B])
-    (folder / "features.tsv").write_bytes(A.encode() + B.encode().replace(b"b\t", b"\xff\t", 1))
+    folder = write_vinvl(tmp_path, IMAGES[:2])
+    path = folder / "features.tsv"
+    path.write_bytes(path.read_bytes().replace(b"\nb\t", b"\n\xff\t", 1))
     reader = open_reader("vinvl", [folder])
     assert list(reader.ids) == ["\\xff", "a", "b"]
     assert failures(reader) == {
@@ -230,38 +107,20 @@ def test_keys_that_are_not_text_are_named(tmp_path: Path) -> None:
 
 
 def test_labels_that_are_in_both_folders_hide_no_features(tmp_path: Path) -> None:
-    both = [label_line("a"), label_line("b")]
-    one, other = (
-        write_folder(tmp_path / "one", [B], both),
-        write_folder(tmp_path / "other", [A], both),
-    )
+    one, other = write_vinvl(tmp_path / "b", IMAGES[1:2]), write_vinvl(tmp_path / "a", IMAGES[:1])
+    for folder in (one, other):
+        write_cells(folder / "predictions.tsv", [(key, []) for key in "ab"])
     reader = open_reader("vinvl", [one, other])
     assert list(reader.ids) == ["a", "a", "b", "b"]
     assert set(failures(reader)) == {1, 3}
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"a": 0, "b": 0}', "image 'b' is not in line 1; delete it"),
-        ('{"a": 0}', "it lacks image 'b'; delete it"),
-        ('{"a": "0"}', "a: Input should be a valid integer"),
-    ],
-)
-def test_an_index_of_images_must_be_of_the_file(tmp_path: Path, text: str, message: str) -> None:
-    folder = write_folder(tmp_path, [A, B])
-    (folder / "imageid2idx.json").write_text('{"b": 1, "a": 0}')
-    assert open_reader("vinvl", [folder])[1].image_id == "b"
-    (folder / "imageid2idx.json").write_text(text)
-    with pytest.raises(InputError, match=r"imageid2idx\.json.*" + re.escape(message)):
-        open_reader("vinvl", [folder])
-
-
 def test_a_bare_list_of_objects_tells_no_size(tmp_path: Path) -> None:
-    image = open_reader("vinvl", [write_folder(tmp_path, [A], [f"a\t{json.dumps(OBJECTS)}\n"])])[0]
-    assert image.labels == ("dog", "")
-    assert image.boxes.tolist() == [[0.25, 0.5, 0.75, 1], [0, 0, 1, 1]]
-    assert (image.width, image.height) == (0, 0)
+    folder = write_vinvl(tmp_path, IMAGES)
+    write_cells(folder / "predictions.tsv", [(one.image_id, objects(one)) for one in IMAGES])
+    for row, found in enumerate(open_reader("vinvl", [folder])[row] for row in range(3)):
+        same(found, IMAGES[row])
+        assert (found.width, found.height) == (0, 0)
 
 
 def test_reads_real_regions(shared: Path) -> None:
@@ -281,9 +140,6 @@ def test_reads_real_regions(shared: Path) -> None:
     assert image.labels == ("person", "person", "car", "person", "")
     assert image.attributes == ("black", "black", "blue", "grey", "")
     np.testing.assert_allclose(image.boxes[0] * 224, [119.4, 126.4, 173.4, 224.0], atol=0.1, rtol=0)
-
-
-IMAGES = random_images("abc")
 
 
 def test_labels_of_another_detector_are_told_by_their_boxes(tmp_path: Path) -> None:
@@ -308,31 +164,6 @@ def test_labels_and_sizes_may_be_absent(tmp_path: Path, caplog: pytest.LogCaptur
     assert (reader[0].width, reader[0].height) == (0, 0)
     with pytest.raises(InputError, match=r"feature\.tsv, line 1: confidence: missing"):
         open_reader("oscar-captioning", [folder], limit=RegionLimit(1, "confident"))[0]
-
-
-@pytest.mark.parametrize(
-    ("part", "cell", "message"),
-    [
-        ("feature", {"num_boxes": 2}, "features: Field required"),
-        ("feature", {"num_boxes": 1, "features": "AAA"}, "features: not base64"),
-        ("feature", {"num_boxes": 1, "features": "AAAA"}, "features: expected 1 rows of 11 num"),
-        ("label", [{"conf": 1}], "0.class: Field required"),
-        ("hw", [], "List should have at least 1 item"),
-        ("hw", 640, "1: Field required"),
-    ],
-)
-def test_a_malformed_line_is_named(tmp_path: Path, part: str, cell: Any, message: str) -> None:
-    folder = write_captioning(tmp_path, IMAGES)
-    path = folder / f"train.{part}.tsv"
-    lines = path.read_text().splitlines(keepends=True)
-    write_cells(path, [("b", cell)])
-    path.write_text(lines[0] + path.read_text() + lines[2])
-    reader = open_reader("oscar-captioning", [folder])
-    with pytest.raises(InputError) as raised:
-        reader[1]
-    assert str(raised.value).startswith(f"{path}, line 2: ")
-    assert message in str(raised.value)
-    same(reader[2], IMAGES[2])
 
 
 @pytest.mark.parametrize("line", ['b\t{"width": 640, "height": 448}\n', "b\t448 640\n"])
@@ -419,44 +250,6 @@ def test_sizes_are_found_or_named(tmp_path: Path) -> None:
         open_reader("scene-graph", [folder])
 
 
-def changed(**fields: Any) -> dict[str, Any]:
-    """A good line, with fields of its first object changed or, where None, taken away."""
-    image = next(image for image in IMAGES if len(image.features) > 1)
-    found = objects(image)
-    for entry, vector in zip(found, image.features.astype("<f4"), strict=True):
-        entry["feature"] = encode(vector)
-    first = {name: value for name, value in (found[0] | fields).items() if value is not None}
-    return {"objects": [first, *found[1:]]}
-
-
-def scored(attributes: list[str], scores: list[float] | None) -> dict[str, Any]:
-    return changed(attributes=attributes, attr_scores=scores)
-
-
-@pytest.mark.parametrize(
-    ("cell", "message"),
-    [
-        ({"objects": []}, "objects: empty"),
-        (changed(feature=None), "objects.0.feature: Field required"),
-        (changed(rect=[0, 0, 700, 448]), "objects.rect, row 1: expected x1, y1, x2, y2 in pixels"),
-        (changed(feature="AA"), "objects.0.feature: not base64"),
-        (changed(feature="AAAAAA=="), "objects.0.feature: expected 5 numbers, found 1"),
-        (scored(["red"], [0.5, 0.4]), "attr_scores: expected 1, one for each"),
-        (changed(feature=encode(np.zeros(5))), "features, row 1: all its numbers are 0"),
-    ],
-)
-def test_a_malformed_line_of_predictions_is_named(tmp_path: Path, cell: Any, message: str) -> None:
-    path = write_scene_graph(tmp_path, IMAGES) / "predictions.tsv"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text(f"{lines[0]}b\t{json.dumps(cell)}\n{lines[2]}")
-    reader = open_reader("scene-graph", [tmp_path])
-    with pytest.raises(InputError) as raised:
-        reader[1]
-    assert str(raised.value).startswith(f"{path}, line 2: ")
-    assert message in str(raised.value)
-    same(reader[2], IMAGES[2])
-
-
 @pytest.mark.parametrize(
     ("scores", "limit", "words"),
     [
@@ -471,7 +264,161 @@ def test_attributes_that_the_detector_zeroed_are_left_out(
     tmp_path: Path, scores: list[float] | None, limit: RegionLimit, words: str
 ) -> None:
     folder = write_scene_graph(tmp_path, IMAGES)
-    write_cells(folder / "predictions.tsv", [("a", scored([f"a{n}" for n in range(16)], scores))])
+    cell = json.loads((folder / "predictions.tsv").read_text().splitlines()[0].split("\t")[1])
+    cell["objects"][0] |= {"attributes": [f"a{n}" for n in range(16)], "attr_scores": scores}
+    write_cells(folder / "predictions.tsv", [("a", cell)])
     reader = open_reader("scene-graph", [folder], limit=limit)
     assert reader[0].attributes[0] == words
     assert reader.source.extra == limit.extra
+
+
+# ---- dictionaries that PyTorch wrote -------------------------------------------------------------
+
+NUMBERED = random_images("123")
+FEATURES, LABELS = "test_img_frcnn_feats.pt", "test_vg_labels.pt"
+GOOD = {int(image.image_id): torch.from_numpy(rows(image)) for image in NUMBERED}
+
+
+def test_files_are_mapped_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    load: Callable[..., Any] = torch.load
+
+    def spy(path: Path, **options: Any) -> Any:
+        asked.append(options)
+        return load(path, **options)
+
+    monkeypatch.setattr(torch, "load", spy)
+    open_reader("oscar-pt", [write_pt(tmp_path / "new", NUMBERED)])
+    assert [(kw["mmap"], kw["weights_only"]) for kw in asked] == [(True, True)] * 2
+    asked.clear()
+    open_reader("oscar-pt", [write_pt(tmp_path / "old", NUMBERED, zipped=False)])
+    assert [(kw["mmap"], kw["weights_only"]) for kw in asked] == [(False, True)] * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_any_float_type_is_read(tmp_path: Path, dtype: torch.dtype) -> None:
+    folder = write_pt(tmp_path, NUMBERED)
+    values = {int(image.image_id): torch.from_numpy(rows(image)).to(dtype) for image in NUMBERED}
+    torch.save(values, folder / FEATURES)
+    reader = open_reader("oscar-pt", [folder])
+    wanted = values[1][:, :5].to(torch.float16).numpy()
+    np.testing.assert_array_equal(reader[0].features, wanted)
+
+
+def test_one_string_of_labels_stands_with_the_largest_region(tmp_path: Path) -> None:
+    folder = write_pt(tmp_path, NUMBERED)
+    torch.save({int(image.image_id): "dog grass dog" for image in NUMBERED}, folder / LABELS)
+    for row, image in enumerate(NUMBERED):
+        found = open_reader("oscar-pt", [folder])[row]
+        assert found.labels == ("",) * (len(image.labels) - 1) + ("dog grass dog",)
+        assert found.attributes == ("",) * len(image.labels)
+
+
+def test_labels_are_found_or_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = write_pt(tmp_path, NUMBERED)
+    torch.save(dict.fromkeys((1, 2, 3), "oid"), folder / "test_oid_labels.pt")
+    torch.save(dict.fromkeys((1, 2, 3), "no"), folder / "train_vg_labels.pt")
+    with pytest.raises(InputError, match=r"several .*: test_oid_labels\.pt, test_vg_labels\.pt; n"):
+        open_reader("oscar-pt", [folder])
+    reader = open_reader("oscar-pt", [folder / FEATURES, folder / "test_oid_labels.pt"])
+    assert reader[0].labels[-1] == "oid"
+    with pytest.raises(InputError, match=r"train_vg_labels\.pt: there are no features of its spl"):
+        open_reader("oscar-pt", [folder / FEATURES, folder / "train_vg_labels.pt"])
+    for path in folder.glob("test*_labels.pt"):
+        path.unlink()
+    with caplog.at_level(logging.WARNING):
+        reader = open_reader("oscar-pt", [folder])
+    assert "no test_*_labels.pt is beside it" in caplog.text
+    assert not any(reader[0].labels)
+    with pytest.raises(InputError, match=r"image '1': confidence: missing"):
+        open_reader("oscar-pt", [folder], limit=RegionLimit(1, "confident"))[0]
+
+
+class Danger:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (Path("run"),)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({}, "expected a dictionary by image keys, found an empty one"),
+        ([1], "expected a dictionary by image keys, found list"),
+        ({1: Danger()}, "is damaged, or holds more than tensors, text and numbers"),
+    ],
+)
+def test_a_file_of_something_else_is_named(
+    tmp_path: Path, content: Any, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = write_pt(tmp_path, NUMBERED)
+    torch.save(content, folder / FEATURES)
+    with pytest.raises(InputError, match=r"test_img_frcnn_feats\.pt.* " + message):
+        open_reader("oscar-pt", [folder])
+    assert not Path("run").exists()
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a\.pt: expected a name that ends with _feats\.pt"):
+        open_reader("oscar-pt", [tmp_path / "a.pt"])
+    (tmp_path / "x_feats.pt").write_bytes(pickle.dumps({1: Path}, protocol=2))
+    with pytest.raises(InputError, match=r"x_feats\.pt is damaged, or holds more than"):
+        open_reader("oscar-pt", [tmp_path])
+
+
+def test_labels_may_be_json(tmp_path: Path) -> None:
+    folder = write_pt(tmp_path, NUMBERED)
+    words = {int(image.image_id): json.dumps(objects(image)) for image in NUMBERED}
+    torch.save(words, folder / LABELS)
+    for row, image in enumerate(NUMBERED):
+        same(open_reader("oscar-pt", [folder])[row], image)
+
+
+def test_a_tensor_of_more_numbers_than_its_file_is_refused(tmp_path: Path) -> None:
+    folder = write_pt(tmp_path, NUMBERED)
+    wide = torch.ones(1, 11).expand(10**5, 11)
+    torch.save(GOOD | {2: wide, 3: torch.ones(1, 1).expand(10**9, 2054)}, folder / FEATURES)
+    assert (folder / FEATURES).stat().st_size < 10**4
+    reader = open_reader("oscar-pt", [folder])
+    with pytest.raises(InputError, match=r"image '2': features: \[100000, 11\] of torch.float32 "):
+        reader[1]
+    with pytest.raises(InputError, match=r"image '3': features: it claims 8,216,000,000,000 byte"):
+        reader[2]
+
+
+def test_a_compressed_archive_is_not_unpacked(tmp_path: Path) -> None:
+    folder = write_pt(tmp_path, NUMBERED)
+    with zipfile.ZipFile(folder / FEATURES) as whole:
+        content = {name: whole.read(name) for name in whole.namelist()}
+    with zipfile.ZipFile(folder / FEATURES, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, part in content.items():
+            packed.writestr(name, part)
+    with pytest.raises(InputError, match=r"_feats\.pt: it is compressed, which PyTorch's files"):
+        open_reader("oscar-pt", [folder])
+    with zipfile.ZipFile(folder / FEATURES, "w") as stored:
+        for name, part in content.items():
+            stored.writestr(name, part)
+        stored.infolist()[0].file_size = 10**12
+    with pytest.raises(InputError, match=r"_feats\.pt: it states more bytes than it has"):
+        open_reader("oscar-pt", [folder])
+
+
+def test_a_file_cut_before_or_while_it_is_read_is_named(tmp_path: Path) -> None:
+    folder = write_pt(tmp_path, NUMBERED)
+    reader = open_reader("oscar-pt", [folder])
+    os.truncate(folder / FEATURES, 100)
+    with pytest.raises(InputError, match=r"_feats\.pt: the file was cut short while it was read"):
+        reader[0]
+    with pytest.raises(InputError, match=r"_feats\.pt is cut short: the end of the archive is mis"):
+        open_reader("oscar-pt", [folder])
+    (folder / FEATURES).unlink()
+    with pytest.raises(InputError, match=r"_feats\.pt: cannot be read: No such file"):
+        reader[0]
+
+
+def test_a_key_as_number_and_as_text_is_named(tmp_path: Path) -> None:
+    folder = write_pt(tmp_path, NUMBERED)
+    torch.save(GOOD | {"2": GOOD[1]}, folder / FEATURES)
+    message = "image '2': image key: it appears as number and as text"
+    found = failures(open_reader("oscar-pt", [folder]))
+    assert found[2] == f"{folder / FEATURES}, {message}"

@@ -117,19 +117,16 @@ NAMES = ("key", "cell")
 MARK = b"\xef\xbb\xbf"
 
 
-def write(path: Path, content: bytes, index: bytes | None = None) -> Path:
+def write(path: Path, content: bytes) -> Path:
     path.write_bytes(content)
-    if index is not None:
-        path.with_suffix(".lineidx").write_bytes(index)
     return path
 
 
-@pytest.mark.parametrize("index", [None, b"0\n6\n", MARK + b"0\n6\n12\n", b"3\n6\n12\n13\n"])
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n\r\n"])
 def test_a_mark_at_the_start_and_empty_lines_at_the_end_belong_to_no_line(
-    tmp_path: Path, index: bytes | None, end: bytes
+    tmp_path: Path, end: bytes
 ) -> None:
-    file = TsvFile(write(tmp_path / "a.tsv", MARK + b"a\t\n" + b"bb\tyz" + end, index))
+    file = TsvFile(write(tmp_path / "a.tsv", MARK + b"a\t\n" + b"bb\tyz" + end))
     assert file.keys == ["a", "bb"]
     assert [file.cells(line, NAMES) for line in range(2)] == [[b"a", b""], [b"bb", b"yz"]]
 

@@ -50,28 +50,6 @@ def test_frames_are_spread_evenly(frames: int) -> None:
         assert steps.max() - steps.min() <= 1
 
 
-@pytest.mark.parametrize(
-    ("frames", "message"),
-    [
-        (np.zeros((2, 4)), r"video 'b': features, row 1: all its numbers are 0"),
-        (np.ones((0, 4)), r"video 'b': features: no rows"),
-        (np.ones((2, 5)), r"video 'b': expected \[frames, 4\], found \[2, 5\]"),
-    ],
-)
-def test_odd_frames_are_named(tmp_path: Path, frames: NDArray[Any], message: str) -> None:
-    write_names(tmp_path, trn=["a", "b"])
-    folder = frames_folder(tmp_path, trn={"a": numbers(2, 4), "b": frames})
-    with pytest.raises(InputError, match=r"trn_ft\.hdf5, " + message):
-        open_reader("hgr", [folder], ["trn"])[1]
-
-
-def test_a_video_without_features_is_named(tmp_path: Path) -> None:
-    write_names(tmp_path, trn=["a", "b"])
-    reader = open_reader("hgr", [frames_folder(tmp_path, trn={"a": numbers(2, 4)})], ["trn"])
-    with pytest.raises(InputError, match=r"trn_ft\.hdf5: video 'b' is missing"):
-        reader[1]
-
-
 def test_odd_means_are_named(tmp_path: Path) -> None:
     write_names(tmp_path, trn=["a", "b"], val=["b"], tst=["c"])
     folder = means_folder(tmp_path, trn=numbers(3, 4), val=numbers(1, 4))
@@ -137,24 +115,6 @@ def test_a_name_that_is_no_text_is_named(tmp_path: Path, names: NDArray[Any]) ->
     np.save(tmp_path / "public_split" / "trn_names.npy", names)
     with pytest.raises(InputError, match=r"trn_names\.npy, name 2: it is no text"):
         read_names(tmp_path, "trn")
-
-
-@pytest.mark.parametrize(
-    ("value", "found"),
-    [
-        ("words", "a single object"),
-        (3.0, "a single float64"),
-        ([b"words", b"more"], r"object \[2\]"),
-    ],
-)
-def test_what_is_no_video_is_named(tmp_path: Path, value: Any, found: str) -> None:
-    write_names(tmp_path, trn=["a", "b"])
-    folder = frames_folder(tmp_path, trn={"a": value, "b": numbers(2, 4)})
-    reader = open_reader("hgr", [folder], ["trn"])
-    message = rf"trn_ft\.hdf5, video 'a': expected numbers of \[frames, d\], found {found}"
-    with pytest.raises(InputError, match=message):
-        reader[0]
-    assert reader[1].features.shape == (2, 4)
 
 
 def test_a_group_is_no_video(tmp_path: Path) -> None:
@@ -238,28 +198,6 @@ def test_a_vector_for_each_photo_is_one_region(tmp_path: Path, kind: str, repeat
     for row, wanted in enumerate(features[[0, 2, 1]]):
         np.testing.assert_array_equal(reader[row].features, wanted[None].astype(np.float16))
         assert reader[row].boxes.tolist() == [[0, 0, 1, 1]]
-
-
-def changed_row(value: float) -> NDArray[np.float32]:
-    features = numbers(2, 3, 4)
-    features[1, 2] = value
-    return features
-
-
-@pytest.mark.parametrize(
-    ("features", "message"),
-    [
-        (
-            changed_row(np.nan),
-            r"image 2 \(2\): features, row 3: expected finite numbers .* found nan",
-        ),
-        (numbers(2, 0, 4), r"image 2 \(2\): features: no rows"),
-    ],
-)
-def test_an_odd_row_is_named(tmp_path: Path, features: NDArray[Any], message: str) -> None:
-    write_precomp(tmp_path, "dev", features, ["1", "2"])
-    with pytest.raises(InputError, match=r"dev_ims\.npy.*" + message):
-        open_reader("precomp", [tmp_path], ["dev"])[1]
 
 
 @pytest.mark.parametrize(
