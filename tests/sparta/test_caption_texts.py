@@ -1,14 +1,24 @@
+"""Texts of captions, `captions.jsonl`, and photos among images whose ids are written otherwise."""
+
 import json
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sparta.captions.read import CaptionedPhoto, read_captions
+from sparta.captions.record import as_stored, stored_ids
 from sparta.errors import InputError
 
 GOOD = {"image": "beach/a.jpg", "split": "train", "captions": ["A dog.", "Sea and sky."]}
+SENTENCES = [{"raw": "A dog."}] * 5
+KARPATHY = {"images": [{"filename": "a.jpg", "split": "train", "sentences": SENTENCES}]}
+# Around a caption, and in place of one: blanks, also those that no keyboard has, and what shows
+# nothing.
+AROUND = ["\r", " ", "\t", "\u00a0", "\u3000", "\u200b", "\ufeff", "\u2060", "\u00ad", "\u200e"]
+NOTHING = ["", " ", "\u00a0\u200b", "\u2800", "\u3164", "\ufeff\u200d", "\ufe0f", "\u0085"]
 
 
 def write(folder: Path, *lines: Any) -> Path:
@@ -29,46 +39,12 @@ def test_reads_photos_of_a_split_in_file_order(tmp_path: Path) -> None:
     assert read_captions(path, "val") == [second]
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("{not json", "not a JSON object"),
-        ('\n{"image": "b.jpg", "captions": ["x"]}', "not a JSON object"),  # an empty line between
-        ("[1, 2]", "the line: "),
-        ({**GOOD, "image": ""}, "image: String should have at least 1 character"),
-        ({**GOOD, "captions": "A dog."}, "captions: Input should be a valid list"),
-        (GOOD, "image 'beach/a.jpg' appears twice"),
-    ],
-)
-def test_errors_name_file_line_and_field(tmp_path: Path, line: Any, message: str) -> None:
-    path = write(tmp_path, GOOD, line)
-    with pytest.raises(InputError, match="^" + re.escape(f"{path}, line 2: {message}")):
-        read_captions(path)
-
-
-def test_text_that_is_not_utf8_is_named_by_its_line(tmp_path: Path) -> None:
-    path = write(tmp_path, GOOD)
-    with path.open("ab") as file:
-        file.write('{"image": "ü.jpg", "captions": ["x"]}'.encode("latin-1"))
-    with pytest.raises(InputError, match=re.escape(f"{path}, line 2: not UTF-8")):
-        read_captions(path)
-
-
 def test_a_split_nobody_has_is_named(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD)
     with pytest.raises(InputError, match=r"no photo has split 'dev'; the file has \['train'\]"):
         read_captions(path, "dev")
     with pytest.raises(FileNotFoundError):
         read_captions(tmp_path / "absent.jsonl")
-
-
-def test_the_image_may_be_called_id(tmp_path: Path) -> None:
-    path = write(tmp_path, GOOD, {"id": "b.jpg", "captions": ["x"]})
-    assert [photo.image_id for photo in read_captions(path)] == ["beach/a.jpg", "b.jpg"]
-
-
-SENTENCES = [{"raw": "A dog."}] * 5
-KARPATHY = {"images": [{"filename": "a.jpg", "split": "train", "sentences": SENTENCES}]}
 
 
 @pytest.mark.parametrize(
@@ -123,12 +99,6 @@ def test_half_a_surrogate_pair_is_refused(tmp_path: Path, field: str) -> None:
         read_captions(path)
 
 
-# Around a caption, and in place of one: blanks, also those that no keyboard has, and what shows
-# nothing.
-AROUND = ["\r", " ", "\t", "\u00a0", "\u3000", "\u200b", "\ufeff", "\u2060", "\u00ad", "\u200e"]
-NOTHING = ["", " ", "\u00a0\u200b", "\u2800", "\u3164", "\ufeff\u200d", "\ufe0f", "\u0085"]
-
-
 @pytest.mark.parametrize("around", AROUND)
 def test_blanks_around_captions_are_removed(tmp_path: Path, around: str) -> None:
     text, json_text = f"{around}A dog.{around}", json.dumps(f"{around}A dog.{around}")
@@ -159,3 +129,72 @@ def test_blank_captions(tmp_path: Path, nothing: str, caplog: pytest.LogCaptureF
     with pytest.raises(InputError, match=re.escape(f"{tmp_path / 'none.jsonl'} has no captions")):
         (tmp_path / "none.jsonl").write_text(json.dumps(other), encoding="utf-8")
         read_captions(tmp_path / "none.jsonl")
+
+
+# ---- stored under other ids ----------------------------------------------------------------------
+
+COCO = ["{number}", "{number}.jpg", "{number:012}", "{number:012}.jpg", "{number:012}.png"]
+COCO += ["val2017/{number:012}.jpg", "COCO_val2014_{number:012}", "COCO_val2014_{number:012}.jpg"]
+COCO += ["val2014/COCO_val2014_{number:012}.jpg", "images\\{number:012}.JPG"]
+NUMBERS = (391895, 42, 581929)
+
+
+@pytest.mark.parametrize(("captions", "store"), [*product(COCO, COCO)])
+def test_every_form_of_cocos_ids_is_found_in_every_other(
+    captions: str, store: str, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
+) -> None:
+    wanted = [captions.format(number=number) for number in NUMBERS]
+    stored = [store.format(number=number) for number in reversed((7, *NUMBERS))]
+    found = stored_ids([*wanted, captions.format(number=1)], stored, request.node.name)
+    assert found == dict(zip(wanted, stored[::-1][1:], strict=True))
+    told = [f"{request.node.name}: captions and images are matched by "] * (captions != store)
+    assert [message[: len(told[0])] for message in caplog.messages] == told
+
+
+@pytest.mark.parametrize(
+    ("captions", "stored", "form"),
+    [
+        ("beach/a.jpg", "beach/a.png", "path without suffix"),
+        ("./beach/a.jpg", "beach/a.jpg", "path without suffix"),
+        ("beach/a.jpg", "a.jpg", "file name"),
+        ("1000268201_693b08cb0e", "flickr8k/1000268201_693b08cb0e.jpg", "file name without suffix"),
+        ("COCO_test2015_000000000001.jpg", "1", "number"),
+    ],
+)
+def test_the_surest_form_that_finds_a_photo_is_told_once(
+    captions: str, stored: str, form: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    photo = CaptionedPhoto(captions, "train", ("a dog",))
+    where = f"store of {captions} and {stored}"
+    for _ in range(2):
+        (found,) = as_stored([photo], {stored}, where)
+        assert (found.image_id, found.captions) == (stored, ("a dog",))
+    assert caplog.messages == [f"{where}: captions and images are matched by {form}"]
+
+
+def test_ids_as_they_are_come_first(caplog: pytest.LogCaptureFixture) -> None:
+    """A photo that is not stored is not taken for another one of the same file name."""
+    stored = ["391895.jpg", "000000391895.jpg", "party/1.jpg"]
+    assert stored_ids(["391895.jpg", "beach/1.jpg"], stored, "x") == {"391895.jpg": "391895.jpg"}
+    assert caplog.messages == []
+    assert stored_ids([], stored, "x") == {}
+
+
+@pytest.mark.parametrize(
+    ("captions", "stored"),
+    [
+        (["COCO_val2014_000000391895.jpg"], ["391895.jpg", "000000391895.jpg"]),
+        (["a"], ["a.jpg", "a.png"]),
+        (["beach/1.jpg", "party/1.jpg"], ["1.jpg"]),
+    ],
+)
+def test_an_ambiguous_form_is_refused(captions: list[str], stored: list[str]) -> None:
+    with pytest.raises(InputError, match="store: it is unclear which photo is which: by ") as error:
+        stored_ids(captions, stored, "store")
+    assert all(repr(image_id) in str(error.value) for image_id in [*captions, *stored])
+
+
+def test_other_photos_are_not_taken_for_one_another() -> None:
+    """Digits at the end of a name are no number of COCO's."""
+    assert stored_ids(["beach1.jpg", "a"], ["party1.jpg", "ab"], "store") == {}
+    assert stored_ids(["a"], [], "store") == {}

@@ -1,4 +1,4 @@
-"""Captions in the files that others publish."""
+"""Captions in the files of each format, damaged ones in one table."""
 
 import csv
 import json
@@ -13,6 +13,8 @@ import pytest
 from sparta.captions.read import CaptionedPhoto, read_captions, read_table
 from sparta.errors import InputError
 from sparta.readers.registry import import_features, open_reader
+
+GOOD = {"image": "beach/a.jpg", "split": "train", "captions": ["A dog.", "Sea and sky."]}
 
 
 def image(name: str, split: str, captions: int = 5, **more: Any) -> dict[str, Any]:
@@ -55,21 +57,6 @@ def test_karpathys_splits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> N
 
 
 A = image("a.jpg", "train")
-
-
-@pytest.mark.parametrize(
-    ("second", "message"),
-    [
-        (A, "images.1 (a.jpg): image 'a.jpg' appears twice"),
-        ({**A, "filename": ""}, "images.1.filename: String should have at least 1 character"),
-        ({"filename": "b.jpg", "split": "val"}, "images.1.sentences: Field required"),
-        ("b.jpg", "images.1: Input should be a valid dictionary"),
-    ],
-)
-def test_an_odd_image_is_named(tmp_path: Path, second: Any, message: str) -> None:
-    path = write_karpathy(tmp_path, A, second)
-    with pytest.raises(InputError, match="^" + re.escape(f"{path}: {message}")):
-        read_captions(path)
 
 
 def test_other_json_is_refused(tmp_path: Path) -> None:
@@ -122,18 +109,15 @@ def write_coco(folder: Path, name: str, **parts: Any) -> Path:
     return path
 
 
-def of_coco(split: str, *ids: str) -> list[CaptionedPhoto]:
-    even, odd = ("caption 0", "caption 2", "caption 4"), ("caption 1", "caption 3")
-    return [CaptionedPhoto(ids[0], split, even), CaptionedPhoto(ids[1], split, odd)]
-
-
 @pytest.mark.parametrize(
     ("name", "split"),
     [("captions_val2014.json", "val"), ("captions_train2017.json", "train"), ("x.json", "train")],
 )
 def test_the_name_of_the_file_tells_the_split(tmp_path: Path, name: str, split: str) -> None:
     path = write_coco(tmp_path, name)
-    assert read_captions(path, split) == of_coco(split, "COCO_57870.jpg", "COCO_9.jpg")
+    even, odd = ("caption 0", "caption 2", "caption 4"), ("caption 1", "caption 3")
+    photos = [("COCO_57870.jpg", split, even), ("COCO_9.jpg", split, odd)]
+    assert read_captions(path, split) == [CaptionedPhoto(*photo) for photo in photos]
     with pytest.raises(InputError, match=f"no photo has split 'test'; the file has .'{split}'"):
         read_captions(path, "test")
 
@@ -186,52 +170,19 @@ def test_coco_files_as_people_have_them(
     assert caplog.messages == [f"{path}: {message}" for message in messages]
 
 
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        ({"annotations": [{"id": 1}]}, "annotations.0.image_id: Field required"),
-        ({"images": [*IMAGES, {"id": 9, "file_name": "x"}]}, "images.2: id: 9 is also COCO_9.jpg"),
-        (
-            {"images": [IMAGES[0], {"id": 9, "file_name": "COCO_57870.jpg"}]},
-            "COCO_57870.jpg: image 'COCO_57870.jpg' appears twice",
-        ),
-    ],
-)
-def test_coco_an_odd_entry_is_named(tmp_path: Path, parts: dict[str, Any], message: str) -> None:
-    path = write_coco(tmp_path, "captions_val2014.json", **parts)
-    with pytest.raises(InputError, match="^" + re.escape(f"{path}: {message}")):
-        read_captions(path)
-
-
 def write_lines(folder: Path, *lines: str, name: str = "captions.txt") -> Path:
     path = folder / name
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="")
     return path
 
 
-@pytest.mark.parametrize("name", ["Flickr8k.token.txt", "results_20130124.token"])
-def test_all_captions_of_a_photo_are_read(tmp_path: Path, name: str) -> None:
+def test_all_captions_of_a_photo_are_read(tmp_path: Path) -> None:
     lines = [f"{image}.jpg#{number}\tA dog # {number} ." for image in "ba" for number in range(6)]
     photos = [
         CaptionedPhoto(f"{image}.jpg", "train", tuple(f"A dog # {n} ." for n in range(6)))
         for image in "ba"
     ]
-    assert read_captions(write_lines(tmp_path, *lines, name=name)) == photos
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("a.jpg\tA dog .", "expected image#number, a tab and a caption"),
-        (" #0\tA dog .", "image: it is blank"),
-        ("b.jpg#0\tA cat .", "caption 0 of b.jpg appears twice"),
-    ],
-)
-def test_flickr_an_odd_line_is_named(tmp_path: Path, line: str, message: str) -> None:
-    lines = ["b.jpg#0\tA dog .", line, "c.jpg#0\tA cat ."]
-    path = write_lines(tmp_path, *lines, name="Flickr8k.token.txt")
-    with pytest.raises(InputError, match="^" + re.escape(f"{path}, line 2: {message}")):
-        read_captions(path)
+    assert read_captions(write_lines(tmp_path, *lines, name="results_20130124.token")) == photos
 
 
 TABLE = {
@@ -274,23 +225,6 @@ def test_the_published_line_without_its_second_pipe_is_read(tmp_path: Path) -> N
     path = write_lines(tmp_path, "image_name| comment_number| comment", *lines, name="results.csv")
     texts = ("A dog .", "A dog runs across the grass .")
     assert read_captions(path) == [CaptionedPhoto("2199200615.jpg", "train", texts)]
-
-
-@pytest.mark.parametrize(
-    ("header", "line", "message"),
-    [
-        ("image,caption", "1.jpg", "expected image,caption, found '1.jpg'"),
-        ("image,caption", '1.jpg,"A dog', "caption: its quotation mark is not closed on this"),
-        ("image,caption", ",A dog", "image: it is blank"),
-        ("image_name|comment_number|comment", "1.jpg| x| A dog", "expected image_name|comment_nu"),
-        ("image_name|comment_number|comment", "2.jpg| 0| A", "caption 0 of 2.jpg appears twice"),
-    ],
-)
-def test_kaggle_an_odd_line_is_named(tmp_path: Path, header: str, line: str, message: str) -> None:
-    first = "2.jpg| 0| A dog" if "|" in header else "2.jpg,A dog"
-    path = write_lines(tmp_path, header, first, line, "3.jpg,A dog")
-    with pytest.raises(InputError, match="^" + re.escape(f"{path}, line 3: {message}")):
-        read_captions(path)
 
 
 def test_a_table_has_names_of_columns(tmp_path: Path) -> None:
@@ -378,13 +312,6 @@ def of_precomp(image_id: str, split: str, start: int, count: int = 5) -> Caption
     return CaptionedPhoto(image_id, split, tuple(lines(start + count)[start:]))
 
 
-@pytest.mark.parametrize("repeat", [1, 5])
-def test_ids_may_be_of_photos_or_of_captions(tmp_path: Path, repeat: int) -> None:
-    ids = ["42"] * repeat + ["7"] * repeat
-    folder = write_precomp(tmp_path, "dev", lines(10), ids)
-    assert read_captions(folder, "dev") == [of_precomp("42", "dev", 0), of_precomp("7", "dev", 5)]
-
-
 def test_dev_may_be_cut_to_its_first_photos(tmp_path: Path) -> None:
     folder = write_precomp(tmp_path, "dev", lines(15), ["3", "2", "1"])
     assert read_captions(folder, "dev:2") == [of_precomp("3", "dev", 0), of_precomp("2", "dev", 5)]
@@ -419,24 +346,6 @@ def test_other_line_ends_than_line_feeds_do_not_end_captions(tmp_path: Path) -> 
     assert read_captions(folder)[0].captions == tuple(captions)
 
 
-@pytest.mark.parametrize(
-    ("ids", "message"),
-    [
-        (
-            ["1", "2", "3"],
-            "dev_caps.txt: 10 rows for the 3 images of dev_ids.txt, which has 3 lines: expected",
-        ),
-        ([], "dev_caps.txt: 10 rows for the 0 images of dev_ids.txt"),
-        (["1", "2"] * 5, "dev_ids.txt, line 3: image '1' was already in line 1"),
-        (["1", " "], "dev_ids.txt, line 2: the id is blank"),
-    ],
-)
-def test_odd_ids_are_named(tmp_path: Path, ids: list[str], message: str) -> None:
-    folder = write_precomp(tmp_path, "dev", lines(10), ids)
-    with pytest.raises(InputError, match=re.escape(f"{folder / message}")):
-        read_captions(folder, "dev")
-
-
 def test_odd_captions_are_named(tmp_path: Path) -> None:
     folder = write_precomp(tmp_path, "dev", lines(5), ["1"])
     (folder / "dev_caps.txt").write_bytes(b"a\n" * 5 + b"caf\xe9\n" * 5)
@@ -467,3 +376,57 @@ def test_captions_and_features_have_the_same_ids(tmp_path: Path) -> None:
     for found, wanted in zip(read_captions(folder, "dev"), features, strict=True):
         image = store[store.index(found.image_id)]
         np.testing.assert_array_equal(image.features, wanted.astype(np.float16))
+
+
+NUMBERED = "image_name|comment_number|comment\n2.jpg| 0| A dog\n"
+TEN = "".join(f"caption {number}\n" for number in range(10))
+# Name and content of a file, or of a precomp folder's ids; what the message has behind its path.
+DAMAGED: list[tuple[str, Any, str]] = [
+    ("a.jsonl", [GOOD, "{not json"], ", line 2: not a JSON object"),
+    ("a.jsonl", [GOOD, '\n{"image": "b.jpg", "captions": ["x"]}'], ", line 2: not a JSON object"),
+    ("a.jsonl", [GOOD, [1, 2]], ", line 2: the line: "),
+    ("a.jsonl", [GOOD | {"image": ""}], ", line 1: image: String should have at least 1 charact"),
+    ("a.jsonl", [GOOD | {"captions": "A"}], ", line 1: captions: Input should be a valid list"),
+    ("a.jsonl", [GOOD, GOOD], ", line 2: image 'beach/a.jpg' appears twice"),
+    ("a.jsonl", [GOOD, "\xff"], ", line 2: not UTF-8"),
+    ("a.json", {"images": [A, A]}, ": images.1 (a.jpg): image 'a.jpg' appears twice"),
+    ("a.json", {"images": [{**A, "filename": ""}]}, ": images.0.filename: String should have at l"),
+    ("a.json", {"images": [{"filename": "b", "split": "val"}]}, ": images.0.sentences: Field req"),
+    ("a.json", {"images": ["b.jpg"]}, ": images.0: Input should be a valid dictionary"),
+    ("c.json", coco_content(annotations=[{"id": 1}]), ": annotations.0.image_id: Field required"),
+    ("c.json", coco_content([*IMAGES, {"id": 9, "file_name": "x"}]), ": images.2: id: 9 is also C"),
+    ("c.json", coco_content([COPY, COPY | {"id": 3}]), ": COCO_9.jpg: image 'COCO_9.jpg' appears"),
+    ("f.token.txt", "b.jpg#0\tA dog .\na.jpg\tA", ", line 2: expected image#number, a tab and a c"),
+    ("f.token.txt", "b.jpg#0\tA dog .\n #0\tA", ", line 2: image: it is blank"),
+    ("f.token.txt", "b.jpg#0\tA dog .\nb.jpg#0\tA", ", line 2: caption 0 of b.jpg appears twice"),
+    ("k.txt", "image,caption\n1.jpg", ", line 2: expected image,caption, found '1.jpg'"),
+    ("k.txt", 'image,caption\n1.jpg,"A dog', ", line 2: caption: its quotation mark is not closed"),
+    ("k.txt", "image,caption\n,A dog", ", line 2: image: it is blank"),
+    ("k.txt", NUMBERED + "1.jpg| x| A dog", ", line 3: expected image_name|comment_number|comment"),
+    ("k.txt", NUMBERED + "2.jpg| 0| A", ", line 3: caption 0 of 2.jpg appears twice"),
+    (
+        "dev_caps.txt",
+        "1\n2\n3",
+        ": 10 rows for the 3 images of dev_ids.txt, which has 3 lines",
+    ),
+    ("dev_caps.txt", "", ": 10 rows for the 0 images of dev_ids.txt"),
+    ("dev_ids.txt", "1\n2\n" * 5, ", line 3: image '1' was already in line 1"),
+    ("dev_ids.txt", "1\n \n2", ", line 2: the id is blank"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), DAMAGED)
+def test_damage_is_named_with_its_place(
+    tmp_path: Path, name: str, content: Any, message: str
+) -> None:
+    path = tmp_path / name
+    if name.startswith("dev"):
+        (tmp_path / "dev_caps.txt").write_text(TEN)
+        (tmp_path / "dev_ids.txt").write_text(content)
+    elif name.endswith(".jsonl"):
+        texts = [one if isinstance(one, str) else json.dumps(one) for one in content]
+        path.write_text("\n".join(texts), encoding="latin-1")
+    else:
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(InputError, match="^" + re.escape(f"{path}{message}")):
+        read_captions(tmp_path if name.startswith("dev") else path)
