@@ -267,8 +267,6 @@ def _explained(name: str, error: Exception) -> InputError:
             "with `hf auth login` or set HF_TOKEN"
         )
     if isinstance(cause, errors.RepositoryNotFoundError) or status in (401, 404):
-        if _is_data_set(repository):
-            return InputError(f"{name} is a data set on {hub}: give a model")
         return InputError(
             f"{name} is no folder, and {hub} has no such model: check the name; log in with "
             "`hf auth login` if it is private"
@@ -282,12 +280,3 @@ def _explained(name: str, error: Exception) -> InputError:
         f"{name} is no folder, and {hub} cannot be reached: {reason}; check the network, or give "
         "a folder"
     )
-
-
-def _is_data_set(repository: str) -> bool:
-    from huggingface_hub import HfApi
-
-    try:
-        return bool(_within(lambda: HfApi().dataset_info(repository, timeout=_SECONDS)).id)
-    except Exception:
-        return False

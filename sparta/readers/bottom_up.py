@@ -7,10 +7,6 @@ from codecs import BOM_UTF8
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
@@ -28,7 +24,6 @@ from sparta.readers.npy import FLOATS, INTEGERS, Arrays, array_names
 COUNT, BOXES, FEATURES = "num_boxes", "boxes", "features"
 CLASSES = {"objects_id": "<i8", "objects_conf": "<f4", "attrs_id": "<i8", "attrs_conf": "<f4"}
 FIRST_LINE = 1 << 26  # bytes of it at most; a hundred regions take about a million
-ENOUGH = 512  # numbers, below which chance decides
 
 
 @dataclass(frozen=True)
@@ -66,10 +61,6 @@ LXMERT = TsvColumns(
 )
 
 
-class HalfPrecisionError(InputError):
-    """Features in float16, where the format has float32: as these they would be half as many."""
-
-
 class BottomUpReader(FeatureReader):
     """Images of one or more TSVs with columns of bottom-up attention or of LXMERT.
 
@@ -79,8 +70,8 @@ class BottomUpReader(FeatureReader):
     most allowed.
 
     Raises:
-        InputError: naming file and line, if a file is missing, no line can be read, features are
-            in float16, or regions are to be chosen by confidences that the columns lack.
+        InputError: naming file and line, if a file is missing, no line can be read, or regions are
+            to be chosen by confidences that the columns lack.
     """
 
     def __init__(self, columns: TsvColumns, paths: Sequence[Path], options: ImportOptions) -> None:
@@ -113,11 +104,6 @@ class BottomUpReader(FeatureReader):
         count = cells.number(COUNT)
         boxes = cells.rows(BOXES, "<f4", count, 4)
         features = cells.rows(FEATURES, "<f4", count, dimension)
-        if dimension is None and looks_half(features.tobytes()):
-            raise HalfPrecisionError(
-                f"{cells.where}: {FEATURES}: expected float32 (4 bytes a number), found what looks "
-                "like float16; write the file again with numpy.float32"
-            )
         rows = check_features(features, cells.where)
         boxes = relative_boxes(boxes, width, height, f"{cells.where}: {BOXES}")
         return without_labels(image_id, rows, boxes, width, height)
@@ -130,34 +116,9 @@ class BottomUpReader(FeatureReader):
                 try:
                     cells = Cells(tsv, line, self._columns.names)
                     return int(self._image("", cells, None).features.shape[1])
-                except HalfPrecisionError:
-                    raise
                 except InputError as error:
                     first = first or error
         raise first or InputError("no TSV was named")
-
-
-def looks_half(payload: bytes) -> bool:
-    """Whether little-endian floats that are to be float32 are float16 instead.
-
-    Among a float32's lower halves, read as float16, some are infinite or no numbers, unless the
-    numbers were rounded; and a float16 read as half of a float32 has eight times its exponent. So
-    the numbers are of the type in which all are finite and their exponents differ less.
-
-    Args:
-        payload: an even number of float16, or float32.
-    """
-    halves, singles = np.frombuffer(payload, "<f2"), np.frombuffer(payload, "<f4")
-    # The lower halves of numbers rounded to bfloat16, and of small integers, are 0.
-    if len(halves) < ENOUGH or not np.isfinite(halves).all() or not halves[::2].any():
-        return False
-    return 2 * _exponents_deviation(halves) < _exponents_deviation(singles)
-
-
-def _exponents_deviation(values: NDArray[np.floating[Any]]) -> float:
-    """Standard deviation of the exponents of those that are neither 0 nor infinite."""
-    _, exponents = np.frexp(values[np.isfinite(values) & (values != 0)])
-    return float(exponents.std()) if len(exponents) else 0.0
 
 
 # ---- the .npz files of bottom-up-attention.pytorch -----------------------------------------------

