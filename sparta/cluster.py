@@ -39,13 +39,7 @@ Result = TypeVar("Result")
 
 
 class WorkerPlan(NamedTuple):
-    """The workers of a cluster, which are all alike.
-
-    Attributes:
-        workers: how many.
-        cpus: logical CPUs of each.
-        gpus: of each.
-    """
+    """The workers of a cluster, which are all alike."""
 
     workers: int
     cpus: int

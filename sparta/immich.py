@@ -49,12 +49,7 @@ class Asset:
 
 @dataclass(frozen=True)
 class Picture:
-    """The content of a picture's file.
-
-    Attributes:
-        content: of the file.
-        media_type: such as `image/jpeg`.
-    """
+    """The content of a picture's file."""
 
     content: bytes
     media_type: str

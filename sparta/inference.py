@@ -61,12 +61,6 @@ class Network:
     Args:
         path: of the network, an `.xml` with its `.bin` beside it.
         precision: "f32", or "bf16" where the processor has it; ignored where it does not.
-
-    Attributes:
-        threads: inputs computed at once.
-
-    Raises:
-        RuntimeError: if the files are no network.
     """
 
     def __init__(self, path: Path, precision: str = "f32") -> None:

@@ -41,11 +41,7 @@ def encoder_config(name: str | Path, layers: int | None = None) -> Any:
 
 
 def load_text_encoder(name: str | Path, layers: int | None = None) -> Any:
-    """The network of a checkpoint, in float32.
-
-    Raises:
-        InputError: as `encoder_config`, or if its weights cannot be read.
-    """
+    """The network of a checkpoint, in float32."""
     config = encoder_config(name, layers)
     folder = model_folder(name)
     try:
@@ -55,11 +51,7 @@ def load_text_encoder(name: str | Path, layers: int | None = None) -> Any:
 
 
 def load_word_pieces(name: str | Path) -> WordPieceTokenizer:
-    """The word pieces of a checkpoint.
-
-    Raises:
-        InputError: if it has no `tokenizer.json`.
-    """
+    """The word pieces of a checkpoint."""
     if (path := find_file(name, "tokenizer.json")) is None:
         raise InputError(f"{name} has no tokenizer.json: choose a checkpoint that has")
     return WordPieceTokenizer.from_folder(path.parent)
@@ -69,9 +61,6 @@ def cut_embeddings(encoder: Any, entries: int, name: str | Path) -> None:
     """Drop the token embeddings that an encoder has beyond its tokenizer's entries.
 
     Some checkpoints pad their number to a multiple of 64.
-
-    Raises:
-        InputError: if there are fewer embeddings than entries.
     """
     known = encoder.get_input_embeddings().num_embeddings
     if known < entries:

@@ -81,22 +81,14 @@ class WordTables:
 
     @cached_property
     def substitutes(self) -> Mapping[str, tuple[Substitute, ...]]:
-        """A word that no training caption contained → its substitutes, the best first.
-
-        Raises:
-            InputError: if the table has another format or is damaged.
-        """
+        """A word that no training caption contained → its substitutes, the best first."""
         remedy = "make it again with `sparta substitutes`"
         what = f"a table of substitutes of format {FORMAT_VERSION}"
         return self._parsed(SUBSTITUTES, _substitutes, {}, what, remedy)
 
     @cached_property
     def rare(self) -> frozenset[str]:
-        """The terms in the captions of few training photos.
-
-        Raises:
-            InputError: if the table is damaged.
-        """
+        """The terms in the captions of few training photos."""
         remedy = "copy it again from the trained model"
         return self._parsed(RARE_TERMS, _rare, frozenset(), "a list of rare terms", remedy)
 

@@ -22,7 +22,7 @@ from sparta.extract.job import EXTRACT_STAGES, extract_augmented
 from sparta.extract.photos import file_stamps, find_photos, listing_hash
 from sparta.features.store import FeatureStore
 from sparta.progress import progress_bars
-from sparta.vse.photo_folder import PhotoFolder
+from sparta.vse.encoders import PhotoFolder
 from training.run_config import DataConfig
 
 RECORD = "features.json"

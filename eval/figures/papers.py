@@ -34,9 +34,9 @@ from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.progress import Progress
+from sparta.vse.aggregators import GPO
 from sparta.vse.batch import collate_regions
 from sparta.vse.encoders import unit
-from sparta.vse.gpo import GPO
 from sparta.vse.model import VseModel, view_scores
 
 REGIONS, WORDS = 36, 12  # sizes of sets whose coefficients are drawn, start and end included

@@ -43,8 +43,8 @@ from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
 from sparta.vse.batch import collate_images
 from sparta.vse.config import VseConfig
+from sparta.vse.encoders import PhotoFolder
 from sparta.vse.model import VseModel
-from sparta.vse.photo_folder import PhotoFolder
 
 TEXTS = 1024  # encoded between two steps of a progress bar
 

@@ -28,7 +28,7 @@ from sparta.extract.photos import default_workers
 from sparta.features.store import FeatureStore
 from sparta.files import read_yaml
 from sparta.readers.base import read_lines
-from sparta.vse.photo_folder import PhotoFolder
+from sparta.vse.encoders import PhotoFolder
 
 PHOTOS = {"coco-5k": 5000, "coco-1k": 5000, "oscar-1k": 1000, "flickr30k-1k": 1000}
 PROTOCOLS = ("all", *PHOTOS)

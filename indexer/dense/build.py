@@ -51,8 +51,8 @@ from sparta.networks.backbone import pick_device
 from sparta.progress import Progress, no_progress
 from sparta.vse.batch import collate_images
 from sparta.vse.config import VseConfig
+from sparta.vse.encoders import PhotoFolder
 from sparta.vse.model import VseModel
-from sparta.vse.photo_folder import PhotoFolder
 
 
 def name_models(given: Sequence[str]) -> dict[str, str]:

@@ -1,4 +1,7 @@
-"""Captions of photos and videos, in the files of any format people have."""
+"""Captions of photos and videos, in the files of any format people have.
+
+Whatever is malformed raises InputError, which names the file, the line or position, and the field.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +44,7 @@ class _Object(BaseModel):
 
 
 def read_objects(path: Path) -> list[CaptionedPhoto]:
-    """Read one object a line: image (or id), split ("train" if absent), captions.
-
-    Raises:
-        InputError: if a line is not such an object, or an image appears twice; the text names
-            file, line and field.
-    """
+    """Read one object a line: image (or id), split ("train" if absent), captions."""
     return captioned(path, _objects(path))
 
 
@@ -93,10 +91,6 @@ def read_coco_captions(content: object, path: Path) -> list[CaptionedPhoto]:
         content: the parsed file.
         path: the file's path; its name tells the split ("val" for `captions_val2014.json`, "train"
             where it has none).
-
-    Raises:
-        InputError: if a field is missing or of another type, or an image appears twice under
-            different names or ids; the text names file, position and field.
     """
     file = validate(_CocoFile, content, str(path))
     named = re.match(r"captions_([a-z]+)\d", path.name)
@@ -158,10 +152,6 @@ def read_karpathy(
         path: the file's path, for messages.
         restval_apart: keep "restval" as a split of its own; otherwise it joins "train", which
             then has 113,287 photos of COCO.
-
-    Raises:
-        InputError: if a field is missing or of another type, or a photo appears twice; the text
-            names file, position and field.
     """
     file = validate(_KarpathyFile, content, str(path))
     return captioned(
@@ -192,11 +182,7 @@ def fits_tokens(line: str) -> bool:
 
 
 def read_token_file(path: Path) -> list[CaptionedPhoto]:
-    """Photos of a file of lines `image.jpg#0`, tab, caption, with all their captions.
-
-    Raises:
-        InputError: if a line has another form, or a photo two captions of one number.
-    """
+    """Photos of a file of lines `image.jpg#0`, tab, caption, with all their captions."""
     return by_photo(path, _token_lines(path))
 
 
@@ -230,10 +216,6 @@ def read_table(path: Path) -> list[CaptionedPhoto]:
 
     Fields are quoted where a program for CSV wrote them; elsewhere the last column has all that
     follows, commas included.
-
-    Raises:
-        InputError: if a line has too few columns, or a quotation mark is not closed on it; or a
-            photo two captions of one number.
     """
     return by_photo(path, _table_lines(path))
 
@@ -289,10 +271,6 @@ def read_precomp(folder: Path, split: str | None = None) -> list[CaptionedPhoto]
         folder: with `{split}_caps.txt` (one caption a line, those of a photo together) and
             `{split}_ids.txt` (one id for each photo or for each caption).
         split: as the files call it; "dev:1000" for its first 1,000 photos, whose split is "dev".
-
-    Raises:
-        InputError: if there is no such split, numbers of lines disagree, or a photo appears twice
-            (COCO's "test" is part of "testall": name one); the text names file and line.
     """
     known = splits_of(folder)
     chosen = [PrecompSplit.parse(split)] if split else [PrecompSplit(name, None) for name in known]
@@ -332,9 +310,6 @@ def read_hgr(root: Path, split: str | None = None) -> list[CaptionedPhoto]:
         root: with `annotation/RET/ref_captions.json` (name → captions) and
             `public_split/{split}_names.npy`.
         split: "trn", "val" or "tst".
-
-    Raises:
-        InputError: if there is no such split, or a video is in two splits.
     """
     known = [name for name in HGR_SPLITS if (root / "public_split" / f"{name}_names.npy").exists()]
     if split not in (None, *known) or not known:

@@ -55,11 +55,7 @@ def tidy(text: str) -> str:
 
 
 def captioned(path: Path, found: Iterable[tuple[str, CaptionedPhoto]]) -> list[CaptionedPhoto]:
-    """The photos of a file that have captions, tidied; a warning counts what is left out.
-
-    Raises:
-        InputError: if an image appears twice, or a text is not one that UTF-8 can hold.
-    """
+    """The photos of a file that have captions, tidied; a warning counts what is left out."""
     kept: dict[str, CaptionedPhoto] = {}
     blank = 0
     for where, photo in found:
@@ -87,14 +83,7 @@ def captioned(path: Path, found: Iterable[tuple[str, CaptionedPhoto]]) -> list[C
 
 
 class CaptionLine(NamedTuple):
-    """A caption of a photo.
-
-    Attributes:
-        where: file and line, for messages.
-        image: the photo's id.
-        number: of the caption among the photo's, "" where the file has none.
-        text: the caption.
-    """
+    """A caption of a photo."""
 
     where: str
     image: str
@@ -103,11 +92,7 @@ class CaptionLine(NamedTuple):
 
 
 def by_photo(path: Path, lines: Iterable[CaptionLine]) -> list[CaptionedPhoto]:
-    """Photos in order of their first lines, with all their captions in order of the file.
-
-    Raises:
-        InputError: if an image is blank, or a photo has two captions of one number.
-    """
+    """Photos in order of their first lines, with all their captions in order of the file."""
     photos: dict[str, list[CaptionLine]] = {}
     seen: set[tuple[str, str]] = set()
     for line in lines:
@@ -130,11 +115,7 @@ def by_photo(path: Path, lines: Iterable[CaptionLine]) -> list[CaptionedPhoto]:
 
 
 def load_json(path: Path) -> Any:
-    """Parse a whole file.
-
-    Raises:
-        InputError: if it cannot be read or is not JSON; the text names the line.
-    """
+    """Parse a whole file."""
     try:
         return json.loads(path.read_bytes())
     except OSError as error:
@@ -144,11 +125,7 @@ def load_json(path: Path) -> Any:
 
 
 def validate(model: type[Model], content: object, where: str) -> Model:
-    """Check parsed JSON against a model.
-
-    Raises:
-        InputError: naming the first field that does not fit.
-    """
+    """Check parsed JSON against a model."""
     try:
         return model.model_validate(content)
     except ValidationError as error:

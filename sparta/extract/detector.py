@@ -188,13 +188,6 @@ class DetectorRegions:
 
     Args:
         encoder: to pool from, on photos stretched to a square.
-
-    Attributes:
-        source: what makes the features.
-        batch_size: photos per pass.
-
-    Raises:
-        InputError: as `Detector` does.
     """
 
     def __init__(

@@ -32,11 +32,7 @@ def load_extractor(
     grid: int | None = None,
     progress: Progress = no_progress,
 ) -> Extractor:
-    """A detector's regions, or the cells of a backbone's grid; progress of the stage "convert".
-
-    Raises:
-        InputError: if neither is named, or one cannot be used.
-    """
+    """A detector's regions, or the cells of a backbone's grid; progress of the stage "convert"."""
     if backbone is None and (image_size or labels):
         raise InputError("--image-size and --labels are for a --backbone: name it too")
     encoder: Encoder | None = None
@@ -83,12 +79,7 @@ def load_extractor_of(source: FeatureSource, device: str = "auto") -> Extractor:
 
 
 class GridRegions:
-    """The cells of an encoder's grid, row by row, and the whole photo last.
-
-    Attributes:
-        source: what makes the features.
-        batch_size: photos per pass.
-    """
+    """The cells of an encoder's grid, row by row, and the whole photo last."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -131,9 +122,6 @@ class PooledGrid(Encoder):
 
     Each of the new cells is the mean of all cells that it touches, so neighbours share cells where
     the sides do not divide. The whole photo remains the encoder's own.
-
-    Raises:
-        InputError: if the encoder's grid has fewer cells on a side.
     """
 
     def __init__(self, encoder: Encoder, cells: int) -> None:

@@ -69,12 +69,7 @@ class ExtractReport:
 
 
 class ShardPlan(NamedTuple):
-    """What goes into a shard.
-
-    Attributes:
-        kept: ids of photos whose features are there already.
-        batches: ids of the others.
-    """
+    """What goes into a shard."""
 
     kept: list[str]
     batches: Batches
@@ -213,14 +208,7 @@ def _fill(
 
 @dataclass(frozen=True)
 class PhotoWorker:
-    """Turns photos of a folder into regions.
-
-    Attributes:
-        extractor: which does it.
-        photos: their folder.
-        augmentation: of each photo.
-        processes: that decode; None for one a core, 0 for none.
-    """
+    """Turns photos of a folder into regions."""
 
     extractor: Extractor
     photos: Path
@@ -262,11 +250,7 @@ def _open_worker(
     augmentation: Augmentation,
     processes: int | None,
 ) -> PhotoWorker:
-    """A worker of a cluster.
-
-    Raises:
-        InputError: if the networks cannot be used there, or would make other features.
-    """
+    """A worker of a cluster."""
     extractor = load()
     if differences := source.differences(extractor.source):
         raise InputError(
@@ -382,9 +366,6 @@ def extract_augmented(
         progress: as for `extract_photos`; photos are counted over all augmentations.
         notice: as for `extract_photos`, of the first augmentation.
         options: further ones of `extract_photos`.
-
-    Raises:
-        InputError: as `extract_photos` does.
     """
     names, out = augmentation_names(count), Path(out)
     for number, name in enumerate(names):

@@ -225,12 +225,7 @@ def _is_photo(path: str) -> bool:
 
 
 class Stamp(NamedTuple):
-    """What changes when a file is replaced, or can be read again; both -1 if it cannot be read.
-
-    Attributes:
-        bytes: size.
-        mtime_ns: time of modification.
-    """
+    """What changes when a file is replaced, or can be read again; both -1 if it cannot be read."""
 
     bytes: int
     mtime_ns: int

@@ -81,11 +81,7 @@ class StoreWriter:
 
     @cached_property
     def unchanged(self) -> UnchangedImages:
-        """Images of the store's former content, for write_shard.
-
-        Raises:
-            InputError: if one of its shards is damaged.
-        """
+        """Images of the store's former content, for write_shard."""
         return UnchangedImages(self.folder, self._header, self._stamps or {})
 
     @property
@@ -275,14 +271,7 @@ def _replace(path: Path, content: bytes | pa.Buffer) -> None:
 
 @dataclass(frozen=True)
 class Changes:
-    """How files differ from those a store was made of.
-
-    Attributes:
-        added: files that are new.
-        changed: files that were replaced.
-        removed: files that are gone.
-        kept: files whose features are kept.
-    """
+    """How files differ from those a store was made of."""
 
     added: int
     changed: int
@@ -302,12 +291,6 @@ class UnchangedImages:
     Args:
         header: of the store; "superseded" has shards and file of stamps of each former content,
             the oldest first.
-
-    Attributes:
-        changes: None without a former content.
-
-    Raises:
-        InputError: if a shard is damaged.
     """
 
     def __init__(self, folder: Path, header: dict[str, Any], stamps: Stamps) -> None:
@@ -330,11 +313,7 @@ class UnchangedImages:
         return image_id in self._rows
 
     def __getitem__(self, image_id: str) -> ImageFeatures:
-        """One image.
-
-        Raises:
-            KeyError: if there is none, or its file has changed.
-        """
+        """One image."""
         store, row = self._rows[image_id]
         return store[row]
 

@@ -54,11 +54,7 @@ class NaflexVision(nn.Module):
         self.config = vision.config
 
     def forward(self, pixel_values: Tensor) -> SimpleNamespace:
-        """The patches of square photos, [B, cells, d], row by row.
-
-        Raises:
-            ValueError: if the side is no multiple of the patches' side.
-        """
+        """The patches of square photos, [B, cells, d], row by row."""
         batch, channels, side, _ = pixel_values.shape
         cells, rest = divmod(side, self.config.patch_size)
         if rest:
@@ -224,11 +220,7 @@ def _probe(name: str, network: PhotoNetwork) -> tuple[FeatureKind, tuple[int, in
 
 
 def pick_device(name: str) -> torch.device:
-    """The device of a name; "auto" takes a GPU if there is one.
-
-    Raises:
-        InputError: if there is no such device.
-    """
+    """The device of a name; "auto" takes a GPU if there is one."""
     if name == "auto":
         mps = "mps" if torch.backends.mps.is_available() else "cpu"
         return torch.device("cuda" if torch.cuda.is_available() else mps)

@@ -93,9 +93,6 @@ class PixelPatches(Encoder):
 
     Args:
         image_size: side in pixels of the square the photo is stretched to, a multiple of 16.
-
-    Raises:
-        InputError: if it is none.
     """
 
     resample = int(Image.Resampling.BILINEAR)
@@ -155,12 +152,7 @@ def scale_of(name: str) -> Scale:
 
 
 def weights_file(name: str) -> Path:
-    """The weights of a network.
-
-    Raises:
-        InputError: if the package that brings them is not installed or is damaged, or there is no
-            such file.
-    """
+    """The weights of a network."""
     if name == TUNED:
         return TUNED_WEIGHTS
     if name not in SCALES:

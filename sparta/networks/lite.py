@@ -103,11 +103,7 @@ class Block(nn.Module):
 
 
 class EfficientNetLite(nn.Module):
-    """The network without its classifier, for inference.
-
-    Attributes:
-        ends: number of blocks up to the end of each of the seven stages.
-    """
+    """The network without its classifier, for inference."""
 
     def __init__(self, scale: Scale) -> None:
         super().__init__()
@@ -135,10 +131,6 @@ class EfficientNetLite(nn.Module):
             scale: of the weights.
             weights: the published state dict, with or without a classifier; or `.safetensors` of
                 a network whose batch norms are folded already.
-
-        Raises:
-            InputError: if a tuned network's file is damaged, or of another network.
-            RuntimeError: if a published weight is missing, unknown or of another shape.
         """
         network = cls(scale).eval()
         if weights.suffix == ".safetensors":
@@ -209,9 +201,6 @@ class LiteBackbone(TorchEncoder):
     Args:
         name: of `SCALES`, or a file of EfficientNet-Lite2 as tuned.
         image_size: side of the square; 224, 240 and 260 by default.
-
-    Raises:
-        InputError: if the weights are not installed or damaged, or there is no such device.
     """
 
     resample = RESAMPLE

@@ -57,9 +57,6 @@ def load_encoder(
         labels: how many of the classifier's top classes label the whole photo.
         device: "auto", "cpu", "cuda", "mps", …
         progress: stage "convert", in networks.
-
-    Raises:
-        InputError: if it cannot be used.
     """
     if labels and (backbone == "pixels" or is_lite(backbone)):
         raise InputError(f"--labels needs a backbone with named classes; {backbone} has none")
@@ -145,9 +142,6 @@ def convert_encoder(encoder: TorchEncoder, folder: Path) -> dict[str, Any]:
 
     Returns:
         What `ConvertedEncoder` needs to know of it.
-
-    Raises:
-        Exception: if torch or OpenVINO does not know how, or the networks differ.
     """
     import torch
 

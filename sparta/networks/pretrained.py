@@ -1,4 +1,7 @@
-"""Parts of a checkpoint of transformers or timm: preprocessing, model, classes."""
+"""Parts of a checkpoint of transformers or timm: preprocessing, model, classes.
+
+A checkpoint without the part, or with one of an unknown kind, raises InputError.
+"""
 
 from __future__ import annotations
 
@@ -90,11 +93,7 @@ class Preprocessing(Normalisation):
 
 
 def load_processor(name: str, option: str) -> Any:
-    """A checkpoint's image processor, in its version for Pillow and NumPy.
-
-    Raises:
-        InputError: if there is none, or it is of an unknown kind.
-    """
+    """A checkpoint's image processor, in its version for Pillow and NumPy."""
     kind = read_model_config(name, (), "vision model", option).get("model_type")
     if found := timm_processor(name):
         return found
@@ -107,11 +106,7 @@ def load_processor(name: str, option: str) -> Any:
 
 
 def load_preprocessing(name: str, image_size: int | None) -> Preprocessing:
-    """Size, filter, mean and deviation as the checkpoint's image processor gives them.
-
-    Raises:
-        InputError: if there is none, it is of an unknown kind, or it names no size.
-    """
+    """Size, filter, mean and deviation as the checkpoint's image processor gives them."""
     processor = _processor_of_photos(name)
     side = image_size or _side(processor)
     if not side:
@@ -200,11 +195,7 @@ def read_settings(name: str, file: str) -> dict[str, Any]:
 
 
 def class_names(name: str, config: Any) -> list[str]:
-    """The first synonym of every class of a classifier.
-
-    Raises:
-        InputError: if the classes have only numbers.
-    """
+    """The first synonym of every class of a classifier."""
     names = [config.id2label[i] for i in range(len(config.id2label))]
     if names == [f"LABEL_{i}" for i in range(len(names))]:
         raise InputError(f"{name} does not name its classes (id2label); leave out --labels")
@@ -222,13 +213,6 @@ class StatedProcessor:
     """What a checkpoint's file states, under the names of transformers' own processors.
 
     Those of some checkpoints, and of all of timm, need torchvision.
-
-    Attributes:
-        image_mean: of red, green and blue between 0 and 1.
-        image_std: likewise.
-        size: of the photos.
-        resample: Pillow's filter.
-        rescale_factor: of the pixels.
     """
 
     image_mean: list[float]
@@ -241,11 +225,7 @@ class StatedProcessor:
 
 
 def stated_processor(stated: Mapping[str, Any]) -> StatedProcessor | None:
-    """The preprocessing of a checkpoint with one of the plain processors, None for any other.
-
-    Raises:
-        InputError: if that is not all of it.
-    """
+    """The preprocessing of a checkpoint with one of the plain processors, None for any other."""
     if stated.get("image_processor_type") not in PLAIN:
         return None
     try:
@@ -264,11 +244,7 @@ def stated_processor(stated: Mapping[str, Any]) -> StatedProcessor | None:
 
 
 def timm_processor(name: str) -> StatedProcessor | None:
-    """The preprocessing of a checkpoint of timm, None for any other.
-
-    Raises:
-        InputError: if timm cannot be imported, or the preprocessing is not stated.
-    """
+    """The preprocessing of a checkpoint of timm, None for any other."""
     path = find_file(name, "config.json")
     published = json.loads(path.read_text(encoding="utf-8")).get("pretrained_cfg") if path else None
     if published is None:
@@ -306,12 +282,7 @@ class TimmVision(nn.Module):
         self.config = wrapped.config
 
     def forward(self, pixel_values: Tensor) -> SimpleNamespace:
-        """The last hidden state: [B, d, rows, columns], or patches [B, rows * columns, d].
-
-        Raises:
-            ValueError: if the network does not take photos of this size, or its tokens do not form
-                a square.
-        """
+        """The last hidden state: [B, d, rows, columns], or patches [B, rows * columns, d]."""
         try:
             hidden = self.wrapped(pixel_values=pixel_values).last_hidden_state
         except AssertionError as error:

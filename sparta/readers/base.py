@@ -1,4 +1,8 @@
-"""What all readers of features extracted by other software share: options, limits and checks."""
+"""What all readers of features extracted by other software share: options, limits and checks.
+
+In all of `sparta.readers` whatever is malformed raises InputError, which names the file, the line
+or image, and the field.
+"""
 
 from __future__ import annotations
 
@@ -70,10 +74,6 @@ class RegionLimit:
         Returns:
             [min(limit, count)]: rising for "first"; by falling confidence, equal ones in order of
             the file, for "confident".
-
-        Raises:
-            InputError: if confidences are needed and missing, not one for each region, or not
-                numbers.
         """
         if self.by == "first":
             return np.arange(count, dtype=np.int64)[: self.limit]
@@ -172,11 +172,7 @@ def merge_splits(
 
 
 def check_size(size: int, where: str) -> None:
-    """Check a size in bytes that a file states of an image or line, before memory is taken for it.
-
-    Raises:
-        InputError: naming `where`, if it is above 256 MB.
-    """
+    """Refuse a size above 256 MB that a file states, before memory is taken for it."""
     if size > LARGEST:
         raise InputError(
             f"{where}: it claims {size:,} bytes, and at most {LARGEST:,} are read at once; "
@@ -185,11 +181,7 @@ def check_size(size: int, where: str) -> None:
 
 
 def check_read(found: int, wanted: int, where: str, of: str = "") -> None:
-    """Check that as many bytes were found as a file had when it was opened.
-
-    Raises:
-        InputError: naming `where`, if there are fewer.
-    """
+    """Check that as many bytes were found as a file had when it was opened."""
     if found < wanted:
         raise InputError(
             f"{where}: the file was cut short while it was read: {wanted - found:,} bytes {of}are "
@@ -198,11 +190,7 @@ def check_read(found: int, wanted: int, where: str, of: str = "") -> None:
 
 
 def file_length(path: Path) -> int:
-    """The length of a file in bytes, to be compared by `check_length` later.
-
-    Raises:
-        InputError: if there is no such file.
-    """
+    """The length of a file in bytes, to be compared by `check_length` later."""
     try:
         return path.stat().st_size
     except OSError as error:
@@ -214,9 +202,6 @@ def check_length(path: Path, length: int) -> None:
 
     Reading behind the end of a file that is mapped into memory ends the process, and HDF5 reads
     zeros there.
-
-    Raises:
-        InputError: if it has been cut short or deleted.
     """
     check_read(file_length(path), length, str(path))
 
@@ -230,9 +215,6 @@ def read_lines(path: Path) -> list[str]:
     """Lines of a UTF-8 text file, ended by line feeds, with or without a carriage return.
 
     A byte order mark at the start and empty lines at the end, which editors add, are left out.
-
-    Raises:
-        InputError: if it cannot be read or is not UTF-8.
     """
     try:
         lines = path.read_bytes().removeprefix(BOM_UTF8).split(b"\n")
@@ -253,12 +235,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def check_features(values: NDArray[Any], where: str) -> NDArray[np.float16]:
-    """Convert features [n, d] of any float type to what a store contains.
-
-    Raises:
-        InputError: naming `where`, if there is no row, or one holds a number that is not finite
-            in float16, or nothing but zeros.
-    """
+    """Convert features [n, d] of any float type to what a store contains."""
     if not len(values):
         raise InputError(f"{where}: features: no rows")
     with np.errstate(over="ignore"):  # found below
@@ -283,10 +260,6 @@ def check_locations(values: NDArray[Any], where: str) -> NDArray[np.float32]:
 
     Returns:
         [n, 4] float32, the corners, within 0 and 1.
-
-    Raises:
-        InputError: if the rows end without locations, or a number is not finite or outside the
-            photo, or they are in another order.
     """
     with np.errstate(over="ignore"):  # found below
         locations = values.astype(np.float32)
@@ -324,10 +297,6 @@ def relative_boxes(
 
     Returns:
         [n, 4] float32, within 0 and 1.
-
-    Raises:
-        InputError: if a number is not finite, a box is outside the photo or turned, or all boxes
-            are relative already.
     """
     relative = (pixels >= -TOLERANCE) & (pixels <= 1 + TOLERANCE)
     # Boxes that are 0 throughout say nothing.

@@ -28,13 +28,7 @@ FIRST_LINE = 1 << 26  # bytes of it at most; a hundred regions take about a mill
 
 @dataclass(frozen=True)
 class TsvColumns:
-    """The columns of a TSV.
-
-    Attributes:
-        names: of all, in order; the first is the image's key.
-        width: the one with the photo's width.
-        height: the one with its height.
-    """
+    """The columns of a TSV."""
 
     names: tuple[str, ...]
     width: str
@@ -68,10 +62,6 @@ class BottomUpReader(FeatureReader):
     classes [n] int64 counted without a background, and their confidences [n] float32. Regions are
     in order of confidence only where the detector's number of them was cut to the least or the
     most allowed.
-
-    Raises:
-        InputError: naming file and line, if a file is missing, no line can be read, or regions are
-            to be chosen by confidences that the columns lack.
     """
 
     def __init__(self, columns: TsvColumns, paths: Sequence[Path], options: ImportOptions) -> None:
@@ -151,10 +141,6 @@ class BottomUpNpzReader(FeatureReader):
     objects_id and attrs_id too, [n] integers (classes counted without a background), and
     objects_conf and attrs_conf, [n] floats. Regions are in order of confidence only where the
     detector's number of them was cut to the least or the most allowed.
-
-    Raises:
-        InputError: naming the file, if a folder has none or none can be read, or the first has no
-            classes where they are needed.
     """
 
     def __init__(self, folders: Sequence[Path], options: ImportOptions) -> None:

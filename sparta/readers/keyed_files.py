@@ -53,14 +53,7 @@ class KeyedFile(ABC):
 
 
 class FeatureLabelPair(NamedTuple):
-    """The entries of an image.
-
-    Attributes:
-        image_id: its id.
-        part: number of the pair of files.
-        features: entry of the features.
-        labels: entry of the labels; None where the part has no labels.
-    """
+    """The entries of an image."""
 
     image_id: str
     part: int
@@ -72,9 +65,6 @@ class Pairs:
     """Images of one or more pairs of files, by row in order of their ids.
 
     An image that is in only one of the files, and a duplicate, is a row too; reading it raises.
-
-    Attributes:
-        ids: of the images, in order.
     """
 
     def __init__(
@@ -96,11 +86,7 @@ class Pairs:
         self.ids: Sequence[str] = [row[0] for row in self._rows]
 
     def __getitem__(self, row: int) -> FeatureLabelPair:
-        """The entries of a row.
-
-        Raises:
-            InputError: if the key cannot be used, is a duplicate, or is not in both files.
-        """
+        """The entries of a row."""
         image_id, part, entry, label_entry = self._rows[row]
         features, labels = self._files[part]
         if entry is None:
@@ -133,9 +119,6 @@ class TsvFile(KeyedFile):
     A line is read when it is requested. The file is not mapped into memory: reading a map of a
     file that was cut short meanwhile would end the process. Bytes of a key that are not UTF-8 are
     escaped in `keys`.
-
-    Raises:
-        InputError: if the file is absent or empty.
     """
 
     def __init__(self, path: Path) -> None:
@@ -208,10 +191,6 @@ def line_offsets(file: BinaryIO, path: Path) -> list[int]:
     """The offset of each line, and behind them the end of the last one.
 
     A byte order mark at the start and empty lines at the end belong to no line.
-
-    Raises:
-        InputError: if the file has no line.
-        OSError: if it cannot be read.
     """
     first = len(BOM_UTF8) if os.pread(file.fileno(), len(BOM_UTF8), 0) == BOM_UTF8 else 0
     end = _end_of_text(file)
@@ -240,25 +219,14 @@ def _end_of_text(file: BinaryIO) -> int:
 
 
 class Cells:
-    """The cells of one line by name: whole numbers, and arrays in base64.
-
-    Attributes:
-        where: file and line, for messages.
-
-    Raises:
-        InputError: if there are more or fewer than names.
-    """
+    """The cells of one line by name: whole numbers, and arrays in base64."""
 
     def __init__(self, file: TsvFile, line: int, names: Sequence[str]) -> None:
         self.where = file.where(line)
         self._cells = dict(zip(names, file.cells(line, names), strict=True))
 
     def number(self, name: str) -> int:
-        """A whole number above 0.
-
-        Raises:
-            InputError: if the cell holds anything else, or more than nine digits.
-        """
+        """A whole number above 0."""
         cell = self._cells[name]
         many = cell.isdigit() and len(cell) > DIGITS
         number = int(cell) if cell.isdigit() and not many else 0
@@ -269,22 +237,14 @@ class Cells:
         return number
 
     def payload(self, name: str) -> bytes:
-        """The bytes of a cell in base64, which some programs write as b'…', quotes and all.
-
-        Raises:
-            InputError: if it is not base64.
-        """
+        """The bytes of a cell in base64, which some programs write as b'…', quotes and all."""
         cell = self._cells[name]
         if cell[:2] in (b"b'", b'b"'):
             cell = cell[2:-1]
         return decode(cell, f"{self.where}: {name}")
 
     def rows(self, name: str, dtype: str, count: int, width: int | None = None) -> NDArray[Any]:
-        """An array in base64, [count, width]; a width of None is what there is.
-
-        Raises:
-            InputError: if it is not base64, or has more or fewer bytes.
-        """
+        """An array in base64, [count, width]; a width of None is what there is."""
         payload = self.payload(name)
         size = np.dtype(dtype).itemsize
         found, rest = divmod(len(payload), size * count)
@@ -297,11 +257,7 @@ class Cells:
 
 
 def decode(text: bytes | str, where: str) -> bytes:
-    """The bytes of a base64 text.
-
-    Raises:
-        InputError: naming `where`, if it is not base64.
-    """
+    """The bytes of a base64 text."""
     try:
         return base64.b64decode(text, validate=True)
     except ValueError as error:

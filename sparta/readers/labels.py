@@ -73,9 +73,6 @@ class Classifier:
     Attributes:
         needed: whether classes are needed for it.
         files: the two, or none.
-
-    Raises:
-        InputError: if a file is absent, empty, not UTF-8, or a line is blank.
     """
 
     def __init__(self, options: ImportOptions) -> None:
@@ -90,10 +87,6 @@ class Classifier:
 
         Detectors give the most probable attribute, however improbable; those without attributes
         write class 0 with confidence 0. An attribute is "" where the confidence is too low.
-
-        Raises:
-            InputError: naming file, line and field, if a class is not in the vocabulary, or a
-                confidence is not between 0 and 1.
         """
         if classes is None:
             return image.take(self._limit.rows(len(image.features), None, where))
@@ -211,11 +204,7 @@ class LabelledObjects:
         where: str,
         above: float = ATTRIBUTE_CONFIDENCE,
     ) -> LabelledObjects:
-        """Objects of a photo, whose width and height in pixels are 0 where unknown.
-
-        Raises:
-            InputError: if a box lies outside the photo, or boxes are relative.
-        """
+        """Objects of a photo, whose width and height in pixels are 0 where unknown."""
         rects = [found.rect for found in objects if found.rect is not None]
         scores = [found.conf for found in objects if found.conf is not None]
         boxes = None
@@ -236,11 +225,7 @@ OBJECTS = TypeAdapter(list[DetectedObject])
 
 
 def parse(adapter: TypeAdapter[T], found: Any, where: str, whole: str = "JSON") -> T:
-    """Check a cell of JSON as bytes, or lists and dictionaries, against the form it must have.
-
-    Raises:
-        InputError: naming the field, or the `whole`, if it has another form.
-    """
+    """Check a cell of JSON as bytes, or lists and dictionaries, against the form it must have."""
     try:
         if isinstance(found, bytes):
             return adapter.validate_json(found)
@@ -301,12 +286,7 @@ class WordPlacer:
         self._warned = False
 
     def place(self, image: ImageFeatures, seen: LabelledObjects, where: str) -> ImageFeatures:
-        """The chosen regions with their words.
-
-        Raises:
-            InputError: if regions are to be chosen by confidence and the objects have none, or are
-                not one for each region.
-        """
+        """The chosen regions with their words."""
         owners, n = match(image.boxes, seen), len(image.boxes)
         paired = np.array_equal(owners, np.arange(n))
         rows = self._choice.rows(n, seen.confidences if paired else None, where)

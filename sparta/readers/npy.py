@@ -26,14 +26,7 @@ MEMBER = ".npy"  # of the members of an archive
 
 @dataclass(frozen=True)
 class Header:
-    """What the head of a `.npy` states.
-
-    Attributes:
-        shape: of the array.
-        dtype: of its entries.
-        columns_first: whether the first axis changes fastest (Fortran's order).
-        offset: of the entries in bytes.
-    """
+    """What the head of a `.npy` states."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -42,11 +35,7 @@ class Header:
 
     @classmethod
     def read(cls, file: IO[bytes]) -> Header:
-        """Read it from the start of a file.
-
-        Raises:
-            ValueError: if there is none; NumPy's parser raises many other types.
-        """
+        """Read it from the start of a file."""
         readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
         version = npy.read_magic(file)
         if version not in readers:
@@ -76,14 +65,7 @@ class Header:
 
 
 class ArrayFile:
-    """A `.npy` whose rows are read when they are requested.
-
-    Attributes:
-        shape: of the array.
-
-    Raises:
-        InputError: if it is absent, cut, of other axes or kind, or holds Python objects.
-    """
+    """A `.npy` whose rows are read when they are requested."""
 
     def __init__(self, path: Path, axes: tuple[int, ...], kind: Literal["float", "str"]) -> None:
         self._path = path
@@ -100,11 +82,7 @@ class ArrayFile:
         return self.shape[0]
 
     def __getitem__(self, row: int) -> NDArray[Any]:
-        """One row, without the first axis.
-
-        Raises:
-            InputError: if it is too large, or the file was cut short since it was opened.
-        """
+        """One row, without the first axis."""
         if self._header.columns_first:
             found: NDArray[Any] = self.whole[row]
             return found
@@ -115,11 +93,7 @@ class ArrayFile:
 
     @cached_property
     def whole(self) -> NDArray[Any]:
-        """All rows, as those in Fortran's order have to be read.
-
-        Raises:
-            InputError: as for a single one.
-        """
+        """All rows, as those in Fortran's order have to be read."""
         header, where = self._header, f"{self._path}, read as a whole"
         return header.array(self._read(header.offset, header.size, where))
 
@@ -173,14 +147,7 @@ def array_names(path: Path) -> set[str]:
 
 
 class Arrays:
-    """Some arrays of one `.npz`; others are not touched.
-
-    Attributes:
-        where: the file, for messages.
-
-    Raises:
-        InputError: if it is damaged, or an array larger than one image's can be.
-    """
+    """Some arrays of one `.npz`; others are not touched."""
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
         self.where = str(path)
@@ -203,11 +170,7 @@ class Arrays:
         return name in self._arrays
 
     def get(self, name: str, kinds: str, shape: tuple[int | None, ...] = ()) -> NDArray[Any]:
-        """An array whose dtype is of some kinds (as NumPy's letters name them) and of a shape.
-
-        Raises:
-            InputError: if there is none, or of another kind or shape.
-        """
+        """An array whose dtype is of some kinds (as NumPy's letters name them) and of a shape."""
         if name not in self:
             raise InputError(f"{self.where}: {name}: missing")
         array = self._arrays[name]
@@ -221,11 +184,7 @@ class Arrays:
         )
 
     def number(self, name: str) -> int:
-        """A whole number above 0 that a store can hold.
-
-        Raises:
-            InputError: if there is none, or it is something else.
-        """
+        """A whole number above 0 that a store can hold."""
         value, largest = int(self.get(name, INTEGERS)), np.iinfo(np.int32).max
         if not 0 < value <= largest:
             limit = "1 or more" if value < 1 else f"at most {largest}"

@@ -79,9 +79,6 @@ class OscarReader(FeatureReader):
     """Images of one or more parts.
 
     Each row of features ends with its location, six numbers: x1/W, y1/H, x2/W, y2/H, w/W, h/H.
-
-    Raises:
-        InputError: if no image has features.
     """
 
     def __init__(
@@ -135,9 +132,6 @@ def row_width(count: int, payload: bytes, where: str) -> int:
         count: of rows.
         payload: little-endian float32 or float16, row by row, a location at each row's end.
         where: file, line and field, for messages.
-
-    Raises:
-        InputError: if the bytes do not make this number of rows.
     """
     width, rest = divmod(len(payload), 2 * count)
     if not rest and width % 2 == 0:
@@ -151,11 +145,7 @@ def row_width(count: int, payload: bytes, where: str) -> int:
 
 
 def as_rows(count: int, payload: bytes, where: str, width: int) -> NDArray[np.floating[Any]]:
-    """All numbers of a payload as `row_width` takes it: [count, width] float32 or float16.
-
-    Raises:
-        InputError: if it has another length than either type gives.
-    """
+    """All numbers of a payload as `row_width` takes it: [count, width] float32 or float16."""
     types = {4 * count * width: "<f4", 2 * count * width: "<f2"}
     if len(payload) not in types:
         raise InputError(
@@ -174,11 +164,7 @@ def fits_vinvl(path: Path) -> bool:
 
 
 def open_vinvl(folders: Sequence[Path], above: float) -> Sequence[OscarPart]:
-    """The parts of some folders.
-
-    Raises:
-        InputError: if a file is missing or empty.
-    """
+    """The parts of some folders."""
     return [_VinvlFolder(folder, above) for folder in folders]
 
 

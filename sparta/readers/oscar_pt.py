@@ -37,10 +37,6 @@ def open_pt(paths: Sequence[Path], above: float) -> Sequence[OscarPart]:
     """The parts of files of features, or folders with them, and of files of labels.
 
     Labels need a name only where there are several files of a split.
-
-    Raises:
-        InputError: if a file is missing, damaged, or holds more than tensors, text and numbers;
-            or a split has several files of labels, of which none is named.
     """
     features, labels = _sorted_out(paths)
     return [_Dictionaries(path, _labels_of(path, labels), above) for path in features]
@@ -168,14 +164,6 @@ class PtDictionary(KeyedFile):
     """A dictionary by image keys that `torch.save` wrote, with entries in its order.
 
     Keys are strings: 7 and "7" are one.
-
-    Attributes:
-        length: of the file, to be checked before a tensor is read: the file is mapped into memory.
-        values: entry by entry.
-
-    Raises:
-        InputError: if the file cannot be read, holds more than tensors, text and numbers, or no
-            dictionary; or if it is compressed, or states more bytes than it has.
     """
 
     def __init__(self, path: Path) -> None:

@@ -65,9 +65,6 @@ class SizeTable:
 
     A line holds a key and JSON, `[{"width": w, "height": h}]` or the object alone, or else the
     height and the width separated by a blank.
-
-    Raises:
-        InputError: if the file is missing or empty.
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,11 +74,7 @@ class SizeTable:
         return key in self._file.first
 
     def size(self, key: str) -> tuple[int, int]:
-        """Width and height in pixels.
-
-        Raises:
-            InputError: naming file and line, if the photo is missing or its line is malformed.
-        """
+        """Width and height in pixels."""
         line = self._file.first.get(key)
         if line is None:
             raise InputError(f"{self._file.path}: size: missing for image {key!r}")
@@ -106,11 +99,7 @@ def fits_captioning(path: Path) -> bool:
 
 
 def open_captioning(paths: Sequence[Path], above: float) -> Sequence[OscarPart]:
-    """The data sets of YAML files, or of folders with them.
-
-    Raises:
-        InputError: if a YAML file names no features, or a file it names is missing or empty.
-    """
+    """The data sets of YAML files, or of folders with them."""
     return [_DataSet(file, above) for path in paths for file in _chosen(path)]
 
 
@@ -205,9 +194,6 @@ def open_scene_graph(paths: Sequence[Path], above: float) -> Sequence[OscarPart]
     """The parts of files of predictions, or folders with `predictions.tsv`, and `.hw.tsv` files.
 
     A `.hw.tsv` in the folder of the predictions need not be named.
-
-    Raises:
-        InputError: if a file is missing or empty, or sizes are.
     """
     named = [path for path in paths if path.name.endswith(SIZES)]
     files = [path / PREDICTIONS if path.is_dir() else path for path in paths if path not in named]

@@ -41,11 +41,7 @@ class PrecompSplit:
 
     @classmethod
     def parse(cls, text: str) -> PrecompSplit:
-        """Read the spelling above.
-
-        Raises:
-            InputError: if what follows the colon is no positive number.
-        """
+        """Read the spelling above."""
         name, colon, limit = text.partition(":")
         if colon and not (limit.isdecimal() and int(limit)):
             raise InputError(f"split {text!r}: expected a number of images after the colon")
@@ -68,10 +64,6 @@ def rows_of_images(folder: Path, split: PrecompSplit, rows: int, path: Path) -> 
     Two conventions are in use for `{split}_ids.txt`: one line per image, and one per caption, the
     image's id repeated. A file with as many rows as ids has a row for each; any other has the same
     number of rows for every image.
-
-    Raises:
-        InputError: if the file of ids is missing, the numbers disagree, an id is blank, or it
-            appears again after another one.
     """
     listing = folder / f"{split.name}_ids.txt"
     if not listing.is_file():
@@ -105,10 +97,6 @@ class PrecompReader(FeatureReader):
 
     `{split}_ims.npy` holds [rows, regions, d] floats, or [rows, d] of whole photos: a row for each
     image or for each caption, the image's repeated. There are neither boxes nor labels nor sizes.
-
-    Raises:
-        InputError: if a file is missing or cut, ids and features disagree in number, splits in
-            their dimension, or an image is in two of the splits.
     """
 
     def __init__(self, paths: Sequence[Path], options: ImportOptions) -> None:
@@ -161,10 +149,6 @@ def read_names(root: Path, split: str) -> list[str]:
     Args:
         root: folder that holds `public_split`.
         split: "trn", "val" or "tst".
-
-    Raises:
-        InputError: if `public_split/{split}_names.npy` is absent, holds no strings or none, or
-            one is no text, blank or there twice.
     """
     path = root / "public_split" / f"{split}_names.npy"
     names = _decode(ArrayFile(path, (1,), "str").whole, path)
@@ -192,11 +176,6 @@ class HgrReader(FeatureReader):
     `ROOT/ordered_feature/MP/FEATURES/{split}_ft.npy` holds [videos, d], one mean per video, in
     the order of `ROOT/public_split/{split}_names.npy`. A frame becomes a region whose box is the
     whole picture; there are neither labels nor sizes. The features are called as `FEATURES`.
-
-    Raises:
-        InputError: if a file is missing or damaged, names and features disagree in number, splits
-            in their dimension, a video is in two of the splits, or an HDF5 file is to be read
-            without h5py.
     """
 
     def __init__(self, paths: Sequence[Path], options: ImportOptions) -> None:

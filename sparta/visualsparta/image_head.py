@@ -47,9 +47,6 @@ class ConvolutionalStem(nn.Module):
 
         Returns:
             [B, n + 1, widths[-1]], the mean of all places last.
-
-        Raises:
-            ValueError: if the patches do not form a square.
         """
         # Tracing would take the number that len gives for a constant.
         batch, cells = patches.shape[0], isqrt(patches.shape[1] - 1)

@@ -115,11 +115,7 @@ def from_config(
 
 
 def check_options(options: Collection[str]) -> None:
-    """Refuse names that are no options of a model.
-
-    Raises:
-        InputError: if one is none.
-    """
+    """Refuse names that are no options of a model."""
     given = {"encoder", "feature_dim", "feature_source", "kwargs"}
     known = signature(VisualSpartaConfig).parameters.keys() - given
     if unknown := sorted({*options} - known):
@@ -232,11 +228,7 @@ def from_oscar(
 
 
 def read_oscar_config(folder: Path) -> _Config:
-    """The configuration of a checkpoint of Oscar.
-
-    Raises:
-        InputError: if there is none, or a field is wrong.
-    """
+    """The configuration of a checkpoint of Oscar."""
     path = folder / "config.json"
     try:
         config = _Config.model_validate_json(path.read_bytes())
@@ -303,11 +295,7 @@ def _load(path: Path) -> Any:
 
 
 def _fill(model: VisualSparta, weights: dict[str, Tensor], folder: Path) -> None:
-    """Copy all weights into the model.
-
-    Raises:
-        InputError: listing those that are missing, left over or of another shape.
-    """
+    """Copy all weights into the model."""
     state = {
         theirs + key.removeprefix(ours): value
         for key, value in model.state_dict().items()

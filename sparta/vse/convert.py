@@ -1,4 +1,7 @@
-"""Checkpoints of the code published with VSE∞, VSE+2AD and MV-VSE → a `VseModel`."""
+"""Checkpoints of the code published with VSE∞, VSE+2AD and MV-VSE → a `VseModel`.
+
+Whatever does not fit raises InputError, which names the file and the keys.
+"""
 
 from __future__ import annotations
 
@@ -112,10 +115,6 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
     They lie under `model`: a list of the two, or one dict. Either may have been saved from within
     a `DataParallel`, which puts `module.` before every key.
-
-    Raises:
-        InputError: if the file is damaged, holds something else, or vectors that are not of unit
-            length are wanted.
     """
     content = _load(path)
     state = content.get("model") if isinstance(content, dict) else None
@@ -311,9 +310,6 @@ def find_layout(keys: Iterable[str], where: str) -> CheckpointLayout:
     Args:
         keys: its own, beginning with `img_enc.` or `txt_enc.`.
         where: the file, for messages.
-
-    Raises:
-        InputError: if it has a vision network of its own, or is of no layout; lists its parts.
     """
     keys = sorted(keys)
     if inside := [key for key in keys if key.startswith(_NETWORKS)]:
@@ -340,11 +336,7 @@ def _parts(keys: Iterable[str]) -> str:
 def config_fields(
     layout: CheckpointLayout, weights: Mapping[str, Tensor], where: str
 ) -> dict[str, Any]:
-    """Fields of `VseConfig` as the layout and the weights' shapes give them.
-
-    Raises:
-        InputError: if a weight whose shape is needed is missing, or no matrix.
-    """
+    """Fields of `VseConfig` as the layout and the weights' shapes give them."""
     dimension, feature_dim = _shape(weights, layout.projection, where)
     views = sum(bool(re.fullmatch(r"img_enc\.fc_list\.\d+\.weight", key)) for key in weights)
     fields = {

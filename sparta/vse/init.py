@@ -86,11 +86,7 @@ def from_bert(
 
 
 def load_tokenizer(name: str | Path) -> TextTokenizer:
-    """The tokenizer of a BERT-like checkpoint, from its `tokenizer.json` or `vocab.txt`.
-
-    Raises:
-        InputError: if there is none, or it lacks a special token.
-    """
+    """The tokenizer of a BERT-like checkpoint, from its `tokenizer.json` or `vocab.txt`."""
     if path := find_file(name, FILE):
         return TextTokenizer.from_folder(path.parent)
     folder = model_folder(name, weights=False)
@@ -141,9 +137,6 @@ def check_options(options: Collection[str], is_bert: bool) -> None:
     Args:
         options: all but `vision`.
         is_bert: whether the text side starts from a checkpoint.
-
-    Raises:
-        InputError: if one is none.
     """
     given = {"text_encoder", "vocabulary_size", "feature_dim", "feature_source", "kwargs", "vision"}
     known = signature(VseConfig).parameters.keys() - given - ({"text"} if is_bert else set())

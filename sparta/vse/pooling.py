@@ -15,11 +15,7 @@ PoolingVariant = Literal["paper", "code"]
 
 
 def check_variant(pooling: str, variant: str) -> None:
-    """Refuse a variant that does not exist.
-
-    Raises:
-        InputError: if `variant` is neither "paper" nor "code".
-    """
+    """Refuse a variant that does not exist."""
     if variant not in get_args(PoolingVariant):
         raise InputError(f"pooling {pooling!r} has no variant {variant!r}: use 'paper' or 'code'")
 
@@ -112,9 +108,6 @@ class KMaxPooling(Pooling):
 
     Args:
         k: how many; a smaller set is averaged whole.
-
-    Raises:
-        InputError: if k is not positive.
     """
 
     def __init__(self, dimension: int, k: int = 5) -> None:

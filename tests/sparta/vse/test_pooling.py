@@ -14,8 +14,16 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from sparta.errors import InputError
-from sparta.vse.aggregators import GCN, POOLINGS, GCNSeq2Seq, SelfAttention, Seq2Seq, make_pooling
-from sparta.vse.gpo import GPO, ADPool
+from sparta.vse.aggregators import (
+    GCN,
+    GPO,
+    POOLINGS,
+    ADPool,
+    GCNSeq2Seq,
+    SelfAttention,
+    Seq2Seq,
+    make_pooling,
+)
 from sparta.vse.pooling import LIP, AdaPool, FSPool, GeM, Pooling
 from tests.sparta.vse import published
 from tests.sparta.vse.models import (

@@ -20,8 +20,8 @@ from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
 from sparta.vse.batch import RegionBatch
+from sparta.vse.encoders import PhotoFolder, vision_source
 from sparta.vse.model import VseModel
-from sparta.vse.photo_folder import PhotoFolder, vision_source
 from sparta.vse.tokenizer import TextTokenizer
 from tests.bad_paths import add_bad_paths
 from tests.sparta.extract.tiny_networks import RESNET, SMALL, save
