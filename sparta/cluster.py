@@ -60,10 +60,8 @@ class Cluster:
     """A Ray cluster that this process is connected to; see `connected`.
 
     A worker is a GPU, with its share of the machine's cores, or a whole machine without GPUs: it
-    computes with as many threads as the same work does outside of a cluster.
-
-    Args:
-        device: "cpu" leaves GPUs alone.
+    computes with as many threads as the same work does outside of a cluster. The device "cpu"
+    leaves GPUs alone.
     """
 
     def __init__(self, device: str) -> None:

@@ -26,12 +26,7 @@ CHUNK = 2**20
 
 
 def sha256(path: Path, advance: Callable[[int], None] | None = None) -> str:
-    """SHA-256 of a file's content.
-
-    Args:
-        path: the file.
-        advance: called with the bytes of each part that is done.
-    """
+    """SHA-256 of a file's content; `advance` is called with the bytes of each part that is done."""
     digest = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
         while part := file.read(CHUNK):
@@ -100,14 +95,10 @@ def lock_path(folder: Path) -> Path:
 
 @contextmanager
 def writing(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Be the only writer of a folder until the block ends.
+    """Be the only writer of a folder until the block ends; or wait for another writer to end.
 
     The kernel releases the lock of a process that ends in whatever way, so that a lock file that
-    a killed process left is no obstacle.
-
-    Args:
-        folder: to be written; need not exist.
-        wait: wait for another writer to end, instead of raising.
+    a killed process left is no obstacle. The folder need not exist.
 
     Raises:
         InputError: if another writer holds the lock, naming its process, host and start.

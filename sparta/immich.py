@@ -56,14 +56,10 @@ class Picture:
 
 
 class Library:
-    """The photos of an immich server that a key may see.
-
-    Args:
-        address: of the server, such as `http://immich.local:2283`.
-        api_key: made in immich under Account Settings, API Keys.
+    """The photos of an immich server that a key, made under Account Settings, may see.
 
     Raises:
-        InputError: if the address is not one of HTTP.
+        InputError: if the address is not one of HTTP, such as `http://immich.local:2283`.
     """
 
     def __init__(self, address: str, api_key: str) -> None:
@@ -271,19 +267,15 @@ def _present(asset_id: str, version: str, out: Path, before: dict[str, str]) -> 
 
 def _fetch(library: Library, asset: Asset, out: Path, original: bool, done: Downloaded) -> str:
     picture = library.picture(asset, original)
-    name = asset.id + _suffix(picture)
+    suffix = SUFFIXES.get(picture.media_type)
+    if suffix is None:
+        raise PictureError(f"{picture.media_type} is not indexed; previews are, in any case")
+    name = asset.id + suffix
     part = out / PHOTOS / f".{name}.part"
     part.write_bytes(picture.content)
     part.replace(out / PHOTOS / name)
     done.new += 1
     return name
-
-
-def _suffix(picture: Picture) -> str:
-    suffix = SUFFIXES.get(picture.media_type)
-    if suffix is None:
-        raise PictureError(f"{picture.media_type} is not indexed; previews are, in any case")
-    return suffix
 
 
 def _read(path: Path) -> dict[str, str]:
@@ -316,12 +308,7 @@ def _write(path: Path, lines: Iterator[dict[str, Any]]) -> None:
 
 
 def metadata(asset: Asset, address: str) -> dict[str, Any]:
-    """What is stored about a photo; fields without a value are left out.
-
-    Returns:
-        the asset's id, the address of its page, name, local time, and where present place, camera,
-        description, rating, people, tags and whether it is a favourite.
-    """
+    """What is stored about a photo; fields without a value are left out."""
     fields = asset.fields
     exif = fields.get("exifInfo") or {}
     found: dict[str, Any] = {

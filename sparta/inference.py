@@ -101,11 +101,7 @@ def _cores() -> int:
 
 
 def on_cpu(device: str) -> bool:
-    """Whether a network on this device runs on a CPU.
-
-    Args:
-        device: "auto", "cpu", "cuda", "mps", …; "auto" takes a GPU if there is one.
-    """
+    """Whether a network on this device runs on a CPU; "auto" takes a GPU if there is one."""
     if device != "auto":
         return device == "cpu"
     if not _may_have_gpu():
@@ -187,10 +183,8 @@ def find_entry(key: Mapping[str, Any]) -> tuple[Path, dict[str, Any]] | None:
 def add_entry(key: Mapping[str, Any], make: Make) -> tuple[Path, dict[str, Any]]:
     """Make an entry and put it in its place in one step.
 
-    Args:
-        key: as for `find_entry`.
-        make: writes the files into the folder that it is given, and returns a description that
-            JSON can hold.
+    `make` writes the files into the folder that it is given, and returns a description that JSON
+    can hold.
 
     Raises:
         OSError: if the folder cannot be written.

@@ -1,12 +1,17 @@
-"""BERT-like checkpoints: text encoders that models start from, or compare words by."""
+"""BERT-like checkpoints: text encoders that models start from, or compare words by.
+
+A checkpoint that does not fit raises InputError.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModel
+from torch import Tensor
+from transformers import AutoConfig, AutoModel, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 from sparta.errors import InputError, first_line
@@ -70,3 +75,31 @@ def cut_embeddings(encoder: Any, entries: int, name: str | Path) -> None:
         )
     if known > entries:
         encoder.resize_token_embeddings(entries)
+
+
+def portable_config(config: PreTrainedConfig) -> dict[str, Any]:
+    """A network's configuration as a dict, without paths of this machine."""
+    fields: dict[str, Any] = config.to_dict()
+    fields.pop("_name_or_path", None)
+    return fields
+
+
+def check_weights(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], problem: str) -> None:
+    """Compare the weights of a checkpoint with those of a network, by name and shape.
+
+    Raises:
+        InputError: beginning with the problem, and listing the weights that are missing, unexpected
+            or of another shape.
+    """
+    lists = {
+        "missing": sorted(wanted.keys() - found.keys()),
+        "unexpected": sorted(found.keys() - wanted.keys()),
+        "of another shape": [
+            f"{name} {list(found[name].shape)} instead of {list(wanted[name].shape)}"
+            for name in sorted(wanted.keys() & found.keys())
+            if found[name].shape != wanted[name].shape
+        ],
+    }
+    if any(lists.values()):
+        listed = "; ".join(f"{what}: {', '.join(names)}" for what, names in lists.items() if names)
+        raise InputError(f"{problem}: {listed}")

@@ -227,7 +227,7 @@ class ConvertedScorer:
         import torch
 
         from sparta.inference import convert
-        from sparta.visualsparta.image_terms import ImageTerms
+        from sparta.visualsparta.model import ImageTerms
 
         images = _noise(EXAMPLES, regions, files.config.feature_dim)
         module = ImageTerms(scorer.model, torch.from_numpy(terms)).eval()

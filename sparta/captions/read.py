@@ -85,12 +85,8 @@ def read_coco_captions(content: object, path: Path) -> list[CaptionedPhoto]:
     """Photos with all their captions, all of one split.
 
     Photos without captions and captions of photos that the file does not list are left out, and
-    counted by a warning. An annotation that is there twice, with its id, counts once.
-
-    Args:
-        content: the parsed file.
-        path: the file's path; its name tells the split ("val" for `captions_val2014.json`, "train"
-            where it has none).
+    counted by a warning. An annotation that is there twice, with its id, counts once. The file's
+    name tells the split: "val" for `captions_val2014.json`, "train" where it has none.
     """
     file = validate(_CocoFile, content, str(path))
     named = re.match(r"captions_([a-z]+)\d", path.name)
@@ -147,11 +143,7 @@ def read_karpathy(
 ) -> list[CaptionedPhoto]:
     """Photos with all their captions, and the splits of Karpathy and Fei-Fei (2015).
 
-    Args:
-        content: the parsed file.
-        path: the file's path, for messages.
-        restval_apart: keep "restval" as a split of its own; otherwise it joins "train", which
-            then has 113,287 photos of COCO.
+    "restval" joins "train", which then has 113,287 photos of COCO, unless it is kept apart.
     """
     file = validate(_KarpathyFile, content, str(path))
     return captioned(
@@ -267,10 +259,9 @@ def _cells(line: str, separator: str, columns: int, where: str) -> list[str]:
 def read_precomp(folder: Path, split: str | None = None) -> list[CaptionedPhoto]:
     """Photos of a split, or of all of them, with the ids of the feature store.
 
-    Args:
-        folder: with `{split}_caps.txt` (one caption a line, those of a photo together) and
-            `{split}_ids.txt` (one id for each photo or for each caption).
-        split: as the files call it; "dev:1000" for its first 1,000 photos, whose split is "dev".
+    The folder has `{split}_caps.txt` (one caption a line, those of a photo together) and
+    `{split}_ids.txt` (one id for each photo or for each caption). "dev:1000" is the first 1,000
+    photos of "dev". COCO's "test" is part of "testall": name one.
     """
     known = splits_of(folder)
     chosen = [PrecompSplit.parse(split)] if split else [PrecompSplit(name, None) for name in known]
@@ -306,10 +297,8 @@ class _Captions(RootModel[dict[str, list[str]]]):
 def read_hgr(root: Path, split: str | None = None) -> list[CaptionedPhoto]:
     """Videos of a split, or of all of them, with all their captions.
 
-    Args:
-        root: with `annotation/RET/ref_captions.json` (name → captions) and
-            `public_split/{split}_names.npy`.
-        split: "trn", "val" or "tst".
+    The folder has `annotation/RET/ref_captions.json` (name → captions) and
+    `public_split/{split}_names.npy` of the splits "trn", "val" and "tst".
     """
     known = [name for name in HGR_SPLITS if (root / "public_split" / f"{name}_names.npy").exists()]
     if split not in (None, *known) or not known:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,29 +56,23 @@ class Detected(NamedTuple):
         return Detected(boxes[rows], confidences[rows], classes[rows], states[rows])
 
 
-@dataclass(frozen=True)
-class Resizing:
-    """Resizes photos as a detector requires; small enough to send to worker processes."""
+def _resize(processor: Any, photo: Image.Image) -> NDArray[np.uint8]:
+    """Resize an RGB photo as a detector requires, to [3, height, width] uint8.
 
-    processor: Any
+    Its shape is kept unless the detector stretches; nothing is padded.
 
-    def __call__(self, photo: Image.Image) -> NDArray[np.uint8]:
-        """An RGB photo as [3, height, width] uint8, its shape kept unless the detector stretches.
-
-        Nothing is padded.
-
-        Raises:
-            PhotoError: if its short side would be too short to see.
-        """
-        later = {"do_rescale": False, "do_normalize": False, "do_pad": False}
-        try:
-            prepared = self.processor(images=photo, return_tensors="np", **later)
-            pixels: NDArray[np.uint8] = prepared["pixel_values"][0]
-            return pixels
-        except ValueError as error:  # the short side rounds to 0 pixels
-            raise PhotoError(
-                f"{photo.width}x{photo.height} pixels, too narrow for the detector"
-            ) from error
+    Raises:
+        PhotoError: if its short side would be too short to see.
+    """
+    later = {"do_rescale": False, "do_normalize": False, "do_pad": False}
+    try:
+        prepared = processor(images=photo, return_tensors="np", **later)
+        pixels: NDArray[np.uint8] = prepared["pixel_values"][0]
+        return pixels
+    except ValueError as error:  # the short side rounds to 0 pixels
+        raise PhotoError(
+            f"{photo.width}x{photo.height} pixels, too narrow for the detector"
+        ) from error
 
 
 class Detector:
@@ -102,7 +97,7 @@ class Detector:
     def __init__(self, name: str, device: str = "auto") -> None:
         self.device = pick_device(device)
         processor = load_processor(name, "--detector")
-        self.resize = Resizing(processor)
+        self.resize = partial(_resize, processor)  # goes to worker processes
         self.size: dict[str, int] = dict(processor.size)
         self._normalise = Normalisation.of(processor)
         self._model = load_model(name, "an object detector")
@@ -113,11 +108,7 @@ class Detector:
         self.dimension = self._probe(name)
 
     def __call__(self, photos: Sequence[NDArray[np.uint8]]) -> list[Detected]:
-        """Find objects in photos.
-
-        Args:
-            photos: each [3, height, width] uint8 RGB, as `resize` makes them.
-        """
+        """Find objects in photos [3, height, width] uint8 RGB, as `resize` makes them."""
         alike: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
         for number, photo in enumerate(photos):
             alike[photo.shape].append(number)
@@ -263,18 +254,12 @@ def _pool(
 
 
 def pool_boxes(cells: NDArray[np.floating], boxes: NDArray[np.floating]) -> NDArray[np.float32]:
-    """Mean of a feature map over each box, at 14 × 14 evenly spaced points between its cells.
+    """Mean of a feature map [rows, columns, d] over n boxes: [n, d] float32.
 
-    A point's value is interpolated bilinearly between the centres of the cells around it; outside
-    the outermost centres it is that of the nearest (RoIAlign, He et al. 2017, with a mean over
-    the whole box). Of a map of 7 or 14 cells a side, the whole photo gets the plain mean.
-
-    Args:
-        cells: [rows, columns, d] of any float type.
-        boxes: [n, 4] x1, y1, x2, y2 relative to the photo (0 to 1).
-
-    Returns:
-        [n, d] float32.
+    It is taken at 14 × 14 evenly spaced points between a box's cells. A point's value is
+    interpolated bilinearly between the centres of the cells around it; outside the outermost
+    centres it is that of the nearest (RoIAlign, He et al. 2017, with a mean over the whole box). Of
+    a map of 7 or 14 cells a side, the whole photo gets the plain mean.
     """
     rows, columns, dimension = cells.shape
     # The points form a grid, so the mean over them is a weighted sum over rows and columns.
@@ -296,15 +281,10 @@ def _weights(
 
 
 def box_colours(pixels: NDArray[np.uint8], boxes: NDArray[np.floating]) -> list[str]:
-    """Name the colour of the middle of each box, half as wide and half as high as the box.
+    """Name the colour of the middle of each box of a photo [height, width, 3] uint8 RGB.
 
-    Args:
-        pixels: [height, width, 3] uint8 RGB.
-        boxes: [n, 4] x1, y1, x2, y2 relative to the photo (0 to 1).
-
-    Returns:
-        n strings: the commonest name in the middle if it covers 35 % of it, else "". Of names
-        that are equally common it is the first in the order of `NAMES`.
+    The middle is half as wide and half as high as the box. Its colour is the commonest name if that
+    covers 35 % of it, else ""; of equally common ones, the first in the order of `NAMES`.
     """
     names = name_pixels(pixels)
     height, width = names.shape
@@ -319,14 +299,7 @@ def box_colours(pixels: NDArray[np.uint8], boxes: NDArray[np.floating]) -> list[
 
 
 def name_pixels(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Name every pixel by hue, saturation and value.
-
-    Args:
-        pixels: [..., 3] uint8 RGB.
-
-    Returns:
-        [...] uint8, indices into `NAMES`.
-    """
+    """Name pixels [..., 3] uint8 RGB by hue, saturation and value: indices into `NAMES`."""
     hue, saturation, value = _hsv(pixels)
     order = np.array([RED, ORANGE, YELLOW, GREEN, BLUE, PURPLE, PINK, RED], np.uint8)
     names = order[np.digitize(hue, HUES)]

@@ -229,13 +229,9 @@ class PhotoWorker:
 def extract_on(
     cluster: Cluster, worker: PhotoWorker, load: Callable[[], Extractor], shards: list[Batches]
 ) -> Generator[Regions]:
-    """The regions of all batches of some shards, computed by the workers of a cluster.
+    """The regions of all batches of some shards, a shard by one worker of a cluster.
 
-    Args:
-        cluster: its machines have the photos under the same path.
-        worker: of this process.
-        load: loads the same extractor on any machine.
-        shards: of each the batches; a shard is computed by one worker.
+    Its machines have the photos under the same path, and load the same extractor.
     """
     source, about = worker.extractor.source, (worker.photos, worker.augmentation)
     open_worker = partial(_open_worker, load, source, *about, worker.processes)
@@ -305,12 +301,7 @@ def work_ahead(
     """The results of some work on each value, in order.
 
     While the reader is busy with one result, the threads work on the following. The values are
-    drawn in the reader's thread.
-
-    Args:
-        work: called by several threads at once.
-        values: drawn one by one, at most one more than there are threads ahead of the reader.
-        threads: how many.
+    drawn in the reader's thread, at most one more than there are threads ahead of it.
     """
     waiting: deque[Future[Result]] = deque()
     pool = ThreadPoolExecutor(threads)
@@ -358,14 +349,8 @@ def extract_augmented(
 ) -> list[FeatureStore]:
     """Extract a folder of photos `count` times, into `out/plain`, `out/flip`, …; reuses stores.
 
-    Args:
-        photos: as for `extract_photos`.
-        out: folder of the stores.
-        backbone: as for `extract_photos`.
-        count: of augmentations, the plain photo included.
-        progress: as for `extract_photos`; photos are counted over all augmentations.
-        notice: as for `extract_photos`, of the first augmentation.
-        options: further ones of `extract_photos`.
+    The plain photo is one of the `count`. Progress counts photos over all augmentations; all other
+    arguments are those of `extract_photos`.
     """
     names, out = augmentation_names(count), Path(out)
     for number, name in enumerate(names):

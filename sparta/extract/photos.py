@@ -292,12 +292,7 @@ def default_workers() -> int:
 def decode_all(decoder: Decoder, batches: Iterable[list[str]], workers: int) -> Generator[Decoded]:
     """Decode batches of image ids, in order, a few ahead of the reader.
 
-    A photo whose decoding kills its process is skipped.
-
-    Args:
-        decoder: what every worker runs.
-        batches: image ids.
-        workers: number of processes; 0 decodes in this one.
+    A photo whose decoding kills its process is skipped. Without workers this process decodes.
     """
     if workers == 0:
         yield from map(decoder, batches)

@@ -288,9 +288,8 @@ class Changes:
 class UnchangedImages:
     """Images of the former contents of a store, by id, as far as their files are the same.
 
-    Args:
-        header: of the store; "superseded" has shards and file of stamps of each former content,
-            the oldest first.
+    The header's "superseded" has shards and file of stamps of each former content, the oldest
+    first.
     """
 
     def __init__(self, folder: Path, header: dict[str, Any], stamps: Stamps) -> None:

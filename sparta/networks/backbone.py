@@ -22,13 +22,8 @@ from sparta.networks.pretrained import (
     class_names,
     load_model,
     load_preprocessing,
-    model_type,
 )
 
-REFUSED = {
-    "vjepa2": "V-JEPA 2 reads videos",
-    "vit_mae": "ViT-MAE reads a random quarter of a photo's patches",
-}
 MAX_PREFIX = 16  # class and register tokens before the patches
 # One batch at a time: more would take more of a GPU's memory, and each other's cores.
 _turn = threading.Lock()
@@ -137,8 +132,6 @@ class Backbone(TorchEncoder):
     ) -> None:
         super().__init__(device)
         name = pinned_name(name)
-        if reason := REFUSED.get(model_type(name) or ""):
-            raise InputError(f"{name}: {reason}; take a network for whole photos, such as DINOv3")
         preprocessing = load_preprocessing(name, image_size)
         side, self.resample = preprocessing.side, preprocessing.resample
         classifier = load_model(name, "an image classifier") if labels else None

@@ -50,13 +50,7 @@ class Encoder(ABC):
 
 
 def best_classes(logits: NDArray[np.float32], classes: Sequence[str], count: int) -> list[str]:
-    """The best classes of each photo, joined by commas; "background" is left out.
-
-    Args:
-        logits: [B, C] float32.
-        classes: C names.
-        count: of classes for each photo, fewer where there are fewer.
-    """
+    """The best classes of B photos, joined by commas, by logits [B, C]; without "background"."""
     real = [i for i, name in enumerate(classes) if name != "background"]
     order = np.argsort(-logits[:, real], axis=1, kind="stable")[:, :count]
     return [", ".join(classes[real[i]] for i in row) for row in order]
@@ -89,10 +83,8 @@ def hash_files(paths: Iterable[Path]) -> str:
 class PixelPatches(Encoder):
     """A photo as squares of 16 × 16 pixels, and the whole photo shrunk to 16 × 16.
 
-    Values are scaled from 0..255 to -1..1.
-
-    Args:
-        image_size: side in pixels of the square the photo is stretched to, a multiple of 16.
+    Values are scaled from 0..255 to -1..1. The photo is stretched to a square whose side is a
+    multiple of 16 pixels.
     """
 
     resample = int(Image.Resampling.BILINEAR)
@@ -144,11 +136,6 @@ SCALES = {
 def is_lite(name: str) -> bool:
     """Whether a backbone is a network of `SCALES`, or a file of EfficientNet-Lite2 as tuned."""
     return name in SCALES or name.endswith(".safetensors")
-
-
-def scale_of(name: str) -> Scale:
-    """The size of a network."""
-    return SCALES.get(name, LITE2)
 
 
 def weights_file(name: str) -> Path:

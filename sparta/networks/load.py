@@ -140,8 +140,8 @@ class ConvertedEncoder(Encoder):
 def convert_encoder(encoder: TorchEncoder, folder: Path) -> dict[str, Any]:
     """Write a network of torch, on the CPU, as one of OpenVINO, and compare the two.
 
-    Returns:
-        What `ConvertedEncoder` needs to know of it.
+    Returns what `ConvertedEncoder` needs to know of it. Raises whatever torch and OpenVINO raise,
+    and ValueError if the networks differ.
     """
     import torch
 

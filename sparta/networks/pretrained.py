@@ -107,28 +107,17 @@ def load_processor(name: str, option: str) -> Any:
 
 def load_preprocessing(name: str, image_size: int | None) -> Preprocessing:
     """Size, filter, mean and deviation as the checkpoint's image processor gives them."""
-    processor = _processor_of_photos(name)
+    try:
+        processor = load_processor(name, "--backbone")
+    except InputError:
+        processor = stated_processor(read_settings(name, FILE))
+        if processor is None:
+            raise
     side = image_size or _side(processor)
     if not side:
         raise InputError(f"{name} does not record the size of its photos; give --image-size")
-    values = Normalisation.of(processor)
-    return Preprocessing(
-        scale=values.scale,
-        mean=values.mean,
-        std=values.std,
-        blue_first=values.blue_first,
-        side=int(side),
-        resample=int(processor.resample),
-    )
-
-
-def _processor_of_photos(name: str) -> Any:
-    try:
-        return load_processor(name, "--backbone")
-    except InputError:
-        if found := stated_processor(read_settings(name, FILE)):
-            return found
-        raise
+    normalisation = vars(Normalisation.of(processor))
+    return Preprocessing(**normalisation, side=int(side), resample=int(processor.resample))
 
 
 def _side(processor: Any) -> int | None:

@@ -64,16 +64,10 @@ class RegionLimit:
     def rows(
         self, count: int, confidences: NDArray[np.floating] | None, where: str
     ) -> NDArray[np.int64]:
-        """Rows to keep.
+        """Rows [min(limit, count)] to keep, by confidences [count] where the file has them.
 
-        Args:
-            count: regions there are.
-            confidences: [count] of any float type; None where the file has none.
-            where: file and line, for messages.
-
-        Returns:
-            [min(limit, count)]: rising for "first"; by falling confidence, equal ones in order of
-            the file, for "confident".
+        They rise for "first", and are by falling confidence, equal ones in the file's order, for
+        "confident".
         """
         if self.by == "first":
             return np.arange(count, dtype=np.int64)[: self.limit]
@@ -252,14 +246,9 @@ def check_features(values: NDArray[Any], where: str) -> NDArray[np.float16]:
 
 
 def check_locations(values: NDArray[Any], where: str) -> NDArray[np.float32]:
-    """Boxes of six numbers each: x1/W, y1/H, x2/W, y2/H, width/W, height/H.
+    """The corners [n, 4] within 0 and 1 of locations [n, 6], the ends of rows of features.
 
-    Args:
-        values: [n, 6] of any float type, the end of each row of features.
-        where: file and line, for messages.
-
-    Returns:
-        [n, 4] float32, the corners, within 0 and 1.
+    A location is x1/W, y1/H, x2/W, y2/H, width/W, height/H.
     """
     with np.errstate(over="ignore"):  # found below
         locations = values.astype(np.float32)
@@ -287,17 +276,7 @@ def check_locations(values: NDArray[Any], where: str) -> NDArray[np.float32]:
 def relative_boxes(
     pixels: NDArray[Any], width: int, height: int, where: str
 ) -> NDArray[np.float32]:
-    """Convert boxes to what a store contains.
-
-    Args:
-        pixels: [n, 4] of any float type: x1, y1, x2, y2.
-        width: of the photo in pixels.
-        height: of the photo in pixels.
-        where: file, line and field, for messages.
-
-    Returns:
-        [n, 4] float32, within 0 and 1.
-    """
+    """Boxes x1, y1, x2, y2 in pixels [n, 4] as a store contains them, within 0 and 1."""
     relative = (pixels >= -TOLERANCE) & (pixels <= 1 + TOLERANCE)
     # Boxes that are 0 throughout say nothing.
     if min(width, height) > SMALLEST and relative.all() and pixels.any():

@@ -17,7 +17,7 @@ from sparta.features.store import FeatureStore
 from sparta.features.writer import SHARD_SIZE, StoreWriter
 from sparta.files import check_room, full_disk_reported, writing
 from sparta.progress import Progress, no_progress
-from sparta.readers import bottom_up, oscar, oscar_pt, oscar_tsv, splits
+from sparta.readers import bottom_up, oscar, oscar_tsv, splits
 from sparta.readers.base import FeatureReader, ImportOptions, RegionLimit
 from sparta.readers.bottom_up import BOTTOM_UP, LXMERT, BottomUpReader
 from sparta.readers.oscar import OscarReader
@@ -68,8 +68,8 @@ FORMATS: Mapping[Format, ForeignFormat] = {
     ),
     "oscar-pt": ForeignFormat(
         "SPLIT_img_KIND_feats.pt with SPLIT_KIND_labels.pt beside it, or folders of them",
-        oscar_pt.fits_pt,
-        partial(OscarReader, oscar_pt.open_pt),
+        oscar.fits_pt,
+        partial(OscarReader, oscar.open_pt),
         "oscar",
         scored=True,
     ),

@@ -144,12 +144,7 @@ def fits_hgr(path: Path) -> bool:
 
 
 def read_names(root: Path, split: str) -> list[str]:
-    """Names of a split's videos, in the order of its features.
-
-    Args:
-        root: folder that holds `public_split`.
-        split: "trn", "val" or "tst".
-    """
+    """Names of a split's videos in `ROOT/public_split`, in the order of its features."""
     path = root / "public_split" / f"{split}_names.npy"
     names = _decode(ArrayFile(path, (1,), "str").whole, path)
     if not names:

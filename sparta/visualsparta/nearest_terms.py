@@ -30,14 +30,7 @@ CHUNK = 2048  # words compared with all terms at once
 
 
 class WordEncoder:
-    """Embeds words by a text encoder: the mean of its last hidden states for a short phrase.
-
-    Args:
-        name: hub name or folder of a BERT-like encoder with its `tokenizer.json`.
-
-    Raises:
-        InputError: if it cannot be loaded.
-    """
+    """Embeds words by a BERT-like text encoder: the mean of its last states for a short phrase."""
 
     def __init__(self, name: str | Path) -> None:
         if (file := find_file(name, "tokenizer.json")) is None:

@@ -42,11 +42,7 @@ WIDTH = 32
 
 
 def encode_positions(first: int, count: int) -> Tensor:
-    """Equation 4: sines in the even columns, cosines in the odd ones.
-
-    Returns:
-        [count, 32] float32.
-    """
+    """Equation 4: sines in the even columns, cosines in the odd ones, [count, 32] float32."""
     frequencies = 10000.0 ** (-torch.arange(0, WIDTH, 2) / WIDTH)
     angles = torch.arange(first, first + count)[:, None] * frequencies
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
@@ -231,9 +227,6 @@ class SelfAttention(Pooling):
 
     Multi-head attention with query, key and value maps and no output map: 3.1 million parameters,
     where table 1 reports 3.2.
-
-    Args:
-        heads: attention heads, a divisor of d.
     """
 
     def __init__(self, dimension: int, heads: int = 8) -> None:

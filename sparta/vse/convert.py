@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from sparta.errors import InputError
-from sparta.text_encoder import encoder_config
+from sparta.text_encoder import check_weights, encoder_config, portable_config
 from sparta.vse.config import VseConfig
 from sparta.vse.init import limit_length, load_tokenizer
 from sparta.vse.model import VseModel
@@ -89,7 +89,7 @@ def convert_checkpoint(
                 "was trained from (published: bert-base-uncased), and no --vocabulary"
             )
         tokenizer = load_tokenizer(text)
-        fields["text_encoder"] = _bert_config(text)
+        fields["text_encoder"] = portable_config(encoder_config(text))
         if 0 < len(weights.get(PIECES, ())) - len(tokenizer) < SPARE:
             weights[PIECES] = weights[PIECES][: len(tokenizer)]
             fields["text_encoder"]["vocab_size"] = len(tokenizer)
@@ -167,12 +167,6 @@ def _bare(part: Mapping[str, Any]) -> dict[str, Any]:
     return {key.removeprefix("module.") if wrapped else key: value for key, value in part.items()}
 
 
-def _bert_config(name: str) -> dict[str, Any]:
-    fields: dict[str, Any] = encoder_config(name).to_dict()
-    fields.pop("_name_or_path", None)
-    return fields
-
-
 def _read_words(
     path: Path, layout: CheckpointLayout, weights: dict[str, Tensor], checkpoint: Path
 ) -> TextTokenizer:
@@ -204,19 +198,11 @@ def _fill(
     """Copy all weights into the model; return those left over because nothing uses them."""
     state = {layout.published(key): (key, value) for key, value in model.state_dict().items()}
     unused = [key for key in sorted(weights.keys() - state.keys()) if key.startswith(UNUSED)]
-    shapes = {
-        key: f"{key} {list(weights[key].shape)} instead of {list(value.shape)}"
-        for key, (_, value) in state.items()
-        if key in weights and weights[key].shape != value.shape
-    }
-    problems = {
-        "missing": sorted(state.keys() - weights.keys()),
-        "unexpected": sorted(weights.keys() - state.keys() - {*unused}),
-        "of another shape": sorted(shapes.values()),
-    }
-    if any(problems.values()):
-        listed = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in problems.items() if keys)
-        raise InputError(f"{path} is not a whole {layout.fields['name']} checkpoint: {listed}")
+    check_weights(
+        {key: value for key, value in weights.items() if key not in unused},
+        {theirs: value for theirs, (_, value) in state.items()},
+        f"{path} is not a whole {layout.fields['name']} checkpoint",
+    )
     model.load_state_dict({key: weights[theirs] for theirs, (key, _) in state.items()})
     return unused
 
@@ -305,12 +291,7 @@ LAYOUTS = (
 
 
 def find_layout(keys: Iterable[str], where: str) -> CheckpointLayout:
-    """The layout of a checkpoint.
-
-    Args:
-        keys: its own, beginning with `img_enc.` or `txt_enc.`.
-        where: the file, for messages.
-    """
+    """The layout of a checkpoint, by keys that begin with `img_enc.` or `txt_enc.`."""
     keys = sorted(keys)
     if inside := [key for key in keys if key.startswith(_NETWORKS)]:
         raise InputError(

@@ -48,11 +48,6 @@ class VisualProjection(nn.Module):
     As published with GPO (section 5.1 and its code): features = MLP(x) + FC(x), the MLP of two
     layers with half the joint dimension between them, batch norm and ReLU after the first. Only
     real rows enter the batch norm; the published code lets padding's zero rows in.
-
-    Args:
-        feature_dim: d of the visual vectors.
-        dimension: D of the joint space.
-        residual: whether there is an MLP.
     """
 
     def __init__(self, feature_dim: int, dimension: int, residual: bool) -> None:
@@ -87,10 +82,7 @@ class VisualProjection(nn.Module):
 class WordEncoder(nn.Module):
     """Word embeddings and a GRU over them, its two directions averaged if it has two.
 
-    Args:
-        dimension: D, of each direction and of the joint space.
-        dropout: share of each word embedding dropped in training.
-        bidirectional: whether it reads backwards, too.
+    Dropout is the share of each word embedding dropped in training.
     """
 
     def __init__(
@@ -211,10 +203,7 @@ BATCH = 32
 
 
 def vision_source(network: str) -> FeatureSource:
-    """The source of a vision network's features, and how it resizes photos.
-
-    Returns:
-        the source of its features; `extra["resample"]` is Pillow's filter to stretch photos with.
+    """The source of a vision network's features; `extra["resample"]` is Pillow's filter for photos.
 
     Raises:
         InputError: if it is no vision network of transformers, or its output cannot be laid on a

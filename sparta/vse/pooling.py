@@ -21,14 +21,11 @@ def check_variant(pooling: str, variant: str) -> None:
 
 
 class Pooling(nn.Module, ABC):
-    """The n vectors of an image or a text → one vector of the same width.
+    """The n vectors of an image or a text → one vector of the same width d.
 
     Whatever the padding holds, NaN and infinity included, it has no part in the result. The
     arithmetic is float32 under autocast too: softmaxes and sums over many elements lose too much
     in 16 bits.
-
-    Args:
-        dimension: d, the width of the vectors.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -52,14 +49,9 @@ class Pooling(nn.Module, ABC):
 
     @abstractmethod
     def _pool(self, features: Tensor, mask: Tensor) -> Tensor:
-        """Pool B sets or sequences whose padding is cleared.
+        """[B, d] float32 of features [B, n, d] float32, zero where padded, and mask [B, n, 1] bool.
 
-        Args:
-            features: [B, n, d] float32, zero where padded.
-            mask: [B, n, 1] bool, True for real elements, which come first; at least one.
-
-        Returns:
-            [B, d] float32.
+        True marks real elements, at least one, which come first.
         """
 
 
@@ -106,8 +98,7 @@ class MaxPooling(Pooling):
 class KMaxPooling(Pooling):
     """Mean of the k largest values of each dimension (K-MaxPool, GPO section 3.2).
 
-    Args:
-        k: how many; a smaller set is averaged whole.
+    A smaller set is averaged whole.
     """
 
     def __init__(self, dimension: int, k: int = 5) -> None:

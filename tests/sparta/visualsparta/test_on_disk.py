@@ -14,9 +14,8 @@ from sparta.errors import InputError
 from sparta.inference import Network, convert
 from sparta.visualsparta.batch import ImageBatch
 from sparta.visualsparta.config import ImageHeadConfig
-from sparta.visualsparta.image_terms import ImageTerms
 from sparta.visualsparta.init import from_config
-from sparta.visualsparta.model import VisualSparta
+from sparta.visualsparta.model import ImageTerms, VisualSparta
 from tests import tiny
 
 
