@@ -58,11 +58,7 @@ def download(path: Path) -> bytes:
 
 
 def server_address(text: str, example: str) -> str:
-    """The address of a server without a slash at the end.
-
-    Raises:
-        InputError: if it is not an address of HTTP, or has a query.
-    """
+    """The address of a server without a slash at the end."""
     try:
         parts = urlsplit(text)
         right = parts.scheme in ("http", "https") and parts.hostname and not parts.query
@@ -96,10 +92,6 @@ def id_problem(image_id: str) -> str | None:
 
 
 def check_id(image_id: str) -> None:
-    """Refuse a text that cannot be an image id.
-
-    Raises:
-        InputError: naming it and the reason.
-    """
+    """Refuse a text that cannot be an image id: InputError."""
     if problem := id_problem(image_id):
         raise InputError(f"the image id {image_id[:50]!r} {problem}")

@@ -209,11 +209,7 @@ def _silent() -> Iterator[None]:
 
 
 def _check_address(address: str) -> None:
-    """Look whether something listens there, for which Ray itself takes a minute.
-
-    Raises:
-        InputError: if nothing does.
-    """
+    """Look whether something listens there, for which Ray itself takes a minute."""
     if address in (LOCAL, "auto"):
         return
     host, _, port = address.rpartition(":")

@@ -37,11 +37,7 @@ def sha256(path: Path, advance: Callable[[int], None] | None = None) -> str:
 
 
 def check_room(out: Path, needed: int) -> None:
-    """Refuse work that would fill the disk.
-
-    Raises:
-        InputError: if the disk has less free.
-    """
+    """Refuse work that would fill the disk."""
     whole = out.absolute()
     folder = next(path for path in (whole, *whole.parents) if path.is_dir())
     free = shutil.disk_usage(folder).free
@@ -54,11 +50,7 @@ def check_room(out: Path, needed: int) -> None:
 
 @contextmanager
 def full_disk_reported(out: Path) -> Iterator[None]:
-    """Report that the disk is full in one line, whichever library notices it.
-
-    Raises:
-        InputError: if it is.
-    """
+    """Report that the disk is full in one line, whichever library notices it."""
     try:
         yield
     except Exception as error:
@@ -189,11 +181,7 @@ def make_work(out: Path) -> Path:
 
 
 def check_name(out: Path) -> None:
-    """Refuse a path that no folder can be moved to, such as "" or "..".
-
-    Raises:
-        InputError: if the path ends in no name.
-    """
+    """Refuse a path that no folder can be moved to, such as "" or ".."."""
     if out.name in ("", ".."):
         raise InputError(f"--out {str(out)!r} names no folder: give a path that ends in a name")
 

@@ -56,11 +56,7 @@ class Picture:
 
 
 class Library:
-    """The photos of an immich server that a key, made under Account Settings, may see.
-
-    Raises:
-        InputError: if the address is not one of HTTP, such as `http://immich.local:2283`.
-    """
+    """The photos of an immich server that a key, made under Account Settings, may see."""
 
     def __init__(self, address: str, api_key: str) -> None:
         self.address = server_address(address, EXAMPLE).removesuffix("/api")

@@ -185,9 +185,6 @@ def add_entry(key: Mapping[str, Any], make: Make) -> tuple[Path, dict[str, Any]]
 
     `make` writes the files into the folder that it is given, and returns a description that JSON
     can hold.
-
-    Raises:
-        OSError: if the folder cannot be written.
     """
     folder = _folder(key)
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -206,12 +206,7 @@ def _is_set(variable: str) -> bool:
 
 
 def _within(call: Callable[[], Found]) -> Found:
-    """The result of a call to the hub; looking up its name has no time-out of its own.
-
-    Raises:
-        TimeoutError: if there is none by the deadline.
-        Exception: that the call raises.
-    """
+    """The result of a call to the hub; looking up its name has no time-out of its own."""
     found: list[Found | Exception] = []
 
     def run() -> None:

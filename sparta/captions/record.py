@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -23,19 +23,7 @@ Model = TypeVar("Model", bound=BaseModel)
 SPLIT = "train"  # of all photos, where a file has no splits
 log = logging.getLogger(__name__)
 # Blanks, control characters, soft hyphens, zero-width characters and marks of direction.
-_BLANKS = "".join(
-    map(
-        chr,
-        chain(
-            range(0x21),
-            range(0x7F, 0xA1),
-            (0xAD, 0x61C, 0x1680, 0x180E, 0x3000, 0xFEFF),
-            range(0x2000, 0x2010),
-            range(0x2028, 0x2030),
-            range(0x205F, 0x2070),
-        ),
-    )
-)
+_UNSEEN = ("Cc", "Cf", "Zs", "Zl", "Zp")
 _FILLERS = "\u115f\u1160\u2800\u3164\uffa0"  # letters and a symbol, by Unicode, that show nothing
 
 
@@ -51,7 +39,8 @@ class CaptionedPhoto:
 def tidy(text: str) -> str:
     """A text without blanks and invisible characters around it; "" if it shows nothing."""
     shows = any(unicodedata.category(c)[0] in "LNPS" and c not in _FILLERS for c in text)
-    return text.strip(_BLANKS) if shows else ""
+    seen = [at for at, char in enumerate(text) if unicodedata.category(char) not in _UNSEEN]
+    return text[seen[0] : seen[-1] + 1] if shows else ""
 
 
 def captioned(path: Path, found: Iterable[tuple[str, CaptionedPhoto]]) -> list[CaptionedPhoto]:

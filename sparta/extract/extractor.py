@@ -52,11 +52,7 @@ def load_extractor(
 
 
 def load_extractor_of(source: FeatureSource, device: str = "auto") -> Extractor:
-    """What made the features of a source, loaded again.
-
-    Raises:
-        InputError: if they cannot be made from photos here, or would now be others.
-    """
+    """What made the features of a source, loaded again."""
     detection = DetectorSettings.of(source)
     if source.kind == "region" and detection is None:
         raise InputError(

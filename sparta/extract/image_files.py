@@ -87,9 +87,6 @@ def small_picture(path: Path, size: int) -> Image.Image:
     """A photo, upright in RGB, whose longer side has at most so many pixels.
 
     One large photo at a time is in memory, however many threads call this.
-
-    Raises:
-        Exception: as `load_photo`.
     """
     with _opened(path) as image, _one_large if is_large(image) else nullcontext():
         # Half is enough for a decoding at a fraction: what is left is reduced by averaging.

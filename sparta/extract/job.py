@@ -257,11 +257,7 @@ def _open_worker(
 
 
 def _extract_shard(worker: PhotoWorker, batches: Batches) -> list[Regions]:
-    """The regions of a shard's batches.
-
-    Raises:
-        InputError: if the machine has none of the photos, whose absence would be taken for damage.
-    """
+    """The regions of a shard's batches; InputError if the machine has none of the photos."""
     ids = list(chain.from_iterable(batches))
     if ids and all(_is_missing(worker.photos / image_id) for image_id in ids):
         raise InputError(

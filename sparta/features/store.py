@@ -117,11 +117,7 @@ class FeatureStore(Sequence[ImageFeatures]):
 
     @cached_property
     def photos(self) -> Path | None:
-        """Folder the photos came from, None if they came from elsewhere.
-
-        Raises:
-            InputError: if it is on another machine that cannot be reached.
-        """
+        """Folder the photos came from, None if they came from elsewhere."""
         return folder_at(self._photos) if self._photos else None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -180,11 +176,7 @@ class FeatureStore(Sequence[ImageFeatures]):
         return row
 
     def check_shard(self, number: int) -> None:
-        """Compare a shard's content with its hash, which reading a row does once per process.
-
-        Raises:
-            InputError: if the shard is damaged.
-        """
+        """Compare a shard's content with its hash, which reading a row does once per process."""
         path = self._files[number]
         if is_remote(path):
             self._shard(number)

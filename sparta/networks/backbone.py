@@ -30,11 +30,10 @@ _turn = threading.Lock()
 
 
 def adapt(vision: Any) -> Any:
-    """A vision network, wrapped where it is not called with pixels or gives no plain layout.
+    """A vision network, wrapped if it is not called with pixels or gives no plain layout.
 
-    Returns:
-        A module called with `pixel_values` [B, 3, side, side], whose `last_hidden_state` is
-        [B, d, rows, columns], or [B, tokens, d] with the patches last.
+    It is called with `pixel_values` [B, 3, side, side], and its `last_hidden_state` is
+    [B, d, rows, columns], or [B, tokens, d] with the patches last.
     """
     adapter = ADAPTERS.get(vision.config.model_type)
     return adapter(vision) if adapter else vision

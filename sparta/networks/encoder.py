@@ -57,11 +57,7 @@ def best_classes(logits: NDArray[np.float32], classes: Sequence[str], count: int
 
 
 def weights_hash(name: str) -> str:
-    """First 16 hex digits of the sha256 of a checkpoint's weights: of content, not of the path.
-
-    Raises:
-        InputError: if no weights file is found.
-    """
+    """First 16 hex digits of the sha256 of a checkpoint's weights: of content, not of the path."""
     if not (files := weight_files(name)):
         raise InputError(f"{name}: found neither {' nor '.join(WEIGHTS)}")
     return hash_files(files)

@@ -132,11 +132,7 @@ def fitting(paths: Sequence[str | Path]) -> list[Format]:
 
 
 def detect(paths: Sequence[str | Path]) -> Format:
-    """The format of some paths.
-
-    Raises:
-        InputError: if they look like none, or like several.
-    """
+    """The format of some paths."""
     for path in map(Path, paths):
         if not path.exists():
             raise InputError(f"{path} does not exist")

@@ -173,8 +173,7 @@ class VisualSparta(PreTrainedModel):
     def contextualise(self, batch: ImageBatch) -> tuple[Tensor, Tensor]:
         """Equations 8 and 9: the transformer over regions and labels, or the image head of each.
 
-        Returns:
-            H [B, n + k, h] and its mask [B, n + k] bool.
+        H is [B, n + k, h], its mask [B, n + k] bool.
         """
         if self.head is not None:
             return self.head(batch.regions), batch.region_mask

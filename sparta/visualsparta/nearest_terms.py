@@ -69,9 +69,6 @@ def make_substitutes(
         model: with its tokenizer.
         encoder: embeds the words.
         progress: of the stage "embed", in words.
-
-    Raises:
-        InputError: if the model records no word with enough training captions.
     """
     assert model.tokenizer is not None
     words = {i: term for i, term in enumerate(model.tokenizer.vocabulary) if _is_word(term)}

@@ -212,11 +212,7 @@ class VseModel(PreTrainedModel):
         return model.eval()
 
     def attach(self, tokenizer: TextTokenizer, where: str | Path) -> None:
-        """Use a tokenizer.
-
-        Raises:
-            InputError: naming `where` it is from, if its size is not that of the embedding.
-        """
+        """Use a tokenizer."""
         known = len(self.get_input_embeddings().weight)
         if len(tokenizer) != known:
             raise InputError(

@@ -122,11 +122,7 @@ class TextTokenizer:
 
     @classmethod
     def from_folder(cls, folder: str | Path, splitter: WordSplitter | None = None) -> TextTokenizer:
-        """Read `folder/tokenizer.json`.
-
-        Raises:
-            InputError: if there is none, it is damaged, or it lacks a special token.
-        """
+        """Read `folder/tokenizer.json`."""
         path = Path(folder) / FILE
         if not path.is_file():
             raise InputError(f"{path} is missing: a model's folder needs its tokenizer")
