@@ -354,10 +354,10 @@ def vjepa2() -> hf.VJEPA2Model:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (vjepa2, "V-JEPA 2 reads videos; take a network for whole photos"),
+        (vjepa2, "is not a vision model"),
         (
             lambda: hf.ViTMAEModel(hf.ViTMAEConfig(**SMALL)),
-            "ViT-MAE reads a random quarter of a photo's",
+            "do not form a square grid",
         ),
     ],
     ids=["vjepa2", "vit-mae"],
