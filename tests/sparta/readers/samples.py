@@ -19,9 +19,6 @@ from sparta.features.record import ImageFeatures
 from sparta.readers.base import FeatureReader
 from sparta.readers.registry import Format
 
-# Numbers float16 holds exactly, of a photo of 64 x 32 pixels.
-FEATURES = np.array([[1, -2, 3], [0.5, 0, 0], [0, 0, 4]], np.float32)
-BOXES = np.array([[16, 8, 48, 32], [0, 0, 64, 32], [8, 8, 8, 24]], np.float32)
 # Vocabularies of classes as published: no line feed at the end.
 VOCABULARY = {
     "objects_vocab.txt": "yolk\ntraffic light,stop light\ndog",
@@ -34,12 +31,6 @@ def encode(values: Any, dtype: str = "<f4") -> str:
     return base64.b64encode(np.asarray(values, dtype).tobytes()).decode()
 
 
-def changed(values: NDArray[Any], row: int, column: int, value: float) -> NDArray[Any]:
-    values = values.copy()
-    values[row, column] = value
-    return values
-
-
 def write_vocabulary(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     for name, text in VOCABULARY.items():
@@ -50,50 +41,26 @@ def write_vocabulary(folder: Path) -> Path:
 # ---- lines and files of single formats ----------------------------------------------------------
 
 
-def bottom_up_line(
-    key: str,
-    features: Any = FEATURES,
-    boxes: Any = BOXES,
-    width: object = 64,
-    height: object = 32,
-    count: object = 3,
-) -> str:
-    return f"{key}\t{width}\t{height}\t{count}\t{encode(boxes)}\t{encode(features)}\n"
+def bottom_up_line(image: ImageFeatures, **changed: Any) -> str:
+    cells = {"id": image.image_id, "w": image.width, "h": image.height, "n": len(image.features)}
+    cells |= {"boxes": encode(in_pixels(image)), "features": encode(image.features)}
+    return "\t".join(map(str, (cells | changed).values())) + "\n"
 
 
-def lxmert_line(
-    key: str,
-    objects: Any = (2, 0, 1),
-    sure: Any = (0.5, 0.25, 0.75),
-    attributes: Any = (1, 0, 1),
-    surely: Any = (0.5, 0.5, 0.0625),
-    height: object = 32,
-    count: object = 3,
-    features: Any = FEATURES,
-    boxes: Any = BOXES,
-    width: object = 64,
-) -> str:
-    cells = [
-        *(key, height, width),
-        *(encode(objects, "<i8"), encode(sure), encode(attributes, "<i8"), encode(surely)),
-        *(count, encode(boxes), encode(features)),
-    ]
-    return "\t".join(map(str, cells)) + "\n"
-
-
-def write(path: Path, lines: Sequence[str]) -> Path:
-    path.write_text("".join(lines), newline="")
-    return path
-
-
-def write_npz(folder: Path, name: str = "a", without: str = "", **more: Any) -> Path:
+def write_npz(folder: Path, image: ImageFeatures, **more: Any) -> Path:
     """A folder with one more file in it, as bottom-up-attention.pytorch writes them."""
     folder.mkdir(exist_ok=True)
-    arrays: dict[str, Any] = {"x": FEATURES, "bbox": BOXES, "num_bbox": 3}
-    arrays |= {"image_h": 32, "image_w": 64, **more}
-    arrays.pop(without, None)
-    np.savez_compressed(folder / f"{name}.npz", **arrays)
+    features = np.asfortranarray(image.features, np.float32)
+    arrays: dict[str, Any] = {"x": features, "bbox": in_pixels(image)}
+    arrays |= {"num_bbox": len(features), "image_h": image.height, "image_w": image.width, **more}
+    np.savez_compressed(folder / f"{image.image_id}.npz", **arrays)
     return folder
+
+
+def seen(image: ImageFeatures) -> dict[str, Any]:
+    """Classes and confidences of an image's regions, by the names they have in such a file."""
+    names = ("objects_id", "objects_conf", "attrs_id", "attrs_conf")
+    return {name: np.array(found) for name, found in zip(names, numbered(image), strict=True)}
 
 
 def write_precomp(folder: Path, split: str, features: NDArray[Any], ids: list[str]) -> Path:
@@ -267,30 +234,24 @@ def numbered(image: ImageFeatures) -> tuple[list[int], list[float], list[int], l
 
 
 def _bottom_up(folder: Path, images: Sequence[ImageFeatures]) -> Path:
-    parts = [(image, image.features, in_pixels(image)) for image in images]
-    lines = [
-        bottom_up_line(image.image_id, found, boxes, image.width, image.height, len(found))
-        for image, found, boxes in parts
-    ]
-    return write(folder / "a.tsv", lines)
+    (folder / "a.tsv").write_text("".join(map(bottom_up_line, images)))
+    return folder / "a.tsv"
 
 
 def _lxmert(folder: Path, images: Sequence[ImageFeatures]) -> Path:
     lines = []
     for image in images:
-        counts, found = (image.height, len(image.features)), (image.features, in_pixels(image))
-        lines.append(lxmert_line(image.image_id, *numbered(image), *counts, *found, image.width))
-    return write(folder / "a.tsv", lines)
+        found = zip(numbered(image), ("<i8", "<f4", "<i8", "<f4"), strict=True)
+        cells = [image.image_id, image.height, image.width, *(encode(*pair) for pair in found)]
+        cells += [len(image.features), encode(in_pixels(image)), encode(image.features)]
+        lines.append("\t".join(map(str, cells)) + "\n")
+    (folder / "a.tsv").write_text("".join(lines))
+    return folder / "a.tsv"
 
 
 def _npz(folder: Path, images: Sequence[ImageFeatures]) -> Path:
     for image in images:
-        classes, sure, attributes, surely = numbered(image)
-        features = np.asfortranarray(image.features, np.float32)
-        arrays: dict[str, Any] = {"x": features, "bbox": in_pixels(image)}
-        arrays |= {"num_bbox": len(image.features), "image_h": image.height}
-        arrays |= {"image_w": image.width, "objects_id": classes, "objects_conf": sure}
-        write_npz(folder, image.image_id, **arrays, attrs_id=attributes, attrs_conf=surely)
+        write_npz(folder, image, **seen(image))
     return folder
 
 

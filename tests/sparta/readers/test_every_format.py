@@ -28,11 +28,9 @@ from sparta.readers.registry import (
 from tests.sparta.readers.samples import (
     SAMPLES,
     changes,
-    objects,
     random_images,
     read_all,
     same,
-    write_cells,
     write_vocabulary,
 )
 
@@ -186,16 +184,6 @@ def test_regions_are_chosen_with_all_that_belongs_to_them(tmp_path: Path, name: 
 def test_bottom_up_has_no_confidences(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="TSVs of bottom-up attention hold no confidences"):
         opened("bottom-up", written("bottom-up", tmp_path), limit=RegionLimit(2, "confident"))
-
-
-@pytest.mark.parametrize(("limit", "words"), [(None, "wet brown"), (0.5, "wet"), (0, "wet brown")])
-def test_attributes_above_a_threshold(tmp_path: Path, limit: float | None, words: str) -> None:
-    folder = written("oscar-captioning", tmp_path)
-    scored = {"attributes": ["brown", "wet", "old"], "attr_scores": [0.3, 0.6, 0.0]}
-    cells = [(image.image_id, [entry | scored for entry in objects(image)]) for image in IMAGES]
-    write_cells(folder / "train.label.tsv", cells)
-    reader = opened("oscar-captioning", folder, limit=RegionLimit(attributes=limit))
-    assert set(reader[0].attributes) == {words}
 
 
 @every_sample

@@ -1,7 +1,5 @@
 """Poolings against their definitions, element by element, and what holds for all of them."""
 
-import copy
-import io
 import math
 from collections.abc import Callable, Iterator
 from statistics import mean
@@ -317,23 +315,6 @@ def test_changed_weights_count(
     assert not torch.equal(after, before)
 
 
-def test_what_inference_kept_is_neither_in_the_way_nor_saved() -> None:
-    pooling = gpo().eval()
-    with torch.inference_mode():
-        before = pooling(*padded(GPO_LENGTHS)).clone()
-
-    def pooled(by: GPO) -> Tensor:
-        with torch.no_grad():
-            return by(*padded(GPO_LENGTHS))
-
-    torch.testing.assert_close(pooled(pooling), before)
-    torch.testing.assert_close(pooled(copy.deepcopy(pooling)), before)
-    assert set(pooling.state_dict()) == set(GPO(DIMENSION).state_dict())
-    torch.save(pooling, io.BytesIO())
-    pooling.train()(*padded(GPO_LENGTHS)).sum().backward()
-    assert pooling.linear.weight.grad is not None
-
-
 def adpool(**options: Any) -> ADPool:
     pooling = make("adpool", **options)
     assert isinstance(pooling, ADPool)
@@ -432,23 +413,6 @@ def test_gcn() -> None:
     assert isinstance(pooling, GCN)
     (layer,) = pooling.layers
     assert_computes(pooling, lambda x: slow_layer(layer, x).mean(dim=0))
-
-
-def test_gcn_in_training_normalises_over_the_real_elements_of_the_batch() -> None:
-    pooling = make("gcn")
-    assert isinstance(pooling, GCN)
-    (layer,) = pooling.layers
-    norm: Any = layer.norm
-    features, counts = padded(list(LENGTHS), extra=3, junk=5.0)
-    sets = [row[:n] for row, n in zip(features, LENGTHS, strict=True)]
-    updates = [slow_updates(layer, x) for x in sets]
-    both = moments(torch.cat(updates))
-    expected = [
-        (x + normalised(norm, update, *both)).mean(dim=0)
-        for x, update in zip(sets, updates, strict=True)
-    ]
-    found = pooling(features, counts)
-    torch.testing.assert_close(found, torch.stack(expected), rtol=1e-3, atol=1e-4)
 
 
 def test_gcn_seq2seq() -> None:
