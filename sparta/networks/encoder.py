@@ -134,6 +134,11 @@ def is_lite(name: str) -> bool:
     return name in SCALES or name.endswith(".safetensors")
 
 
+def scale_of(name: str) -> Scale:
+    """The size of a network."""
+    return SCALES.get(name, LITE2)
+
+
 def weights_file(name: str) -> Path:
     """The weights of a network."""
     if name == TUNED:

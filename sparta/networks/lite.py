@@ -23,7 +23,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from sparta.errors import InputError, first_line
 from sparta.features.record import FeatureSource
 from sparta.networks.backbone import TorchEncoder, with_whole
-from sparta.networks.encoder import LITE2, SCALES, Scale, hash_files, weights_file
+from sparta.networks.encoder import Scale, hash_files, scale_of, weights_file
 
 STEM = 32  # channels of the first feature map
 HEAD = 1280  # channels of the last feature map
@@ -202,7 +202,7 @@ class LiteBackbone(TorchEncoder):
     def __init__(self, name: str, image_size: int | None = None, device: str = "auto") -> None:
         super().__init__(device)
         weights = weights_file(name)
-        scale = SCALES.get(name, LITE2)
+        scale = scale_of(name)
         self.network = LitePhotoNetwork(EfficientNetLite.from_file(scale, weights))
         self.network.to(self.device)
         # A third faster on a CPU in batches of 4. (The overload is missing in torch's types.)
