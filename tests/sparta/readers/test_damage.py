@@ -24,7 +24,7 @@ from tests.sparta.readers.samples import (
 
 IMAGES = random_images("abc", regions=3)
 # Changes a file where it has image b, the second.
-Change = Callable[[Path], None]
+Change = Callable[[Path], object]
 
 
 def line(text: Any, *places: int) -> Change:

@@ -80,8 +80,8 @@ def test_an_image_that_cannot_be_used_leaves_the_others(
 ) -> None:
     folder = write_vinvl(tmp_path / "in", IMAGES[:2])
     for name, keys in (("features.tsv", features), ("predictions.tsv", labels)):
-        lines = dict(zip("ab", (folder / name).read_text().splitlines(), strict=True))
-        (folder / name).write_text("".join(lines.get(key, "") + "\n" for key in keys))
+        good = dict(zip("ab", (folder / name).read_text().splitlines(), strict=True))
+        (folder / name).write_text("".join(good.get(key, "") + "\n" for key in keys))
     reader = open_reader("vinvl", [folder])
     found = failures(reader)
     assert list(found) == [row]
