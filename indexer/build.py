@@ -40,6 +40,7 @@ from indexer.metadata import Metadata, described
 from indexer.postings import Postings, PostingShard, QuantisationReport
 from indexer.rebuild import Kept, kept_of
 from indexer.settings import OFFSET_OF_MODEL, IndexSettings, PruningSettings
+from sparta.addresses import id_problem
 from sparta.cluster import Cluster
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
@@ -56,7 +57,6 @@ from sparta.files import (
     replace_folder,
     writing,
 )
-from sparta.image_ids import id_problem
 from sparta.progress import Notice, Progress, no_notice, no_progress
 from sparta.word_tables import WordTables
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from indexer.manifest import UPLOAD
 from indexer.postings import PostingShard
+from sparta.addresses import id_problem
 from sparta.errors import InputError, first_line
-from sparta.features.extract.photo_metadata import photo_metadata
-from sparta.image_ids import id_problem
+from sparta.extract.photo_metadata import photo_metadata
 
 ID = "image"
 RESERVED = ("width", "height", UPLOAD)  # those of the photo itself

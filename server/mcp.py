@@ -27,7 +27,7 @@ from server.processes import run
 from server.schemas import Box, ConditionAnswer, CorrectionAnswer, QueryTerm, SubstitutionAnswer
 from server.security.access import in_process
 from sparta.errors import first_line
-from sparta.features.extract.image_files import small_picture
+from sparta.extract.image_files import small_picture
 
 Query = Annotated[
     str,

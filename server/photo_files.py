@@ -19,7 +19,7 @@ from PIL import Image
 from indexer.manifest import UPLOAD, UPLOADS
 from server.problems import ProblemError
 from sparta.errors import InputError, first_line
-from sparta.features.extract.image_files import (
+from sparta.extract.image_files import (
     LARGE,
     PhotoError,
     decoded_pixels,

@@ -241,7 +241,7 @@ def load_settings(
     if config is not None:
         if not config.is_file():
             raise InputError(f"{config}: there is no such file; name a YAML file with --config")
-        from sparta.yaml_file import read_yaml  # which a server without such a file does not need
+        from sparta.files import read_yaml  # which a server without such a file does not need
 
         sources.append((read_yaml(config), {field: f"{config}: {field}" for field in fields}))
     variables = {field: f"{PREFIX}{field.upper()}" for field in fields}

@@ -14,16 +14,18 @@ class UnreachableError(InputError):
     """A file on another machine could not be read; the file itself may be whole."""
 
 
-def folder_at(place: str) -> Path:
+def folder_at(place: str | Path) -> Path:
     """A folder by its path, or by an address such as s3://bucket/photos.
 
     What an address leads to has a path's methods for listing and reading, but is no `Path`: it can
     neither be mapped into memory nor given to other libraries; see `is_remote` and `download`. It
-    pickles as its address.
+    pickles as its address. A path is returned as it is.
 
     Raises:
         InputError: if the address cannot be reached, or a package that reads it is not installed.
     """
+    if not isinstance(place, str):
+        return place
     if "://" not in place:
         return Path(place)
     paths = require("upath")
@@ -56,15 +58,7 @@ def download(path: Path) -> bytes:
 
 
 def server_address(text: str, example: str) -> str:
-    """The address of a server without a slash at the end.
-
-    Args:
-        text: as the user gives it.
-        example: for the message.
-
-    Raises:
-        InputError: if it is not an address of HTTP, or has a query.
-    """
+    """The address of a server without a slash at the end."""
     try:
         parts = urlsplit(text)
         right = parts.scheme in ("http", "https") and parts.hostname and not parts.query
@@ -73,3 +67,31 @@ def server_address(text: str, example: str) -> str:
     if not right:
         raise InputError(f"{text!r} is not the address of a server; give one like {example}")
     return text.rstrip("/")
+
+
+# ---- image ids -----------------------------------------------------------------------------------
+
+LONGEST = 32_766  # bytes, of a term in Lucene
+
+
+def id_problem(image_id: str) -> str | None:
+    """Why a text cannot be an image id, None if it can. Letters and names are free."""
+    try:
+        size = len(image_id.encode())
+    except UnicodeEncodeError:
+        return "is not UTF-8 text"
+    if not 0 < size <= LONGEST:
+        return f"has {size} bytes, not 1 to {LONGEST}"
+    if "\0" in image_id:  # Java would read it as the end
+        return "has a NUL"
+    for name in image_id.split("/"):
+        if name in ("", ".", ".."):
+            part = f"the part {name!r}" if name else "an empty part"
+            return f"has {part} between slashes: give a path without these"
+    return None
+
+
+def check_id(image_id: str) -> None:
+    """Refuse a text that cannot be an image id: InputError."""
+    if problem := id_problem(image_id):
+        raise InputError(f"the image id {image_id[:50]!r} {problem}")

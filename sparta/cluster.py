@@ -39,13 +39,7 @@ Result = TypeVar("Result")
 
 
 class WorkerPlan(NamedTuple):
-    """The workers of a cluster, which are all alike.
-
-    Attributes:
-        workers: how many.
-        cpus: logical CPUs of each.
-        gpus: of each.
-    """
+    """The workers of a cluster, which are all alike."""
 
     workers: int
     cpus: int
@@ -53,12 +47,7 @@ class WorkerPlan(NamedTuple):
 
 
 def plan_workers(nodes: Sequence[Mapping[str, float]], device: str) -> WorkerPlan:
-    """A worker for each GPU, with its share of the CPUs; for each machine where there are none.
-
-    Args:
-        nodes: the resources of each machine.
-        device: "cpu" leaves GPUs alone.
-    """
+    """A worker for each GPU, with its share of the CPUs; for each machine where there are none."""
     equipped = [node for node in nodes if node.get("GPU", 0) >= 1 and device != "cpu"]
     if equipped:
         shares = [node.get("CPU", 0) // node["GPU"] for node in equipped]
@@ -71,10 +60,8 @@ class Cluster:
     """A Ray cluster that this process is connected to; see `connected`.
 
     A worker is a GPU, with its share of the machine's cores, or a whole machine without GPUs: it
-    computes with as many threads as the same work does outside of a cluster.
-
-    Args:
-        device: "cpu" leaves GPUs alone.
+    computes with as many threads as the same work does outside of a cluster. The device "cpu"
+    leaves GPUs alone.
     """
 
     def __init__(self, device: str) -> None:
@@ -222,11 +209,7 @@ def _silent() -> Iterator[None]:
 
 
 def _check_address(address: str) -> None:
-    """Look whether something listens there, for which Ray itself takes a minute.
-
-    Raises:
-        InputError: if nothing does.
-    """
+    """Look whether something listens there, for which Ray itself takes a minute."""
     if address in (LOCAL, "auto"):
         return
     host, _, port = address.rpartition(":")

@@ -55,11 +55,7 @@ FULL = ("torch", "transformers")
 
 
 def require(module: str) -> Any:
-    """Import a library that an extra installs.
-
-    Raises:
-        InputError: naming the extra, if the library is not installed.
-    """
+    """Import a library that an extra installs."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -67,11 +63,7 @@ def require(module: str) -> Any:
 
 
 def package_folder(module: str) -> Path:
-    """Folder of a package that an extra installs, without importing it.
-
-    Raises:
-        InputError: naming the extra, if the package is not installed.
-    """
+    """Folder of a package that an extra installs, without importing it."""
     spec = find_spec(module)
     if spec is None or not spec.submodule_search_locations:
         error = ModuleNotFoundError(name=module)

@@ -18,19 +18,15 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
-from sparta.errors import InputError
+from sparta.errors import InputError, first_line
 
 CHUNK = 2**20
 
 
 def sha256(path: Path, advance: Callable[[int], None] | None = None) -> str:
-    """SHA-256 of a file's content.
-
-    Args:
-        path: the file.
-        advance: called with the bytes of each part that is done.
-    """
+    """SHA-256 of a file's content; `advance` is called with the bytes of each part that is done."""
     digest = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
         while part := file.read(CHUNK):
@@ -41,15 +37,7 @@ def sha256(path: Path, advance: Callable[[int], None] | None = None) -> str:
 
 
 def check_room(out: Path, needed: int) -> None:
-    """Refuse work that would fill the disk.
-
-    Args:
-        out: a folder to be written.
-        needed: bytes, estimated.
-
-    Raises:
-        InputError: if the disk has less free.
-    """
+    """Refuse work that would fill the disk."""
     whole = out.absolute()
     folder = next(path for path in (whole, *whole.parents) if path.is_dir())
     free = shutil.disk_usage(folder).free
@@ -62,11 +50,7 @@ def check_room(out: Path, needed: int) -> None:
 
 @contextmanager
 def full_disk_reported(out: Path) -> Iterator[None]:
-    """Report that the disk is full in one line, whichever library notices it.
-
-    Raises:
-        InputError: if it is.
-    """
+    """Report that the disk is full in one line, whichever library notices it."""
     try:
         yield
     except Exception as error:
@@ -103,14 +87,10 @@ def lock_path(folder: Path) -> Path:
 
 @contextmanager
 def writing(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Be the only writer of a folder until the block ends.
+    """Be the only writer of a folder until the block ends; or wait for another writer to end.
 
     The kernel releases the lock of a process that ends in whatever way, so that a lock file that
-    a killed process left is no obstacle.
-
-    Args:
-        folder: to be written; need not exist.
-        wait: wait for another writer to end, instead of raising.
+    a killed process left is no obstacle. The folder need not exist.
 
     Raises:
         InputError: if another writer holds the lock, naming its process, host and start.
@@ -201,11 +181,7 @@ def make_work(out: Path) -> Path:
 
 
 def check_name(out: Path) -> None:
-    """Refuse a path that no folder can be moved to, such as "" or "..".
-
-    Raises:
-        InputError: if the path ends in no name.
-    """
+    """Refuse a path that no folder can be moved to, such as "" or ".."."""
     if out.name in ("", ".."):
         raise InputError(f"--out {str(out)!r} names no folder: give a path that ends in a name")
 
@@ -261,11 +237,6 @@ def replace_folder(new: Path, out: Path, work: Path) -> None:
     Everything in the new folder is synced to the disk first, and the renames after. The old folder
     moves into the work folder: in one step where the system can exchange two names, else by two
     renames, and if the machine stops between them, `recover` puts it back.
-
-    Args:
-        new: the finished folder, in the work folder.
-        out: its place.
-        work: the work folder, which the caller removes next.
 
     Raises:
         OSError: if it cannot be synced or moved; `out` is then what it was.
@@ -336,3 +307,24 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+# ---- settings ------------------------------------------------------------------------------------
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The keys and values of a YAML file; none of an empty one.
+
+    Raises:
+        InputError: if it is not YAML, or has something else than keys and values.
+        OSError: if it cannot be read.
+    """
+    import yaml  # which a search does not need
+
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not YAML: {first_line(error)}") from error
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: expected keys and values, found {type(values).__name__}")
+    return {str(key): value for key, value in values.items()}

@@ -61,12 +61,6 @@ class Network:
     Args:
         path: of the network, an `.xml` with its `.bin` beside it.
         precision: "f32", or "bf16" where the processor has it; ignored where it does not.
-
-    Attributes:
-        threads: inputs computed at once.
-
-    Raises:
-        RuntimeError: if the files are no network.
     """
 
     def __init__(self, path: Path, precision: str = "f32") -> None:
@@ -107,11 +101,7 @@ def _cores() -> int:
 
 
 def on_cpu(device: str) -> bool:
-    """Whether a network on this device runs on a CPU.
-
-    Args:
-        device: "auto", "cpu", "cuda", "mps", …; "auto" takes a GPU if there is one.
-    """
+    """Whether a network on this device runs on a CPU; "auto" takes a GPU if there is one."""
     if device != "auto":
         return device == "cpu"
     if not _may_have_gpu():
@@ -180,11 +170,7 @@ def cache_folder() -> Path:
 
 
 def find_entry(key: Mapping[str, Any]) -> tuple[Path, dict[str, Any]] | None:
-    """An entry's folder and description, None if there is none or it is damaged.
-
-    Args:
-        key: all that decides the content, such as a hash of the weights.
-    """
+    """An entry's folder and description, None if there is none or it is damaged."""
     folder = _folder(key)
     try:
         if json.loads((folder / HASHES).read_text()) != _hashes(folder):
@@ -197,13 +183,8 @@ def find_entry(key: Mapping[str, Any]) -> tuple[Path, dict[str, Any]] | None:
 def add_entry(key: Mapping[str, Any], make: Make) -> tuple[Path, dict[str, Any]]:
     """Make an entry and put it in its place in one step.
 
-    Args:
-        key: as for `find_entry`.
-        make: writes the files into the folder that it is given, and returns a description that
-            JSON can hold.
-
-    Raises:
-        OSError: if the folder cannot be written.
+    `make` writes the files into the folder that it is given, and returns a description that JSON
+    can hold.
     """
     folder = _folder(key)
     folder.parent.mkdir(parents=True, exist_ok=True)

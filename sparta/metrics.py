@@ -106,12 +106,7 @@ def ranks_by_block(
 
 
 def captions_of_images(targets: Tensor, images: int) -> list[list[int]]:
-    """The captions of each image.
-
-    Args:
-        targets: [captions] int64, the image of each caption.
-        images: how many there are.
-    """
+    """The captions of each image, by the image of each caption, [captions] int64."""
     found: list[list[int]] = [[] for _ in range(images)]
     for caption, image in enumerate(targets.tolist()):
         found[image].append(caption)

@@ -1,4 +1,7 @@
-"""Model names: folders, names on the Hugging Face hub, and models that ship with the package."""
+"""Model names: folders, names on the Hugging Face hub, and models that ship with the package.
+
+A name of no model raises InputError.
+"""
 
 from __future__ import annotations
 
@@ -61,11 +64,7 @@ def model_folder(name: str | Path, weights: bool = True) -> Path:
 
 
 def weight_files(name: str | Path) -> list[Path]:
-    """The files of a model's weights, several where they are in parts; none if it has no weights.
-
-    Raises:
-        InputError: if there is no such model.
-    """
+    """The files of a model's weights: several if they are in parts, none if it has no weights."""
     for file in WEIGHTS:
         if path := find_file(name, file):
             return [path]
@@ -77,11 +76,7 @@ def weight_files(name: str | Path) -> list[Path]:
 
 
 def find_file(name: str | Path, file: str) -> Path | None:
-    """One file of a model as `model_folder` takes it, None if it has none of that name.
-
-    Raises:
-        InputError: if there is no such model.
-    """
+    """One file of a model as `model_folder` takes it, None if it has none of that name."""
     if (folder := _local_folder(name)) is not None:
         return folder / file if (folder / file).is_file() else None
     hub = _on_hub(str(name))
@@ -89,11 +84,7 @@ def find_file(name: str | Path, file: str) -> Path | None:
 
 
 def pinned_name(name: str | Path) -> str:
-    """The name to record: OWNER/NAME@COMMIT of a model on the hub, any other unchanged.
-
-    Raises:
-        InputError: if there is no such model.
-    """
+    """The name to record: OWNER/NAME@COMMIT of a model on the hub, any other unchanged."""
     return str(name) if _local_folder(name) else _on_hub(str(name)).name
 
 
@@ -130,11 +121,7 @@ def read_model_config(
 
 
 def _local_folder(name: str | Path) -> Path | None:
-    """The folder of a name, None for a name on the hub.
-
-    Raises:
-        InputError: if it can be neither.
-    """
+    """The folder of a name, None for a name on the hub."""
     text = str(name)
     at_home = Path.home() / text[2:] if text.startswith("~/") else Path(text)
     folder = {"photos": PHOTOS, "sample": SAMPLE}.get(text, at_home)
@@ -219,12 +206,7 @@ def _is_set(variable: str) -> bool:
 
 
 def _within(call: Callable[[], Found]) -> Found:
-    """The result of a call to the hub; looking up its name has no time-out of its own.
-
-    Raises:
-        TimeoutError: if there is none by the deadline.
-        Exception: that the call raises.
-    """
+    """The result of a call to the hub; looking up its name has no time-out of its own."""
     found: list[Found | Exception] = []
 
     def run() -> None:
@@ -267,8 +249,6 @@ def _explained(name: str, error: Exception) -> InputError:
             "with `hf auth login` or set HF_TOKEN"
         )
     if isinstance(cause, errors.RepositoryNotFoundError) or status in (401, 404):
-        if _is_data_set(repository):
-            return InputError(f"{name} is a data set on {hub}: give a model")
         return InputError(
             f"{name} is no folder, and {hub} has no such model: check the name; log in with "
             "`hf auth login` if it is private"
@@ -282,12 +262,3 @@ def _explained(name: str, error: Exception) -> InputError:
         f"{name} is no folder, and {hub} cannot be reached: {reason}; check the network, or give "
         "a folder"
     )
-
-
-def _is_data_set(repository: str) -> bool:
-    from huggingface_hub import HfApi
-
-    try:
-        return bool(_within(lambda: HfApi().dataset_info(repository, timeout=_SECONDS)).id)
-    except Exception:
-        return False

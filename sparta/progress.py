@@ -33,13 +33,8 @@ def progress_bars(stages: Mapping[str, tuple[str, str]], console: Console) -> It
     """One bar per stage, shown from its first step on.
 
     What is already done at a stage's first step, by an earlier run, does not count in its rate.
-
-    Args:
-        stages: name → the bar's text, and the unit of the rate ("images").
-        console: where bars are drawn.
-
-    Yields:
-        the function that moves them: stage, done, total.
+    Each stage has the bar's text, and the unit of the rate ("images"). Yields the function that
+    moves the bars: stage, done, total.
     """
     from rich import progress as rich  # which a search does not need
 

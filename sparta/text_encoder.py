@@ -1,12 +1,17 @@
-"""BERT-like checkpoints: text encoders that models start from, or compare words by."""
+"""BERT-like checkpoints: text encoders that models start from, or compare words by.
+
+A checkpoint that does not fit raises InputError.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModel
+from torch import Tensor
+from transformers import AutoConfig, AutoModel, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 from sparta.errors import InputError, first_line
@@ -41,11 +46,7 @@ def encoder_config(name: str | Path, layers: int | None = None) -> Any:
 
 
 def load_text_encoder(name: str | Path, layers: int | None = None) -> Any:
-    """The network of a checkpoint, in float32.
-
-    Raises:
-        InputError: as `encoder_config`, or if its weights cannot be read.
-    """
+    """The network of a checkpoint, in float32."""
     config = encoder_config(name, layers)
     folder = model_folder(name)
     try:
@@ -55,11 +56,7 @@ def load_text_encoder(name: str | Path, layers: int | None = None) -> Any:
 
 
 def load_word_pieces(name: str | Path) -> WordPieceTokenizer:
-    """The word pieces of a checkpoint.
-
-    Raises:
-        InputError: if it has no `tokenizer.json`.
-    """
+    """The word pieces of a checkpoint."""
     if (path := find_file(name, "tokenizer.json")) is None:
         raise InputError(f"{name} has no tokenizer.json: choose a checkpoint that has")
     return WordPieceTokenizer.from_folder(path.parent)
@@ -69,14 +66,6 @@ def cut_embeddings(encoder: Any, entries: int, name: str | Path) -> None:
     """Drop the token embeddings that an encoder has beyond its tokenizer's entries.
 
     Some checkpoints pad their number to a multiple of 64.
-
-    Args:
-        encoder: of transformers.
-        entries: of the tokenizer.
-        name: of the checkpoint, for messages.
-
-    Raises:
-        InputError: if there are fewer embeddings than entries.
     """
     known = encoder.get_input_embeddings().num_embeddings
     if known < entries:
@@ -86,3 +75,31 @@ def cut_embeddings(encoder: Any, entries: int, name: str | Path) -> None:
         )
     if known > entries:
         encoder.resize_token_embeddings(entries)
+
+
+def portable_config(config: PreTrainedConfig) -> dict[str, Any]:
+    """A network's configuration as a dict, without paths of this machine."""
+    fields: dict[str, Any] = config.to_dict()
+    fields.pop("_name_or_path", None)
+    return fields
+
+
+def check_weights(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], problem: str) -> None:
+    """Compare the weights of a checkpoint with those of a network, by name and shape.
+
+    Raises:
+        InputError: beginning with the problem, and listing the weights that are missing, unexpected
+            or of another shape.
+    """
+    lists = {
+        "missing": sorted(wanted.keys() - found.keys()),
+        "unexpected": sorted(found.keys() - wanted.keys()),
+        "of another shape": [
+            f"{name} {list(found[name].shape)} instead of {list(wanted[name].shape)}"
+            for name in sorted(wanted.keys() & found.keys())
+            if found[name].shape != wanted[name].shape
+        ],
+    }
+    if any(lists.values()):
+        listed = "; ".join(f"{what}: {', '.join(names)}" for what, names in lists.items() if names)
+        raise InputError(f"{problem}: {listed}")

@@ -171,15 +171,7 @@ class WordPieceTokenizer:
 
 
 def text_frequencies(texts: Iterable[Iterable[int]], vocabulary: int) -> NDArray[np.int64]:
-    """How many texts contain each term; a term twice in one text counts once.
-
-    Args:
-        texts: the term ids of each.
-        vocabulary: V, the number of terms.
-
-    Returns:
-        [V] int64.
-    """
+    """How many texts, as term ids, contain each term, [V] int64; twice in a text counts once."""
     found = Counter(term for text in texts for term in set(text))
     frequencies = np.zeros(vocabulary, np.int64)
     frequencies[list(found.keys())] = list(found.values())

@@ -42,7 +42,7 @@ class WordTables:
     folder: Path = field(default=Path(), compare=False)
 
     @classmethod
-    def open(cls, folder: Path) -> WordTables:
+    def open(cls, folder: str | Path) -> WordTables:
         """Read and parse the tables of a model or index folder.
 
         Raises:
@@ -53,11 +53,12 @@ class WordTables:
         return tables
 
     @classmethod
-    def reading(cls, folder: Path) -> WordTables:
+    def reading(cls, folder: str | Path) -> WordTables:
         """As `open`, but a table is parsed when it is first needed: most searches replace no word.
 
         The files are read now, as they may be replaced meanwhile.
         """
+        folder = Path(folder)
         paths = [folder / name for name in (SUBSTITUTES, RARE_TERMS)]
         return cls({path.name: path.read_bytes() for path in paths if path.is_file()}, folder)
 
@@ -73,29 +74,21 @@ class WordTables:
         text = f'{{"format_version": {FORMAT_VERSION}, "words": {{\n{body}\n}}}}\n'
         return cls({SUBSTITUTES: text.encode()})
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: str | Path) -> None:
         """Write the files into a folder."""
         for name, content in self.files.items():
-            (folder / name).write_bytes(content)
+            (Path(folder) / name).write_bytes(content)
 
     @cached_property
     def substitutes(self) -> Mapping[str, tuple[Substitute, ...]]:
-        """A word that no training caption contained → its substitutes, the best first.
-
-        Raises:
-            InputError: if the table has another format or is damaged.
-        """
-        remedy = "make it again with `sparta convert --substitutes`"
+        """A word that no training caption contained → its substitutes, the best first."""
+        remedy = "make it again with `sparta substitutes`"
         what = f"a table of substitutes of format {FORMAT_VERSION}"
         return self._parsed(SUBSTITUTES, _substitutes, {}, what, remedy)
 
     @cached_property
     def rare(self) -> frozenset[str]:
-        """The terms in the captions of few training photos.
-
-        Raises:
-            InputError: if the table is damaged.
-        """
+        """The terms in the captions of few training photos."""
         remedy = "copy it again from the trained model"
         return self._parsed(RARE_TERMS, _rare, frozenset(), "a list of rare terms", remedy)
 

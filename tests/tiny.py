@@ -10,7 +10,7 @@ from transformers import BertConfig
 
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.tokenizer import WordPieceTokenizer
-from sparta.visualsparta.collate import ImageBatch, ImageCollator
+from sparta.visualsparta.batch import ImageBatch, ImagePadder
 from sparta.visualsparta.init import from_config
 from sparta.visualsparta.model import VisualSparta
 
@@ -86,4 +86,4 @@ def images() -> list[ImageFeatures]:
 
 
 def batch(of: list[ImageFeatures] | None = None) -> ImageBatch:
-    return ImageCollator(tokenizer(), 50, 35)(of or images())
+    return ImagePadder(tokenizer(), 50, 35)(of or images())

@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from sparta.errors import InputError, first_line
-from sparta.yaml_file import read_yaml
+from sparta.files import read_yaml
 from training.terms.config import TermVectorsConfig
 from training.visualsparta.config import VisualSpartaTrainConfig
 from training.vse.config import VseTrainConfig

@@ -26,8 +26,8 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError, first_line
-from sparta.features.extract.networks.encoder import is_lite
 from sparta.model_id import pinned_name
+from sparta.networks.encoder import is_lite
 from training.config import LightningConfig, TrainConfig
 from training.inputs import PhotoList, list_photos, open_stores, record_stores, split_photos
 from training.module import ProcessPart, Run, TrainingModule

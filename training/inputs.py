@@ -14,15 +14,15 @@ from typing import NamedTuple
 import numpy as np
 from filelock import FileLock, Timeout
 
-from sparta.captions.matching import as_stored
 from sparta.captions.read import CaptionedPhoto, read_captions
+from sparta.captions.record import as_stored
 from sparta.console import Console
 from sparta.errors import InputError
-from sparta.features.extract.job import EXTRACT_STAGES, extract_augmented
-from sparta.features.extract.photos import file_stamps, find_photos, listing_hash
+from sparta.extract.job import EXTRACT_STAGES, extract_augmented
+from sparta.extract.photos import file_stamps, find_photos, listing_hash
 from sparta.features.store import FeatureStore
 from sparta.progress import progress_bars
-from sparta.vse.photo_folder import PhotoFolder
+from sparta.vse.encoders import PhotoFolder
 from training.run_config import DataConfig
 
 RECORD = "features.json"

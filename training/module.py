@@ -25,7 +25,7 @@ from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.metrics import Recall
-from sparta.vse.photo_folder import PhotoFolder
+from sparta.vse.encoders import PhotoFolder
 from training.run_config import RunConfig
 
 Schedule = Literal["constant", "linear", "cosine"]

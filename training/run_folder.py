@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from sparta.captions.read import CaptionedPhoto
 from sparta.console import Console
 from sparta.errors import InputError
-from sparta.yaml_file import read_yaml
+from sparta.files import read_yaml
 from training.run_config import Section
 
 SETTINGS, HELD_OUT, RESULT = "config.yaml", "held-out.jsonl", "result.json"

@@ -22,7 +22,7 @@ from indexer.encoding.features import extract_stores, open_stores
 from indexer.settings import PruningSettings
 from indexer.state import bytes_below
 from sparta.errors import InputError
-from sparta.features.extract.photos import find_photos
+from sparta.extract.photos import find_photos
 from sparta.features.store import HEADER, FeatureStore
 from sparta.progress import Progress, no_progress
 

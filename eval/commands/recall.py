@@ -95,6 +95,7 @@ def index(
     from eval.report import index_models
     from indexer.engines.open import open_backend
     from sparta.captions.read import read_captions
+    from sparta.captions.record import as_stored
 
     check_out(run, "--run", "")
     photos = read_captions(captions, split)

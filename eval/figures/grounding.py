@@ -16,7 +16,7 @@ from indexer.search.answer import Explanation, TermExplanation
 from indexer.search.searcher import Searcher
 from indexer.store.images import UnknownImageError
 from sparta.errors import InputError
-from sparta.features.extract.image_files import PhotoError, load_photo
+from sparta.extract.image_files import PhotoError, load_photo
 
 if TYPE_CHECKING:  # an explanation that is only printed needs no matplotlib
     from matplotlib.axes import Axes

@@ -28,16 +28,16 @@ from indexer.dense.text_encoder import load_dense_model
 from indexer.encoding.features import check_features, check_stores
 from indexer.engines.open import open_index
 from indexer.manifest import Manifest
-from sparta.captions.matching import as_stored
 from sparta.captions.read import CaptionedPhoto, read_captions
+from sparta.captions.record import as_stored
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.progress import Progress
+from sparta.vse.aggregators import GPO
 from sparta.vse.batch import collate_regions
 from sparta.vse.encoders import unit
 from sparta.vse.model import VseModel, view_scores
-from sparta.vse.pooling.gpo import GPO
 
 REGIONS, WORDS = 36, 12  # sizes of sets whose coefficients are drawn, start and end included
 WINDOW = 5  # logged steps that a drawn mean of negatives is taken over

@@ -22,8 +22,8 @@ from indexer.encoding.encoder import ImageEncoder
 from indexer.encoding.features import check_stores
 from indexer.encoding.impacts import AskedTerms, ScoredImages, estimate_offsets
 from indexer.settings import TermSet
-from sparta.captions.matching import as_stored
 from sparta.captions.read import CaptionedPhoto
+from sparta.captions.record import as_stored
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.metrics import Recall

@@ -21,12 +21,12 @@ from indexer.query import Query
 from indexer.search.answer import Hit
 from indexer.search.searcher import Searcher
 from indexer.store.images import UnknownImageError
-from sparta.captions.matching import stored_ids
 from sparta.captions.read import CaptionedPhoto
+from sparta.captions.record import stored_ids
 from sparta.errors import InputError
-from sparta.features.readers.base import read_lines
 from sparta.metrics import Recall, recall
 from sparta.progress import Progress, no_progress
+from sparta.readers.base import read_lines
 
 
 @dataclass(frozen=True)

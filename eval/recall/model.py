@@ -29,22 +29,22 @@ from eval.recall.scores import (
 from indexer.dense.text_encoder import load_dense_model
 from indexer.encoding.models import load_models, model_fingerprint
 from indexer.manifest import is_index
-from sparta.captions.matching import stored_ids
-from sparta.captions.read import CaptionedPhoto, read_captions
+from sparta.captions.read import CaptionedPhoto
+from sparta.captions.record import stored_ids
 from sparta.errors import InputError
-from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.record import FeatureSource
 from sparta.features.store import HEADER, FeatureStore
 from sparta.model_id import pinned_name, read_model_config
+from sparta.networks.backbone import pick_device
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
-from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
 from sparta.vse.batch import collate_images
 from sparta.vse.config import VseConfig
+from sparta.vse.encoders import PhotoFolder
 from sparta.vse.model import VseModel
-from sparta.vse.photo_folder import PhotoFolder
 
 TEXTS = 1024  # encoded between two steps of a progress bar
 
@@ -150,7 +150,7 @@ class SparseModel:
         wanted = torch.zeros(len(self.tokenizer.vocabulary), dtype=torch.bool, device=device)
         wanted[used] = True
         weights = torch.empty(len(used), len(images), device=device)
-        collate = ImageCollator.of(self.tokenizer, config)
+        collate = ImagePadder.of(self.tokenizer, config)
         for place, batch in images.batches(batch_size, progress):
             weights[:, place] = self.model.term_scores(collate(batch), wanted).scores[:, used].T
         places = {term: place for place, term in enumerate(used)}

@@ -21,14 +21,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sparta.captions.matching import some_of, stored_ids
 from sparta.captions.read import CaptionedPhoto, read_captions
+from sparta.captions.record import some_of, stored_ids
 from sparta.errors import InputError
-from sparta.features.extract.photos import default_workers
-from sparta.features.readers.base import read_lines
+from sparta.extract.photos import default_workers
 from sparta.features.store import FeatureStore
-from sparta.vse.photo_folder import PhotoFolder
-from sparta.yaml_file import read_yaml
+from sparta.files import read_yaml
+from sparta.readers.base import read_lines
+from sparta.vse.encoders import PhotoFolder
 
 PHOTOS = {"coco-5k": 5000, "coco-1k": 5000, "oscar-1k": 1000, "flickr30k-1k": 1000}
 PROTOCOLS = ("all", *PHOTOS)

@@ -14,7 +14,7 @@ from sparta.addresses import folder_at
 from sparta.cluster import connected
 from sparta.commands.options import BatchSize, Device, Frequencies, Ray, ReadPhotos, advanced
 from sparta.errors import InputError
-from sparta.features.extract.job import EXTRACT_STAGES
+from sparta.extract.job import EXTRACT_STAGES
 
 if TYPE_CHECKING:
     from indexer.manifest import Manifest

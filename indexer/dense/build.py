@@ -35,7 +35,6 @@ from indexer.manifest import Manifest, check_hash, describe_parts, is_index
 from indexer.store.images import built_origin, origin_of
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
-from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.files import (
@@ -48,11 +47,12 @@ from sparta.files import (
     writing,
 )
 from sparta.model_id import read_model_config
+from sparta.networks.backbone import pick_device
 from sparta.progress import Progress, no_progress
 from sparta.vse.batch import collate_images
 from sparta.vse.config import VseConfig
+from sparta.vse.encoders import PhotoFolder
 from sparta.vse.model import VseModel
-from sparta.vse.photo_folder import PhotoFolder
 
 
 def name_models(given: Sequence[str]) -> dict[str, str]:

@@ -33,7 +33,7 @@ from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
-from sparta.visualsparta.padding import ImagePadder, PaddedImages
+from sparta.visualsparta.batch import ImagePadder, PaddedImages
 
 WINDOW = 16  # batches whose images are sorted by length together
 OFFSET_SAMPLE = 2000  # images at most

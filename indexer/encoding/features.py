@@ -12,8 +12,8 @@ from typing import Any, Literal, Protocol
 from indexer.manifest import Manifest, index_folders, is_index
 from sparta.cluster import Cluster
 from sparta.errors import InputError
-from sparta.features.extract.job import extract_augmented
-from sparta.features.extract.photos import find_photos
+from sparta.extract.job import extract_augmented
+from sparta.extract.photos import find_photos
 from sparta.features.record import (
     DetectorSettings,
     FeatureSource,

@@ -22,7 +22,7 @@ from sparta.features.record import FeatureKind
 from sparta.inference import Network, add_entry, find_entry, installed, on_cpu
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
-from sparta.visualsparta.padding import PaddedImages
+from sparta.visualsparta.batch import PaddedImages
 
 if TYPE_CHECKING:
     from sparta.visualsparta.model import VisualSparta
@@ -144,7 +144,7 @@ def _convertible(names: Sequence[str | Path]) -> list[ModelFiles]:
 def _load_torch(
     names: Sequence[str | Path], device: str
 ) -> tuple[list[TorchScorer], WordPieceTokenizer]:
-    from sparta.features.extract.networks.backbone import pick_device
+    from sparta.networks.backbone import pick_device
 
     loaded, tokenizer = load_models(names, pick_device(device))
     return [TorchScorer(model) for model in loaded], tokenizer
@@ -164,7 +164,7 @@ class TorchScorer:
         """Scores of B images for terms [T]."""
         import torch
 
-        from sparta.visualsparta.collate import ImageBatch
+        from sparta.visualsparta.batch import ImageBatch
 
         columns = torch.from_numpy(terms).to(self.model.device)
         wanted = torch.zeros(len(self.trained_terms), dtype=torch.bool, device=columns.device)
@@ -227,7 +227,7 @@ class ConvertedScorer:
         import torch
 
         from sparta.inference import convert
-        from sparta.visualsparta.image_terms import ImageTerms
+        from sparta.visualsparta.model import ImageTerms
 
         images = _noise(EXAMPLES, regions, files.config.feature_dim)
         module = ImageTerms(scorer.model, torch.from_numpy(terms)).eval()

@@ -92,7 +92,7 @@ class _Part:
     def __init__(self, index: Path, name: str, device: str) -> None:
         require("torch")
         from indexer.dense.text_encoder import load_part_model
-        from sparta.features.extract.networks.backbone import pick_device
+        from sparta.networks.backbone import pick_device
 
         self._folder = dense_folder(index, name)
         made = DenseManifest.open(index, name, Manifest.open(index))

@@ -25,10 +25,10 @@ from indexer.update.dense import DenseFollower, WrittenImages
 from indexer.update.former import FormerImages
 from indexer.update.writer import Writer, open_writer
 from sparta.errors import InputError
-from sparta.features.extract.extractor import Extractor, load_extractor_of
-from sparta.features.extract.job import augmentation_names
-from sparta.features.extract.photo_metadata import photo_metadata
-from sparta.features.extract.photos import Augmentation, Photo
+from sparta.extract.extractor import Extractor, load_extractor_of
+from sparta.extract.job import augmentation_names
+from sparta.extract.photo_metadata import photo_metadata
+from sparta.extract.photos import Augmentation, Photo
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.files import full_disk_reported

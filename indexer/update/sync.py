@@ -29,7 +29,7 @@ from indexer.update.sync_plan import (
     synced_folders,
 )
 from sparta.errors import InputError
-from sparta.features.extract.photos import Stamp, not_utf8, stamp_of
+from sparta.extract.photos import Stamp, not_utf8, stamp_of
 from sparta.features.record import Skipped, read_skipped
 from sparta.features.store import FeatureStore, read_header
 from sparta.features.writer import load_stamps

@@ -16,8 +16,8 @@ from indexer.store.given import read_given
 from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
-from sparta.features.extract.image_files import PhotoError, open_photo, reason_of
-from sparta.features.extract.photos import Stamp, not_utf8, read_stamp, walk_photos
+from sparta.extract.image_files import PhotoError, open_photo, reason_of
+from sparta.extract.photos import Stamp, not_utf8, read_stamp, walk_photos
 from sparta.files import sync
 
 

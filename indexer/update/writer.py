@@ -27,9 +27,9 @@ from indexer.store.images import UnknownImageError, new_origin
 from indexer.store.known import KnownImages, problem_of
 from indexer.store.log import ChangeLog, read_changes, read_log
 from indexer.store.snapshot import Place
+from sparta.addresses import check_id
 from sparta.errors import InputError
 from sparta.files import writing
-from sparta.image_ids import check_id
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 

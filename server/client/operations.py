@@ -45,7 +45,7 @@ from server.schemas import (
     SuggestionAnswer,
     WriteAnswer,
 )
-from sparta.image_ids import id_problem
+from sparta.addresses import id_problem
 
 P = ParamSpec("P")
 Answer = TypeVar("Answer")

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from PIL import ExifTags, Image
 
 from server.publish.folder import SiteFolder, digest
-from sparta.features.extract.image_files import (
+from sparta.extract.image_files import (
     PhotoError,
     load_photo,
     open_photo,

@@ -21,7 +21,7 @@ from server.publish.index import write_index
 from server.publish.packs import Shown, as_json
 from server.publish.photos import Photo, Pictures, publish_photos
 from sparta.errors import InputError
-from sparta.features.extract.image_files import PhotoError
+from sparta.extract.image_files import PhotoError
 from sparta.features.record import Skipped
 from sparta.files import writing
 from sparta.progress import Progress, no_progress

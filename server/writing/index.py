@@ -23,9 +23,9 @@ from indexer.update.writer import Writer, open_writer
 from server.photo_files import check_photo, keep_upload, upload_path
 from server.writing.bodies import Image
 from server.writing.forward import Board
+from sparta.addresses import check_id
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
-from sparta.image_ids import check_id
 from sparta.tokenizer import WordPieceTokenizer
 
 if TYPE_CHECKING:

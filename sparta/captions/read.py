@@ -1,27 +1,321 @@
-"""Captioned photos and videos, in any of the supported formats."""
+"""Captions of photos and videos, in the files of any format people have.
+
+Whatever is malformed raises InputError, which names the file, the line or position, and the field.
+"""
 
 from __future__ import annotations
 
+import csv
+import json
+import logging
+import re
 from codecs import BOM_UTF8
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sparta.captions.formats import (
-    fits_table,
-    fits_tokens,
-    read_coco_captions,
-    read_hgr,
-    read_karpathy,
-    read_objects,
-    read_precomp,
-    read_table,
-    read_token_file,
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel
+
+from sparta.captions.record import (
+    SPLIT,
+    CaptionedPhoto,
+    CaptionLine,
+    by_photo,
+    captioned,
+    load_json,
+    validate,
 )
-from sparta.captions.record import CaptionedPhoto, load_json
 from sparta.errors import InputError
-from sparta.features.readers.precomp import splits_of
+from sparta.readers.base import read_lines
+from sparta.readers.splits import HGR_SPLITS, PrecompSplit, read_names, rows_of_images, splits_of
 
 __all__ = ["CaptionedPhoto", "read_captions"]
+
+log = logging.getLogger(__name__)
+
+
+# ---- captions.jsonl ------------------------------------------------------------------------------
+
+
+class _Object(BaseModel):
+    model_config = ConfigDict(strict=True)
+    image: str = Field(min_length=1, validation_alias=AliasChoices("image", "id"))
+    split: str = SPLIT
+    captions: list[str]
+
+
+def read_objects(path: Path) -> list[CaptionedPhoto]:
+    """Read one object a line: image (or id), split ("train" if absent), captions."""
+    return captioned(path, _objects(path))
+
+
+def _objects(path: Path) -> Iterator[tuple[str, CaptionedPhoto]]:
+    for number, line in enumerate(read_lines(path), 1):
+        where = f"{path}, line {number}"
+        try:
+            content = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise InputError(f"{where}: not a JSON object: {error}") from error
+        parsed = validate(_Object, content, where)
+        yield where, CaptionedPhoto(parsed.image, parsed.split, tuple(parsed.captions))
+
+
+# ---- JSON of COCO: `captions_train2014.json` and its like ----------------------------------------
+
+
+class _CocoImage(BaseModel):
+    model_config = ConfigDict(strict=True)
+    id: int | str
+    file_name: str = Field(min_length=1)
+
+
+class _CocoAnnotation(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True)
+    id: int | str | None = None
+    image_id: int | str
+    caption: str
+
+
+class _CocoFile(BaseModel):
+    model_config = ConfigDict(strict=True)
+    images: list[_CocoImage] = Field(min_length=1)
+    annotations: list[_CocoAnnotation]
+
+
+def read_coco_captions(content: object, path: Path) -> list[CaptionedPhoto]:
+    """Photos with all their captions, all of one split.
+
+    Photos without captions and captions of photos that the file does not list are left out, and
+    counted by a warning. An annotation that is there twice, with its id, counts once. The file's
+    name tells the split: "val" for `captions_val2014.json`, "train" where it has none.
+    """
+    file = validate(_CocoFile, content, str(path))
+    named = re.match(r"captions_([a-z]+)\d", path.name)
+    split = named[1] if named else "train"
+    names: dict[int | str, str] = {}
+    for number, image in enumerate(file.images):
+        if names.setdefault(image.id, image.file_name) != image.file_name:
+            raise InputError(f"{path}: images.{number}: id: {image.id} is also {names[image.id]}")
+    captions: dict[int | str, list[str]] = {image_id: [] for image_id in names}
+    seen: set[_CocoAnnotation] = set()
+    strangers = 0
+    for annotation in file.annotations:
+        if annotation.id is not None and annotation in seen:
+            continue
+        seen.add(annotation)
+        if annotation.image_id in captions:
+            captions[annotation.image_id].append(annotation.caption)
+        else:
+            strangers += 1
+    if strangers:
+        log.warning("%s: %d captions of images that it does not list left out", path, strangers)
+    return captioned(
+        path,
+        (
+            (f"{path}: {name}", CaptionedPhoto(name, split, tuple(captions[image_id])))
+            for image_id, name in names.items()
+        ),
+    )
+
+
+# ---- JSON of Karpathy: `dataset_coco.json`, `dataset_flickr30k.json` -----------------------------
+
+
+class _Sentence(BaseModel):
+    model_config = ConfigDict(strict=True)
+    raw: str
+
+
+class _KarpathyImage(BaseModel):
+    model_config = ConfigDict(strict=True)
+    filename: str = Field(min_length=1)
+    filepath: str = ""
+    split: str = Field(min_length=1)
+    sentences: list[_Sentence]
+
+
+class _KarpathyFile(BaseModel):
+    model_config = ConfigDict(strict=True)
+    images: list[_KarpathyImage] = Field(min_length=1)
+
+
+def read_karpathy(
+    content: object, path: Path, *, restval_apart: bool = False
+) -> list[CaptionedPhoto]:
+    """Photos with all their captions, and the splits of Karpathy and Fei-Fei (2015).
+
+    "restval" joins "train", which then has 113,287 photos of COCO, unless it is kept apart.
+    """
+    file = validate(_KarpathyFile, content, str(path))
+    return captioned(
+        path,
+        (
+            (
+                f"{path}: images.{number} ({image.filename})",
+                CaptionedPhoto(
+                    f"{image.filepath}/{image.filename}" if image.filepath else image.filename,
+                    "train" if image.split == "restval" and not restval_apart else image.split,
+                    tuple(sentence.raw for sentence in image.sentences),
+                ),
+            )
+            for number, image in enumerate(file.images)
+        ),
+    )
+
+
+# ---- token files of Flickr8k and Flickr30k, such as `Flickr8k.token.txt` -------------------------
+
+
+TOKEN_LINE = re.compile(r"(?P<image>[^\t]+)#(?P<number>\d+)\t(?P<text>.*)", re.DOTALL)
+
+
+def fits_tokens(line: str) -> bool:
+    """Whether a file's first line looks like one of these."""
+    return TOKEN_LINE.fullmatch(line) is not None
+
+
+def read_token_file(path: Path) -> list[CaptionedPhoto]:
+    """Photos of a file of lines `image.jpg#0`, tab, caption, with all their captions."""
+    return by_photo(path, _token_lines(path))
+
+
+def _token_lines(path: Path) -> Iterator[CaptionLine]:
+    for number, line in enumerate(read_lines(path), 1):
+        where = f"{path}, line {number}"
+        found = TOKEN_LINE.fullmatch(line)
+        if found is None:
+            raise InputError(f"{where}: expected image#number, a tab and a caption")
+        yield CaptionLine(where, found["image"].strip(), found["number"], found["text"])
+
+
+# ---- tables of Kaggle's Flickr8k and Flickr30k: `captions.txt`, `results.csv` --------------------
+
+
+IMAGE = {"image", "image_name"}
+NUMBER = {"comment_number", "caption_number"}
+CAPTION = {"caption", "comment"}
+LAYOUTS = ([IMAGE, CAPTION], [IMAGE, NUMBER, CAPTION])
+# A line of the published results.csv lacks the separator behind the number.
+JOINED = re.compile(r"(\d+)\s+(.+)")
+
+
+def fits_table(line: str) -> bool:
+    """Whether a file's first line names such columns, with commas or pipes between them."""
+    return _columns(line) is not None
+
+
+def read_table(path: Path) -> list[CaptionedPhoto]:
+    """Photos of a table of image, caption number (in some files) and caption, with all captions.
+
+    Fields are quoted where a program for CSV wrote them; elsewhere the last column has all that
+    follows, commas included.
+    """
+    return by_photo(path, _table_lines(path))
+
+
+def _table_lines(path: Path) -> Iterator[CaptionLine]:
+    header, *lines = read_lines(path)
+    found = _columns(header)
+    if found is None:
+        raise InputError(f"{path}, line 1: expected the names of columns, such as image,caption")
+    separator, columns = found
+    for number, line in enumerate(lines, 2):
+        where = f"{path}, line {number}"
+        cells = [cell.strip() for cell in _cells(line, separator, columns, where)]
+        if len(cells) == columns - 1 and (joined := JOINED.fullmatch(cells[-1])):
+            cells[-1:] = joined.groups()
+        if len(cells) != columns or (columns == 3 and not cells[1].isdigit()):
+            raise InputError(f"{where}: expected {header.strip()}, found {line[:100]!r}")
+        yield CaptionLine(where, cells[0], cells[1] if columns == 3 else "", cells[-1])
+
+
+def _columns(header: str) -> tuple[str, int] | None:
+    """The separator of a header's columns and their number, None if it is no such header."""
+    for separator in "|,":
+        names = [name.strip().lower() for name in header.split(separator)]
+        for layout in LAYOUTS:
+            if len(names) == len(layout) and all(map(set.__contains__, layout, names)):
+                return separator, len(layout)
+    return None
+
+
+def _cells(line: str, separator: str, columns: int, where: str) -> list[str]:
+    plain = line.split(separator, columns - 1)
+    if separator == "|":  # these files have no quoting
+        return plain
+    try:
+        quoted = next(csv.reader([line], strict=True), [])
+    except csv.Error as error:  # a quotation mark within a field that begins with one
+        if plain[-1].startswith('"') and plain[-1].count('"') % 2:
+            raise InputError(
+                f"{where}: caption: its quotation mark is not closed on this line"
+            ) from error
+        return plain
+    return quoted if len(quoted) == columns else plain
+
+
+# ---- `precomp` folders of VSE++, SCAN and their descendants --------------------------------------
+
+
+def read_precomp(folder: Path, split: str | None = None) -> list[CaptionedPhoto]:
+    """Photos of a split, or of all of them, with the ids of the feature store.
+
+    The folder has `{split}_caps.txt` (one caption a line, those of a photo together) and
+    `{split}_ids.txt` (one id for each photo or for each caption). "dev:1000" is the first 1,000
+    photos of "dev". COCO's "test" is part of "testall": name one.
+    """
+    known = splits_of(folder)
+    chosen = [PrecompSplit.parse(split)] if split else [PrecompSplit(name, None) for name in known]
+    for one in chosen:
+        if one.name not in known:
+            raise InputError(f"{folder}: no split {one.name!r}; the folder has {known}")
+    return captioned(folder, (found for one in chosen for found in _photos(folder, one)))
+
+
+def _photos(folder: Path, split: PrecompSplit) -> list[tuple[str, CaptionedPhoto]]:
+    path = folder / f"{split.name}_caps.txt"
+    lines = read_lines(path)
+    images = rows_of_images(folder, split, len(lines), path)
+    return [
+        (
+            f"{path}, lines {own.start + 1} to {own.stop}",
+            CaptionedPhoto(image_id, split.name, tuple(lines[own])),
+        )
+        for image_id, own in images.items()
+    ]
+
+
+# ---- folders of HGR: MSR-VTT, VATEX, TGIF, Youtube2Text ------------------------------------------
+
+
+CAPTIONS = Path("annotation", "RET", "ref_captions.json")
+
+
+class _Captions(RootModel[dict[str, list[str]]]):
+    pass
+
+
+def read_hgr(root: Path, split: str | None = None) -> list[CaptionedPhoto]:
+    """Videos of a split, or of all of them, with all their captions.
+
+    The folder has `annotation/RET/ref_captions.json` (name → captions) and
+    `public_split/{split}_names.npy` of the splits "trn", "val" and "tst".
+    """
+    known = [name for name in HGR_SPLITS if (root / "public_split" / f"{name}_names.npy").exists()]
+    if split not in (None, *known) or not known:
+        raise InputError(f"{root}: no split {split!r}; public_split has names of {known}")
+    path = root / CAPTIONS
+    captions = validate(_Captions, load_json(path), str(path)).root
+    return captioned(
+        path,
+        (
+            (f"{path}: {video}", CaptionedPhoto(video, one, tuple(captions.get(video, ()))))
+            for one in ([split] if split else known)
+            for video in read_names(root, one)
+        ),
+    )
+
+
+# ---- captions of any format ----------------------------------------------------------------------
 
 FORMATS = (
     "captions.jsonl (an object a line: image, captions and, if there is one, split)",
@@ -37,7 +331,9 @@ RESTVAL = "restval"
 FIRST_BYTES = 1 << 12  # of a file, which contain its first line
 
 
-def read_captions(path: Path, split: str | Sequence[str] | None = None) -> list[CaptionedPhoto]:
+def read_captions(
+    path: str | Path, split: str | Sequence[str] | None = None
+) -> list[CaptionedPhoto]:
     """Read all captions of a split; the format is recognised by the path and its content.
 
     Blanks and invisible characters around a caption are removed. Photos without captions and
@@ -62,6 +358,7 @@ def read_captions(path: Path, split: str | Sequence[str] | None = None) -> list[
         InputError: if the format is none of these, the content is malformed, or no photo has the
             split or any captions; the text names file, line or position, and field.
     """
+    path = Path(path)
     splits = [split] if split is None or isinstance(split, str) else list(split)
     if path.is_dir():
         found = [photo for one in splits for photo in _of_folder(path, one)]

@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import unicodedata
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from sparta.errors import InputError
-from sparta.features.readers.base import unreadable
+from sparta.readers.base import unreadable
 
 Model = TypeVar("Model", bound=BaseModel)
 SPLIT = "train"  # of all photos, where a file has no splits
 log = logging.getLogger(__name__)
 # Blanks, control characters, soft hyphens, zero-width characters and marks of direction.
-_BLANKS = "".join(
-    map(
-        chr,
-        chain(
-            range(0x21),
-            range(0x7F, 0xA1),
-            (0xAD, 0x61C, 0x1680, 0x180E, 0x3000, 0xFEFF),
-            range(0x2000, 0x2010),
-            range(0x2028, 0x2030),
-            range(0x205F, 0x2070),
-        ),
-    )
-)
+_UNSEEN = ("Cc", "Cf", "Zs", "Zl", "Zp")
 _FILLERS = "\u115f\u1160\u2800\u3164\uffa0"  # letters and a symbol, by Unicode, that show nothing
 
 
@@ -48,19 +39,12 @@ class CaptionedPhoto:
 def tidy(text: str) -> str:
     """A text without blanks and invisible characters around it; "" if it shows nothing."""
     shows = any(unicodedata.category(c)[0] in "LNPS" and c not in _FILLERS for c in text)
-    return text.strip(_BLANKS) if shows else ""
+    seen = [at for at, char in enumerate(text) if unicodedata.category(char) not in _UNSEEN]
+    return text[seen[0] : seen[-1] + 1] if shows else ""
 
 
 def captioned(path: Path, found: Iterable[tuple[str, CaptionedPhoto]]) -> list[CaptionedPhoto]:
-    """The photos of a file that have captions, tidied; a warning counts what is left out.
-
-    Args:
-        path: of the file, for the warning.
-        found: place in the file and photo, with the captions as the file has them.
-
-    Raises:
-        InputError: if an image appears twice, or a text is not one that UTF-8 can hold.
-    """
+    """The photos of a file that have captions, tidied; a warning counts what is left out."""
     kept: dict[str, CaptionedPhoto] = {}
     blank = 0
     for where, photo in found:
@@ -88,14 +72,7 @@ def captioned(path: Path, found: Iterable[tuple[str, CaptionedPhoto]]) -> list[C
 
 
 class CaptionLine(NamedTuple):
-    """A caption of a photo.
-
-    Attributes:
-        where: file and line, for messages.
-        image: the photo's id.
-        number: of the caption among the photo's, "" where the file has none.
-        text: the caption.
-    """
+    """A caption of a photo."""
 
     where: str
     image: str
@@ -104,11 +81,7 @@ class CaptionLine(NamedTuple):
 
 
 def by_photo(path: Path, lines: Iterable[CaptionLine]) -> list[CaptionedPhoto]:
-    """Photos in order of their first lines, with all their captions in order of the file.
-
-    Raises:
-        InputError: if an image is blank, or a photo has two captions of one number.
-    """
+    """Photos in order of their first lines, with all their captions in order of the file."""
     photos: dict[str, list[CaptionLine]] = {}
     seen: set[tuple[str, str]] = set()
     for line in lines:
@@ -131,11 +104,7 @@ def by_photo(path: Path, lines: Iterable[CaptionLine]) -> list[CaptionedPhoto]:
 
 
 def load_json(path: Path) -> Any:
-    """Parse a whole file.
-
-    Raises:
-        InputError: if it cannot be read or is not JSON; the text names the line.
-    """
+    """Parse a whole file."""
     try:
         return json.loads(path.read_bytes())
     except OSError as error:
@@ -145,14 +114,91 @@ def load_json(path: Path) -> Any:
 
 
 def validate(model: type[Model], content: object, where: str) -> Model:
-    """Check parsed JSON against a model.
-
-    Raises:
-        InputError: naming the first field that does not fit.
-    """
+    """Check parsed JSON against a model."""
     try:
         return model.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "the line"
         raise InputError(f"{where}: {field}: {first['msg']}") from error
+
+
+# ---- photos among stored images whose ids are written otherwise ----------------------------------
+
+SHOWN = 3  # ids in a message
+
+
+def _path(image_id: str) -> str:
+    return re.sub(r"\.[A-Za-z]\w{1,4}$", "", image_id.replace("\\", "/").removeprefix("./"))
+
+
+def _name(image_id: str) -> str:
+    return image_id.replace("\\", "/").rpartition("/")[2]
+
+
+def _number(image_id: str) -> str:
+    """The image number of COCO, in the names of 2014, those of 2017, or by itself; else ""."""
+    found = re.fullmatch(r"(?:COCO_[a-z]+\d{4}_)?0*(\d+)", _path(_name(image_id)), re.IGNORECASE)
+    return found[1] if found else ""
+
+
+# What two ids of one image have in common, from the surest to the vaguest.
+FORMS: dict[str, Callable[[str], str]] = {
+    "path without suffix": _path,
+    "file name": _name,
+    "file name without suffix": lambda image_id: _path(_name(image_id)),
+    "number": _number,
+}
+
+
+def stored_ids(wanted: Iterable[str], stored: Collection[str], where: str) -> dict[str, str]:
+    """The stored id of each photo that is stored; a warning says by what they were matched.
+
+    Ids are compared as they are. Only if no photo is stored under its own id, they are compared by
+    each of `FORMS` in turn, until one finds a photo.
+
+    Raises:
+        InputError: if one photo could be either of two images, or two photos the same image.
+    """
+    wanted = list(dict.fromkeys(wanted))
+    exact = {image_id: image_id for image_id in wanted if image_id in stored}
+    if exact or not wanted:
+        return exact
+    stored = sorted(stored)
+    for form, key in FORMS.items():
+        images: dict[str, list[str]] = defaultdict(list)
+        for image_id in stored:
+            images[key(image_id)].append(image_id)
+        photos: dict[str, list[str]] = defaultdict(list)
+        for image_id in wanted:
+            if key(image_id) and key(image_id) in images:
+                photos[key(image_id)].append(image_id)
+        for shared, own in photos.items():
+            if len(own) > 1 or len(images[shared]) > 1:
+                raise InputError(
+                    f"{where}: it is unclear which photo is which: by {form}, the captions' "
+                    f"{some_of(own)} would be {some_of(images[shared])}; rename or leave out one"
+                )
+        if photos:
+            _tell(where, form)
+            return {own[0]: images[shared][0] for shared, own in photos.items()}
+    return {}
+
+
+def as_stored(
+    photos: Sequence[CaptionedPhoto], stored: Collection[str], where: str
+) -> list[CaptionedPhoto]:
+    """Photos under their stored ids, as `stored_ids` finds them; others keep their own."""
+    found = stored_ids((photo.image_id for photo in photos), stored, where)
+    return [replace(photo, image_id=found.get(photo.image_id, photo.image_id)) for photo in photos]
+
+
+def some_of(ids: Iterable[object]) -> str:
+    """The first ids, for a message."""
+    first = list(islice(ids, SHOWN + 1))
+    return ", ".join([*map(repr, first[:SHOWN]), *["…"] * (len(first) > SHOWN)]) or "none"
+
+
+@cache  # once a process, however many folds and models there are
+def _tell(where: str, form: str) -> None:
+    log.warning("%s: captions and images are matched by %s", where, form)

@@ -15,9 +15,10 @@ from sparta.cluster import connected
 from sparta.commands.options import Device, Ray, advanced
 from sparta.errors import InputError
 from sparta.extras import set_up_libraries
-from sparta.features.readers import labels as found_labels
-from sparta.features.readers.base import RegionLimit, Rule
-from sparta.features.readers.registry import (
+from sparta.features.record import REGIONS, SKIPPED, DetectorSettings, skipped_summary
+from sparta.readers import labels as found_labels
+from sparta.readers.base import RegionLimit, Rule
+from sparta.readers.registry import (
     FORMATS,
     Format,
     detect,
@@ -25,10 +26,9 @@ from sparta.features.readers.registry import (
     import_features,
     open_reader,
 )
-from sparta.features.record import REGIONS, SKIPPED, DetectorSettings, skipped_summary
 
 if TYPE_CHECKING:
-    from sparta.features.extract.job import ExtractReport
+    from sparta.extract.job import ExtractReport
 
 Photos = Annotated[
     str, typer.Argument(help="Folder of photos, or its address (s3://bucket/photos).")
@@ -109,7 +109,7 @@ def extract(
         raise _nothing_to_extract_with(photos)
     set_up_libraries()
     from sparta.console import Console
-    from sparta.features.extract.job import EXTRACT_STAGES, extract_photos
+    from sparta.extract.job import EXTRACT_STAGES, extract_photos
     from sparta.progress import progress_bars
 
     console = Console()
@@ -273,8 +273,7 @@ def import_(
 
 def _import_immich(addresses: list[str], out: Path, originals: bool) -> None:
     from sparta.console import Console
-    from sparta.immich.download import download
-    from sparta.immich.library import Library
+    from sparta.immich import Library, download
     from sparta.progress import progress_bars
 
     if len(addresses) != 1:

@@ -1,1 +1,1 @@
-"""Image features: the record, the store on disk, extraction from photos."""
+"""Image features: the record and the store on disk."""

@@ -11,6 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sparta.addresses import folder_at
+
 FeatureKind = Literal["region", "grid", "patch", "pixels"]
 REGIONS = 36  # of a detector, an image keeps
 SKIPPED = "skipped.jsonl"
@@ -178,18 +180,18 @@ class Skipped:
     reason: str
 
 
-def skipped_summary(folder: Path) -> str | None:
+def skipped_summary(folder: str | Path) -> str | None:
     """One line about the photos that a feature store lacks, None if it lacks none."""
+    path = folder_at(folder) / SKIPPED
     skipped = read_skipped(folder)
     if not skipped:
         return None
     ((reason, count),) = Counter(one.reason for one in skipped).most_common(1)
-    path = folder / SKIPPED
     return f"{len(skipped)} photos could not be used: see {path}; {count} of them: {reason}"
 
 
-def read_skipped(folder: Path) -> list[Skipped]:
+def read_skipped(folder: str | Path) -> list[Skipped]:
     """The photos that the feature store in a folder lacks."""
-    path = folder / SKIPPED
+    path = folder_at(folder) / SKIPPED
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     return [Skipped(**json.loads(line)) for line in lines]

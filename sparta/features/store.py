@@ -92,13 +92,14 @@ class FeatureStore(Sequence[ImageFeatures]):
         self._intact: set[int] = set()  # shards whose content has been compared with its hash
 
     @classmethod
-    def open(cls, folder: Path) -> FeatureStore:
-        """Open a finished store.
+    def open(cls, folder: str | Path) -> FeatureStore:
+        """Open a finished store, by its path or its address (s3://bucket/features).
 
         Raises:
             InputError: if the folder holds no store, one of another format, an unfinished one,
                 or one whose shards are missing or cut off.
         """
+        folder = folder_at(folder)
         header = read_header(folder)
         try:
             if not header["complete"]:
@@ -116,11 +117,7 @@ class FeatureStore(Sequence[ImageFeatures]):
 
     @cached_property
     def photos(self) -> Path | None:
-        """Folder the photos came from, None if they came from elsewhere.
-
-        Raises:
-            InputError: if it is on another machine that cannot be reached.
-        """
+        """Folder the photos came from, None if they came from elsewhere."""
         return folder_at(self._photos) if self._photos else None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -179,11 +176,7 @@ class FeatureStore(Sequence[ImageFeatures]):
         return row
 
     def check_shard(self, number: int) -> None:
-        """Compare a shard's content with its hash, which reading a row does once per process.
-
-        Raises:
-            InputError: if the shard is damaged.
-        """
+        """Compare a shard's content with its hash, which reading a row does once per process."""
         path = self._files[number]
         if is_remote(path):
             self._shard(number)
@@ -293,14 +286,15 @@ def _damaged(path: Path, reason: str) -> InputError:
 # ---- verification ------------------------------------------------------------------------------
 
 
-def stores_in(folder: Path) -> list[Path]:
+def stores_in(folder: str | Path) -> list[Path]:
     """The feature store that a folder is, or those in it: one per test-time augmentation."""
+    folder = folder_at(folder)
     if (folder / HEADER).is_file():
         return [folder]
     return sorted(header.parent for header in folder.glob(f"*/{HEADER}"))
 
 
-def verify_stores(folders: Iterable[Path], progress: Progress = no_progress) -> list[str]:
+def verify_stores(folders: Iterable[str | Path], progress: Progress = no_progress) -> list[str]:
     """As `verify_store`, of several; a store that cannot be opened is one line."""
     problems: list[str] = []
     for folder in folders:
@@ -311,7 +305,7 @@ def verify_stores(folders: Iterable[Path], progress: Progress = no_progress) -> 
     return problems
 
 
-def verify_store(folder: Path, progress: Progress = no_progress) -> list[str]:
+def verify_store(folder: str | Path, progress: Progress = no_progress) -> list[str]:
     """What is damaged in a feature store, a line each; progress of the stage "hash" in megabytes.
 
     Raises:

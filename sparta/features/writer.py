@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from sparta.addresses import folder_at, id_problem
 from sparta.errors import InputError
 from sparta.features.record import SKIPPED, FeatureSource, ImageFeatures, Skipped
 from sparta.features.store import FORMAT, HEADER, SCHEMA, FeatureStore, read_header, source_hash
-from sparta.image_ids import id_problem
 
 SHARD_SIZE = 512
 # Of each image's file what changes when it is replaced: size and time of modification.
@@ -35,11 +35,8 @@ class StoreWriter:
 
     Args:
         folder: created if absent; must be empty or hold a store of the same inputs.
-        source: what makes the features.
-        photos: folder the photos come from.
         augmentation: how photos are mirrored or cropped before extraction.
         inputs: anything else that decides the content, JSON values under names a user understands.
-        stamps: of the files of all images.
 
     Raises:
         InputError: if the folder holds other files or a store of other inputs, or no file of the
@@ -48,22 +45,22 @@ class StoreWriter:
 
     def __init__(
         self,
-        folder: Path,
+        folder: str | Path,
         source: FeatureSource,
         *,
-        photos: Path | None = None,
+        photos: str | Path | None = None,
         augmentation: str = "plain",
         inputs: dict[str, Any] | None = None,
         stamps: Stamps | None = None,
     ) -> None:
-        self.folder = folder
+        self.folder = folder = Path(folder)
         self._stamps = stamps
         self._header: dict[str, Any] = {
             "format": FORMAT,
             "complete": False,
             "source": asdict(source),
             "augmentation": augmentation,
-            "photos": None if photos is None else str(photos.resolve()),
+            "photos": None if photos is None else str(folder_at(photos).resolve()),
             "inputs": inputs or {},
             "stamps": None if stamps is None else stamps_file(stamps),
             "shards": [],
@@ -84,11 +81,7 @@ class StoreWriter:
 
     @cached_property
     def unchanged(self) -> UnchangedImages:
-        """Images of the store's former content, for write_shard.
-
-        Raises:
-            InputError: if one of its shards is damaged.
-        """
+        """Images of the store's former content, for write_shard."""
         return UnchangedImages(self.folder, self._header, self._stamps or {})
 
     @property
@@ -278,14 +271,7 @@ def _replace(path: Path, content: bytes | pa.Buffer) -> None:
 
 @dataclass(frozen=True)
 class Changes:
-    """How files differ from those a store was made of.
-
-    Attributes:
-        added: files that are new.
-        changed: files that were replaced.
-        removed: files that are gone.
-        kept: files whose features are kept.
-    """
+    """How files differ from those a store was made of."""
 
     added: int
     changed: int
@@ -302,17 +288,8 @@ class Changes:
 class UnchangedImages:
     """Images of the former contents of a store, by id, as far as their files are the same.
 
-    Args:
-        folder: of the store.
-        header: of the store; "superseded" has shards and file of stamps of each former content,
-            the oldest first.
-        stamps: of the files as they are now.
-
-    Attributes:
-        changes: None without a former content.
-
-    Raises:
-        InputError: if a shard is damaged.
+    The header's "superseded" has shards and file of stamps of each former content, the oldest
+    first.
     """
 
     def __init__(self, folder: Path, header: dict[str, Any], stamps: Stamps) -> None:
@@ -335,11 +312,7 @@ class UnchangedImages:
         return image_id in self._rows
 
     def __getitem__(self, image_id: str) -> ImageFeatures:
-        """One image.
-
-        Raises:
-            KeyError: if there is none, or its file has changed.
-        """
+        """One image."""
         store, row = self._rows[image_id]
         return store[row]
 

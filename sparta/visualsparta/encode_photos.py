@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from sparta.errors import InputError
-from sparta.features.extract.extractor import Extractor, load_extractor_of
-from sparta.features.extract.networks.backbone import pick_device
-from sparta.features.extract.photos import Augmentation, Photo, find_photos
+from sparta.extract.extractor import Extractor, load_extractor_of
+from sparta.extract.photos import Augmentation, Photo, find_photos
 from sparta.features.record import FeatureSource, ImageFeatures, Skipped
-from sparta.visualsparta.collate import ImageCollator
+from sparta.networks.backbone import pick_device
+from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.model import VisualSparta, load_visualsparta
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def encode_images(
     extractor = load_extractor_of(source, device)
     folder = Path(photos) if isinstance(photos, str | Path) else Path()
     ids = find_photos(folder) if isinstance(photos, str | Path) else [str(path) for path in photos]
-    collate = ImageCollator.of(model.tokenizer, model.config)
+    collate = ImagePadder.of(model.tokenizer, model.config)
     found: dict[str, dict[str, float]] = {}
     for images in _extract(extractor, folder, ids):
         indptr, terms, scores, _ = model.encode_images(collate(images))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sparta.features.extract.networks.encoder import PATCH
+from sparta.networks.encoder import PATCH
 
 LEAST = 1e-3  # deviation of a feature, for those that are always 0
 SMALLEST = 1e-6  # number whose root has a gradient
@@ -21,9 +21,6 @@ class ConvolutionalStem(nn.Module):
 
     One stage each for cells of 4, 8 and 16 pixels; those of 16 are the patches, so that regions
     remain what they were.
-
-    Args:
-        widths: channels of the three stages.
     """
 
     def __init__(self, widths: Sequence[int]) -> None:
@@ -50,9 +47,6 @@ class ConvolutionalStem(nn.Module):
 
         Returns:
             [B, n + 1, widths[-1]], the mean of all places last.
-
-        Raises:
-            ValueError: if the patches do not form a square.
         """
         # Tracing would take the number that len gives for a constant.
         batch, cells = patches.shape[0], isqrt(patches.shape[1] - 1)
@@ -91,8 +85,6 @@ class ImageHead(nn.Module):
     last number of its vector.
 
     Args:
-        features: d of the network's vectors.
-        width: of the hidden layer.
         size: numbers of the vector, the 1 included.
         dropout: share of either layer's inputs that training drops.
     """

@@ -22,9 +22,15 @@ from torch import Tensor
 from transformers import BertConfig, PreTrainedConfig, PreTrainedModel
 
 from sparta.errors import InputError
-from sparta.features.extract.networks.encoder import PATCH
 from sparta.features.record import FeatureSource
-from sparta.text_encoder import cut_embeddings, load_text_encoder, load_word_pieces
+from sparta.networks.encoder import PATCH
+from sparta.text_encoder import (
+    check_weights,
+    cut_embeddings,
+    load_text_encoder,
+    load_word_pieces,
+    portable_config,
+)
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
@@ -102,24 +108,15 @@ def from_config(
         _check_stem(source, options.get("max_regions", VisualSpartaConfig().max_regions))
     segments = getattr(encoder, "type_vocab_size", 1)
     options = {"label_segment": min(1, segments - 1), **options}
-    fields = encoder.to_dict()
-    fields.pop("_name_or_path", None)  # a path of the machine that trains
-    model = VisualSparta(
-        VisualSpartaConfig(
-            encoder=fields, feature_dim=source.dimension, feature_source=asdict(source), **options
-        )
-    )
+    fields = {"feature_dim": source.dimension, "feature_source": asdict(source), **options}
+    model = VisualSparta(VisualSpartaConfig(encoder=portable_config(encoder), **fields))
     model.tokenizer = tokenizer
     model.indexable.copy_(torch.from_numpy(tokenizer.indexable))
     return model
 
 
 def check_options(options: Collection[str]) -> None:
-    """Refuse names that are no options of a model.
-
-    Raises:
-        InputError: if one is none.
-    """
+    """Refuse names that are no options of a model."""
     given = {"encoder", "feature_dim", "feature_source", "kwargs"}
     known = signature(VisualSpartaConfig).parameters.keys() - given
     if unknown := sorted({*options} - known):
@@ -232,11 +229,7 @@ def from_oscar(
 
 
 def read_oscar_config(folder: Path) -> _Config:
-    """The configuration of a checkpoint of Oscar.
-
-    Raises:
-        InputError: if there is none, or a field is wrong.
-    """
+    """The configuration of a checkpoint of Oscar."""
     path = folder / "config.json"
     try:
         config = _Config.model_validate_json(path.read_bytes())
@@ -303,30 +296,18 @@ def _load(path: Path) -> Any:
 
 
 def _fill(model: VisualSparta, weights: dict[str, Tensor], folder: Path) -> None:
-    """Copy all weights into the model.
-
-    Raises:
-        InputError: listing those that are missing, left over or of another shape.
-    """
+    """Copy all weights into the model."""
     state = {
         theirs + key.removeprefix(ours): value
         for key, value in model.state_dict().items()
         for ours, theirs in PARTS.items()
         if key.startswith(ours)
     }
-    shapes = [
-        f"bert.{name} {list(weights[name].shape)} instead of {list(value.shape)}"
-        for name, value in state.items()
-        if name in weights and weights[name].shape != value.shape
-    ]
-    problems = {
-        "missing": [f"bert.{name}" for name in sorted(state.keys() - weights.keys())],
-        "left over": [f"bert.{name}" for name in sorted(weights.keys() - state.keys())],
-        "of another shape than config.json says": sorted(shapes),
-    }
-    if any(problems.values()):
-        listed = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in problems.items() if keys)
-        raise InputError(f"{folder} is not a whole checkpoint of Oscar's: {listed}")
+    check_weights(
+        {f"bert.{name}": value for name, value in weights.items()},
+        {f"bert.{name}": value for name, value in state.items()},
+        f"{folder} is not a whole checkpoint of Oscar's, or config.json is another's",
+    )
     with torch.no_grad():
         for name, value in state.items():
             value.copy_(weights[name])

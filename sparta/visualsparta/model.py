@@ -23,7 +23,7 @@ from transformers.masking_utils import create_bidirectional_mask
 from sparta.errors import InputError, first_line
 from sparta.model_id import DAMAGED_WEIGHTS, model_folder, read_model_config
 from sparta.tokenizer import WordPieceTokenizer
-from sparta.visualsparta.collate import ImageBatch
+from sparta.visualsparta.batch import ImageBatch
 from sparta.visualsparta.config import ImageHeadConfig, VisualSpartaConfig
 from sparta.visualsparta.image_head import ConvolutionalStem, ImageHead
 
@@ -173,8 +173,7 @@ class VisualSparta(PreTrainedModel):
     def contextualise(self, batch: ImageBatch) -> tuple[Tensor, Tensor]:
         """Equations 8 and 9: the transformer over regions and labels, or the image head of each.
 
-        Returns:
-            H [B, n + k, h] and its mask [B, n + k] bool.
+        H is [B, n + k, h], its mask [B, n + k] bool.
         """
         if self.head is not None:
             return self.head(batch.regions), batch.region_mask
@@ -411,10 +410,6 @@ def pad_ids(texts: Iterable[list[int]], device: torch.device | str) -> tuple[Ten
 def compact_state(state: dict[str, Tensor], use_labels: bool) -> dict[str, Tensor]:
     """A model's weights as a compact model stores them.
 
-    Args:
-        state: all weights and buffers.
-        use_labels: whether the model reads labels.
-
     Returns:
         The state with these changes: floats are float16; `query_embedding.weight` is [T, h], one
         row for each trained term, rising; the embedding of labels is left out of a model without
@@ -431,12 +426,7 @@ def compact_state(state: dict[str, Tensor], use_labels: bool) -> dict[str, Tenso
 
 
 def read_compact(folder: Path, state: dict[str, Tensor], use_labels: bool) -> dict[str, Tensor]:
-    """The weights in a compact model's folder, in full size; what is absent is 0.
-
-    Args:
-        folder: of the model.
-        state: of a model with the same configuration, for the shapes.
-        use_labels: whether the model reads labels.
+    """The weights in a compact model's folder, in the sizes of `state`; what is absent is 0.
 
     Raises:
         OSError: if there is no `model.safetensors`.
@@ -455,3 +445,36 @@ def read_compact(folder: Path, state: dict[str, Tensor], use_labels: bool) -> di
         if weight not in full or full[weight].shape != tensor.shape:
             raise ValueError(f"{path} does not fit its config.json: see {weight}")
     return full
+
+
+# ---- the image side alone, to be converted -------------------------------------------------------
+
+
+class ImageTerms(nn.Module):
+    """Equations 2 to 11 for images without labels and with equally many regions: nothing is masked.
+
+    The model reads no labels and is in eval mode; `terms` [T] int64 are those to score.
+    """
+
+    def __init__(self, model: VisualSparta, terms: Tensor) -> None:
+        super().__init__()
+        self.model = model
+        self.vectors = nn.Parameter(model.query_embedding(terms).detach().clone())
+
+    def forward(self, regions: Tensor, locations: Tensor) -> tuple[Tensor, Tensor]:
+        """Regions [B, n, d] and locations [B, n, 6] → scores and winning regions [B, T]."""
+        none = torch.zeros(len(regions), 0, dtype=torch.int64)
+        everywhere = torch.ones(regions.shape[:2], dtype=torch.bool)
+        batch = ImageBatch(regions, locations, everywhere, none, none.bool(), none)
+        if self.model.head is not None:
+            hidden = self.model.head(batch.regions)
+        else:
+            embedded = self.model.embed_regions(batch)
+            hidden = self.model.encoder.encoder(embedded, attention_mask=None).last_hidden_state
+        found = [self.model.winners(part) for part in self.products(hidden)]
+        best, columns = zip(*found, strict=True)
+        return self.model.activate(torch.cat(best, dim=1)), torch.cat(columns, dim=1).int()
+
+    def products(self, hidden: Tensor) -> list[Tensor]:
+        """The products of hidden states [B, n, h] with the terms' vectors, [B, n, t] at a time."""
+        return [hidden @ part.T for part in self.vectors.split(VOCABULARY_CHUNK)]

@@ -30,14 +30,7 @@ CHUNK = 2048  # words compared with all terms at once
 
 
 class WordEncoder:
-    """Embeds words by a text encoder: the mean of its last hidden states for a short phrase.
-
-    Args:
-        name: hub name or folder of a BERT-like encoder with its `tokenizer.json`.
-
-    Raises:
-        InputError: if it cannot be loaded.
-    """
+    """Embeds words by a BERT-like text encoder: the mean of its last states for a short phrase."""
 
     def __init__(self, name: str | Path) -> None:
         if (file := find_file(name, "tokenizer.json")) is None:
@@ -76,9 +69,6 @@ def make_substitutes(
         model: with its tokenizer.
         encoder: embeds the words.
         progress: of the stage "embed", in words.
-
-    Raises:
-        InputError: if the model records no word with enough training captions.
     """
     assert model.tokenizer is not None
     words = {i: term for i, term in enumerate(model.tokenizer.vocabulary) if _is_word(term)}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from transformers import PreTrainedConfig
 
 from sparta.errors import InputError
-from sparta.model_id import read_model_config
 
 Visual = Literal["region", "grid", "patch"]
 VisionVectors = Literal["output", "stored"]
@@ -47,7 +45,7 @@ class VseConfig(PreTrainedConfig):
         text_dropout: share dropped in training from the GRU's word embeddings, or from the
             transformer's projected tokens.
         dimension: of the joint space.
-        visual_pooling: a name `sparta.vse.pooling.registry.make_pooling` knows.
+        visual_pooling: a name `sparta.vse.aggregators.make_pooling` knows.
         visual_pooling_options: further arguments of that pooling.
         text_pooling: as `visual_pooling`.
         text_pooling_options: as `visual_pooling_options`.
@@ -133,12 +131,3 @@ class VseConfig(PreTrainedConfig):
 def _check(field: str, value: str, known: Any) -> None:
     if value not in get_args(known):
         raise InputError(f"{field}: {value!r} is not one of {', '.join(get_args(known))}")
-
-
-def check_kind(name: str | Path) -> None:
-    """Refuse a folder that is not a VSE model, before its weights are read.
-
-    Raises:
-        InputError: naming the folder and what it is instead.
-    """
-    read_model_config(name, (VseConfig.model_type,), "VSE model")

@@ -1,4 +1,7 @@
-"""Checkpoints of the code published with VSE∞, VSE+2AD and MV-VSE → a `VseModel`."""
+"""Checkpoints of the code published with VSE∞, VSE+2AD and MV-VSE → a `VseModel`.
+
+Whatever does not fit raises InputError, which names the file and the keys.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ import torch
 from torch import Tensor
 
 from sparta.errors import InputError
-from sparta.text_encoder import encoder_config
+from sparta.text_encoder import check_weights, encoder_config, portable_config
 from sparta.vse.config import VseConfig
 from sparta.vse.init import limit_length, load_tokenizer
 from sparta.vse.model import VseModel
@@ -50,7 +53,11 @@ class Converted:
 
 
 def convert_checkpoint(
-    path: Path, *, vocabulary: Path | None = None, text: str | None = None, name: str | None = None
+    path: str | Path,
+    *,
+    vocabulary: str | Path | None = None,
+    text: str | None = None,
+    name: str | None = None,
 ) -> Converted:
     """Read a published checkpoint; the model computes what the published code does.
 
@@ -69,6 +76,7 @@ def convert_checkpoint(
             tokenizer are of another size; lists every key that is missing, unexpected or of
             another shape; or if there is no such configuration or tokenizer.
     """
+    path = Path(path)
     weights = read_weights(path)
     layout = find_layout(weights, str(path))
     fields = config_fields(layout, weights, str(path))
@@ -81,7 +89,7 @@ def convert_checkpoint(
                 "was trained from (published: bert-base-uncased), and no --vocabulary"
             )
         tokenizer = load_tokenizer(text)
-        fields["text_encoder"] = _bert_config(text)
+        fields["text_encoder"] = portable_config(encoder_config(text))
         if 0 < len(weights.get(PIECES, ())) - len(tokenizer) < SPARE:
             weights[PIECES] = weights[PIECES][: len(tokenizer)]
             fields["text_encoder"]["vocab_size"] = len(tokenizer)
@@ -92,7 +100,7 @@ def convert_checkpoint(
                 "word2idx it was trained with, and no --text"
             )
         fields["words"] = "nltk"
-        tokenizer = _read_words(vocabulary, layout, weights, path)
+        tokenizer = _read_words(Path(vocabulary), layout, weights, path)
         fields["vocabulary_size"] = len(tokenizer)
     model = VseModel(VseConfig(**fields))
     unused = _fill(model, weights, layout, path)
@@ -107,10 +115,6 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
     They lie under `model`: a list of the two, or one dict. Either may have been saved from within
     a `DataParallel`, which puts `module.` before every key.
-
-    Raises:
-        InputError: if the file is damaged, holds something else, or vectors that are not of unit
-            length are wanted.
     """
     content = _load(path)
     state = content.get("model") if isinstance(content, dict) else None
@@ -163,12 +167,6 @@ def _bare(part: Mapping[str, Any]) -> dict[str, Any]:
     return {key.removeprefix("module.") if wrapped else key: value for key, value in part.items()}
 
 
-def _bert_config(name: str) -> dict[str, Any]:
-    fields: dict[str, Any] = encoder_config(name).to_dict()
-    fields.pop("_name_or_path", None)
-    return fields
-
-
 def _read_words(
     path: Path, layout: CheckpointLayout, weights: dict[str, Tensor], checkpoint: Path
 ) -> TextTokenizer:
@@ -200,19 +198,11 @@ def _fill(
     """Copy all weights into the model; return those left over because nothing uses them."""
     state = {layout.published(key): (key, value) for key, value in model.state_dict().items()}
     unused = [key for key in sorted(weights.keys() - state.keys()) if key.startswith(UNUSED)]
-    shapes = {
-        key: f"{key} {list(weights[key].shape)} instead of {list(value.shape)}"
-        for key, (_, value) in state.items()
-        if key in weights and weights[key].shape != value.shape
-    }
-    problems = {
-        "missing": sorted(state.keys() - weights.keys()),
-        "unexpected": sorted(weights.keys() - state.keys() - {*unused}),
-        "of another shape": sorted(shapes.values()),
-    }
-    if any(problems.values()):
-        listed = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in problems.items() if keys)
-        raise InputError(f"{path} is not a whole {layout.fields['name']} checkpoint: {listed}")
+    check_weights(
+        {key: value for key, value in weights.items() if key not in unused},
+        {theirs: value for theirs, (_, value) in state.items()},
+        f"{path} is not a whole {layout.fields['name']} checkpoint",
+    )
     model.load_state_dict({key: weights[theirs] for theirs, (key, _) in state.items()})
     return unused
 
@@ -301,15 +291,7 @@ LAYOUTS = (
 
 
 def find_layout(keys: Iterable[str], where: str) -> CheckpointLayout:
-    """The layout of a checkpoint.
-
-    Args:
-        keys: its own, beginning with `img_enc.` or `txt_enc.`.
-        where: the file, for messages.
-
-    Raises:
-        InputError: if it has a vision network of its own, or is of no layout; lists its parts.
-    """
+    """The layout of a checkpoint, by keys that begin with `img_enc.` or `txt_enc.`."""
     keys = sorted(keys)
     if inside := [key for key in keys if key.startswith(_NETWORKS)]:
         raise InputError(
@@ -335,11 +317,7 @@ def _parts(keys: Iterable[str]) -> str:
 def config_fields(
     layout: CheckpointLayout, weights: Mapping[str, Tensor], where: str
 ) -> dict[str, Any]:
-    """Fields of `VseConfig` as the layout and the weights' shapes give them.
-
-    Raises:
-        InputError: if a weight whose shape is needed is missing, or no matrix.
-    """
+    """Fields of `VseConfig` as the layout and the weights' shapes give them."""
     dimension, feature_dim = _shape(weights, layout.projection, where)
     views = sum(bool(re.fullmatch(r"img_enc\.fc_list\.\d+\.weight", key)) for key in weights)
     fields = {

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformers import AutoConfig, AutoModel
 
+from sparta.addresses import folder_at
 from sparta.errors import InputError
-from sparta.features.extract.networks.backbone import patch_side
-from sparta.features.extract.networks.pretrained import Preprocessing
+from sparta.extract.photos import Augmentation, Crop, Decoder, decode_all, find_photos
+from sparta.features.record import FeatureSource, Skipped
+from sparta.networks.backbone import Backbone, patch_side
+from sparta.networks.encoder import is_lite
+from sparta.networks.pretrained import Preprocessing, timm_processor
 from sparta.vse.batch import real_rows
 from sparta.vse.config import VisionVectors
 
@@ -39,11 +48,6 @@ class VisualProjection(nn.Module):
     As published with GPO (section 5.1 and its code): features = MLP(x) + FC(x), the MLP of two
     layers with half the joint dimension between them, batch norm and ReLU after the first. Only
     real rows enter the batch norm; the published code lets padding's zero rows in.
-
-    Args:
-        feature_dim: d of the visual vectors.
-        dimension: D of the joint space.
-        residual: whether there is an MLP.
     """
 
     def __init__(self, feature_dim: int, dimension: int, residual: bool) -> None:
@@ -78,12 +82,7 @@ class VisualProjection(nn.Module):
 class WordEncoder(nn.Module):
     """Word embeddings and a GRU over them, its two directions averaged if it has two.
 
-    Args:
-        vocabulary_size: words.
-        word_dim: width of a word embedding.
-        dimension: D, of each direction and of the joint space.
-        dropout: share of each word embedding dropped in training.
-        bidirectional: whether it reads backwards, too.
+    Dropout is the share of each word embedding dropped in training.
     """
 
     def __init__(
@@ -140,7 +139,6 @@ class Vision(nn.Module):
 
     Args:
         config: configuration of a transformers vision network, a dict with `model_type`.
-        vectors: "output" or "stored".
 
     Attributes:
         mean: [3, 1, 1] float32, subtracted from pixel values of 0 to 255.
@@ -176,12 +174,7 @@ class Vision(nn.Module):
         self.std.copy_(preprocessing.std / preprocessing.scale)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """[B, 3, H, W] uint8 RGB → [B, n, d] float, cells row by row.
-
-        Raises:
-            InputError: if stored regions are wanted, and the network's tokens form no square grid
-                at this size.
-        """
+        """[B, 3, H, W] uint8 RGB → [B, n, d] float, cells row by row."""
         values = (pixels.float() - self.mean) / self.std
         hidden = self.network(pixel_values=values, **self._options).last_hidden_state
         tokens = hidden.flatten(2).transpose(1, 2) if hidden.ndim == 4 else hidden
@@ -204,3 +197,78 @@ class Vision(nn.Module):
 def vision_part(network: nn.Module) -> Any:
     """A network of photos itself, or the half of a two-sided one (CLIP) that sees them."""
     return getattr(network, "vision_model", network)
+
+
+BATCH = 32
+
+
+def vision_source(network: str) -> FeatureSource:
+    """The source of a vision network's features; `extra["resample"]` is Pillow's filter for photos.
+
+    Raises:
+        InputError: if it is no vision network of transformers, or its output cannot be laid on a
+            grid.
+    """
+    if is_lite(network) or timm_processor(network) is not None:
+        raise InputError(
+            f"model.options.vision: {network} cannot be trained inside a dense model, only "
+            "networks of transformers can: train on its features instead, with "
+            f"model.options.vision=null, data.photos and data.backbone={network}"
+        )
+    backbone = Backbone(network, device="cpu")
+    return replace(backbone.source, extra={"resample": backbone.resample})
+
+
+class PhotoFolder:
+    """Photos of a folder by row, resized for a vision network; decoded when requested.
+
+    Args:
+        folder: searched at any depth.
+        source: of the network: `vision_source`, or a model's `feature_source`.
+        ids: paths of photos relative to the folder; all there are by default.
+
+    Raises:
+        InputError: if there is no photo.
+    """
+
+    def __init__(
+        self, folder: str | Path, source: FeatureSource, ids: Iterable[str] | None = None
+    ) -> None:
+        self.folder = folder = folder_at(folder)
+        self.source = source
+        self.ids: list[str] = find_photos(folder) if ids is None else sorted(ids)
+        self._rows = {image_id: row for row, image_id in enumerate(self.ids)}
+        resample = source.extra["resample"]
+        self._decoder = Decoder(folder, source.image_size, resample, Augmentation("plain"))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def index(self, image_id: str) -> int:
+        """Row of a photo."""
+        return self._rows[image_id]
+
+    def __getitem__(self, row: int) -> NDArray[np.uint8]:
+        """A photo whole, [side, side, 3] uint8 RGB.
+
+        Raises:
+            InputError: naming the file, if it cannot be read.
+        """
+        return self.show(row)
+
+    def show(self, row: int, crop: Crop | None = None) -> NDArray[np.uint8]:
+        """Part of a photo; see `__getitem__`."""
+        found = self._decoder.decode(self.ids[row], crop)
+        if isinstance(found, Skipped):
+            raise InputError(f"{self.folder / found.image_id}: {found.reason}")
+        return found.pixels
+
+    def unreadable(self, workers: int) -> list[Skipped]:
+        """Decode every photo once, in `workers` processes; return those that cannot be, and why."""
+        batches = (self.ids[at : at + BATCH] for at in range(0, len(self), BATCH))
+        return [
+            found
+            for batch in decode_all(self._decoder, batches, workers)
+            for found in batch
+            if isinstance(found, Skipped)
+        ]

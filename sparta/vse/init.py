@@ -13,10 +13,10 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedModel
 
 from sparta.errors import InputError, first_line
-from sparta.features.extract.networks.pretrained import load_model, load_preprocessing
 from sparta.features.record import FeatureSource
 from sparta.model_id import find_file, model_folder
-from sparta.text_encoder import cut_embeddings, load_text_encoder
+from sparta.networks.pretrained import load_model, load_preprocessing
+from sparta.text_encoder import cut_embeddings, load_text_encoder, portable_config
 from sparta.vse.config import VseConfig
 from sparta.vse.encoders import vision_part
 from sparta.vse.model import VseModel, evaluating
@@ -79,18 +79,14 @@ def from_bert(
     tokenizer = load_tokenizer(checkpoint)
     cut_embeddings(encoder, len(tokenizer), checkpoint)
     limit_length(tokenizer, encoder)
-    fields = {"text": "bert", "text_encoder": _fields(encoder)}
+    fields = {"text": "bert", "text_encoder": portable_config(encoder.config)}
     model = _build(fields, tokenizer, source, vision, options)
     _copy(encoder, model.text_encoder)
     return model
 
 
 def load_tokenizer(name: str | Path) -> TextTokenizer:
-    """The tokenizer of a BERT-like checkpoint, from its `tokenizer.json` or `vocab.txt`.
-
-    Raises:
-        InputError: if there is none, or it lacks a special token.
-    """
+    """The tokenizer of a BERT-like checkpoint, from its `tokenizer.json` or `vocab.txt`."""
     if path := find_file(name, FILE):
         return TextTokenizer.from_folder(path.parent)
     folder = model_folder(name, weights=False)
@@ -124,7 +120,7 @@ def _build(
         "feature_dim": source.dimension,
         "feature_source": asdict(source),
         "visual": _VISUAL[source.kind],
-        "vision": None if network is None else _fields(network),
+        "vision": None if network is None else portable_config(network.config),
         **fields,
         **options,
     }
@@ -136,15 +132,7 @@ def _build(
 
 
 def check_options(options: Collection[str], is_bert: bool) -> None:
-    """Refuse names that are no options of a model.
-
-    Args:
-        options: all but `vision`.
-        is_bert: whether the text side starts from a checkpoint.
-
-    Raises:
-        InputError: if one is none.
-    """
+    """Refuse names that are no options of a model, `vision` apart, over words or over a BERT."""
     given = {"text_encoder", "vocabulary_size", "feature_dim", "feature_source", "kwargs", "vision"}
     known = signature(VseConfig).parameters.keys() - given - ({"text"} if is_bert else set())
     if unknown := sorted({*options} - known):
@@ -172,13 +160,6 @@ def _start_vision(model: VseModel, network: Any, name: str, source: FeatureSourc
         raise InputError(
             f"{name} gives vectors of {width} numbers, the feature source has {source.dimension}"
         )
-
-
-def _fields(network: PreTrainedModel) -> dict[str, Any]:
-    """A network's configuration, without paths of the machine that trains."""
-    fields = network.config.to_dict()
-    fields.pop("_name_or_path", None)
-    return fields
 
 
 def _copy(pretrained: PreTrainedModel, into: Any) -> None:

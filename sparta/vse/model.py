@@ -17,12 +17,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from sparta.errors import InputError, first_line
-from sparta.model_id import DAMAGED_WEIGHTS, model_folder
+from sparta.model_id import DAMAGED_WEIGHTS, model_folder, read_model_config
+from sparta.vse.aggregators import ADPool, make_pooling
 from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch, collate_texts, real_rows
-from sparta.vse.config import VseConfig, check_kind
+from sparta.vse.config import VseConfig
 from sparta.vse.encoders import Vision, VisualProjection, WordEncoder, build_network, unit
-from sparta.vse.pooling.gpo import ADPool
-from sparta.vse.pooling.registry import make_pooling
 from sparta.vse.tokenizer import FILE, TextTokenizer, nltk_words
 
 log = logging.getLogger(__name__)
@@ -133,11 +132,7 @@ class VseModel(PreTrainedModel):
         return unit(torch.stack(views, dim=1))
 
     def look(self, photos: PixelBatch) -> RegionBatch:
-        """What the vision network gives for B photos, which `encode_images` takes.
-
-        Raises:
-            ValueError: if there is no vision network.
-        """
+        """What the vision network gives for B photos, which `encode_images` takes."""
         if self.vision is None:
             raise ValueError("the model has no vision network: give it features, not pixels")
         regions = self.vision(photos.pixels)
@@ -197,7 +192,7 @@ class VseModel(PreTrainedModel):
             InputError: if there is none, it is another kind of model's, weights are missing,
                 left over or of other shapes, or the tokenizer is another model's.
         """
-        check_kind(name)
+        read_model_config(name, (VseConfig.model_type,), "VSE model")
         folder = model_folder(name)
         kwargs.setdefault("dtype", torch.float32)
         try:
@@ -217,11 +212,7 @@ class VseModel(PreTrainedModel):
         return model.eval()
 
     def attach(self, tokenizer: TextTokenizer, where: str | Path) -> None:
-        """Use a tokenizer.
-
-        Raises:
-            InputError: naming `where` it is from, if its size is not that of the embedding.
-        """
+        """Use a tokenizer."""
         known = len(self.get_input_embeddings().weight)
         if len(tokenizer) != known:
             raise InputError(

@@ -107,9 +107,7 @@ class TextTokenizer:
     ) -> TextTokenizer:
         """A vocabulary made elsewhere, such as VSE++'s; `<mask>` is added last if it is missing.
 
-        Args:
-            word2idx: ids of words.
-            splitter: how texts are split; by default as `from_captions` splits them.
+        Texts are split as `from_captions` splits them, unless there is a splitter.
 
         Raises:
             InputError: if ids have gaps, or one of <pad>, <start>, <end>, <unk> is missing.
@@ -124,15 +122,7 @@ class TextTokenizer:
 
     @classmethod
     def from_folder(cls, folder: str | Path, splitter: WordSplitter | None = None) -> TextTokenizer:
-        """Read `folder/tokenizer.json`.
-
-        Args:
-            folder: of a model.
-            splitter: as of `from_words`.
-
-        Raises:
-            InputError: if there is none, it is damaged, or it lacks a special token.
-        """
+        """Read `folder/tokenizer.json`."""
         path = Path(folder) / FILE
         if not path.is_file():
             raise InputError(f"{path} is missing: a model's folder needs its tokenizer")
@@ -203,11 +193,7 @@ def _find(vocabulary: Mapping[str, int], role: str, where: str | Path) -> int:
 def nltk_words(text: str) -> list[tuple[str, str]]:
     """Split a lower-cased text as NLTK's `word_tokenize` does, and VSE++'s code and its successors.
 
-    Returns:
-        Each word, and how the text spells it: NLTK writes double quotes as `` and ''.
-
-    Raises:
-        InputError: if NLTK or its sentence models are not installed.
+    Each word comes with how the text spells it: NLTK writes double quotes as `` and ''.
     """
     lowered = text.lower()
     # Lower case can be longer: İ becomes two characters.

@@ -21,7 +21,7 @@ from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.metrics import recall
 from sparta.tokenizer import WordPieceTokenizer
-from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.model import VisualSparta
 from tests.eval.data import Data, refused, shown
 from tests.indexer.tiny import save_model, slow_frequencies, slow_impacts
@@ -92,7 +92,7 @@ def test_rows_against_the_model_and_slow_impacts(data: Data) -> None:
     for model in map(VisualSparta.from_pretrained, data.models):
         for view in data.views:
             for image in view:
-                scores = model.term_scores(ImageCollator(data.tokenizer, 50, 70)([image])).scores[0]
+                scores = model.term_scores(ImagePadder(data.tokenizer, 50, 70)([image])).scores[0]
                 for term, score in zip(data.tokenizer.vocabulary, scores.tolist(), strict=True):
                     key = image.image_id, term
                     weights[key] = weights.get(key, 0.0) + score / 4

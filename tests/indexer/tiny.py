@@ -16,7 +16,7 @@ from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.features.writer import StoreWriter
 from sparta.tokenizer import WordPieceTokenizer
-from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
 
@@ -104,7 +104,7 @@ def slow_impacts(
     loaded = [VisualSparta.from_pretrained(folder) for folder in models]
     tokenizer = loaded[0].tokenizer
     assert tokenizer is not None
-    collate = ImageCollator(tokenizer, 50, 70)
+    collate = ImagePadder(tokenizer, 50, 70)
     shape = (len(views[0]), len(tokenizer.vocabulary))
     scores, positions = np.zeros(shape), np.zeros(shape, np.int16)
     for row in range(len(views[0])):

@@ -1,4 +1,4 @@
-"""Folders by address, addresses of servers, and files of settings."""
+"""Folders by address, addresses of servers, image ids, and files of settings."""
 
 import pickle
 import sys
@@ -7,9 +7,18 @@ from typing import Any
 
 import pytest
 
-from sparta.addresses import UnreachableError, download, folder_at, is_remote, server_address
+from sparta.addresses import (
+    LONGEST,
+    UnreachableError,
+    check_id,
+    download,
+    folder_at,
+    id_problem,
+    is_remote,
+    server_address,
+)
 from sparta.errors import InputError
-from sparta.yaml_file import read_yaml
+from sparta.files import read_yaml
 from tests.s3_server import upload
 
 
@@ -98,3 +107,23 @@ def test_what_has_no_keys_and_values(tmp_path: Path, content: bytes, problem: st
     path.write_bytes(content)
     with pytest.raises(InputError, match=problem):
         read_yaml(path)
+
+
+# ---- image ids -----------------------------------------------------------------------------------
+
+DOTS = ["..", ".", "a/../b.jpg", "a/./b.jpg", "../b.jpg", "a/..", "/b.jpg", "a//b.jpg", "a/", "/"]
+
+
+@pytest.mark.parametrize("image_id", [*DOTS, "", "a\0b", "\ud800", "é" * LONGEST])
+def test_what_would_reach_another_image_is_refused(image_id: str) -> None:
+    assert id_problem(image_id)
+    with pytest.raises(InputError, match="the image id"):
+        check_id(image_id)
+
+
+@pytest.mark.parametrize(
+    "image_id",
+    ["...", ".hidden/a..b.jpg", "..a", "a\\..\\b", "%2e%2e/a", "a b\n?#.jpg", "C:x", "é/日本.jpg"],
+)
+def test_all_else_means_itself(image_id: str) -> None:
+    assert id_problem(image_id) is None

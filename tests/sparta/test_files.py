@@ -186,11 +186,6 @@ def test_a_full_disk_is_one_line(error: Exception) -> None:
         raise error
 
 
-def test_other_errors_stay_what_they_are() -> None:
-    with pytest.raises(OSError, match="denied"), files.full_disk_reported(Path("out")):
-        raise PermissionError("denied")
-
-
 def test_what_the_system_and_numpy_raise() -> None:
     full = Path("/dev/full")
     if full.exists():
@@ -280,14 +275,6 @@ def test_waiting_for_the_other_writer(tmp_path: Path, caplog: pytest.LogCaptureF
     waiting.join(timeout=10)
     assert order == ["first", "second"]
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_holder_that_cannot_be_read_is_another_process(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    with files.writing(out):
-        files.lock_path(out).write_text("")
-        with pytest.raises(InputError, match="written by another process"), files.writing(out):
-            pass
 
 
 def test_the_working_folder_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

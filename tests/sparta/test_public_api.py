@@ -1,7 +1,8 @@
-"""What `import sparta` gives, and what it does not load."""
+"""What `import sparta` gives and what it does not load; libraries that extras install."""
 
 import subprocess
 import sys
+from importlib.metadata import metadata
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,10 @@ from PIL import Image
 import sparta
 from indexer.build import build_index
 from sparta.errors import InputError
-from sparta.features.extract.job import extract_photos
+from sparta.extract.job import extract_photos
+from sparta.extras import EXTRAS, missing_extra, package_folder, require
 from sparta.features.store import FeatureStore
-from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.batch import ImagePadder
 
 HEAVY = ["torch", "transformers", "jnius", "numba", "pyarrow"]
 
@@ -74,7 +76,7 @@ searcher.close()
 def test_encode_images_agrees_with_encoding_a_store(store: FeatureStore, photos: Path) -> None:
     model = sparta.VisualSparta.from_pretrained("sample")
     assert model.tokenizer is not None
-    batch = ImageCollator.of(model.tokenizer, model.config)(list(store))
+    batch = ImagePadder.of(model.tokenizer, model.config)(list(store))
     scores = model.term_scores(batch).scores.numpy()
     found = sparta.encode_images(photos, model)
     assert [*found] == store.ids == ["a.png", "b.png", "c.png"]
@@ -113,4 +115,39 @@ def test_what_cannot_be_encoded_is_named(photos: Path, tmp_path: Path) -> None:
             sparta.encode_images(photos, model)
     model.tokenizer = None
     with pytest.raises(InputError, match="no tokenizer"):
-        sparta.encode_images(photos, model)
+        sparta.encode_photos(photos, model)
+
+
+# ---- extras --------------------------------------------------------------------------------------
+
+
+def test_every_extra_exists() -> None:
+    assert set(EXTRAS.values()) <= set(metadata("visualsparta").get_all("Provides-Extra") or [])
+
+
+@pytest.mark.parametrize("module", EXTRAS)
+def test_a_missing_library_names_its_extra(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InputError) as error:
+        require(module)
+    advice = f"pip install 'visualsparta[{EXTRAS[module]}]'"
+    assert str(error.value) == f"{module} is not installed; run: {advice}"
+
+
+def test_what_the_slim_installation_lacks_is_named() -> None:
+    error = missing_extra(ModuleNotFoundError("", name="torch.nn"))
+    assert str(error).startswith("torch is not installed: without it, networks and models run")
+
+
+def test_any_other_missing_module_is_no_extra() -> None:
+    assert missing_extra(ModuleNotFoundError("", name="sparta.nothing")) is None
+    assert str(missing_extra(ModuleNotFoundError("", name="matplotlib.figure"))).endswith(
+        "[plots]'"
+    )
+
+
+def test_a_package_is_found_without_importing_it() -> None:
+    folder = package_folder("tests.sparta.networks")
+    assert folder.name == "networks"
+    with pytest.raises(ModuleNotFoundError):
+        package_folder("no_such_package")

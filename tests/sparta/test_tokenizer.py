@@ -38,10 +38,6 @@ def test_ids_are_the_terms_of_the_query(tiny_tokenizer: WordPieceTokenizer, text
     assert not set(terms) & set(tiny.SPECIAL)
 
 
-def test_long_texts_are_not_cut(tiny_tokenizer: WordPieceTokenizer) -> None:
-    assert len(tiny_tokenizer.encode_ids("dog " * 600)) == 600
-
-
 def test_special_and_unused_terms_are_not_indexable(tiny_tokenizer: WordPieceTokenizer) -> None:
     found = tiny_tokenizer.indexable
     assert found.dtype == np.bool_
@@ -63,11 +59,6 @@ def test_hash_knows_the_order_of_terms() -> None:
         for vocabulary in (a, b)
     )
     assert first.vocabulary_hash != second.vocabulary_hash
-
-
-def test_a_folder_without_tokenizer_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"tokenizer\.json is missing"):
-        WordPieceTokenizer.from_folder(tmp_path)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_term(tmp_path: Path) -> None:

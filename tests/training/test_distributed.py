@@ -18,7 +18,7 @@ from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing import assert_close
 
-from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.batch import ImagePadder
 from tests import tiny
 from tests.training.corpus import write_corpus
 from training.fit import train
@@ -75,7 +75,7 @@ def batch(photos: range, taught: bool = False) -> TrainingBatch:
         )
         for i in photos
     ]
-    return TrainingCollator(ImageCollator(tiny.tokenizer(), 50, 35))(examples)
+    return TrainingCollator(ImagePadder(tiny.tokenizer(), 50, 35))(examples)
 
 
 def gradients(step: nn.Module) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from transformers import BertModel
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.metrics import Recall, ranks, recall
-from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.model import VisualSparta
 from sparta.vse.model import VseModel
 from tests import tiny
@@ -109,7 +109,7 @@ def test_it_learns_and_saves_the_best_weights(corpus: Corpus, tmp_path: Path) ->
     assert not {p.image_id for p in held_out} & {p.image_id for p in photos}
     assert model.tokenizer is not None
     images = [store[store.index(photo.image_id)] for photo in held_out]
-    batch = ImageCollator(model.tokenizer, 50, 70)(images)
+    batch = ImagePadder(model.tokenizer, 50, 70)(images)
     queries = model.encode_queries([text for photo in held_out for text in photo.captions])
     targets = torch.arange(30).repeat_interleave(2)
     again = recall(

@@ -13,7 +13,7 @@ from filelock import FileLock
 from PIL import Image
 
 from sparta.errors import InputError
-from sparta.features.extract import job
+from sparta.extract import job
 from sparta.features.store import FeatureStore
 from sparta.features.writer import StoreWriter
 from tests import tiny

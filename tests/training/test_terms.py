@@ -21,10 +21,10 @@ from indexer.engines.open import open_index
 from sparta.captions.read import read_captions
 from sparta.command_line import cli
 from sparta.errors import InputError
-from sparta.features.extract.networks.encoder import LITE2, weights_file
-from sparta.features.extract.networks.lite import EfficientNetLite
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
+from sparta.networks.encoder import LITE2, weights_file
+from sparta.networks.lite import EfficientNetLite
 from sparta.progress import no_progress
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.image_head import ImageHead

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.batch import ImagePadder
 from tests import tiny
 from tests.stores import write_store
 from tests.training.corpus import Corpus
@@ -133,7 +133,7 @@ def test_a_batch_in_parts_trains_as_one_padded_batch(monkeypatch: pytest.MonkeyP
     examples = [
         TrainingExample(i, image, [[6 + i, 7, 8], [20 - i]]) for i, image in enumerate(images)
     ]
-    collate = TrainingCollator(ImageCollator(tiny.tokenizer(), 50, 35))
+    collate = TrainingCollator(ImagePadder(tiny.tokenizer(), 50, 35))
     found = []
     for size in (2, 100):
         monkeypatch.setattr("training.visualsparta.dataset.PART", size)

@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sparta.errors import InputError
-from sparta.features.extract.networks.backbone import pick_device
-from sparta.features.extract.networks.encoder import (
+from sparta.extract.photos import Augmentation, Decoder, Photo
+from sparta.networks.backbone import pick_device
+from sparta.networks.encoder import (
     is_lite,
     scale_of,
     weights_file,
 )
-from sparta.features.extract.networks.lite import DEVIATION, MEAN, RESAMPLE, EfficientNetLite
-from sparta.features.extract.photos import Augmentation, Decoder, Photo
+from sparta.networks.lite import DEVIATION, MEAN, RESAMPLE, EfficientNetLite
 from sparta.progress import Progress
 from training.terms.config import TermVectorsConfig, TuneConfig
 from training.terms.data import Texts

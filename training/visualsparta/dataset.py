@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
-from sparta.visualsparta.collate import ImageBatch, ImageCollator
+from sparta.visualsparta.batch import ImageBatch, ImagePadder
 from sparta.visualsparta.model import pad_ids
 from training.module import drop_regions, drop_words
 from training.teacher.similarities import SentenceDraw
@@ -127,7 +127,7 @@ class CaptionedFeatures(Dataset[TrainingExample]):
 class TrainingCollator:
     """Collates examples to a `TrainingBatch`."""
 
-    def __init__(self, images: ImageCollator) -> None:
+    def __init__(self, images: ImagePadder) -> None:
         self.images = images
 
     def __call__(self, examples: Sequence[TrainingExample]) -> TrainingBatch:

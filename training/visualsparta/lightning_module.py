@@ -14,7 +14,7 @@ from torch.nn.utils.parametrize import (
 
 from sparta.errors import InputError
 from sparta.metrics import Recall, ranks, recall
-from sparta.visualsparta.collate import ImageBatch
+from sparta.visualsparta.batch import ImageBatch
 from sparta.visualsparta.model import TermCounts, VisualSparta, count_terms
 from training.module import TrainingModule, gather_columns, gather_padded
 from training.teacher.similarities import Teacher

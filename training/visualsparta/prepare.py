@@ -14,13 +14,13 @@ from transformers import BertConfig
 from sparta.captions.read import CaptionedPhoto
 from sparta.console import Console
 from sparta.errors import InputError
-from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
+from sparta.networks.backbone import pick_device
 from sparta.progress import progress_bars
 from sparta.text_encoder import encoder_config, load_word_pieces
 from sparta.tokenizer import text_frequencies
-from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.init import (
     check_options,
     from_bert,
@@ -211,9 +211,9 @@ def training_loader(
     return batches(config, dataset, sampler, TrainingCollator(_image_collator(model)), part)
 
 
-def _image_collator(model: VisualSparta) -> ImageCollator:
+def _image_collator(model: VisualSparta) -> ImagePadder:
     assert model.tokenizer is not None
-    return ImageCollator.of(model.tokenizer, model.config)
+    return ImagePadder.of(model.tokenizer, model.config)
 
 
 def lesson_texts(

@@ -17,11 +17,11 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 from sparta.errors import InputError
-from sparta.features.extract.photos import Crop, not_utf8
+from sparta.extract.photos import Crop, not_utf8
 from sparta.features.record import SKIPPED, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch, collate_images, collate_texts
-from sparta.vse.photo_folder import PhotoFolder, vision_source
+from sparta.vse.encoders import PhotoFolder, vision_source
 from sparta.vse.tokenizer import TextTokenizer
 from training.module import remaining, select_regions
 from training.vse.config import VseAugmentationConfig, VseTrainConfig

@@ -18,9 +18,9 @@ from sparta.features.store import FeatureStore
 from sparta.metrics import captions_of_images, ranks, recall
 from sparta.text_encoder import encoder_config
 from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch, collate_images, collate_texts
+from sparta.vse.encoders import PhotoFolder
 from sparta.vse.init import check_options, from_bert, from_captions
 from sparta.vse.model import VseModel, score, view_scores
-from sparta.vse.photo_folder import PhotoFolder
 from training.module import (
     PairSampler,
     ProcessPart,

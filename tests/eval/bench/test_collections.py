@@ -37,7 +37,7 @@ from indexer.store.changes import Delete
 from indexer.update.writer import open_writer
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
-from sparta.features.extract.job import extract_photos
+from sparta.extract.job import extract_photos
 from sparta.features.store import FeatureStore
 from sparta.model_id import SAMPLE
 from sparta.tokenizer import WordPieceTokenizer

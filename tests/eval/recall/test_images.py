@@ -13,14 +13,14 @@ from transformers import ResNetConfig, ResNetModel
 
 from indexer.engines.open import open_backend
 from sparta.captions.read import CaptionedPhoto, read_captions
-from sparta.features.extract.job import extract_photos
+from sparta.extract.job import extract_photos
 from sparta.metrics import captions_of_images, ranks, recall
 from sparta.vse.batch import collate_pixels
+from sparta.vse.encoders import PhotoFolder, vision_source
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel, score
-from sparta.vse.photo_folder import PhotoFolder, vision_source
 from tests.eval.data import record, refused, shown, write_captions
-from tests.sparta.features.extract.tiny_networks import RESNET, save
+from tests.sparta.extract.tiny_networks import RESNET, save
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220)}
 

@@ -15,7 +15,7 @@ from eval.recall.scores import dense_scores, measure_recall
 from sparta.captions.read import CaptionedPhoto
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
-from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.model import VisualSparta
 from sparta.vse.batch import collate_regions
 from sparta.vse.model import VseModel, score
@@ -44,7 +44,7 @@ def slow_matrix(folder: Path, store: FeatureStore, captioned: list[CaptionedPhot
         return score(texts, images)
     sparse = VisualSparta.from_pretrained(folder)
     assert sparse.tokenizer is not None
-    collate = ImageCollator(sparse.tokenizer, 50, 70)
+    collate = ImagePadder(sparse.tokenizer, 50, 70)
     return sparse.score(sparse.encode_queries(texts_of(captioned)), collate(rows))
 
 

@@ -12,9 +12,8 @@ from indexer.encoding.encoder import ImageEncoder, read_inputs
 from indexer.encoding.scorers import TorchScorer
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.visualsparta.collate import ImageBatch
+from sparta.visualsparta.batch import ImageBatch, ImagePadder
 from sparta.visualsparta.model import TermScores, VisualSparta
-from sparta.visualsparta.padding import ImagePadder
 from tests import tiny
 from tests.stores import write_store
 

@@ -14,13 +14,13 @@ from indexer.build import build_index
 from indexer.encoding.features import check_stores, open_stores
 from indexer.engines.open import open_index
 from sparta.errors import InputError
-from sparta.features.extract.job import augmentation_names, extract_photos
+from sparta.extract.job import augmentation_names, extract_photos
 from sparta.features.record import DetectorSettings, ImageFeatures
 from sparta.features.store import FeatureStore
 from tests.indexer.tiny import SOURCE, same_but, save_model, write_store
 from tests.indexer.tiny_dense import save_dense_model
 from tests.indexer.vocabulary import TOKENIZER
-from tests.sparta.features.extract.tiny_detectors import picture, save_detector
+from tests.sparta.extract.tiny_networks import picture, save_detector
 
 Breaker = Callable[[Path, FeatureStore], list[FeatureStore]]
 

@@ -25,15 +25,15 @@ from indexer.encoding.scorers import IMAGES_AT_ONCE, ConvertedScorer, TorchScore
 from indexer.manifest import Manifest
 from indexer.settings import TermSet
 from sparta.errors import InputError
-from sparta.features.extract.job import extract_photos
-from sparta.features.extract.networks import load
+from sparta.extract.job import extract_photos
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.model_id import PHOTOS, read_model_config
+from sparta.networks import load
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
-from sparta.visualsparta.padding import ImagePadder
 from tests.indexer.tiny import save_model, slow_frequencies, without_labels
 from tests.indexer.vocabulary import TOKENIZER, small_tokenizer
 

@@ -20,8 +20,8 @@ from sparta.commands.features import extract, import_
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.fake_hub import HubModel, fake_hub
-from tests.sparta.features.extract.tiny_networks import RESNET, save
-from tests.sparta.features.readers.samples import (
+from tests.sparta.extract.tiny_networks import RESNET, save
+from tests.sparta.readers.samples import (
     lxmert_line,
     random_images,
     write,

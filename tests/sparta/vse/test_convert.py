@@ -115,25 +115,6 @@ def test_spare_token_embeddings_are_left_out(tmp_path: Path) -> None:
             convert_checkpoint(path, text=str(tmp_path))
 
 
-def test_without_an_mlp_the_features_are_a_grids(tmp_path: Path) -> None:
-    image, text = published.encoders("vse-inf", "words", tmp_path)
-    image = {key: value for key, value in image.items() if not key.startswith("mlp.")}
-    path = published.save(tmp_path / "grid.pth", "vse-inf", [image, text])
-    model = convert_checkpoint(path, **options("words", tmp_path)).model
-    assert model.config.visual == "grid"
-    assert_computes_as_published(model, [image, text])
-
-
-def test_files_of_old_versions_of_torch_are_read(tmp_path: Path) -> None:
-    parts = published.encoders("mv-vse", "words", tmp_path)
-    path = tmp_path / "model_best.pth.tar"
-    content = {"model": parts, "opt": published.OPTIONS}
-    torch.save(content, path, _use_new_zipfile_serialization=False)
-    assert_computes_as_published(
-        convert_checkpoint(path, **options("words", tmp_path)).model, parts
-    )
-
-
 @pytest.mark.parametrize("kind", ["words", "bert"])
 def test_a_caption_has_one_vector_whatever_its_batch(kind: str, tmp_path: Path) -> None:
     """Served alone or measured with others; a longer one than the published batches' as well."""
@@ -244,12 +225,6 @@ def test_another_vocabulary(method: str, embedded: int, words: list[str], tmp_pa
     expected = f"other.json has {len(words)} words.*model_best.pth embeds {embedded}: it was"
     with pytest.raises(InputError, match=expected):
         convert_checkpoint(path, vocabulary=vocabulary_file(tmp_path, words))
-
-
-def test_a_byte_order_mark_is_no_part_of_a_vocabulary(tmp_path: Path) -> None:
-    path, _ = saved(tmp_path, "vse-inf", "words")
-    other = vocabulary_file(tmp_path, published.WORDS, encoding="utf-8-sig")
-    convert_checkpoint(path, vocabulary=other)
 
 
 @pytest.mark.parametrize(

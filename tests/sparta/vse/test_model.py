@@ -14,10 +14,10 @@ from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 from sparta.errors import InputError
+from sparta.vse.aggregators import POOLINGS
 from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel, score, view_scores
-from sparta.vse.pooling.registry import POOLINGS
 from tests import tiny
 from tests.sparta.vse import published
 from tests.sparta.vse.models import SENTENCES, bert, bigru, regions, texts
@@ -219,15 +219,6 @@ def test_a_model_over_word_pieces_needs_nothing_else(tmp_path: Path) -> None:
     assert loaded.tokenizer is not None
     assert loaded.tokenizer.max_length == 40
     assert str(tmp_path) not in (tmp_path / "model" / "config.json").read_text()
-
-
-def test_half_precision_file_loads_in_float32(tmp_path: Path) -> None:
-    bigru().half().save_pretrained(tmp_path)
-    stored = load_file(tmp_path / "model.safetensors")
-    assert stored["word_encoder.embedding.weight"].dtype == torch.float16
-    loaded = VseModel.from_pretrained(tmp_path)
-    assert {p.dtype for p in loaded.parameters()} == {torch.float32}
-    assert loaded.embed_texts(SENTENCES).dtype == torch.float32
 
 
 def test_what_is_no_vse_folder_is_refused(tmp_path: Path) -> None:

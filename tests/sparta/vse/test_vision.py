@@ -12,16 +12,15 @@ from torch import nn
 from torch.testing import assert_close
 
 from sparta.errors import InputError
-from sparta.features.extract.networks.backbone import Backbone
-from sparta.features.extract.photos import Crop
+from sparta.extract.photos import Crop
 from sparta.features.record import FeatureSource
+from sparta.networks.backbone import Backbone
 from sparta.vse.batch import PixelBatch, RegionBatch
-from sparta.vse.encoders import vision_part
+from sparta.vse.encoders import PhotoFolder, vision_part, vision_source
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel
-from sparta.vse.photo_folder import PhotoFolder, vision_source
-from tests.sparta.features.extract.tiny_networks import RESNET, SIDE, clip, photos, prepared, save
-from tests.sparta.features.extract.tiny_networks import SMALL as NETWORK
+from tests.sparta.extract.tiny_networks import RESNET, SIDE, clip, photos, prepared, save
+from tests.sparta.extract.tiny_networks import SMALL as NETWORK
 from tests.sparta.vse.models import CAPTIONS, SENTENCES, SMALL
 
 NETWORKS: dict[str, Any] = {

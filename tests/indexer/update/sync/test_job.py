@@ -20,7 +20,7 @@ from indexer.update.sync import Encoding, PhotoSync, SyncReport, stable, watch
 from indexer.update.sync_plan import Scan, Seen, SeenPhotos
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
-from sparta.features.extract.photos import Stamp
+from sparta.extract.photos import Stamp
 from tests.bad_paths import add_bad_paths
 from tests.indexer.update.sync.conftest import draw, images_of, terms_of
 

@@ -1,0 +1,1 @@
+"""From photos to image features: decoding, detectors, the job."""

@@ -1,0 +1,358 @@
+"""Find photos in a folder and decode them into upright RGB, or give the reason why not.
+
+Worker processes decode, and may die without ending the run.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from sparta.addresses import UnreachableError, folder_at, is_remote
+from sparta.errors import InputError
+from sparta.extract.image_files import PhotoError, load_photo, readable_status, reason_of
+from sparta.features.record import Skipped
+from sparta.features.writer import Stamps
+
+_NAMES = "jpg jpeg jpe jfif png webp gif bmp tif tiff avif heic heif hif ppm pgm jp2"
+SUFFIXES = frozenset(f".{name}" for name in _NAMES.split())
+MOST_WORKERS = 16
+
+
+class Crop(NamedTuple):
+    """The part of a photo to use.
+
+    Attributes:
+        box: x1, y1, x2, y2 relative to the upright photo.
+        mirrored: whether left and right change places.
+    """
+
+    box: tuple[float, float, float, float]
+    mirrored: bool
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """A deterministic change of each photo: test-time augmentation, and several copies in training.
+
+    Attributes:
+        name: "plain", "flip" (mirrored) or "crop:SEED" (half to all of the area, its shape
+            between 3:4 and 4:3 of the photo's, mirrored half of the time). A crop depends on the
+            seed and the image id alone, so that reruns agree.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        kind, _, seed = self.name.partition(":")
+        if self.name not in ("plain", "flip") and not (kind == "crop" and seed.isdecimal()):
+            raise InputError(
+                f"--augmentation {self.name!r}: expected plain, flip or crop:SEED, as crop:1"
+            )
+
+    def of(self, image_id: str) -> Crop:
+        """The part of a photo to use."""
+        if not self.name.startswith("crop:"):
+            return Crop((0.0, 0.0, 1.0, 1.0), self.name == "flip")
+        key = hashlib.sha256(f"{self.name}:{image_id}".encode()).digest()
+        rng = random.Random(int.from_bytes(key))
+        area, shape = rng.uniform(0.5, 1.0), rng.uniform(3 / 4, 4 / 3)
+        width, height = min(1.0, (area * shape) ** 0.5), min(1.0, (area / shape) ** 0.5)
+        left, top = rng.uniform(0, 1 - width), rng.uniform(0, 1 - height)
+        return Crop((left, top, left + width, top + height), rng.random() < 0.5)
+
+
+@dataclass(frozen=True)
+class Photo:
+    """A decoded photo, stretched to a square.
+
+    Attributes:
+        image_id: path relative to the photos' folder.
+        pixels: [side, side, 3] uint8 RGB.
+        width: of the upright photo in pixels.
+        height: of the upright photo in pixels.
+        large: [3, height, width] uint8 RGB, as a detector requires it; None without one.
+    """
+
+    image_id: str
+    pixels: NDArray[np.uint8]
+    width: int
+    height: int
+    large: NDArray[np.uint8] | None = None
+
+
+Decoded: TypeAlias = list[Photo | Skipped]
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Turns image ids into photos of one size; small enough to send to worker processes.
+
+    Attributes:
+        folder: of the photos.
+        side: of the square.
+        resample: Pillow's filter for it.
+        augmentation: how each photo is mirrored and cropped.
+        resize: resizes photos for a detector, if there is one.
+    """
+
+    folder: Path
+    side: int
+    resample: int
+    augmentation: Augmentation
+    resize: Callable[[Image.Image], NDArray[np.uint8]] | None = None
+
+    def __call__(self, image_ids: list[str]) -> Decoded:
+        """Decode photos; one that cannot be used becomes its reason."""
+        return [self.decode(image_id) for image_id in image_ids]
+
+    def decode(self, image_id: str, crop: Crop | None = None) -> Photo | Skipped:
+        """Decode one photo as the augmentation, or else `crop`, cuts and mirrors it.
+
+        Raises:
+            UnreachableError: if another machine has the photos, and does not answer.
+        """
+        if unnamed := not_utf8(image_id):
+            return unnamed
+        try:
+            box, mirrored = crop or self.augmentation.of(image_id)
+            needed = 0 if self.resize else self.side
+            photo = load_photo(self.folder / image_id, needed)
+            image, corners = photo.image, photo.part(box)
+            small = image.resize((self.side, self.side), Image.Resampling(self.resample), corners)
+            pixels = np.asarray(small)[:, ::-1] if mirrored else np.asarray(small)
+            large = None
+            if self.resize:
+                shown = image.crop(corners)
+                large = self.resize(ImageOps.mirror(shown) if mirrored else shown)
+            return Photo(image_id, np.ascontiguousarray(pixels), photo.width, photo.height, large)
+        except UnreachableError:
+            raise
+        except Exception as error:  # anything may come out of a damaged file
+            return Skipped(image_id, reason_of(error))
+
+
+# ---- the files of a folder -----------------------------------------------------------------------
+
+
+def find_photos(folder: str | Path) -> list[str]:
+    """Sorted ids of everything in a folder, at any depth, that is named like a photo.
+
+    Paths that cannot be read are among them, folders too, so that they are reported and not
+    overlooked.
+
+    Raises:
+        InputError: if the folder does not exist or holds no photo.
+    """
+    folder = folder_at(folder)
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder; give the folder that holds the photos")
+    entries = list(walk_photos(folder))
+    if all(error for _, error in entries):
+        closed = [f"; {path or '.'}: {reason_of(error)}" for path, error in entries if error]
+        suffixes = ", ".join(sorted(SUFFIXES))
+        raise InputError(f"{folder} holds no photo ({suffixes}){''.join(closed)}")
+    return sorted({path or "." for path, _ in entries})
+
+
+def walk_photos(folder: Path) -> Iterator[tuple[str, OSError | None]]:
+    """Paths in a folder, at any depth, that are named like photos, whatever they lead to.
+
+    Links to folders are not followed. A folder that is named like a photo counts as one if it holds
+    neither photos nor folders.
+
+    Yields:
+        path relative to the folder, and None; or the path of a folder that cannot be read, or not
+        to its end ("" for the folder itself), and why.
+    """
+    if is_remote(folder):
+        start = len(f"{folder}/")
+        names = (str(path)[start:] for path in folder.rglob("*"))
+        yield from ((name, None) for name in names if _is_photo(name))
+        return
+    waiting = [""]  # without recursion, which a deep folder would end
+    while waiting:
+        inside = waiting.pop()
+        try:
+            with os.scandir(folder / inside) as entries:
+                useless = _is_photo(inside)
+                for entry in entries:
+                    path = f"{inside}/{entry.name}" if inside else entry.name
+                    try:
+                        if is_folder := entry.is_dir(follow_symlinks=False):
+                            waiting.append(path)
+                    except OSError as error:
+                        yield path, error  # it may be a folder with photos
+                        continue
+                    if not is_folder and _is_photo(path):
+                        yield path, None
+                    useless = useless and not is_folder and not _is_photo(path)
+                if useless:
+                    yield inside, None
+        except OSError as error:
+            yield inside, error
+
+
+def not_utf8(image_id: str) -> Skipped | None:
+    """Why a path cannot be an id, None if it can: ids are text."""
+    try:
+        image_id.encode()
+    except UnicodeEncodeError:
+        name = os.fsencode(image_id).decode(errors="backslashreplace")
+        return Skipped(name, "the file name is not UTF-8")
+    return None
+
+
+def _is_photo(path: str) -> bool:
+    return Path(path).suffix.lower() in SUFFIXES
+
+
+class Stamp(NamedTuple):
+    """What changes when a file is replaced, or can be read again; both -1 if it cannot be read."""
+
+    bytes: int
+    mtime_ns: int
+
+
+UNKNOWN = Stamp(-1, -1)
+
+
+def read_stamp(path: Path) -> Stamp:
+    """The stamp of a photo's file.
+
+    Raises:
+        PhotoError: if it is no regular file.
+        OSError: if it is not there, or may not be read.
+    """
+    status = path.stat() if is_remote(path) else readable_status(path)
+    return Stamp(status.st_size, status.st_mtime_ns)
+
+
+def stamp_of(path: Path) -> Stamp:
+    """The stamp of a photo's file, unknown if it cannot be read."""
+    try:
+        return read_stamp(path)
+    except (OSError, PhotoError):
+        return UNKNOWN
+
+
+def file_stamps(folder: Path, ids: Iterable[str]) -> Stamps:
+    """The stamp of each photo, as JSON has it."""
+    return {image_id: list(stamp_of(folder / image_id)) for image_id in ids}
+
+
+def listing_hash(stamps: Stamps) -> str:
+    """Hash of names and sizes."""
+    digest = hashlib.sha256()
+    for image_id, (size, _) in stamps.items():
+        digest.update(os.fsencode(f"{image_id}\0{size}\0"))
+    return digest.hexdigest()[:16]
+
+
+def links_outside(folder: Path, ids: Iterable[str]) -> int:
+    """How many photos are links that lead out of the folder."""
+    if is_remote(folder):
+        return 0
+    inside = os.path.realpath(folder)
+    links = (path for one in ids if os.path.islink(path := folder / one))  # noqa: PTH114
+    # Unlike methods of `Path`, these functions raise nothing for circles and over-long names.
+    return sum(not Path(os.path.realpath(path)).is_relative_to(inside) for path in links)
+
+
+# ---- processes that decode -----------------------------------------------------------------------
+
+
+def default_workers() -> int:
+    """As many as the cores that this process may use.
+
+    Decoding a photo of 12 megapixels takes longer than the network does. Where the network takes
+    longer, workers wait, since they are only a few batches ahead.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(MOST_WORKERS, cores or 1)
+
+
+def decode_all(decoder: Decoder, batches: Iterable[list[str]], workers: int) -> Generator[Decoded]:
+    """Decode batches of image ids, in order, a few ahead of the reader.
+
+    A photo whose decoding kills its process is skipped. Without workers this process decodes.
+    """
+    if workers == 0:
+        yield from map(decoder, batches)
+        return
+    pool = _pool(workers)
+    waiting: deque[tuple[list[str], Future[Decoded]]] = deque()
+    rest = iter(batches)
+    try:
+        while True:
+            while len(waiting) <= 2 * workers and (batch := next(rest, None)) is not None:
+                waiting.append((batch, _submit(pool, decoder, batch)))
+            if not waiting:
+                return
+            batch, future = waiting.popleft()
+            try:
+                yield future.result()
+            except BrokenProcessPool:
+                pool.shutdown(cancel_futures=True)
+                pool = _pool(workers)
+                waiting = deque((ids, _submit(pool, decoder, ids)) for ids, _ in waiting)
+                yield [_decode_alone(decoder, image_id) for image_id in batch]
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _submit(pool: ProcessPoolExecutor, decoder: Decoder, batch: list[str]) -> Future[Decoded]:
+    """Start a batch; a pool that is already broken raises when the result is requested."""
+    try:
+        return pool.submit(decoder, batch)
+    except BrokenProcessPool as error:
+        failed: Future[Decoded] = Future()
+        failed.set_exception(error)
+        return failed
+
+
+def _decode_alone(decoder: Decoder, image_id: str) -> Photo | Skipped:
+    with _pool(1) as pool:
+        try:
+            return pool.submit(decoder.decode, image_id).result()
+        except BrokenProcessPool:
+            return Skipped(image_id, "decoding it killed the worker process")
+
+
+def _pool(workers: int) -> ProcessPoolExecutor:
+    # Forked workers need no importable __main__; they only run Pillow and numpy, which is safe
+    # beside the threads of the parent.
+    method = "fork" if sys.platform == "linux" else "spawn"
+    return ProcessPoolExecutor(workers, multiprocessing.get_context(method), _start_worker)
+
+
+def _start_worker() -> None:
+    """Leave Ctrl-C to the parent, and end with it even if it is killed."""
+    # What the parent left to the garbage collector may need threads that are not here.
+    gc.freeze()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -1,1 +1,0 @@
-"""From photos to image features: decoding, vision networks, detectors."""

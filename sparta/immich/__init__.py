@@ -1,1 +1,0 @@
-"""Photos of an immich library, read through its REST interface."""

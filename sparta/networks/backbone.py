@@ -1,0 +1,245 @@
+"""Vision networks of the transformers library as sources of regions."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from math import isqrt
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from sparta.errors import InputError
+from sparta.features.record import FeatureKind, FeatureSource
+from sparta.model_id import pinned_name
+from sparta.networks.encoder import Encoder, best_classes, weights_hash
+from sparta.networks.pretrained import (
+    Preprocessing,
+    class_names,
+    load_model,
+    load_preprocessing,
+)
+
+MAX_PREFIX = 16  # class and register tokens before the patches
+# One batch at a time: more would take more of a GPU's memory, and each other's cores.
+_turn = threading.Lock()
+
+
+def adapt(vision: Any) -> Any:
+    """A vision network, wrapped if it is not called with pixels or gives no plain layout.
+
+    It is called with `pixel_values` [B, 3, side, side], and its `last_hidden_state` is
+    [B, d, rows, columns], or [B, tokens, d] with the patches last.
+    """
+    adapter = ADAPTERS.get(vision.config.model_type)
+    return adapter(vision) if adapter else vision
+
+
+class NaflexVision(nn.Module):
+    """SigLIP 2 in NaFlex form (Tschannen et al., 2025), which is called with patches."""
+
+    def __init__(self, vision: Any) -> None:
+        super().__init__()
+        self.vision = vision
+        self.config = vision.config
+
+    def forward(self, pixel_values: Tensor) -> SimpleNamespace:
+        """The patches of square photos, [B, cells, d], row by row."""
+        batch, channels, side, _ = pixel_values.shape
+        cells, rest = divmod(side, self.config.patch_size)
+        if rest:
+            raise ValueError(f"it needs a multiple of {self.config.patch_size}")
+        parts = pixel_values.reshape(batch, channels, cells, side // cells, cells, side // cells)
+        patches = parts.permute(0, 2, 4, 3, 5, 1).reshape(batch, cells * cells, -1)
+        found = self.vision(
+            pixel_values=patches,
+            pixel_attention_mask=torch.ones(patches.shape[:2], device=patches.device).int(),
+            spatial_shapes=torch.tensor([[cells, cells]] * batch, device=patches.device),
+        )
+        return SimpleNamespace(last_hidden_state=found.last_hidden_state)
+
+
+class TokensOfCells(nn.Module):
+    """DINOv3's ConvNeXt (Siméoni et al., 2025), whose tokens are the mean and the cells."""
+
+    def __init__(self, vision: Any) -> None:
+        super().__init__()
+        self.vision = vision
+        self.config = vision.config
+
+    def forward(self, pixel_values: Tensor) -> SimpleNamespace:
+        """The cells of square photos, [B, d, rows, columns]."""
+        cells = self.vision(pixel_values=pixel_values).last_hidden_state[:, 1:]
+        rows = isqrt(cells.shape[1])
+        return SimpleNamespace(last_hidden_state=cells.transpose(1, 2).unflatten(2, (rows, rows)))
+
+
+ADAPTERS = {"siglip2_vision_model": NaflexVision, "dinov3_convnext": TokensOfCells}
+
+
+class TorchEncoder(Encoder):
+    """A network of torch, with its preprocessing, as an encoder.
+
+    Attributes:
+        device: "auto", "cpu", "cuda", "mps", …
+        network: [B, side, side, 3] uint8 pixels to rows [B, cells + 1, d], and perhaps logits.
+        classes: names of the logits.
+    """
+
+    network: nn.Module
+
+    def __init__(self, device: str) -> None:
+        self.device = pick_device(device)
+        # On a CPU the feature maps of larger batches outgrow what malloc recycles (32 MB), and the
+        # time goes into fresh pages: with MobileNetV2, 150 photos/s at 4 and 50 at 32.
+        self.batch_size = 4 if self.device.type == "cpu" else 64
+        self.classes: list[str] = []
+
+    def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
+        """See `Encoder.encode`; in float32 and deterministic until the result is rounded."""
+        flags = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
+        with _turn, torch.inference_mode(), flags:
+            rows, *logits = self.network(torch.from_numpy(pixels).to(self.device))
+        names = [""] * len(pixels)
+        if logits:
+            names = best_classes(logits[0].cpu().numpy(), self.classes, self.source.label_count)
+        return rows.half().cpu().numpy(), names
+
+
+class Backbone(TorchEncoder):
+    """A CNN's feature map or a transformer's patch tokens, and their mean as the whole photo.
+
+    Photos are stretched to the square, never cropped, so that boxes stay relative to the whole
+    photo. Always float32 and in eval mode.
+
+    Args:
+        name: hub name or folder of a checkpoint.
+        image_size: side of the square; the checkpoint's own by default.
+        labels: how many of the classifier's top classes label the whole photo.
+
+    Raises:
+        InputError: if the checkpoint is no vision network, lacks weights or a trained
+            classifier, or its output cannot be laid on a grid.
+    """
+
+    def __init__(
+        self, name: str, image_size: int | None = None, labels: int = 0, device: str = "auto"
+    ) -> None:
+        super().__init__(device)
+        name = pinned_name(name)
+        preprocessing = load_preprocessing(name, image_size)
+        side, self.resample = preprocessing.side, preprocessing.resample
+        classifier = load_model(name, "an image classifier") if labels else None
+        self.classes = class_names(name, classifier.config) if classifier else []
+        whole = classifier.base_model if classifier else load_model(name)
+        vision = getattr(whole, "vision_model", whole)
+        if vision.main_input_name != "pixel_values":
+            raise InputError(f"{name}: {type(whole).__name__} is not a vision model")
+        adapted = adapt(vision)
+        if classifier and adapted is not vision:
+            raise InputError(f"{name}: its classifier is not read here; leave out --labels")
+        network = PhotoNetwork(adapted, classifier, preprocessing).eval()
+        self.network = network.to(self.device, torch.float32)
+        kind, self.grid, dimension = _probe(name, network)
+        self.source = FeatureSource(kind, name, weights_hash(name), dimension, side, labels)
+
+
+class PhotoNetwork(nn.Module):
+    """Pixels in, regions out: a vision network with its preprocessing.
+
+    Attributes:
+        cells: how many of the last tokens are patches, for networks of tokens; None for all.
+    """
+
+    def __init__(self, vision: Any, classifier: Any, preprocessing: Preprocessing) -> None:
+        super().__init__()
+        self.vision, self.classifier, self.preprocessing = vision, classifier, preprocessing
+        self.cells: int | None = None
+        self._options = _interpolation(vision, preprocessing.side)
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
+        """[B, side, side, 3] uint8 to rows [B, cells + 1, d], the mean last; and logits [B, C]."""
+        hidden, logits = self.last_state(pixels)
+        if hidden.ndim == 4:
+            rows = hidden.flatten(2).transpose(1, 2)
+        else:
+            rows = hidden if self.cells is None else hidden[:, -self.cells :]
+        rows = with_whole(rows)
+        return (rows,) if logits is None else (rows, logits)
+
+    def last_state(self, pixels: Tensor) -> tuple[Tensor, Tensor | None]:
+        """[B, d, rows, columns] of a CNN or [B, tokens, d] of a transformer; and logits, if any."""
+        values = self.preprocessing(pixels.permute(0, 3, 1, 2))
+        if self.classifier is None:
+            return self.vision(pixel_values=values, **self._options).last_hidden_state, None
+        # One pass gives both: the hook sees what the network hands to its classifier.
+        seen: list[Tensor] = []
+        hook = self.vision.register_forward_hook(
+            lambda _module, _inputs, output: seen.append(output.last_hidden_state)
+        )
+        try:
+            logits = self.classifier(pixel_values=values, **self._options).logits
+        finally:
+            hook.remove()
+        return seen[0], logits
+
+
+def _probe(name: str, network: PhotoNetwork) -> tuple[FeatureKind, tuple[int, int], int]:
+    """Learn kind, grid and dimension from one black photo, and set the network's patches."""
+    side = network.preprocessing.side
+    device = next(network.parameters()).device
+    with torch.inference_mode():
+        try:
+            hidden, _ = network.last_state(torch.zeros(1, side, side, 3, device=device).byte())
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"{name} cannot read photos of {side} pixels ({error}); use another --image-size"
+            ) from error
+    if hidden.ndim == 4:
+        return "grid", (hidden.shape[2], hidden.shape[3]), hidden.shape[1]
+    cells = patch_side(hidden.shape[1], side, network.vision.config)
+    if cells is None:
+        raise InputError(
+            f"{name}: {hidden.shape[1]} tokens for {side} x {side} pixels do not form a square "
+            "grid of patches; use an --image-size the network was made for"
+        )
+    network.cells = cells * cells
+    return "patch", (cells, cells), hidden.shape[2]
+
+
+def pick_device(name: str) -> torch.device:
+    """The device of a name; "auto" takes a GPU if there is one."""
+    if name == "auto":
+        mps = "mps" if torch.backends.mps.is_available() else "cpu"
+        return torch.device("cuda" if torch.cuda.is_available() else mps)
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise InputError(f"--device {name}: {str(error).splitlines()[0]}; try auto") from error
+
+
+def with_whole(cells: Tensor) -> Tensor:
+    """[B, cells, d] to [B, cells + 1, d], the mean of the cells last."""
+    return torch.cat([cells, cells.mean(dim=1, keepdim=True)], dim=1)
+
+
+def patch_side(tokens: int, side: int, config: Any) -> int | None:
+    """Rows of the square grid the last tokens of a sequence form, None if they form none.
+
+    Class and register tokens come first; networks that merge patches have no such tokens.
+    """
+    patch = getattr(config, "patch_size", None)
+    patch = patch[0] if isinstance(patch, list | tuple) else patch
+    if patch and 0 <= tokens - (side // patch) ** 2 <= MAX_PREFIX:
+        return int(side // patch)
+    return isqrt(tokens) if isqrt(tokens) ** 2 == tokens else None
+
+
+def _interpolation(vision: Any, side: int) -> dict[str, bool]:
+    """Request interpolated position embeddings of networks that do not interpolate by default."""
+    able = "interpolate_pos_encoding" in inspect.signature(vision.forward).parameters
+    return {"interpolate_pos_encoding": True} if able and vision.config.image_size != side else {}

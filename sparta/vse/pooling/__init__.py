@@ -1,1 +1,0 @@
-"""Poolings: from a set of vectors to one."""

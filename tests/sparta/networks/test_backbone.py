@@ -1,0 +1,370 @@
+"""Backbones of transformers by family, patches of pixels, and grids that are pooled."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers as hf
+from numpy.typing import NDArray
+from PIL import Image
+
+from sparta.errors import InputError
+from sparta.extract.extractor import PooledGrid, load_extractor, load_extractor_of
+from sparta.extract.job import extract_photos
+from sparta.features.record import DetectorSettings, extract_command
+from sparta.features.store import FeatureStore
+from sparta.networks.backbone import Backbone
+from sparta.networks.encoder import PixelPatches, weights_hash
+from tests import tiny
+from tests.sparta.extract.tiny_networks import RESNET, SIDE, SMALL, clip, photos, prepared, save
+
+
+def test_labels_are_the_classifiers_best_words(tmp_path: Path) -> None:
+    folder = str(save(hf.ResNetForImageClassification(hf.ResNetConfig(**RESNET)), tmp_path))
+    plain, named = (Backbone(folder, labels=k, device="cpu") for k in (0, 2))
+    assert named.source.label_count == 2
+    features, labels = named.encode(photos())
+    np.testing.assert_array_equal(features, plain.encode(photos())[0])
+    network = hf.ResNetForImageClassification.from_pretrained(tmp_path).eval()
+    with torch.no_grad():
+        logits = network(pixel_values=prepared(photos())).logits.numpy()
+    words = np.array(["", "dog", "cat", "boat"])
+    for found, row in zip(labels, logits, strict=True):
+        assert found == ", ".join(words[1 + np.argsort(-row[1:])[:2]])
+    assert len(Backbone(folder, labels=9, device="cpu").encode(photos())[1][0].split(", ")) == 3
+
+
+def test_labels_need_a_trained_classifier(tmp_path: Path) -> None:
+    bare = save(hf.ResNetModel(hf.ResNetConfig(**RESNET)), tmp_path / "bare")
+    with pytest.raises(InputError, match=r"lacks the weights classifier.*leave out --labels"):
+        Backbone(str(bare), labels=3, device="cpu")
+    unnamed = hf.ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], num_labels=4)
+    folder = save(hf.ResNetForImageClassification(unnamed), tmp_path / "unnamed")
+    with pytest.raises(InputError, match="does not name its classes"):
+        Backbone(str(folder), labels=3, device="cpu")
+
+
+def test_size_is_what_the_network_sees(tmp_path: Path) -> None:
+    options = {
+        "size": {"shortest_edge": 48},
+        "do_center_crop": True,
+        "crop_size": {"height": SIDE, "width": SIDE},
+        "resample": int(Image.Resampling.BICUBIC),
+    }
+    folder = str(save(hf.ViTModel(hf.ViTConfig(**SMALL)), tmp_path, **options))
+    backbone = Backbone(folder, device="cpu")
+    assert backbone.source.image_size == SIDE
+    assert backbone.resample == Image.Resampling.BICUBIC
+    larger = Backbone(folder, image_size=48, device="cpu")  # position embeddings are stretched
+    assert larger.grid == (6, 6)
+    assert larger.encode(photos(side=48))[0].shape == (2, 37, 16)
+    with pytest.raises(InputError, match="--image-size"):
+        Backbone(folder, image_size=4, device="cpu")
+
+
+def test_refuses_what_is_no_vision_network(tmp_path: Path) -> None:
+    folder = save(hf.BertModel(tiny.encoder()), tmp_path / "bert")
+    with pytest.raises(InputError, match="BertModel is not a vision model"):
+        Backbone(str(folder), device="cpu")
+    with pytest.raises(InputError, match="nowhere"):
+        Backbone(str(tmp_path / "nowhere"), device="cpu")
+
+
+def test_refuses_checkpoints_with_missing_weights(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = save(hf.ViTModel(hf.ViTConfig(**SMALL)), tmp_path)
+    weights = load_file(folder / "model.safetensors")
+    gone = {key: value for key, value in weights.items() if "patch_embeddings" not in key}
+    save_file(gone, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match=r"lacks the weights embeddings.patch_embeddings"):
+        Backbone(str(folder), device="cpu")
+
+
+def test_weights_hash_is_of_content(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    first = save(hf.ResNetModel(hf.ResNetConfig(**RESNET)), tmp_path / "a")
+    second = save(hf.ResNetModel(hf.ResNetConfig(**RESNET)), tmp_path / "b")
+    assert weights_hash(str(first)) == weights_hash(str(second))
+    model = hf.ResNetModel.from_pretrained(first)
+    next(model.parameters()).data += 1
+    model.save_pretrained(second)
+    assert weights_hash(str(first)) != weights_hash(str(second))
+    model.save_pretrained(tmp_path / "c", max_shard_size="2KB")
+    assert len(list((tmp_path / "c").glob("*.safetensors"))) > 1
+    assert len(weights_hash(str(tmp_path / "c"))) == 16
+    with pytest.raises(InputError, match=r"neither model.safetensors nor"):
+        (second / "model.safetensors").unlink()
+        weights_hash(str(second))
+
+
+def test_patches_are_squares_of_the_photo_and_the_whole_is_shrunk() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 48, 48, 3), np.uint8)
+    features, labels = PixelPatches(48).encode(pixels)
+    assert features.shape == (2, 10, 768)
+    assert features.dtype == np.float16
+    assert labels == ["", ""]
+    for row in range(3):
+        for column in range(3):
+            square = pixels[1, row * 16 : row * 16 + 16, column * 16 : column * 16 + 16]
+            expected = square.reshape(-1).astype(np.float32) / 127.5 - 1
+            np.testing.assert_allclose(features[1, row * 3 + column], expected, atol=1e-3)
+    blocks = pixels[1].reshape(16, 3, 16, 3, 3).mean(axis=(1, 3))
+    np.testing.assert_allclose(features[1, -1], blocks.reshape(-1) / 127.5 - 1, atol=1e-3)
+
+
+@pytest.mark.parametrize(("side", "cells"), [(64, 2), (80, 3), (48, 1)])
+def test_a_cell_is_the_mean_of_those_it_touches(side: int, cells: int) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (2, side, side, 3), np.uint8)
+    encoder = PixelPatches(side)
+    n = encoder.grid[0]
+    plain, _ = encoder.encode(pixels)
+    pooled = PooledGrid(encoder, cells)
+    found, labels = pooled.encode(pixels)
+    assert (found.shape, found.dtype) == ((2, cells * cells + 1, 768), np.float16)
+    assert labels == ["", ""]
+    squares = plain[:, :-1].astype(np.float32).reshape(2, n, n, 768)
+    for row in range(cells):
+        for column in range(cells):
+            y, x = (slice(i * n // cells, -(-(i + 1) * n // cells)) for i in (row, column))
+            expected = squares[:, y, x].mean((1, 2))
+            np.testing.assert_allclose(found[:, row * cells + column], expected, atol=1e-3)
+    np.testing.assert_array_equal(found[:, -1], plain[:, -1])
+
+
+def test_the_grid_is_part_of_the_source(tmp_path: Path) -> None:
+    Image.new("RGB", (20, 20), "red").save(tmp_path / "a.png")
+    extract_photos(tmp_path, tmp_path / "out", "pixels", image_size=64, grid=2, workers=0)
+    store = FeatureStore.open(tmp_path / "out")
+    assert store.source.extra == {"grid": 2}
+    assert store[0].boxes.tolist()[1] == [0.5, 0, 1, 0.5]
+    assert store[0].features.shape == (5, 768)
+    assert load_extractor_of(store.source).source == store.source
+    assert extract_command(store.source).endswith("--image-size 64 --labels 0 --grid 2")
+    plain = load_extractor("pixels", None, 64).source
+    assert plain.differences(store.source) == ["extra: {} against {'grid': 2}"]
+    assert load_extractor("pixels", None, 64, grid=4).source == plain, "the same cells"
+
+
+def test_grids_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(InputError, match="--grid 5: pixels gives 4 x 4 cells at 64 pixels"):
+        load_extractor("pixels", None, 64, grid=5)
+    with pytest.raises(InputError, match="multiple of 16"):
+        load_extractor("pixels", None, 100)
+    with pytest.raises(InputError, match="--grid is for cells of a --backbone"):
+        load_extractor(None, DetectorSettings("some"), grid=5)
+
+
+# ---- families of networks against the library's own, with tiny weights ---------------------------
+
+SQUARE = {"height": 64, "width": 64}
+# Half the defaults, so that mixed-up means and deviations show.
+DINO_FILE = {
+    "image_processor_type": "DINOv3ViTImageProcessorFast",
+    "image_mean": [0.485, 0.456, 0.406],
+    "image_std": [0.229, 0.224, 0.225],
+    "rescale_factor": 1 / 255,
+    "size": {"height": SIDE, "width": SIDE},
+    "resample": 2,
+}
+
+
+def sized(model: Any) -> Any:
+    """Weights by which activations neither vanish nor explode, whatever the depth."""
+    torch.manual_seed(0)
+    for name, parameter in model.named_parameters():
+        if parameter.ndim > 1:
+            torch.nn.init.normal_(parameter, std=(2 / parameter[0].numel()) ** 0.5)
+        else:
+            torch.nn.init.normal_(parameter, mean=float("weight" in name), std=0.1)
+    return model.eval()
+
+
+def encoded(folder: Path, processor: Any, model: Any) -> tuple[Backbone, NDArray[Any]]:
+    """A saved checkpoint, opened, and its features of two photos, which must not be zeros."""
+    model.save_pretrained(folder)
+    if isinstance(processor, dict):
+        (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+    else:
+        processor.save_pretrained(folder)
+    backbone = Backbone(str(folder), device="cpu")
+    features, _ = backbone.encode(photos(side=backbone.source.image_size))
+    dead = features.std(axis=1) == 0  # channels that a ReLU closes
+    assert dead.mean() < (0.25 if isinstance(model, hf.ResNetModel | hf.MobileNetV2Model) else 1e-9)
+    np.testing.assert_allclose(features[:, -1], features[:, :-1].mean(1), rtol=2e-3, atol=5e-3)
+    return backbone, features[:, :-1].astype(np.float32)
+
+
+def hidden(model: Any, **inputs: torch.Tensor) -> NDArray[np.float32]:
+    with torch.no_grad():
+        found: NDArray[np.float32] = model(**inputs).last_hidden_state.numpy()
+    return found
+
+
+def close(found: NDArray[Any], wanted: NDArray[Any]) -> None:
+    """Float32 sums in another order, and rounding to float16."""
+    scale = max(1, float(np.abs(wanted).max()))
+    np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=1e-3 * scale)
+
+
+def efficientnet() -> hf.EfficientNetModel:
+    config = hf.EfficientNetConfig(width_coefficient=0.25, depth_coefficient=0.25, hidden_dim=320)
+    return hf.EfficientNetModel(config)
+
+
+def mobilevit() -> hf.MobileViTModel:
+    sizes: dict[str, Any] = {
+        "hidden_sizes": [8, 12, 16],
+        "neck_hidden_sizes": [4, 4, 8, 8, 12, 12, 16],
+    }
+    return hf.MobileViTModel(hf.MobileViTConfig(image_size=64, num_attention_heads=2, **sizes))
+
+
+def levit() -> hf.LevitModel:
+    sizes: dict[str, Any] = {"hidden_sizes": [16, 24, 32], "num_attention_heads": [1, 2, 2]}
+    sizes |= {"depths": [1, 1, 1], "key_dim": [8, 8, 8]}
+    return hf.LevitModel(hf.LevitConfig(image_size=128, **sizes))
+
+
+def dinov3_transformer() -> hf.DINOv3ViTModel:
+    return hf.DINOv3ViTModel(hf.DINOv3ViTConfig(**SMALL, num_register_tokens=4))
+
+
+def dinov3_convolutions() -> hf.DINOv3ConvNextModel:
+    config = hf.DINOv3ConvNextConfig(hidden_sizes=[8, 8, 12, 16], depths=[1, 1, 1, 1])
+    return hf.DINOv3ConvNextModel(config)
+
+
+def plain(side: int) -> hf.CLIPImageProcessor:
+    return hf.CLIPImageProcessor(size={"height": side, "width": side}, do_center_crop=False)
+
+
+LEVIT = hf.LevitImageProcessor(size={"shortest_edge": 128}, do_resize=False, do_center_crop=False)
+# What makes a network, its preprocessing, cells a side, and tokens before the patches.
+Family = tuple[Callable[[], Any], Any, int, int]
+NETWORKS: dict[str, Family] = {
+    "vit": (lambda: hf.ViTModel(hf.ViTConfig(**SMALL), add_pooling_layer=False), plain(SIDE), 4, 1),
+    "dinov2-registers": (
+        lambda: hf.Dinov2WithRegistersModel(hf.Dinov2WithRegistersConfig(**SMALL)),
+        plain(SIDE),
+        4,
+        5,
+    ),
+    "siglip": (lambda: hf.SiglipVisionModel(hf.SiglipVisionConfig(**SMALL)), plain(SIDE), 4, 0),
+    "clip": (clip, plain(SIDE), 4, 1),
+    "dinov3": (dinov3_transformer, DINO_FILE, 4, 5),
+    "dinov3-convolutions": (dinov3_convolutions, DINO_FILE | {"size": SQUARE}, 2, 1),
+    "resnet": (lambda: hf.ResNetModel(hf.ResNetConfig(**RESNET)), plain(64), 8, 0),
+    "mobilenet": (
+        lambda: hf.MobileNetV2Model(hf.MobileNetV2Config(depth_multiplier=0.35, image_size=SIDE)),
+        plain(64),
+        2,
+        0,
+    ),
+    "mobilevit": (mobilevit, hf.MobileViTImageProcessor(size=SQUARE, do_center_crop=False), 2, 0),
+    "levit": (levit, LEVIT, 2, 0),
+}
+changes: list[dict[str, Any]] = [{}, {"rescale_offset": True}, {"include_top": False}]
+for changed in changes:
+    resizing = hf.EfficientNetImageProcessor(size=SQUARE, **changed)
+    NETWORKS["-".join(["efficientnet", *changed])] = (efficientnet, resizing, 2, 0)
+
+
+def normalised(side: int) -> torch.Tensor:
+    values = photos(side=side) / 255 - np.array(DINO_FILE["image_mean"])
+    values = values / np.array(DINO_FILE["image_std"])
+    return torch.from_numpy(values.transpose(0, 3, 1, 2).astype(np.float32))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_see_what_their_own_preprocessing_gives(tmp_path: Path, name: str) -> None:
+    """Cells row by row, without the tokens before them."""
+    make, processor, side, prefix = NETWORKS[name]
+    model = sized(make())
+    backbone, features = encoded(tmp_path, processor, model)
+    assert backbone.grid == (side, side)
+    assert backbone.source.kind == ("patch" if side == 4 or name == "levit" else "grid")
+    shown, pixels = backbone.source.image_size, normalised(backbone.source.image_size)
+    if not isinstance(processor, dict):
+        pixels = processor(list(photos(side=shown)), return_tensors="pt")["pixel_values"]
+    wanted = hidden(getattr(model, "vision_model", model), pixel_values=pixels)
+    if wanted.ndim == 4:
+        wanted = wanted.reshape(*wanted.shape[:2], -1).transpose(0, 2, 1)
+    close(features, wanted[:, prefix:])
+
+
+def test_a_file_that_lacks_a_field_is_named(tmp_path: Path) -> None:
+    hf.DINOv3ViTModel(hf.DINOv3ViTConfig(**SMALL)).save_pretrained(tmp_path)
+    broken = {name: value for name, value in DINO_FILE.items() if name != "image_std"}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(broken))
+    with pytest.raises(InputError, match=r"preprocessor_config\.json.* has no usable 'image_std'"):
+        Backbone(str(tmp_path), device="cpu")
+
+
+def siglip2() -> hf.Siglip2Config:
+    sizes = {name: SMALL[name] for name in SMALL if name != "image_size"}
+    words = {"vocab_size": 50, "max_position_embeddings": 8, "projection_size": 16}
+    text = {name: SMALL[name] for name in SMALL if not name.endswith("_size")} | words
+    return hf.Siglip2Config(
+        vision_config=sizes | {"num_patches": 16},
+        text_config=text | {"hidden_size": 16, "intermediate_size": 32},
+    )
+
+
+@pytest.mark.parametrize("kind", [hf.Siglip2Model, hf.Siglip2VisionModel])
+def test_siglip2_naflex_sees_a_square_of_patches(tmp_path: Path, kind: Any) -> None:
+    config = siglip2()
+    model = sized(kind(config if kind is hf.Siglip2Model else config.vision_config))
+    processor = hf.Siglip2ImageProcessor(patch_size=8, max_num_patches=16)
+    backbone, features = encoded(tmp_path, processor, model)
+    assert (backbone.source.image_size, backbone.grid) == (32, (4, 4))
+    inputs = processor(list(photos(side=32)), return_tensors="pt")
+    close(features, hidden(getattr(model, "vision_model", model), **inputs))
+    assert Backbone(str(tmp_path), image_size=48, device="cpu").grid == (6, 6)
+    with pytest.raises(InputError, match=r"36 pixels \(it needs a multiple of 8\); use another --"):
+        Backbone(str(tmp_path), image_size=36, device="cpu")
+
+
+def test_blips_vision_part_is_read_with_and_without_the_text_part(tmp_path: Path) -> None:
+    words = {"vocab_size": 50, "num_hidden_layers": 1, "num_attention_heads": 2}
+    words |= {"hidden_size": 16, "intermediate_size": 32, "encoder_hidden_size": 16}
+    config = hf.BlipConfig(text_config=words, vision_config=SMALL, projection_dim=16)
+    whole = sized(hf.BlipForConditionalGeneration(config))
+    alone = hf.BlipVisionModel(hf.BlipVisionConfig(**SMALL))
+    alone.load_state_dict(whole.vision_model.state_dict())
+    processor = hf.BlipImageProcessor(size={"height": SIDE, "width": SIDE})
+    inputs = processor(list(photos()), return_tensors="pt")
+    wanted = hidden(alone.eval(), pixel_values=inputs["pixel_values"])
+    for name, model in (("whole", whole), ("alone", alone)):
+        backbone, features = encoded(tmp_path / name, processor, model)
+        assert (backbone.source.kind, backbone.grid) == ("patch", (4, 4))
+        close(features, wanted[:, 1:])
+
+
+def vjepa2() -> hf.VJEPA2Model:
+    sizes: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes |= {f"pred_{name}": value for name, value in sizes.items()}
+    return hf.VJEPA2Model(hf.VJEPA2Config(crop_size=SIDE, patch_size=8, **sizes))
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (vjepa2, "is not a vision model"),
+        (
+            lambda: hf.ViTMAEModel(hf.ViTMAEConfig(**SMALL)),
+            "do not form a square grid",
+        ),
+    ],
+    ids=["vjepa2", "vit-mae"],
+)
+def test_networks_that_do_not_read_a_photo_are_refused_in_words(
+    tmp_path: Path, make: Callable[[], Any], reason: str
+) -> None:
+    folder = save(make(), tmp_path)
+    with pytest.raises(InputError, match=reason):
+        Backbone(str(folder), device="cpu")

@@ -1,0 +1,227 @@
+"""HGR's videos and folders of precomputed features."""
+
+import os
+import sys
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from sparta.errors import InputError
+from sparta.readers.registry import import_features, open_reader
+from sparta.readers.splits import pick_frames, read_names
+from tests.sparta.readers.samples import (
+    frames_folder,
+    means_folder,
+    numbers,
+    write_names,
+    write_precomp,
+)
+
+
+def test_frames_become_regions_of_the_whole_picture(tmp_path: Path) -> None:
+    write_names(tmp_path, trn=["b/1", "c"], val=["a"])
+    few, many, one = numbers(3, 4), numbers(45, 4), numbers(1, 4)
+    folder = frames_folder(tmp_path, trn={"b_1": many, "c": few}, val={"a": one})
+    store = import_features(open_reader("hgr", [folder], ["trn", "val"]), tmp_path / "store")
+    assert store.ids == ["a", "b/1", "c"]
+    for image, wanted in zip(store, [one, many[pick_frames(45)], few], strict=True):
+        np.testing.assert_array_equal(image.features, wanted.astype(np.float16))
+        assert image.boxes.tolist() == [[0, 0, 1, 1]] * len(wanted)
+        assert image.labels == ("",) * len(wanted)
+    assert store.source.kind == "region"
+    assert (store.source.dimension, store.source.weights) == (4, "resnet152.pth")
+
+
+@given(frames=st.integers(1, 500))
+def test_frames_are_spread_evenly(frames: int) -> None:
+    picked = pick_frames(frames).tolist()
+    assert len(picked) == min(frames, 20)
+    assert picked[0] == 0
+    assert picked[-1] == frames - 1
+    steps = np.diff(picked)
+    if len(steps):
+        assert steps.min() >= 1
+        assert steps.max() - steps.min() <= 1
+
+
+def test_odd_means_are_named(tmp_path: Path) -> None:
+    write_names(tmp_path, trn=["a", "b"], val=["b"], tst=["c"])
+    folder = means_folder(tmp_path, trn=numbers(3, 4), val=numbers(1, 4))
+    with pytest.raises(InputError, match=r"trn_ft\.npy: expected 2 rows, .* found 3"):
+        open_reader("hgr", [folder], ["trn"])
+    with pytest.raises(InputError, match=r"holds neither tst_ft\.hdf5 nor tst_ft\.npy"):
+        open_reader("hgr", [folder], ["tst"])
+    with pytest.raises(InputError, match=r"all_names\.npy: cannot be read"):
+        open_reader("hgr", [folder], ["all"])
+    np.save(folder / "trn_ft.npy", numbers(2, 4))
+    with pytest.raises(InputError, match="video 'b' is in two splits: trn and val"):
+        open_reader("hgr", [folder], ["trn", "val"])
+    np.save(folder / "tst_ft.npy", numbers(1, 5))
+    with pytest.raises(InputError, match=r"tst_ft\.npy, video 'c': expected \[frames, 4\], found"):
+        open_reader("hgr", [folder], ["val", "tst"])[1]
+
+
+def test_a_video_whose_bytes_changed_is_named(tmp_path: Path) -> None:
+    write_names(tmp_path, trn=["a"])
+    folder = frames_folder(tmp_path, trn={})
+    h5py = pytest.importorskip("h5py")
+    frames = numbers(20, 8)
+    path = folder / "trn_ft.hdf5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("a", data=frames, chunks=frames.shape, fletcher32=True)
+    content = path.read_bytes()
+    start = content.index(frames.tobytes())
+    path.write_bytes(content[:start] + b"?" + content[start + 1 :])
+    with pytest.raises(InputError, match=r"trn_ft\.hdf5, video 'a': damaged"):
+        open_reader("hgr", [folder], ["trn"])[0]
+
+
+def test_a_damaged_hdf5_and_no_h5py(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_names(tmp_path, trn=["a"])
+    folder = frames_folder(tmp_path, trn={"a": numbers(2, 4)})
+    whole = (folder / "trn_ft.hdf5").read_bytes()
+    (folder / "trn_ft.hdf5").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"trn_ft\.hdf5 is damaged or no HDF5 file"):
+        open_reader("hgr", [folder], ["trn"])
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(InputError, match=r"pip install 'visualsparta\[video\]'"):
+        open_reader("hgr", [folder], ["trn"])
+
+
+@pytest.mark.parametrize("dtype", ["<U3", ">U3", "S4"])
+def test_names_may_be_stored_in_several_ways(tmp_path: Path, dtype: str) -> None:
+    (tmp_path / "public_split").mkdir()
+    names = np.array(["b/1", "c", "é"]) if "U" in dtype else np.array([b"b/1", b"c", "é".encode()])
+    np.save(tmp_path / "public_split" / "trn_names.npy", names.astype(dtype))
+    assert read_names(tmp_path, "trn") == ["b/1", "c", "é"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        np.array([97, 0x110000], "<u4").view("<U1"),  # beyond the last character
+        np.array([97, 0xD800], "<u4").view("<U1"),  # half of a pair
+        np.array([b"a", b"\xff"]),
+    ],
+)
+def test_a_name_that_is_no_text_is_named(tmp_path: Path, names: NDArray[Any]) -> None:
+    (tmp_path / "public_split").mkdir()
+    np.save(tmp_path / "public_split" / "trn_names.npy", names)
+    with pytest.raises(InputError, match=r"trn_names\.npy, name 2: it is no text"):
+        read_names(tmp_path, "trn")
+
+
+def test_a_group_is_no_video(tmp_path: Path) -> None:
+    write_names(tmp_path, trn=["a"])
+    folder = frames_folder(tmp_path, trn={"a/frames": numbers(2, 4)})
+    with pytest.raises(InputError, match=r"video 'a': expected numbers of .*, found a group"):
+        open_reader("hgr", [folder], ["trn"])
+
+
+def test_only_the_frames_in_use_are_read(tmp_path: Path) -> None:
+    """A hundred gigabytes that were never written take neither disk nor memory."""
+    write_names(tmp_path, trn=["a", "b", "c", "d"])
+    folder = frames_folder(tmp_path, trn={"b": numbers(3, 2048)})
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(folder / "trn_ft.hdf5", "a") as file:
+        file.create_dataset("a", (12_000_000, 2048), "<f4", fillvalue=1)
+        file.create_dataset("c", (10, 10**9), "<f4")
+        file.create_dataset("d", (10**7, 2048), "<f4", chunks=(10**5, 2048))
+    tracemalloc.start()
+    reader = open_reader("hgr", [folder], ["trn"])
+    assert reader[0].features.shape == (20, 2048)
+    with pytest.raises(InputError, match=r"video 'c': it claims 40,000,000,000 bytes, and at"):
+        reader[2]
+    with pytest.raises(InputError, match=r"video 'd': a chunk: it claims 819,200,000 bytes"):
+        reader[3]
+    assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    tracemalloc.stop()
+
+
+def test_a_file_cut_while_it_is_read_is_an_error(tmp_path: Path) -> None:
+    write_names(tmp_path, trn=["a", "b"])
+    folder = frames_folder(tmp_path, trn={"a": numbers(9, 2048), "b": numbers(9, 2048)})
+    reader = open_reader("hgr", [folder], ["trn"])
+    os.truncate(folder / "trn_ft.hdf5", (folder / "trn_ft.hdf5").stat().st_size // 2)
+    with pytest.raises(InputError, match=r"trn_ft\.hdf5: the file was cut short while it was read"):
+        reader[1]
+
+
+def test_splits_are_put_together_in_order_of_their_ids(tmp_path: Path) -> None:
+    train, dev = numbers(2, 3, 4), numbers(3, 3, 4)
+    write_precomp(tmp_path, "train", train, ["9"] * 5 + ["11"] * 5)
+    write_precomp(tmp_path, "dev", dev, ["8", "10", "7"])
+    reader = open_reader(
+        "precomp", [tmp_path], ["train", "dev:2"], image_suffix=".jpg", made_by="butd"
+    )
+    store = import_features(reader, tmp_path / "store")
+    assert store.ids == ["10.jpg", "11.jpg", "8.jpg", "9.jpg"]
+    for image, wanted in zip(store, [dev[1], train[1], dev[0], train[0]], strict=True):
+        np.testing.assert_array_equal(image.features, wanted.astype(np.float16))
+        assert image.boxes.tolist() == [[0, 0, 1, 1]] * 3
+        assert image.labels == ("", "", "")
+    assert store.source.kind == "region"
+    assert (store.source.dimension, store.source.weights) == (4, "butd")
+
+
+def test_a_row_for_each_caption_is_one_image(tmp_path: Path) -> None:
+    """As SCAN's converter writes them."""
+    features = numbers(3, 2, 4)
+    write_precomp(
+        tmp_path, "dev", np.repeat(features, 5, axis=0), ["9"] * 5 + ["8"] * 5 + ["7"] * 5
+    )
+    reader = open_reader("precomp", [tmp_path], ["dev:2"])
+    assert reader.ids == ["8", "9"]
+    for row, wanted in enumerate(features[1::-1]):
+        np.testing.assert_array_equal(reader[row].features, wanted.astype(np.float16))
+
+
+def test_rows_of_one_image_that_differ_are_named(tmp_path: Path) -> None:
+    write_precomp(tmp_path, "dev", numbers(10, 2, 4), ["9"] * 5 + ["8"] * 5)
+    with pytest.raises(InputError, match=r"image 6 \(8\): features: its rows 1 and 2 differ"):
+        open_reader("precomp", [tmp_path], ["dev"])[0]
+
+
+@pytest.mark.parametrize("repeat", [1, 5])
+@pytest.mark.parametrize("kind", ["<f2", ">f4", "<f8"])
+def test_a_vector_for_each_photo_is_one_region(tmp_path: Path, kind: str, repeat: int) -> None:
+    features = np.asfortranarray(numbers(3, 4).astype(kind))
+    write_precomp(tmp_path, "test", np.repeat(features, repeat, axis=0), ["7", "9", "8"])
+    reader = open_reader("precomp", [tmp_path], ["test"])
+    assert reader.ids == ["7", "8", "9"]
+    for row, wanted in enumerate(features[[0, 2, 1]]):
+        np.testing.assert_array_equal(reader[row].features, wanted[None].astype(np.float16))
+        assert reader[row].boxes.tolist() == [[0, 0, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (numbers(3, 2, 4), r"dev_ims\.npy: 3 rows for the 2 images of dev_ids\.txt"),
+        (numbers(2), r"dev_ims\.npy: expected float with 2 or 3 axes, found float32 \[2\]"),
+        (np.full((2, 3, 4), None), r"dev_ims\.npy holds Python objects"),
+        (np.zeros(0), r"dev_ims\.npy: expected float with 2 or 3 axes"),
+    ],
+)
+def test_an_odd_file_is_named(tmp_path: Path, features: NDArray[Any], message: str) -> None:
+    write_precomp(tmp_path, "dev", features, ["1", "2"])
+    with pytest.raises(InputError, match=message):
+        open_reader("precomp", [tmp_path], ["dev"])
+
+
+def test_splits_that_do_not_go_together_are_named(tmp_path: Path) -> None:
+    write_precomp(tmp_path, "train", numbers(2, 3, 4), ["1", "2"])
+    write_precomp(tmp_path, "dev", numbers(2, 3, 4), ["2", "3"])
+    write_precomp(tmp_path, "test", numbers(1, 3, 5), ["4"])
+    with pytest.raises(InputError, match="image '2' is in two splits: train and dev"):
+        open_reader("precomp", [tmp_path], ["train", "dev"])
+    with pytest.raises(InputError, match=r"test_ims\.npy: expected vectors of 4 numbers as "):
+        open_reader("precomp", [tmp_path], ["train", "test"])
+    with pytest.raises(InputError, match=r"val_ims\.npy: cannot be read: No such file"):
+        open_reader("precomp", [tmp_path], ["val"])
