@@ -349,7 +349,7 @@ def _filter(given: str | Mapping[str, Any] | None) -> Filter | None:
 
 def _picture(photos: Path, image_id: str) -> str | None:
     """A thumbnail of a photo as a data URL; None if it cannot be shown."""
-    from sparta.features.extract.image_files import small_picture
+    from sparta.extract.image_files import small_picture
 
     try:
         content = BytesIO()

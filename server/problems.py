@@ -61,7 +61,7 @@ KINDS: dict[str, tuple[int, str, str]] = {
     "wrong-host": (
         421,
         "The server does not answer for this host",
-        "the request is for 'photos.example'; if that is this server, name it: --set allowed_hosts=",
+        "the request is for 'photos.example'; if that is this server, name it: --set allowed_hosts",
     ),
     "key-needed": (
         401,

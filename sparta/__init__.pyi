@@ -8,3 +8,16 @@ from sparta.errors import InputError as InputError
 from sparta.visualsparta.encode_photos import encode_images as encode_images
 from sparta.visualsparta.encode_photos import encode_queries as encode_queries
 from sparta.visualsparta.model import VisualSparta as VisualSparta
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "ClientError",
+    "Index",
+    "InputError",
+    "VisualSparta",
+    "build",
+    "encode_images",
+    "encode_queries",
+    "open",
+]

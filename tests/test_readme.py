@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from indexer.build import build_index
-from sparta.extract.job import extract_photos
-from sparta.features.store import FeatureStore
+from indexer.engines.open import open_index
+from server.backends import Backend
+from sparta.model_id import SAMPLE
 from tests.documents import ROOT, code_blocks
-from tests.server.live import serving
+from tests.server.apps import serving
 
 WITHOUT_TORCH = "\nimport sys; assert not {'torch', 'transformers'} & set(sys.modules)"
 

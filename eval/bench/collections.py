@@ -19,8 +19,6 @@ from indexer.encoding.models import load_models, model_fingerprint
 from indexer.manifest import Manifest, index_folders
 from indexer.settings import ASKED_KINDS
 from indexer.store.snapshot import Snapshot
-from sparta.captions.read import read_captions
-from sparta.captions.record import as_stored, some_of
 from sparta.errors import InputError
 from sparta.features.store import HEADER, FeatureStore
 from sparta.model_id import PHOTOS, SAMPLE

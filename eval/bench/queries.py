@@ -13,8 +13,8 @@ from scipy.sparse import csr_array
 
 from eval.bench.collections import ImpactSource, keep_top
 from indexer.manifest import index_folders
-from sparta.captions.matching import as_stored, some_of
 from sparta.captions.read import read_captions
+from sparta.captions.record import as_stored, some_of
 from sparta.errors import InputError
 from sparta.metrics import Recall, ranks_by_block, recall
 from sparta.tokenizer import WordPieceTokenizer

@@ -95,7 +95,6 @@ def index(
     from eval.report import index_models
     from indexer.engines.open import open_backend
     from sparta.captions.read import read_captions
-    from sparta.captions.record import as_stored
 
     check_out(run, "--run", "")
     photos = read_captions(captions, split)
@@ -122,7 +121,7 @@ def _gallery(
 ) -> Gallery:
     from eval.recall.index import Gallery, IndexIds
     from eval.recall.photos import missing_of
-    from sparta.captions.matching import as_stored
+    from sparta.captions.record import as_stored
 
     own = IndexIds(searcher, index)
     photos = as_stored(photos, own, str(index))

@@ -29,7 +29,7 @@ from eval.recall.scores import (
 from indexer.dense.text_encoder import load_dense_model
 from indexer.encoding.models import load_models, model_fingerprint
 from indexer.manifest import is_index
-from sparta.captions.read import CaptionedPhoto
+from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.captions.record import stored_ids
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource

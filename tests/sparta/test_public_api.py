@@ -115,7 +115,7 @@ def test_what_cannot_be_encoded_is_named(photos: Path, tmp_path: Path) -> None:
             sparta.encode_images(photos, model)
     model.tokenizer = None
     with pytest.raises(InputError, match="no tokenizer"):
-        sparta.encode_photos(photos, model)
+        sparta.encode_images(photos, model)
 
 
 # ---- extras --------------------------------------------------------------------------------------

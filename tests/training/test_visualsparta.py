@@ -250,7 +250,7 @@ def test_sentences_are_drawn_for_a_teacher(stores: list[FeatureStore]) -> None:
         assert without.captions == []
         assert set(without.numbers[:2]) == {22, 26}
         assert without.sentences == [ids[n] for n in without.numbers]
-    collate = TrainingCollator(ImageCollator(tiny.tokenizer(), 50, 35))
+    collate = TrainingCollator(ImagePadder(tiny.tokenizer(), 50, 35))
     batch = collate([data[0, 4], data[0, 2]])
     assert batch.query_photos.tolist() == [4, -1, -1, -1, -1, -1]
     assert batch.query_numbers.tolist() == [*data[0, 4].numbers, *data[0, 2].numbers]

@@ -21,10 +21,14 @@ from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 from sparta.errors import InputError, first_line
 from sparta.extract.image_files import load_photo
+from sparta.extract.photos import file_stamps, listing_hash
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.model_id import model_folder
+from sparta.model_id import find_file, model_folder, read_model_config
+from sparta.networks.encoder import hash_files, weights_hash
 from sparta.networks.pretrained import load_model, load_processor
+from sparta.progress import Progress
+from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.vse.batch import collate_images
 from sparta.vse.config import VseConfig
 from sparta.vse.model import VseModel

@@ -11,14 +11,12 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 import indexer.care.copies as module
 import indexer.update.writer
 from indexer.care.combine import split_index
 from indexer.care.copies import copy_index, link_uploads, restore_snapshot, set_alias, take_snapshot
-from indexer.commands.maintain import alias as alias_command
 from indexer.dense.build import add_dense
 from indexer.engines.open import open_backend, open_index, snapshot_of
 from indexer.filters.syntax import parse_filter
@@ -32,6 +30,7 @@ from indexer.update.images import delete_images
 from indexer.update.sync_plan import SeenPhotos
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.files import lock_path, writing
@@ -439,10 +438,8 @@ def test_writing_through_a_name_locks_the_index(copy: Path, tmp_path: Path) -> N
 
 
 def test_the_command_says_what_a_name_stood_for(index: Path, tmp_path: Path) -> None:
-    app = typer.Typer()
-    app.command()(alias_command)
     for before in ("", f" (before: {index.resolve()})"):
-        done = CliRunner().invoke(app, [str(tmp_path / "prod"), str(index)])
+        done = CliRunner().invoke(cli, ["restore", str(index), str(tmp_path / "prod"), "--link"])
         assert done.stdout == f"{tmp_path / 'prod'} stands for {index.resolve()}{before}\n"
 
 

@@ -22,9 +22,8 @@ from sparta.features.store import FeatureStore
 from tests.fake_hub import HubModel, fake_hub
 from tests.sparta.extract.tiny_networks import RESNET, save
 from tests.sparta.readers.samples import (
-    lxmert_line,
+    SAMPLES,
     random_images,
-    write,
     write_scene_graph,
     write_vocabulary,
 )
@@ -138,7 +137,8 @@ def test_finds_the_format_and_leaves_out_bad_images(tmp_path: Path, importing: T
 
 
 def test_numbers_of_classes_become_words(tmp_path: Path, importing: Typer) -> None:
-    path = write(tmp_path / "a.tsv", [lxmert_line("7")])
+    [image] = random_images("7", regions=3)
+    path = SAMPLES["lxmert"].write(tmp_path, [image])
     vocabulary = write_vocabulary(tmp_path / "genome")
     asked = ["auto", str(path), "--regions", "1", "--keep", "confident", "--out"]
     done = CliRunner().invoke(importing, [*asked, str(tmp_path / "plain")])

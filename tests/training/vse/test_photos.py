@@ -19,9 +19,8 @@ from sparta.captions.read import read_captions
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.vse.batch import RegionBatch
-from sparta.vse.encoders import PhotoFolder, vision_source
+from sparta.vse.encoders import vision_source
 from sparta.vse.model import VseModel
-from sparta.vse.tokenizer import TextTokenizer
 from tests.bad_paths import add_bad_paths
 from tests.sparta.extract.tiny_networks import RESNET, SMALL, save
 from tests.training.test_fit import assert_resumes
