@@ -17,8 +17,8 @@ from scipy.sparse import csr_array
 from eval.bench.corpus import Corpus, TermQuery
 from eval.bench.vectors import Vectors
 from indexer.dense.vectors import EF_CONSTRUCTION, EF_SEARCH, NEIGHBOURS, best
+from indexer.engines.lucene import LuceneIndex
 from indexer.index_writer import FIRST, finish_index
-from indexer.lucene.reader import LuceneIndex
 from indexer.lucene.writer import LuceneWriter
 from indexer.manifest import LUCENE, OFFSETS
 from indexer.postings import Postings, QuantisationReport

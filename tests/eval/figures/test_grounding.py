@@ -12,7 +12,7 @@ from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from tests.eval.data import record, refused, shown, write_captions
 from tests.indexer.labelled import labelled_index
-from tests.indexer.sealed import change
+from tests.indexer.random_postings import change_manifest
 
 QUERY = "the brown dog by a ball and a tree"
 
@@ -51,7 +51,7 @@ def test_explain_command(index: Path, photos: Path, tmp_path: Path) -> None:
     assert Image.open(out).format == "PNG"
     assert json.loads(out.with_suffix(".json").read_text())["examples"] == [answer]
     known = shutil.copytree(index, tmp_path / "index")
-    change(known, photos=str(photos))
+    change_manifest(known, photos=str(photos))
     shown("explain", known, "a.png", QUERY, *figure)
     (tmp_path / "a.png").write_bytes(b"no photo")
     for arguments, message in (
