@@ -101,10 +101,9 @@ def build_index(
     """Build an index folder.
 
     Finished shards of postings are saved in a work folder beside `out`, so that an interrupted run
-    continues; an index already at `out` stays in use until the new one is complete, which keeps
-    what the user gave to it: fields, deletions, and images that were sent. Shards are
-    written to Lucene while later ones are encoded. Until the end the disk holds about 16 bytes a
-    posting: 16 GB for a million images of 1,000 terms, of which 7 GB remain.
+    continues. An index already at `out` stays in use until the new one is complete, which keeps
+    what the user gave to it: fields, deletions, and images that were sent. Until the end the disk
+    holds about 16 bytes a posting: 16 GB for a million images of 1,000 terms, of which 7 GB remain.
 
     Scores are the mean over all pairs of a model and a store; the first pair gives the grounding.
 
@@ -116,52 +115,47 @@ def build_index(
         pruning: how term scores become impacts.
         metadata: of images, returned with every hit beside the photo's width and height.
         kinds: declared kinds of its fields; those of others are inferred.
-        read_photos: whether EXIF, XMP and IPTC of the photos are metadata too, where their folder
-            is known and still there.
+        read_photos: whether EXIF, XMP and IPTC of photos that are still there are metadata too.
         batch_size: images per pass of a model.
         device: "auto" takes a GPU if there is one.
         shards: how many the finished index is divided into; None for one whole index.
-        cluster: whose workers encode the images, shard by shard, with the same result; None
-            for this process.
+        cluster: whose workers encode the images, shard by shard; None for this process.
         progress: stages "convert", in models, and "offset", "encode", "write", "merge", "columns"
             and "divide", in images.
         notice: gets a line about what is kept of the index that is replaced.
 
-    Returns:
-        the manifest of the whole index.
-
     Raises:
-        InputError: if a model cannot be used or was trained on other features, models or stores
-            do not go together, a file of queries has none, a table of words is damaged,
-            something that the user gave to the index at `out` cannot be kept,
-            `out` contains something that is not an index, another process is writing it, or
-            the disk has too little room.
+        InputError: if models or stores cannot be used together, a file is damaged, something the
+            user gave cannot be kept, `out` is not an index, another process writes it, or the disk
+            has too little room.
     """
     check_name(out)
     with writing(out):
         check_target(out)
         encoder = ImageEncoder.open(stores, models, batch_size, device, pruning.terms, progress)
-        for image_id in encoder.store.ids:
-            if problem := id_problem(image_id):
-                raise InputError(
-                    f"{encoder.store.folder}: the image id {image_id[:50]!r} {problem}; extract "
-                    "or import the features again, into another folder"
-                )
-        vocabulary = encoder.tokenizer.vocabulary_hash
-        with (
-            full_disk_reported(out),
-            kept_of(out, encoder.store.ids, encoder.models, vocabulary) as kept,
-        ):
+        _check_ids(encoder.store)
+        about = encoder.store.ids, encoder.models, encoder.tokenizer.vocabulary_hash
+        with full_disk_reported(out), kept_of(out, *about) as kept:
             tables = read_word_tables(models[0])
             photos = encoder.store.photos if read_photos else None
-            about = About(metadata or {}, {**kept.kinds, **(kinds or {})}, photos, kept)
+            told = About(metadata or {}, {**kept.kinds, **(kinds or {})}, photos, kept)
             encode = encode_here(encoder)
             if cluster is not None:
                 encode = encode_on(cluster, encoder, models, device)
-            work, manifest = _build(encode, encoder, out, pruning, tables, about, shards, progress)
+            work, manifest = _build(encode, encoder, out, pruning, tables, told, shards, progress)
             kept.finish(work.index, models, device, notice)
             work.publish(out)
             return manifest
+
+
+def _check_ids(store: FeatureStore) -> None:
+    """Raise `InputError` if an index cannot have an image id of the store."""
+    for image_id in store.ids:
+        if problem := id_problem(image_id):
+            raise InputError(
+                f"{store.folder}: the image id {image_id[:50]!r} {problem}; extract or import the "
+                "features again, into another folder"
+            )
 
 
 def _build(

@@ -177,12 +177,7 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, data: bytes, start: int, end: int) -> Layout:
-        """The layout of one packed image in some data.
-
-        Raises:
-            ValueError: if the image is damaged.
-            struct.error: if it is shorter than any.
-        """
+        """The layout of one packed image; raises ValueError or struct.error if it is damaged."""
         position_size, label_size, count, gap_bytes, boxes, labels = HEADER.unpack_from(data, start)
         positions = start + HEADER.size + gap_bytes
         corners = positions + count * position_size
@@ -213,26 +208,6 @@ def _none(position: np.dtype[Any]) -> int:
 def _narrowest(largest: int) -> np.dtype:
     """The narrowest unsigned type with one value to spare above the largest."""
     return next(kind for kind in _UNSIGNED.values() if largest < _none(kind))
-
-
-class _Found(NamedTuple):
-    """The P different winners of some images.
-
-    Attributes:
-        won: for each wanted term the number of its winner, -1 for none.
-        regions: [P], the region that each won with.
-        corners: [P, 4], its box as it is packed.
-        tokens: [P], vocabulary id of the label token that won, -1 if the region itself did.
-        labels: [P, 2], where the label of the region begins and ends in `words`.
-        words: vocabulary ids of labels.
-    """
-
-    won: NDArray[np.int64]
-    regions: NDArray[np.int64]
-    corners: NDArray[np.uint16]
-    tokens: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    words: NDArray[np.int64]
 
 
 def winners(
@@ -266,9 +241,24 @@ def winners(
     layouts = [Layout.of(data, start, end) for start, end in places]
     if not wanted.any():
         return []
-    found = _find(np.frombuffer(data, np.uint8), np.array(layouts, np.int64), terms, wanted)
-    winner_of = [*_winners(found, vocabulary), UNKNOWN]  # of which -1 is the number
-    return [winner_of[number] for number in found.won.tolist()]
+    count, order = np.count_nonzero(wanted), terms.argsort()
+    won, tokens = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+    regions, corners = np.empty(count, np.int64), np.empty((count, 4), np.uint16)
+    labels, words = np.zeros((count, 2), np.int64), np.empty(len(data), np.int64)
+    images = np.frombuffer(data, np.uint8), np.array(layouts, np.int64)
+    different, spoken = find_winners(
+        *images, terms[order], order, wanted, won, regions, corners, tokens, labels, words
+    )
+    spoken_words = [vocabulary[term] for term in words[:spoken].tolist()]
+    places_of = zip(tokens[:different].tolist(), labels[:different].tolist(), strict=True)
+    named = (
+        WinningLabel(vocabulary[token], _label(spoken_words[first:last])) if token >= 0 else None
+        for token, (first, last) in places_of
+    )
+    boxes = zip(*relative(corners[:different]).T.tolist(), strict=True)
+    # Of which -1 is the number of no winner.
+    winner_of = [*zip(regions[:different].tolist(), boxes, named, strict=True), UNKNOWN]
+    return [winner_of[number] for number in won.tolist()]
 
 
 def _unpacked(packed: bytes, terms: Sequence[int], vocabulary: Sequence[str]) -> Iterator[Winner]:
@@ -287,34 +277,6 @@ def _unpacked(packed: bytes, terms: Sequence[int], vocabulary: Sequence[str]) ->
             words = [vocabulary[word] for word in spoken]
             label = WinningLabel(vocabulary[inputs.label_terms[token]], _label(words))
         yield (region, tuple(boxes[region]), label) if place >= 0 else UNKNOWN
-
-
-def _find(
-    data: NDArray[np.uint8],
-    layouts: NDArray[np.int64],
-    terms: NDArray[np.int64],
-    wanted: NDArray[np.bool_],
-) -> _Found:
-    count, order = np.count_nonzero(wanted), terms.argsort()
-    won, tokens = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
-    regions, corners = np.empty(count, np.int64), np.empty((count, 4), np.uint16)
-    labels, words = np.zeros((count, 2), np.int64), np.empty(len(data), np.int64)
-    winner, word = find_winners(
-        data, layouts, terms[order], order, wanted, won, regions, corners, tokens, labels, words
-    )
-    return _Found(
-        won, regions[:winner], corners[:winner], tokens[:winner], labels[:winner], words[:word]
-    )
-
-
-def _winners(found: _Found, vocabulary: Sequence[str]) -> Iterator[Winner]:
-    words = [vocabulary[term] for term in found.words.tolist()]
-    labels = (
-        WinningLabel(vocabulary[token], _label(words[first:last])) if token >= 0 else None
-        for token, (first, last) in zip(found.tokens.tolist(), found.labels.tolist(), strict=True)
-    )
-    boxes = zip(*relative(found.corners).T.tolist(), strict=True)
-    return zip(found.regions.tolist(), boxes, labels, strict=True)
 
 
 def _label(words: Sequence[str]) -> str:

@@ -43,16 +43,15 @@ def write_index(
     scale: float,
     *,
     images: int,
-    means: NDArray[np.float32] | None = None,
     tables: WordTables | None = None,
     kinds: Mapping[str, Kind] | None = None,
     lucene: bool = True,
     progress: Progress = no_progress,
 ) -> Manifest:
-    """Write a whole index folder.
+    """Write a whole index folder, which must not exist.
 
     Args:
-        folder: must not exist.
+        folder: of the index.
         shards: postings in ascending order of image ids; taken one by one while earlier ones are
             being written.
         tokenizer: whose vocabulary [V] the postings' terms index.
@@ -60,25 +59,21 @@ def write_index(
         offset: [V] float32, stored for images added later.
         scale: the term score one impact stands for, recorded.
         images: of all shards together, for progress.
-        means: [V] mean impact of each term over the images that the offsets are of; by default
-            these images.
         tables: of words, copied; None for none.
         kinds: declared kinds of fields; those of others are inferred.
         lucene: whether to write a Lucene index of the same postings beside.
         progress: stages "write", "merge" and "columns", in images; the last two at once.
     """
     folder.mkdir(parents=True)
-    vocabulary, report = tokenizer.vocabulary, QuantisationReport()
+    vocabulary, report, last = tokenizer.vocabulary, QuantisationReport(), ""
     with ExitStack() as opened:
         segment = opened.enter_context(
             SegmentWriter(segment_folder(folder, FIRST), len(vocabulary), settings.bits, kinds)
         )
         output = None
         if lucene and lucene_installed():
-            output = opened.enter_context(
-                LuceneWriter(folder / LUCENE, vocabulary, images, progress, Commit().name)
-            )
-        last = ""
+            writer = LuceneWriter(folder / LUCENE, vocabulary, images, progress, Commit().name)
+            output = opened.enter_context(writer)
         for shard in shards:
             last = _rising(shard.postings.ids, last)
             if output is not None:
@@ -90,24 +85,16 @@ def write_index(
         segment.finish(None, progress, min(MOST_THREADS, os.cpu_count() or 1))  # on another core
         count, frequencies, totals = len(segment), segment.frequencies, segment.totals
     tokenizer.save(folder)
-    if tables:
-        tables.save(folder)
+    (tables or WordTables()).save(folder)
     np.save(folder / OFFSETS, offset)
-    if means is None:
-        means = (totals / max(1, count)).astype(np.float32)
-    np.save(folder / MEANS, means)
+    np.save(folder / MEANS, (totals / max(1, count)).astype(np.float32))
     save_kinds(folder, kinds or {})
-    return finish_index(
-        folder, count, frequencies, report, tokenizer.vocabulary_hash, settings, scale
-    )
+    named = tokenizer.vocabulary_hash, settings, scale
+    return finish_index(folder, count, frequencies, report, *named)
 
 
 def _rising(ids: list[str], last: str) -> str:
-    """The last of some ids.
-
-    Raises:
-        ValueError: if an id does not come after the one before.
-    """
+    """The last of some ids; raises ValueError if an id does not come after the one before."""
     for image_id in ids:
         if image_id <= last:
             raise ValueError(f"image {image_id!r} comes after {last!r}: not rising")
@@ -124,16 +111,10 @@ def finish_index(
     settings: IndexSettings,
     scale: float,
 ) -> Manifest:
-    """Write the manifest and the first commit of an index folder with one segment.
+    """Write the manifest and the first commit of a folder with all that its first commit has.
 
-    Args:
-        folder: with all that its first commit has.
-        images: of the segment.
-        frequencies: [V] how many of them have each term.
-        report: what quantising cost.
-        vocabulary: hash of the terms.
-        settings: recorded.
-        scale: likewise.
+    `frequencies` [V] are how many images of the segment have each term; the report is what
+    quantising cost; the vocabulary is the hash of the terms.
     """
     postings = int(frequencies.sum())
     manifest = Manifest(
@@ -163,12 +144,8 @@ def finish_index(
 def write_lucene(index: Path, progress: Progress = no_progress) -> None:
     """Write the Lucene index of an index's newest commit, where its package is installed.
 
-    Args:
-        index: the index folder, which nobody else writes; a former Lucene index stays in use.
-        progress: stages "write" and "merge", in images.
-
-    Raises:
-        OSError: if Lucene cannot write.
+    Nobody else may write the index; a former Lucene index stays in use. Progress has the stages
+    "write" and "merge", in images. Raises OSError if Lucene cannot write.
     """
     if not lucene_installed():
         return

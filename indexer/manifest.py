@@ -7,13 +7,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, ClassVar, Self
 
 from sparta.errors import InputError
 from sparta.files import sha256
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 MANIFEST = "manifest.json"
 LUCENE = "lucene"
@@ -54,11 +51,7 @@ def describe_parts(folder: Path, pattern: str = "**/*") -> dict[str, Part]:
 
 
 def check_size(path: Path, part: Part) -> None:
-    """Refuse a file that is missing or cut.
-
-    Raises:
-        InputError: if it is.
-    """
+    """Raise InputError if a file is missing or cut."""
     if not path.is_file():
         raise InputError(f"{path} is missing: the index is damaged; build it again")
     found = path.stat().st_size
@@ -70,11 +63,7 @@ def check_size(path: Path, part: Part) -> None:
 
 
 def check_hash(path: Path, part: Part, found: str) -> None:
-    """Refuse a file whose content has another hash.
-
-    Raises:
-        InputError: if it has.
-    """
+    """Raise InputError if a file has another content than the manifest records."""
     if part.sha256 != found:
         raise InputError(
             f"{path} is damaged: its content has another hash than the manifest records; build "
@@ -83,11 +72,7 @@ def check_hash(path: Path, part: Part, found: str) -> None:
 
 
 def check_small_parts(folder: Path, parts: Parts) -> None:
-    """Compare the content of files up to 16 MB with its hash.
-
-    Raises:
-        InputError: if a file is damaged.
-    """
+    """Raise InputError if a file up to 16 MB has another content than its hash says."""
     for name, part in parts.items():
         if part.bytes <= HASHED_AT_OPENING:
             check_hash(folder / name, part, sha256(folder / name))
@@ -96,18 +81,92 @@ def check_small_parts(folder: Path, parts: Parts) -> None:
 FORMAT_VERSION = 6
 SEAL = "sha256"  # of the other fields, so that a damaged manifest is noticed
 OFFSETS = "term_offsets.npy"
-BUILD_AGAIN = "build the index again with `sparta index`"
-SHARDS = "shards"  # field of the manifest of an index that is divided; see `indexer.manifest`
-
-Kind = TypeVar("Kind", bound="DataclassInstance")
+SHARDS = "shards"  # field of a `ShardsManifest`
+DIGEST = 8  # bytes of an id's hash
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """`manifest.json`.
+@dataclass(frozen=True, kw_only=True)
+class SealedManifest:
+    """`manifest.json` of a folder: what it is, and the size and hash of its files.
 
     Attributes:
-        format_version: of the folder's layout.
+        format_version: of the folder's layout; `FORMAT` can be read.
+        parts: path in the folder → size and hash.
+    """
+
+    FORMAT: ClassVar[int]
+
+    format_version: int
+    parts: Parts
+
+    def save(self, folder: Path) -> None:
+        """Write `folder/manifest.json`, with a hash of its content."""
+        values = asdict(self)
+        values["parts"] = values.pop("parts")  # at the end, where people skip it
+        text = json.dumps(values | {SEAL: _seal(values)}, indent=2)
+        (folder / MANIFEST).write_text(text + "\n")
+
+    @classmethod
+    def read_from(cls, folder: Path) -> Self:
+        """Read `folder/manifest.json`, without a look at the files.
+
+        Raises InputError if there is none, it is damaged, or it has another format.
+        """
+        values = _read(folder)
+        expected = {field.name for field in fields(cls)}
+        if SHARDS in values and SHARDS not in expected:
+            raise InputError(
+                f"{folder} is divided into {len(values[SHARDS])} shards, which this does not take: "
+                f"give one of them, such as {folder / values[SHARDS][0]}"
+            )
+        version = values.get("format_version")
+        if version != cls.FORMAT:
+            raise InputError(
+                f"{folder} has index format {version!r}, this version reads {cls.FORMAT}: build "
+                "the index again with `sparta index`"
+            )
+        path = folder / MANIFEST
+        seal = values.pop(SEAL, None)
+        if expected != set(values):
+            wrong = ", ".join(sorted(expected ^ set(values)))
+            raise InputError(f"{path}: fields missing or unknown: {wrong}; build the index again")
+        if seal != _seal(values):
+            raise InputError(
+                f"{path} is damaged: its content has another hash; build the index again"
+            )
+        values["parts"] = {name: Part(**part) for name, part in values["parts"].items()}
+        return cls(**values)
+
+    def check_sizes(self, folder: Path) -> None:
+        """Raise `InputError` if a file is missing or has another size."""
+        for name, part in self.parts.items():
+            check_size(folder / name, part)
+
+
+class FolderManifest(SealedManifest):
+    """A manifest that is opened by its folder alone."""
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Read a folder's manifest and check that every file is complete.
+
+        Raises InputError as `read`, or if a file is missing or cut.
+        """
+        manifest = cls.read_from(folder)
+        manifest.check_sizes(folder)
+        return manifest
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """As `open`, without a look at the files."""
+        return cls.read_from(folder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest(FolderManifest):
+    """`manifest.json` of an index.
+
+    Attributes:
         package_version: of the program that built it.
         created: when, ISO 8601, UTC.
         models: fingerprint of each model's weights and configuration.
@@ -129,10 +188,10 @@ class Manifest:
         clipped: scores above the top level.
         mean_error: mean of |impact × scale - score|.
         largest_error: its maximum.
-        parts: file that never changes → size and hash; segments have manifests of their own.
     """
 
-    format_version: int
+    FORMAT = FORMAT_VERSION
+
     package_version: str
     created: str
     models: list[str]
@@ -153,97 +212,14 @@ class Manifest:
     clipped: int
     mean_error: float
     largest_error: float
-    parts: Parts
-
-    def save(self, folder: Path) -> None:
-        """Write `folder/manifest.json`."""
-        save_manifest(self, folder)
-
-    @classmethod
-    def open(cls, folder: Path) -> Manifest:
-        """Read a folder's manifest and check that every part is complete.
-
-        Raises:
-            InputError: if the folder is not an index, has another format, or a part is missing.
-        """
-        return open_manifest(cls, folder, FORMAT_VERSION)
-
-    @classmethod
-    def read(cls, folder: Path) -> Manifest:
-        """As `open`, without a look at the parts."""
-        return read_manifest(cls, folder, FORMAT_VERSION)
 
     def check_vocabulary(self, folder: Path, found: str) -> None:
-        """Compare with the hash of the folder's tokenizer.
-
-        Raises:
-            InputError: if they differ.
-        """
+        """Raise InputError if the folder's tokenizer has another hash."""
         if found != self.vocabulary:
             raise InputError(
                 f"{folder}: its tokenizer.json has vocabulary {found[:12]}, the index was built "
                 f"with {self.vocabulary[:12]}: put the right file back or build the index again"
             )
-
-
-def save_manifest(manifest: DataclassInstance, folder: Path) -> None:
-    """Write a dataclass as `folder/manifest.json`, with a hash of its content."""
-    values = asdict(manifest)
-    text = json.dumps(values | {SEAL: _seal(values)}, indent=2)
-    (folder / MANIFEST).write_text(text + "\n")
-
-
-def open_manifest(
-    kind: type[Kind], folder: Path, format_version: int, remedy: str = BUILD_AGAIN
-) -> Kind:
-    """Read `folder/manifest.json` as a dataclass and check that every part has its size.
-
-    Args:
-        kind: with the fields `format_version` and `parts`.
-        folder: an index, or a part of one with its own manifest.
-        format_version: the one that can be read.
-        remedy: what to do about another one.
-
-    Raises:
-        InputError: if there is none, it is damaged or has another format, or a part is missing.
-    """
-    manifest = read_manifest(kind, folder, format_version, remedy)
-    for name, part in parts_of(manifest).items():
-        check_size(folder / name, part)
-    return manifest
-
-
-def read_manifest(
-    kind: type[Kind], folder: Path, format_version: int, remedy: str = BUILD_AGAIN
-) -> Kind:
-    """As `open_manifest`, without a look at the parts."""
-    values = _read(folder)
-    if SHARDS in values and SHARDS not in {field.name for field in fields(kind)}:
-        raise InputError(
-            f"{folder} is divided into {len(values[SHARDS])} shards, which this does not take: "
-            f"give one of them, such as {folder / values[SHARDS][0]}"
-        )
-    version = values.get("format_version")
-    if version != format_version:
-        raise InputError(
-            f"{folder} has index format {version!r}, this version reads {format_version}: {remedy}"
-        )
-    path = folder / MANIFEST
-    seal = values.pop(SEAL, None)
-    expected = {field.name for field in fields(kind)}
-    if expected != set(values):
-        wrong = ", ".join(sorted(expected ^ set(values)))
-        raise InputError(f"{path}: fields missing or unknown: {wrong}; build the index again")
-    if seal != _seal(values):
-        raise InputError(f"{path} is damaged: its content has another hash; build the index again")
-    values["parts"] = {name: Part(**part) for name, part in values["parts"].items()}
-    return kind(**values)
-
-
-def parts_of(manifest: DataclassInstance) -> Parts:
-    """The files that a manifest of any kind lists."""
-    parts: Parts = manifest.parts  # type: ignore[attr-defined]
-    return parts
 
 
 def is_index(folder: Path) -> bool:
@@ -276,43 +252,26 @@ def _read(folder: Path) -> dict[str, Any]:
     return values
 
 
-DIGEST = 8  # bytes of an id's hash
-
-
-@dataclass(frozen=True)
-class ShardsManifest:
+@dataclass(frozen=True, kw_only=True)
+class ShardsManifest(FolderManifest):
     """`manifest.json` of a divided index. Every shard is an index in itself.
 
-    Offsets, scale, vocabulary and kinds of fields are those of all images, in every shard.
+    Offsets, scale, vocabulary and kinds of fields are those of all images, in every shard. Files
+    are listed by the shards.
 
     Attributes:
-        format_version: of the folder's layout.
         package_version: of the program that divided it.
         created: when, ISO 8601, UTC.
         images: of all shards as they were built.
         shards: names of their folders; an image is in the one at the place of its `owner`.
-        parts: none; files are listed by the shards.
     """
 
-    format_version: int
+    FORMAT = FORMAT_VERSION
+
     package_version: str
     created: str
     images: int
     shards: list[str]
-    parts: Parts
-
-    def save(self, folder: Path) -> None:
-        """Write `folder/manifest.json`."""
-        save_manifest(self, folder)
-
-    @classmethod
-    def open(cls, folder: Path) -> ShardsManifest:
-        """Read a folder's manifest.
-
-        Raises:
-            InputError: if the folder is no divided index of this version.
-        """
-        return open_manifest(cls, folder, FORMAT_VERSION)
 
 
 def shard_name(number: int) -> str:
@@ -321,12 +280,7 @@ def shard_name(number: int) -> str:
 
 
 def owner(image_id: str, shards: int) -> int:
-    """Which of some shards has an image, if any has it.
-
-    Args:
-        image_id: any text.
-        shards: how many there are.
-    """
+    """Which of some shards has an image, if any has it; the id may be any text."""
     content = image_id.encode(errors="surrogatepass")
     digest = hashlib.blake2b(content, digest_size=DIGEST).digest()
     return int.from_bytes(digest, "big") % shards
@@ -335,8 +289,7 @@ def owner(image_id: str, shards: int) -> int:
 def index_folders(folder: Path) -> list[Path]:
     """The plain indexes that an index folder consists of: its shards, or the folder itself.
 
-    Raises:
-        InputError: if the folder is divided, and its manifest is damaged.
+    Raises InputError if the folder is divided, and its manifest is damaged.
     """
     if not is_sharded(folder):
         return [folder]

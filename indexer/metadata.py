@@ -123,12 +123,7 @@ def _text(path: Path) -> str:
 
 
 def described(shard: PostingShard, photos: Path | None) -> PostingShard:
-    """The shard, with what the photos' files say of its images.
-
-    Args:
-        shard: of images with width and height.
-        photos: the folder with the photos, whose files have EXIF, XMP and IPTC; None for none.
-    """
+    """The shard, with what the files of its photos say (EXIF, XMP and IPTC), None for no photos."""
     postings = shard.postings
     fields = [
         {**own, **_of_file(photos, image_id)}

@@ -152,12 +152,7 @@ class Postings:
         )
 
     def with_grounding(self, positions: NDArray[np.int16], inputs: Sequence[Inputs]) -> Postings:
-        """The same postings, with what won each term.
-
-        Args:
-            positions: [postings] int16, -1 for none.
-            inputs: of each image, which the positions refer to.
-        """
+        """The same postings, with the position that won each term, -1 for none."""
         return replace(self, positions=positions, **_in_arrays(inputs))
 
     def __len__(self) -> int:
@@ -227,11 +222,7 @@ class Postings:
 
     @classmethod
     def load(cls, path: Path) -> Postings:
-        """Read what `save` wrote.
-
-        Raises:
-            InputError: if the file is damaged or something else.
-        """
+        """Read what `save` wrote; raises InputError if the file is damaged or something else."""
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays = dict(file)

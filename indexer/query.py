@@ -1,6 +1,7 @@
-r"""Queries: clauses to search, to require and to exclude, and the grammar they are read by.
+r"""Queries: their grammar, and what each operator means.
 
-A sentence without operators is searched as it is.
+`OPERATORS` alone gives signs a meaning: grammar, readers, engines and explanations follow it. A
+sentence without operators is searched as it is.
 
     query  = plain text and clauses, with white space between them
     clause = [sign] word [weight] | [sign] phrase [weight]
@@ -16,11 +17,34 @@ plain text. A backslash before a sign, "^" or a quotation mark makes it plain.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from sparta.errors import InputError
 
+Sign = Literal["", "+", "-"]
+
+
+class Operator(NamedTuple):
+    """What a sign before a word asks for.
+
+    Attributes:
+        counts: whether the word adds to scores; then it may have a weight and a substitute.
+        required: True if images must have the word, False if they must not, None if they may.
+    """
+
+    counts: bool
+    required: bool | None
+
+
+OPERATORS: Mapping[Sign, Operator] = {
+    "": Operator(counts=True, required=None),
+    "+": Operator(counts=True, required=True),
+    "-": Operator(counts=False, required=False),
+}
+_SIGNS: Mapping[str, Sign] = {sign: sign for sign in OPERATORS}
+_CHARACTERS = re.escape("".join(OPERATORS))  # of all signs, within brackets of a pattern
+_SIGN = f"[{_CHARACTERS}]"
 _LETTER = r"[^\W\d_]"
 _QUOTE = '["“”]'
 _WEIGHT = r"\^(?P<weight>[-+]?\d+(?:[.,]\d+)?)"
@@ -28,26 +52,24 @@ _END = r"(?=[.,;:!?)\]]*(?:\s|\Z))"
 _SPACE = re.compile(r"\s+")
 _PART = re.compile(r"\S+")
 _PHRASE = re.compile(
-    rf'(?P<sign>[-+]?){_QUOTE}(?P<words>(?:\\.|[^"“”\\])*){_QUOTE}(?:{_WEIGHT})?{_END}',
+    rf'(?P<sign>{_SIGN}?){_QUOTE}(?P<words>(?:\\.|[^"“”\\])*){_QUOTE}(?:{_WEIGHT})?{_END}',
     re.DOTALL,
 )
-_UNCLOSED = re.compile(rf"[-+](?={_QUOTE})")
+_UNCLOSED = re.compile(rf"{_SIGN}(?={_QUOTE})")
 # Not a sign: the first hyphen of "rock -n- roll".
 _SIGNED = re.compile(
-    rf"(?P<sign>[-+])(?={_LETTER})(?!\S*-(?:\s|\Z))(?P<words>\S+?)(?:{_WEIGHT})?{_END}"
+    rf"(?P<sign>{_SIGN})(?={_LETTER})(?!\S*-(?:\s|\Z))(?P<words>\S+?)(?:{_WEIGHT})?{_END}"
 )
 _WEIGHTED = re.compile(rf"(?P<sign>)(?P<words>(?=[^\s^]*{_LETTER})[^\s^]*\w){_WEIGHT}{_END}")
-_ESCAPE = re.compile(rf"\A\\(?=[-+]{_LETTER}|[-+]?{_QUOTE})|(?<=\w)\\(?=\^[-+]?\d)")
+_ESCAPE = re.compile(rf"\A\\(?={_SIGN}{_LETTER}|{_SIGN}?{_QUOTE})|(?<=\w)\\(?=\^[-+]?\d)")
 _ESCAPED_QUOTE = re.compile(r'\\(["“”\\])')
 # One of these is in every text with an operator or an escape; most texts have none, and most of
 # those none of the characters, which are looked for in a sixth of the time.
-_OPERATORS = re.compile(r'[-+^"“”]')
-_SUSPECT = re.compile(rf"(?:\A|[\s\\])(?:[-+]{_LETTER}|[-+]?{_QUOTE})|\^[-+]?\d")
+_MARKS = re.compile(rf'[{_CHARACTERS}^"“”]')
+_SUSPECT = re.compile(rf"(?:\A|[\s\\])(?:{_SIGN}{_LETTER}|{_SIGN}?{_QUOTE})|\^[-+]?\d")
 
 LARGEST_WEIGHT = 100
 SHOWN = 60  # characters of a long query beside the place of an error
-
-Sign = Literal["", "+", "-"]
 
 
 class Clause(NamedTuple):
@@ -55,7 +77,7 @@ class Clause(NamedTuple):
 
     Attributes:
         text: without operators and escapes.
-        sign: "+" for a word that a photo must have, "-" for one that it must not have.
+        sign: see `OPERATORS`.
         weight: how often the text counts; 1 to 100.
         word: whether the text is one word, of all its pieces; else it is plain text.
         column: where the clause begins in the query, from 1.
@@ -91,15 +113,10 @@ class Query(NamedTuple):
 
 
 class QueryError(InputError):
-    """Raised for a query that cannot be read.
+    """The query cannot be read.
 
     Attributes:
-        problem: what is wrong, and what to write.
-        column: of the character where it is, from 1.
-
-    Args:
-        problem: one line.
-        text: the query.
+        problem: what is wrong and what to write, in one line.
         column: of the character where it is, from 1.
     """
 
@@ -112,12 +129,8 @@ class QueryError(InputError):
 
 
 def parse(text: str) -> Query:
-    """Read a query.
-
-    Raises:
-        QueryError: if an operator cannot be read.
-    """
-    if _OPERATORS.search(text) is None or _SUSPECT.search(text) is None:
+    """Read a query; raises QueryError if an operator cannot be read."""
+    if _MARKS.search(text) is None or _SUSPECT.search(text) is None:
         return Query.plain(text)
     clauses: list[Clause] = []
     for column, token in _tokens(text):
@@ -133,22 +146,18 @@ def parse(text: str) -> Query:
 
 
 def parsed(query: str | Query) -> Query:
-    """A query, read if it is a text.
-
-    Raises:
-        QueryError: as `parse`.
-    """
+    """The query, parsed if it is a text; see `parse`."""
     return parse(query) if isinstance(query, str) else query
 
 
 def searchable(query: str | Query) -> Query:
-    """A query that searches for something.
+    """The query, if it searches for something.
 
     Raises:
         QueryError: as `parse`, and if the query only excludes.
     """
     query = parsed(query)
-    if query.clauses[0].sign == "-" and all(clause.sign == "-" for clause in query.clauses):
+    if query.clauses[0].sign and not any(OPERATORS[one.sign].counts for one in query.clauses):
         problem = "it only excludes: add words to search for"
         raise QueryError(problem, query.text, query.clauses[0].column)
     return query
@@ -177,7 +186,7 @@ def _tokens(text: str) -> Iterator[tuple[int, str | Clause]]:
 
 
 def _token(text: str, place: int) -> tuple[str | Clause, int]:
-    """What begins at a place, which no part of the text reaches across, and its end."""
+    """The plain text or clause that begins at a place, and where it ends."""
     if space := _SPACE.match(text, place):
         return space[0], space.end()
     if phrase := _PHRASE.match(text, place):
@@ -198,12 +207,11 @@ def _clause(found: re.Match[str]) -> Clause:
     words = _ESCAPE.sub("", _ESCAPED_QUOTE.sub(r"\1", found["words"])).strip()
     if not words:
         raise QueryError("there is no word between the quotation marks", text, found.start() + 1)
-    sign: Sign = "-" if found["sign"] == "-" else "+" if found["sign"] == "+" else ""
-    weight = found["weight"]
+    sign, weight = _SIGNS[found["sign"]], found["weight"]
     if weight is None:
         return Clause(words, sign, word=True, column=found.start() + 1)
     column = found.start("weight") + 1
-    if sign == "-":
+    if not OPERATORS[sign].counts:
         raise QueryError("an excluded word has no weight: leave it out", text, column)
     if len(weight) > 3 or not weight.isdecimal() or not 1 <= int(weight) <= LARGEST_WEIGHT:
         problem = f"a weight is a whole number from 1 to {LARGEST_WEIGHT}"

@@ -19,10 +19,17 @@ from indexer.metadata import Metadata
 from indexer.postings import ImagePostings, Postings, PostingShard
 from indexer.store.changes import Add
 from indexer.store.commit import LOGS, read_commit
-from indexer.store.given import FILE, Given, add_given, size_of, with_given, write_given
+from indexer.store.given import (
+    FILE,
+    FormerImages,
+    Given,
+    add_given,
+    size_of,
+    with_given,
+    write_given,
+)
 from indexer.store.images import BUILT
 from indexer.store.snapshot import Snapshot
-from indexer.update.former import FormerImages
 from indexer.update.images import ResidentEncoder
 from indexer.update.sync_plan import SeenPhotos, synced_folders
 from indexer.update.writer import apply_log, open_writer
@@ -55,10 +62,8 @@ class Kept:
     def described(self, shard: PostingShard, metadata: Metadata) -> PostingShard:
         """The shard with what the user gave to its images, without those that were deleted.
 
-        Args:
-            shard: whose metadata are those of the photos' files.
-            metadata: of the build's file. Where it repeats what the former build was given, later
-                changes stay.
+        `metadata` are of the build's file. Where it repeats what the former build was given, later
+        changes stay.
         """
         if not metadata and not self._record:
             return shard
@@ -169,14 +174,9 @@ def kept_of(
 ) -> Iterator[Kept]:
     """What is to be kept of the index at `out`, whose shards nobody writes until the block ends.
 
-    Args:
-        out: the index that is going to be replaced, locked by the caller; there may be none.
-        ids: of the images that the new one is built from.
-        models: fingerprints of its models.
-        vocabulary: hash of its terms.
-
-    Raises:
-        InputError: if something that the user gave could not be kept.
+    The caller has locked `out`, where there may be none. The new index is built from images `ids`
+    with models of these fingerprints. Raises InputError if something that the user gave could not
+    be kept.
     """
     with ExitStack() as opened:
         try:
@@ -216,16 +216,9 @@ def _was_written(out: Path) -> bool:
 
 
 def _plan(kept: Kept, out: Path, ids: set[str], vocabulary: str) -> None:
-    """Find out where the images are that the new stores lack.
+    """Find out where the images are that the new stores lack, whose images are `ids`.
 
-    Args:
-        kept: gets them.
-        out: the index that is going to be replaced.
-        ids: of the images of the new stores.
-        vocabulary: hash of that of the new index.
-
-    Raises:
-        InputError: if an image would be lost.
+    Raises InputError if an image would be lost.
     """
     assert kept.former is not None
     photos = _photos_of(index_folders(out)[0])

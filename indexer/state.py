@@ -40,8 +40,7 @@ class IndexState:
     def read(cls, folder: Path) -> IndexState:
         """Read all manifests of an index folder and check that every file has its size.
 
-        Raises:
-            InputError: if the folder is not an index, has another format, or a part is missing.
+        Raises InputError if the folder is not an index, has another format, or a part is missing.
         """
         place = place_of(folder)  # before what it has, which may be replaced meanwhile
         if is_sharded(folder):
@@ -74,10 +73,7 @@ class IndexState:
 def index_version(folder: Path) -> str:
     """The first digits of the SHA-256 of an index folder's manifests.
 
-    Commits do not count: they have numbers of their own.
-
-    Raises:
-        OSError: if there is no manifest.
+    Commits do not count: they have numbers of their own. Raises OSError if there is no manifest.
     """
     digest = hashlib.sha256((folder / MANIFEST).read_bytes())
     for name in dense_names(folder):
@@ -89,10 +85,7 @@ def place_of(folder: Path) -> int:
     """A number for the folders that an index's path leads to now, those of its shards among them.
 
     It is another one once an alias was switched, or a folder was replaced: be it by a copy, whose
-    manifest may be the same file.
-
-    Raises:
-        InputError, OSError: if there is no index.
+    manifest may be the same file. Raises InputError or OSError if there is no index.
     """
     real = folder.resolve()
     if not is_index(real):

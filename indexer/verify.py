@@ -8,7 +8,7 @@ from pathlib import Path
 
 from indexer.dense.manifest import DenseManifest, dense_folder, dense_names
 from indexer.dense.vectors import AddedRows, read_origins
-from indexer.lucene.reader import check_lucene
+from indexer.engines.lucene import check_lucene
 from indexer.manifest import (
     LUCENE,
     REMEDY,
@@ -33,15 +33,8 @@ from sparta.tokenizer import WordPieceTokenizer
 def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
     """Check all that the newest commit of an index consists of, each file whole.
 
-    Args:
-        index: the folder.
-        progress: stage "hash", in megabytes.
-
-    Returns:
-        what is damaged, a line each.
-
-    Raises:
-        InputError: if the folder is not an index of this version.
+    Returns what is damaged, a line each. Progress has the stage "hash", in megabytes. Raises
+    InputError if the folder is not an index of this version.
     """
     if is_sharded(index):
         return _verify_shards(index, progress)

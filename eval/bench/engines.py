@@ -19,8 +19,8 @@ from eval.bench.collections import Corpus
 from eval.bench.queries import TermQuery, query_matrix
 from eval.bench.vectors import Vectors
 from indexer.dense.vectors import EF_CONSTRUCTION, EF_SEARCH, NEIGHBOURS, best
+from indexer.engines.lucene import LuceneIndex
 from indexer.index_writer import FIRST, finish_index
-from indexer.lucene.reader import LuceneIndex
 from indexer.lucene.writer import LuceneWriter
 from indexer.manifest import LUCENE, OFFSETS
 from indexer.postings import Postings, QuantisationReport

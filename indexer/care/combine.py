@@ -64,14 +64,10 @@ ALIKE = (
 
 
 def merge_segments(index: Path, progress: Progress = no_progress) -> int:
-    """Make one segment of an index, without deleted images, and bring Lucene's index up to date.
+    """Make one segment of an index, without deleted images, and write Lucene's index anew.
 
-    Returns:
-        how many images there are.
-
-    Raises:
-        InputError: if the folder is not an index or is damaged, another process writes it, or the
-            disk is full.
+    Returns the number of images. Raises InputError if the index is damaged, another process writes
+    it or the disk is full.
     """
     with full_disk_reported(index), open_writer(index) as writer:
         writer.merge(progress)
@@ -82,16 +78,10 @@ def merge_segments(index: Path, progress: Progress = no_progress) -> int:
 
 
 def split_index(whole: Path, out: Path, shards: int, progress: Progress = no_progress) -> None:
-    """Write the images of an index as shards, by a hash of their ids.
+    """Write the images of an index as shards, by a hash of their ids; `out` must not exist.
 
-    Args:
-        whole: an index as it was built.
-        out: folder for the shards; must not exist.
-        shards: how many.
-        progress: stage "divide", in images.
-
-    Raises:
-        InputError: if the index was written to or is damaged, or a shard would have no image.
+    Progress has the stage "divide", in images. Raises InputError if the index was written to or is
+    damaged, or a shard would have no image.
     """
     snapshot = Snapshot.open(whole)
     if snapshot.commit.version:
@@ -124,14 +114,11 @@ def split_index(whole: Path, out: Path, shards: int, progress: Progress = no_pro
 def merge_indexes(indexes: Sequence[Path], out: Path, progress: Progress = no_progress) -> Manifest:
     """Write an index with the images of several, each as of its newest commit.
 
-    Args:
-        indexes: folders of indexes that differ in their images alone.
-        out: must not exist.
-        progress: stages "write", "merge" and "columns", in images.
+    Progress has the stages "write", "merge" and "columns", in images.
 
     Raises:
-        InputError: if two differ in how images are encoded, or have an image of the same id, one
-            is damaged or has dense parts, there is something at `out`, or the disk has too little
+        InputError: if two indexes encode images differently or have an image of the same id, one is
+            damaged or has dense parts, there is something at `out`, or the disk has too little
             room.
     """
     check_name(out)
@@ -248,11 +235,7 @@ def _photos(manifests: Sequence[Manifest]) -> str | None:
 
 
 def _kinds(indexes: Sequence[Path]) -> Mapping[str, Kind]:
-    """Declared kinds of fields.
-
-    Raises:
-        InputError: if two indexes declare different ones.
-    """
+    """Declared kinds of fields; raises InputError if two indexes declare different ones."""
     found: dict[str, Kind] = {}
     for index in indexes:
         for name, kind in read_kinds(index).items():

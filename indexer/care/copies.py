@@ -41,15 +41,8 @@ NO_LINK = {errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EOPNOTSUPP}
 def copy_index(index: Path, copy: Path) -> Commit:
     """Copy an index as of its newest commit, while it is searched and written to.
 
-    Files that never change are linked, or copied where they cannot be. The change log, to which
-    a writer appends, is copied with all that was acknowledged.
-
-    Args:
-        index: the index folder.
-        copy: must not exist; its parent must.
-
-    Returns:
-        the commit.
+    Files that never change are linked, or copied where they cannot be. The change log, to which a
+    writer appends, is copied with all that was acknowledged.
 
     Raises:
         InputError: if the folder is not an index, is damaged, or changes faster than it is copied.
@@ -141,18 +134,9 @@ def link_file(source: Path, target: Path) -> None:
 
 
 def take_snapshot(index: Path, out: Path) -> Commit:
-    """Copy an index as of its newest commit; see `copy_index`.
+    """Copy an index, as `copy_index`, to a folder that must not exist.
 
-    Args:
-        index: the index folder, which may be searched and written to meanwhile.
-        out: the snapshot, an index itself; must not exist.
-
-    Returns:
-        the commit.
-
-    Raises:
-        InputError: if there is something at `out`, the folder is not an index or is damaged, or
-            the disk is full.
+    Raises InputError if there is something at `out`, the index is damaged or the disk is full.
     """
     Manifest.read(index)
     check_name(out)
@@ -165,20 +149,16 @@ def take_snapshot(index: Path, out: Path) -> Commit:
 
 
 def restore_snapshot(snapshot: Path, index: Path, progress: Progress = no_progress) -> Path | None:
-    """Put a snapshot in the place of an index, or where none is.
+    """Put a snapshot in the place of an index, or where none is; an index there is moved aside.
 
-    Args:
-        snapshot: is checked whole before anything is changed, and stays as it is.
-        index: the index folder, or a name that stands for it; must not exist, or be an index,
-            which is moved aside.
-        progress: stages of `verify_index`.
+    The snapshot is checked whole before anything is changed, with the progress of `verify_index`.
 
     Returns:
         where the former index is, None if there was none.
 
     Raises:
-        InputError: if the snapshot is damaged, something else is at `index`, another process
-            writes it, or the disk is full.
+        InputError: if the snapshot is damaged, something else is at `index`, another process writes
+            it, or the disk is full.
     """
     if index.is_symlink() and index.exists():
         index = index.resolve()  # of a name the index that it stands for, which is locked
@@ -224,15 +204,8 @@ def _aside(index: Path) -> Path:
 def set_alias(alias: Path, index: Path) -> Path | None:
     """Let a name stand for an index; whoever opens it finds the former one or this one.
 
-    Args:
-        alias: path of the name; need not exist.
-        index: an index folder, or another alias, whose index is meant.
-
-    Returns:
-        the index that it stood for, None if the name is new.
-
-    Raises:
-        InputError: if `index` is not an index, or something else has the name.
+    Returns the index that it stood for, None if the name is new. Raises InputError if `index` is
+    neither an index nor an alias of one, or something else has the name.
     """
     target = index.resolve()
     for folder in index_folders(target):

@@ -80,11 +80,7 @@ class IndexInfo:
 
 
 def index_info(index: Path) -> IndexInfo:
-    """Look into an index folder.
-
-    Raises:
-        InputError: if the folder is not an index, or is damaged.
-    """
+    """Look into an index folder; raises InputError if the folder is not an index, or is damaged."""
     searcher, manifest = open_index(index), Manifest.open(index)
     snapshot = snapshot_of(searcher)
     images, postings, live = len(snapshot), manifest.postings, None

@@ -42,20 +42,13 @@ AT_ONCE = 4096  # images whose postings are in memory
 STRETCH = GROUP  # superblocks whose postings are in memory
 FILLED = "levels", "bitmaps", "impacts", "postings"
 
-Order = Callable[[SpooledRows], NDArray[np.int32]]
-
 
 def topical_order(rows: SpooledRows) -> NDArray[np.int32]:
     """Order images by halving them again and again across the direction they differ most in.
 
-    The directions are those of a principal component tree (Sproull, 1991) over the images'
-    impacts, reduced to the few dimensions in which a sample of the images varies most.
-
-    Args:
-        rows: postings of N images.
-
-    Returns:
-        [N] int32, image numbers in their new order, the same for the same input.
+    The directions are those of a principal component tree (Sproull, 1991) over the images' impacts,
+    reduced to the few dimensions in which a sample of the images varies most. Returns [N] int32,
+    image numbers in their new order, the same for the same postings.
     """
     images = len(rows)
     order = np.arange(images, dtype=np.int32)
@@ -76,14 +69,8 @@ def topical_order(rows: SpooledRows) -> NDArray[np.int32]:
 def halvings(images: int) -> Iterator[tuple[int, int, int]]:
     """Divide positions into halves, and these again, down to blocks.
 
-    Halves end where superblocks do, and within these where blocks do.
-
-    Args:
-        images: number of positions.
-
-    Yields:
-        where a part begins, where its second half does, and where it ends; a part before its
-        halves.
+    Halves end where superblocks do, and within these where blocks do. Yields where a part begins,
+    where its second half does, and where it ends; a part before its halves.
     """
     parts = [(0, images)]
     while parts:
@@ -98,10 +85,9 @@ def halvings(images: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _directions(rows: SpooledRows) -> NDArray[np.float32]:
-    """The space of the first right singular vectors of a sample of images, by subspace iteration.
+    """[vocabulary, DIMENSIONS] the first right singular vectors of a sample, by subspace iteration.
 
-    Returns:
-        [vocabulary, DIMENSIONS] (fewer for a smaller vocabulary), orthonormal.
+    They are orthonormal, and fewer for a smaller vocabulary.
     """
     images, vocabulary = len(rows), len(rows.frequencies)
     rng = np.random.default_rng(0)
@@ -125,59 +111,41 @@ def _widest(points: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def lay_out(
-    folder: Path,
-    rows: SpooledRows,
-    progress: Progress = no_progress,
-    shares: tuple[float, float | None] = (LEVEL_SHARE, None),
-    ordered: Order = topical_order,
-    threads: int = 1,
+    folder: Path, rows: SpooledRows, progress: Progress = no_progress, threads: int = 1
 ) -> None:
-    """Write the files of `Columns`.
+    """Write the files of `Columns` for the documents 0, 1, … whose postings the rows are.
 
-    Beside a part of the postings for each thread, memory holds some 300 bytes an image.
-
-    Args:
-        folder: of the files.
-        rows: postings of documents 0, 1, … in this order.
-        progress: stage "columns", in documents.
-        shares: of the images, from which on a term's row has levels, and a bitmap, None for what
-            suits the postings; for trials of the layout.
-        ordered: gives the order of the images, for the same.
-        threads: that work at once.
+    Beside a part of the postings for each thread, memory holds some 300 bytes an image. Progress
+    has the stage "columns", in documents.
     """
-    images, frequencies = len(rows), rows.frequencies
     # Small products take longer in several threads of BLAS's, ten times where other work has cores.
     with threadpool_limits(1, user_api="blas"):
-        order = ordered(rows)
-    present = np.flatnonzero(frequencies)
-    by_frequency = present[np.argsort(-frequencies[present], kind="stable")]
-    row_of = np.full(len(frequencies), -1, np.int32)
+        order = topical_order(rows)
+    images, present = len(rows), np.flatnonzero(rows.frequencies)
+    by_frequency = present[np.argsort(-rows.frequencies[present], kind="stable")]
+    row_of = np.full(len(rows.frequencies), -1, np.int32)
     row_of[by_frequency] = np.arange(len(present))
-    levelled, dense = _dense_rows(frequencies[present], images, *shares)
     superblocks = -(-images // SUPERBLOCK)
-    kind = rows.impact
     stretches = range(0, superblocks, STRETCH)
-
-    maxima = np.zeros((len(present), superblocks), kind)
+    maxima = np.zeros((len(present), superblocks), rows.impact)
     sizes = np.zeros((len(present), (superblocks // GROUP + 1) * GROUP), np.uint8)
 
     def survey(first: int) -> None:
         _survey(*_stretch(rows, order, first), first, row_of, maxima, sizes)
 
     _for_each(survey, stretches, threads)
-    anchors = _anchors(sizes)
-    ends = frequencies[by_frequency]
+    anchors, ends = _anchors(sizes), rows.frequencies[by_frequency]
+    levelled, dense = _dense_rows(ends, images)
     bases = np.concatenate([np.cumsum(part) - part for part in (ends[:dense], ends[dense:])])
     steps = -(-maxima[:dense].max(axis=1, initial=1).astype(np.int64) // LEVELS)
     arrays = {"order": order, "row_of": row_of, "maxima": maxima, "bases": bases}
-    arrays |= {"anchors": anchors, "sizes": sizes}
-    for name, values in (arrays | {"steps": steps.astype(np.uint16)}).items():
+    arrays |= {"anchors": anchors, "sizes": sizes, "steps": steps.astype(np.uint16)}
+    for name, values in arrays.items():
         save(folder, name, values)
-
     create(folder, "levels", (levelled, superblocks, HALF), np.uint8)
     create(folder, "bitmaps", (dense - levelled, superblocks, BITMAP), np.uint8)
-    create(folder, "impacts", (int(ends[:dense].sum()) + PLACES,), kind)
-    listed = np.uint16 if kind == np.uint8 else np.uint32
+    create(folder, "impacts", (int(ends[:dense].sum()) + PLACES,), rows.impact)
+    listed = np.uint16 if rows.impact == np.uint8 else np.uint32
     create(folder, "postings", (int(ends[dense:].sum()),), listed)
 
     def fill(first: int) -> None:
@@ -204,14 +172,11 @@ def _for_each(
             tell(first)
 
 
-def _dense_rows(
-    frequencies: NDArray[np.int64], images: int, levels: float, bitmaps: float | None
-) -> tuple[int, int]:
+def _dense_rows(frequencies: NDArray[np.int64], images: int) -> tuple[int, int]:
     """How many rows have levels, and how many have these or bitmaps."""
-    levelled = frequencies >= levels * images
-    if bitmaps is None:
-        suited = frequencies[levelled].sum() <= MOST_IN_LEVELS * frequencies.sum()
-        bitmaps = min(BITMAP_SHARE, levels) if suited else levels
+    levelled = frequencies >= LEVEL_SHARE * images
+    suited = frequencies[levelled].sum() <= MOST_IN_LEVELS * frequencies.sum()
+    bitmaps = min(BITMAP_SHARE, LEVEL_SHARE) if suited else LEVEL_SHARE
     return int(levelled.sum()), int((frequencies >= bitmaps * images).sum())
 
 
@@ -227,8 +192,7 @@ def _stretch(
 ) -> tuple[NDArray[np.int32], PostingRows]:
     """Images of superblock `first` and those after it, in each in the order of a bitmap's bits.
 
-    Returns:
-        positions after that of the first, and the postings.
+    Returns their positions after that of the first, and their postings.
     """
     own = order[first * SUPERBLOCK : (first + STRETCH) * SUPERBLOCK]
     number = np.arange(PLACES, dtype=np.int32)
@@ -246,11 +210,7 @@ def _survey(
     maxima: NDArray[Any],
     sizes: NDArray[np.uint8],
 ) -> None:
-    """First pass: the largest impacts of superblocks, and how many postings they have.
-
-    Rows are those of the images at some positions from superblock `first` on, as `_stretch` returns
-    them, here and in the second pass.
-    """
+    """First pass: the largest impacts of superblocks, and how many postings they have."""
     last = min(first + STRETCH, maxima.shape[1])
     largest = np.zeros((len(maxima), last - first), maxima.dtype)
     places = row_of[rows.terms] * np.int32(last - first)
@@ -272,10 +232,7 @@ def _fill(
     impacts: NDArray[Any],
     postings: NDArray[Any],
 ) -> None:
-    """Second pass: the dense rows, and the lists of the others.
-
-    `following` is where each row goes on.
-    """
+    """Second pass: dense rows and lists; `following` is where each row goes on."""
     shape = len(positions), len(following)
     turned = csr_array((rows.impacts, row_of[rows.terms], rows.starts), shape=shape).tocsc()
     ends, impact = turned.indptr.astype(np.int64), turned.data

@@ -1,7 +1,8 @@
-"""Columns opened for searching."""
+"""Columns opened for searching, in C where the package was built with a compiler, else in NumPy."""
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -12,11 +13,33 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.columns.engine import impacts_at, impacts_of_row
 from indexer.columns.layout import BITMAP, GROUP, HALF, LEVELS, PLACES, SUPERBLOCK, Columns
 from indexer.manifest import REMEDY
 from sparta.errors import InputError
 
+try:
+    from indexer.columns.native import (
+        best_documents,
+        best_of_newest,
+        impacts_at,
+        impacts_of_row,
+        occupied,
+    )
+except ImportError:
+    from indexer.columns.postings import (
+        best_documents,
+        best_of_newest,
+        impacts_at,
+        impacts_of_row,
+        occupied,
+    )
+
+    logging.getLogger(__name__).warning(
+        "the search kernel is missing, and a search takes some 400 times as long: install a "
+        "wheel of VisualSparta, or a C compiler and then VisualSparta again"
+    )
+
+__all__ = ["best_documents", "best_of_newest", "impacts_at", "impacts_of_row", "occupied"]
 PAGE = 4096  # bytes
 ROWS_AT_ONCE = 256
 REMEMBERED = 16  # filters
@@ -25,22 +48,14 @@ Made = TypeVar("Made")
 
 
 class ColumnIndex:
-    """Columns mapped from disk, and the impacts that they hold. Safe from any thread.
-
-    Args:
-        columns: of an index's images.
-    """
+    """Columns mapped from disk, and the impacts that they hold. Safe from any thread."""
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
 
     @classmethod
     def open(cls, folder: Path) -> ColumnIndex:
-        """Map the files that `lay_out` wrote into a folder.
-
-        Raises:
-            InputError: if they are damaged so that they do not fit together.
-        """
+        """Map the files of `lay_out`; raises InputError if they do not fit together."""
         columns = Columns.map(folder)
         check_columns(columns, folder)
         return cls(columns)
@@ -57,12 +72,7 @@ class ColumnIndex:
     def impacts(
         self, documents: Sequence[int] | NDArray[np.int64], terms: Sequence[int] | NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """The impacts [documents, terms] of some documents, 0 where one lacks a term.
-
-        Args:
-            documents: numbers.
-            terms: vocabulary ids.
-        """
+        """The impacts [documents, terms] of some documents, 0 where one lacks a term."""
         rows = self.columns.row_of[np.asarray(terms, np.int64)].astype(np.int64)
         return impacts_at(self.columns, self._positions[np.asarray(documents, np.int64)], rows)
 
@@ -90,16 +100,9 @@ class ColumnIndex:
 
 
 def check_columns(columns: Columns, folder: Path) -> None:
-    """Refuse arrays whose shapes, types or references to one another are not those of columns.
+    """Raise InputError if shapes, types or references between the arrays are not those of columns.
 
     Reads all but the impacts: up to 0.14 gigabytes for a million images, mostly `sizes`.
-
-    Args:
-        columns: of the folder.
-        folder: for messages.
-
-    Raises:
-        InputError: naming the file that is wrong.
     """
     for name in _problems(columns):
         raise InputError(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indexer.manifest import REMEDY
 from sparta.errors import InputError, first_line
+
+if TYPE_CHECKING:
+    from indexer.postings import Postings
 
 # Images of a superblock: how many of them have a term fits a byte.
 SUPERBLOCK = 255
@@ -96,22 +99,9 @@ class Columns(NamedTuple):
 
     @classmethod
     def map(cls, folder: Path) -> Columns:
-        """Map the files of a folder into memory, read only.
-
-        Raises:
-            InputError: if a file is damaged so that it cannot be mapped.
-        """
+        """Map the files of a folder, read only; raises InputError if one cannot be mapped."""
         # Slices of NumPy's own class for mapped arrays take longer.
         return cls(*(_map(_file(folder, name)).view(np.ndarray) for name in cls._fields))
-
-
-def image_count(folder: Path) -> int:
-    """Number of images of the columns in a folder.
-
-    Raises:
-        InputError: if their file is damaged.
-    """
-    return len(_map(_file(folder, "order")))
 
 
 def _map(path: Path) -> NDArray[Any]:
@@ -125,8 +115,7 @@ def _map(path: Path) -> NDArray[Any]:
 def create(folder: Path, name: str, shape: tuple[int, ...], dtype: Any) -> None:
     """Make a file of zeros, with its room on the disk: a mapped page without room ends the process.
 
-    Raises:
-        OSError: if the disk is full.
+    Raises OSError if the disk is full.
     """
     path = _file(folder, name)
     np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
@@ -134,11 +123,7 @@ def create(folder: Path, name: str, shape: tuple[int, ...], dtype: Any) -> None:
 
 
 def reserve(path: Path) -> None:
-    """Take the room of a file of zeros on the disk.
-
-    Raises:
-        OSError: if the disk is full.
-    """
+    """Take the room of a file of zeros on the disk; raises OSError if the disk is full."""
     if hasattr(os, "posix_fallocate"):  # macOS lacks it
         with path.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
@@ -160,22 +145,6 @@ def _file(folder: Path, name: str) -> Path:
 
 
 TERMS, IMPACTS = "terms", "impacts"
-
-
-class Chunk(Protocol):
-    """Rows of some images end to end, as `Postings` has them; image i's are starts[i:i + 2]."""
-
-    @property
-    def starts(self) -> NDArray[np.int64]:
-        """[n + 1]."""
-
-    @property
-    def terms(self) -> NDArray[Any]:
-        """[P] vocabulary ids."""
-
-    @property
-    def impacts(self) -> NDArray[Any]:
-        """[P], at least 1."""
 
 
 class PostingRows(NamedTuple):
@@ -257,12 +226,7 @@ def impact_type(bits: int) -> np.dtype[Any]:
 
 
 class RowFiles:
-    """Appends chunks to files, three bytes a posting for most indexes.
-
-    Args:
-        folder: of the files; must exist.
-        vocabulary: number of terms.
-        bits: of an impact, at most 16.
+    """Appends postings to files, three bytes a posting for most indexes.
 
     Attributes:
         totals: [V] int64, the sum of each term's impacts.
@@ -276,12 +240,8 @@ class RowFiles:
         self._lengths: list[NDArray[np.int64]] = []
         self._frequencies, self.totals = np.zeros((2, vocabulary), np.int64)
 
-    def add(self, chunk: Chunk) -> None:
-        """Append the postings of some images.
-
-        Raises:
-            InputError: if a term is not of the vocabulary or an impact has more bits.
-        """
+    def add(self, chunk: Postings | PostingRows) -> None:
+        """Append postings; raises InputError if a term or an impact is out of range."""
         limits = {TERMS: self.vocabulary - 1, IMPACTS: np.iinfo(self._types[IMPACTS]).max}
         given = {TERMS: chunk.terms, IMPACTS: chunk.impacts}
         if any(

@@ -36,15 +36,7 @@ def postings_in(
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """The postings of rows `row` to `after`, without that, in superblocks `first` to `last`.
 
-    Args:
-        columns: of N images.
-        row: of a term.
-        after: a later row.
-        first: superblock that begins a group.
-        last: a later superblock, without which it ends.
-
-    Returns:
-        rows, positions and impacts, by row and by superblock.
+    `first` begins a group. Returns rows, positions and impacts, by row and by superblock.
     """
     places, kinds = [], []
     levelled, dense = (min(max(row, end), after) for end in (len(columns.levels), columns.dense))
@@ -80,11 +72,9 @@ def _runs(begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int
 
 
 def rows_of(columns: Columns, live: NDArray[np.bool_]) -> Iterator[PostingRows]:
-    """The postings of all images in the order of the columns, by term; none for deleted images.
+    """The postings of all images in the order of the columns, by term.
 
-    Args:
-        columns: of N images.
-        live: [N] documents that are not deleted.
+    Images that are not `live` [N documents] have none.
     """
     wanted = live[columns.order]
     term_of = np.empty(len(columns.maxima), term_type(len(columns.row_of)))

@@ -199,7 +199,7 @@ def search(
     sparta search index/ --filter "camera:canon" --sort -taken
     """
     from indexer.engines.open import open_backend
-    from indexer.search.searcher import Explain
+    from indexer.search.explanations import Explain
 
     check_query(query, optional=filter_text is not None or sort is not None)
     if explain and backend != SPARSE:
@@ -260,7 +260,7 @@ def similar(
     sparta similar index/ "beach/two dogs.jpg" --backend vse++
     """
     from indexer.engines.open import open_backend
-    from indexer.search.searcher import Explain
+    from indexer.search.explanations import Explain
     from indexer.store.images import UnknownImageError
 
     searcher = open_backend(index, backend, engine)

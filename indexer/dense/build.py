@@ -58,8 +58,7 @@ from sparta.vse.model import VseModel
 def name_models(given: Sequence[str]) -> dict[str, str]:
     """Name → folder or hub name of each model, from MODEL (its configured name) or NAME=MODEL.
 
-    Raises:
-        InputError: if a name cannot be used, two are the same, or one is not a dense model.
+    Raises InputError if a name cannot be used, two are the same, or one is not a dense model.
     """
     models: dict[str, str] = {}
     for text in given:
@@ -82,11 +81,10 @@ def name_models(given: Sequence[str]) -> dict[str, str]:
 
 
 def check_models(models: Mapping[str, str], store: FeatureStore) -> None:
-    """Refuse, before long work, models that cannot embed a store.
+    """Raise InputError, before long work, if a model cannot embed a store.
 
-    Raises:
-        InputError: if one is not a dense model or takes other features, the store is not the
-            plain one, or FAISS is not installed.
+    It may be no dense model or take other features, the store not be the plain one, or FAISS
+    missing.
     """
     import_faiss()
     check_stores([store])
@@ -107,15 +105,10 @@ def _read_config(model: str) -> VseConfig:
 
 
 def embed(model: VseModel, images: Sequence[Any], ids: Sequence[str]) -> NDArray[np.float32]:
-    """Vectors [B, K, D] of a batch of images.
+    """Vectors [B, K, D] of a batch of images, computed on the model's device.
 
-    Args:
-        model: on the device that is to compute.
-        images: features, or pixels for a model with a vision network.
-        ids: of the images, for messages.
-
-    Raises:
-        InputError: if a vector is not finite.
+    The images are features, or pixels for a model with a vision network. Raises InputError, which
+    names some of `ids`, if a vector is not finite.
     """
     batch = collate_images(images, model.config.max_regions).to(model.device)
     with torch.inference_mode():
@@ -129,11 +122,7 @@ def embed(model: VseModel, images: Sequence[Any], ids: Sequence[str]) -> NDArray
 
 
 def pixels(model: VseModel, photos: Path, ids: Sequence[str]) -> list[NDArray[np.uint8]]:
-    """Photos as a model with a vision network takes them.
-
-    Raises:
-        InputError: if one cannot be read.
-    """
+    """Photos as a model with a vision network takes them; raises InputError if one is bad."""
     found = PhotoFolder(photos, FeatureSource(**model.config.feature_source), ids)
     return [found[found.index(image_id)] for image_id in ids]
 
@@ -147,8 +136,7 @@ def embed_store(
 ) -> Iterator[NDArray[np.float32]]:
     """Vectors [B, K, D] of some of a store's images, in order.
 
-    Raises:
-        InputError: if a photo cannot be read, or a vector is not finite.
+    Raises InputError if a photo cannot be read, or a vector is not finite.
     """
     model.to(device)  # type: ignore[arg-type]
     for start in range(0, len(rows), batch_size):
@@ -162,11 +150,7 @@ def embed_store(
 
 
 def check_index(index: Path) -> None:
-    """Refuse to add to a folder that is not an index.
-
-    Raises:
-        InputError: if it is not, or another process is writing it.
-    """
+    """Raise InputError if a folder is not an index, or another process is writing it."""
     check_name(index)
     if index.parent.is_dir():
         with writing(index):
@@ -189,11 +173,11 @@ def add_dense(
     """Embed the images of an index and add them as `dense/NAME`, complete or not at all.
 
     Of an index that was written to, those images are embedded that are as they were built, or were
-    written with the features that the store has. What the former part of this name and model has of
-    the others is taken over.
+    written with the features that the store has. The others keep the vectors that the former part
+    of this name and model has of them.
 
     Args:
-        index: an index folder.
+        index: the folder.
         store: features of the same images; of an index that was written to, of some of them.
         name: of the part; one of that name is replaced.
         model: folder or hub name of a dense model.
@@ -208,14 +192,12 @@ def add_dense(
     """
     check_index(index)
     with writing(index):
-        manifest = Manifest.open(index)
+        manifest, images = Manifest.open(index), Snapshot.open(index)
         check_models({name: str(model)}, store)
-        images = Snapshot.open(index)
         present = present_origins(images)
         if not images.commit.version:
             check_same_images(store, list(present), index)
-        rows = usable_rows(store, present)
-        loaded = load_dense_model(model)
+        rows, loaded = usable_rows(store, present), load_dense_model(model)
         vectors = ImageVectors.create(loaded.config.dimension, loaded.config.views, kind)
         for batch in embed_store(loaded, store, rows, batch_size, pick_device(device)):
             vectors.add(batch)
@@ -228,17 +210,11 @@ def add_dense(
                 f"{store.folder} has none of the images that are in {index} now: they were added "
                 "or replaced with other features"
             )
-        with full_disk_reported(index), work_folder(dense_folder(index, name)) as work:
-            made = _write(
-                work / name,
-                loaded,
-                vectors,
-                kind,
-                store.fingerprint,
-                manifest,
-                origins,
-            )
-            replace_folder(work / name, dense_folder(index, name), work)
+        target = dense_folder(index, name)
+        with full_disk_reported(index), work_folder(target) as work:
+            about = store.fingerprint, manifest, origins
+            made = _write(work / name, loaded, vectors, kind, *about)
+            replace_folder(work / name, target, work)
     return made
 
 
@@ -300,8 +276,7 @@ def keep_rows(
 ) -> list[str]:
     """Copy rows of some origins from the part that has the name and a model of this fingerprint.
 
-    Returns:
-        their origins.
+    Returns their origins.
     """
     folder = dense_folder(index, name)
     try:

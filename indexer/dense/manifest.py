@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from indexer.manifest import MANIFEST, Manifest, Parts, check_size, read_manifest, save_manifest
+from indexer.manifest import MANIFEST, Manifest, SealedManifest
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,12 +23,11 @@ MILVUS = "milvus"  # the inverted index, found in Milvus
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+_-]*")
 
 
-@dataclass(frozen=True)
-class DenseManifest:
+@dataclass(frozen=True, kw_only=True)
+class DenseManifest(SealedManifest):
     """`dense/NAME/manifest.json`.
 
     Attributes:
-        format_version: of the folder's layout.
         package_version: of the program that built it.
         created: when, ISO 8601, UTC.
         model: fingerprint of the model's weights and configuration.
@@ -39,10 +38,10 @@ class DenseManifest:
         views: vectors of an image.
         dimension: of a vector.
         kind: "flat" (exact) or "hnsw".
-        parts: path in the folder → size and hash.
     """
 
-    format_version: int
+    FORMAT = FORMAT_VERSION
+
     package_version: str
     created: str
     model: str
@@ -52,32 +51,17 @@ class DenseManifest:
     views: int
     dimension: int
     kind: VectorIndexKind
-    parts: Parts
-
-    def save(self, folder: Path) -> None:
-        """Write `folder/manifest.json`."""
-        save_manifest(self, folder)
 
     @classmethod
     def open(cls, index: Path, name: str, of: Manifest) -> DenseManifest:
-        """As `read`, and check that every file has its size.
-
-        Raises:
-            InputError: as `read` does, or if a file is missing or cut.
-        """
+        """As `read`, and check that every file has its size."""
         manifest = cls.read(index, name, of)
-        for path, part in manifest.parts.items():
-            check_size(dense_folder(index, name) / path, part)
+        manifest.check_sizes(dense_folder(index, name))
         return manifest
 
     @classmethod
     def read(cls, index: Path, name: str, of: Manifest) -> DenseManifest:
-        """Read a part's manifest and check that the part is of this index.
-
-        Args:
-            index: the index folder.
-            name: of the part.
-            of: the index's own manifest.
+        """Read the manifest of a part, and check that the part is of this index.
 
         Raises:
             InputError: if there is no such part, or it is of another index.
@@ -89,7 +73,7 @@ class DenseManifest:
                 "`sparta add INDEX FEATURES --dense MODEL`"
             )
         folder = dense_folder(index, name)
-        manifest = read_manifest(cls, folder, FORMAT_VERSION)
+        manifest = cls.read_from(folder)
         if manifest.indexed_features != of.features[0]:
             raise InputError(
                 f"{folder} is of other images than {index} (of features "

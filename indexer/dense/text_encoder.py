@@ -15,11 +15,7 @@ from sparta.vse.tokenizer import TextTokenizer
 
 
 def load_dense_model(name: str | Path) -> VseModel:
-    """A model ready to encode, on the CPU.
-
-    Raises:
-        InputError: if it cannot be used.
-    """
+    """A model ready to encode, on the CPU; raises InputError if it cannot be used."""
     logging.disable_progress_bar()
     model = VseModel.from_pretrained(name)
     if model.tokenizer is None:
@@ -28,11 +24,7 @@ def load_dense_model(name: str | Path) -> VseModel:
 
 
 def load_part_model(folder: Path, fingerprint: str) -> VseModel:
-    """The model of a dense part, on the CPU.
-
-    Raises:
-        InputError: if it cannot be used, or its fingerprint is another.
-    """
+    """A dense part's model, on the CPU; raises InputError if it is unusable or another one."""
     model = load_dense_model(folder)
     found = model_fingerprint(model)
     if found != fingerprint:
@@ -53,11 +45,7 @@ class ModelText:
 
     @classmethod
     def open(cls, folder: Path, fingerprint: str) -> ModelText:
-        """Load a dense part's model.
-
-        Raises:
-            InputError: if it cannot be used, or its fingerprint is another.
-        """
+        """Load a dense part's model; see `load_part_model`."""
         return cls(load_part_model(folder, fingerprint))
 
     def encode(self, text: str) -> NDArray[np.float32]:

@@ -33,11 +33,7 @@ def write_origins(folder: Path, origins: Iterable[str]) -> None:
 
 
 def read_origins(folder: Path) -> pa.ChunkedArray:
-    """The origins of a part's rows.
-
-    Raises:
-        InputError: if the file is damaged.
-    """
+    """The origins of a part's rows; raises InputError if the file is damaged."""
     path = folder / ORIGINS
     try:
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
@@ -63,8 +59,7 @@ class Nearest(NamedTuple):
     Attributes:
         images: [k] int64, image numbers.
         scores: [k] float32.
-        views: [k] int64, the view of each image that has that score, the first of equals; None
-            if images have one.
+        views: [k] int64, the view that has the score, the first of equals; None if images have one.
     """
 
     images: NDArray[np.int64]
@@ -103,11 +98,7 @@ class ImageVectors:
 
     @classmethod
     def open(cls, path: Path, views: int) -> ImageVectors:
-        """Read a file.
-
-        Raises:
-            InputError: if FAISS cannot read it.
-        """
+        """Read a file; raises InputError if FAISS cannot read it."""
         try:
             return cls(import_faiss().read_index(str(path)), views)
         except RuntimeError as error:
@@ -121,14 +112,7 @@ class ImageVectors:
         import_faiss().write_index(self._index, str(path))
 
     def add(self, vectors: NDArray[np.float32]) -> None:
-        """Append images.
-
-        Args:
-            vectors: [B, K, D] float32.
-
-        Raises:
-            ValueError: if a number is not finite, or the shape is another.
-        """
+        """Append images [B, K, D]; raises ValueError for other shapes and infinite numbers."""
         if vectors.shape[1:] != (self.views, self.dimension) or not np.isfinite(vectors).all():
             raise ValueError(
                 f"expected finite vectors [B, {self.views}, {self.dimension}], "
@@ -166,10 +150,7 @@ class ImageVectors:
     ) -> Nearest:
         """The k best images for a query's vector [D]; all of them if there are fewer.
 
-        Args:
-            query: [D].
-            k: images at most.
-            allowed: [N] images that may be found, all of which are then compared; None for all.
+        Images that are `allowed` [N] are all compared; None for any.
         """
         if self._index is not self._flat and allowed is None and not len(self._added):
             return self._walk(query, k)
@@ -222,13 +203,9 @@ def best(
     allowed: NDArray[np.bool_] | None = None,
     image_id: Callable[[int], str] | None = None,
 ) -> Nearest:
-    """The k largest of the scores [N] of N images, or of those of them that are allowed.
+    """The k largest of the scores [N] of N images, of those allowed [N], None for all.
 
-    Args:
-        scores: [N].
-        k: images at most.
-        allowed: [N] images that may be found; None for all.
-        image_id: of an image, by which ties are ordered; None if images are in that order.
+    Ties are ordered by `image_id`, or by number where images are in the order of their ids.
     """
     candidates = np.arange(len(scores)) if allowed is None else np.flatnonzero(allowed)
     if k < len(candidates):
@@ -241,11 +218,7 @@ def best(
 
 
 def import_faiss() -> Any:
-    """The `faiss` module.
-
-    Raises:
-        InputError: if it is not installed.
-    """
+    """The `faiss` module; raises InputError if it is not installed."""
     return require("faiss")
 
 
@@ -256,12 +229,8 @@ _RECORD = np.dtype([("origin", f"S{DIGITS}"), ("vectors", "<u4"), ("record", "<u
 class AddedRows:
     """The rows that were appended to a part, as far as they are whole; more with every call.
 
-    A row never changes, so that rows may be read while others are appended.
-
-    Args:
-        folder: of the part. Rows of a part that was made anew are in other files.
-        views: vectors of a row.
-        dimension: of a vector.
+    A row never changes, so that rows may be read while others are appended. Rows of a part that was
+    made anew are in other files. `views` and `dimension` are those of a row.
     """
 
     def __init__(self, folder: Path, views: int, dimension: int) -> None:
@@ -271,11 +240,7 @@ class AddedRows:
         self.vector_file = folder / f"{PREFIX}{made}.vectors"
 
     def records(self) -> NDArray[np.void]:
-        """The whole records.
-
-        Raises:
-            InputError: if one before the last is damaged.
-        """
+        """The whole records; raises InputError if one before the last is damaged."""
         data = self.origin_file.read_bytes() if self.origin_file.exists() else b""
         found = np.frombuffer(data, _RECORD, len(data) // _RECORD.itemsize)
         whole = np.array([one["record"] == crc32(one.tobytes()[:-4]) for one in found], np.bool_)
@@ -290,14 +255,9 @@ class AddedRows:
         return origins
 
     def vectors(self, count: int, checked: int = 0) -> NDArray[np.float32]:
-        """[count, K, D] of the first rows, mapped.
+        """[count, K, D] the first rows, mapped; checksums of the first `checked` are passed over.
 
-        Args:
-            count: of rows, at most those of `origins`.
-            checked: how many of them need not be compared with their checksums.
-
-        Raises:
-            InputError: if a row is damaged.
+        Raises InputError if a row is damaged.
         """
         if not count:
             return np.empty((0, *self._shape), np.float32)
@@ -311,11 +271,7 @@ class AddedRows:
         return rows
 
     def append(self, origins: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Append rows and sync them; only the writer of the index may.
-
-        Args:
-            origins: [n].
-            vectors: [n, K, D].
+        """Append n rows [n, K, D] with their origins and sync them; only the writer may.
 
         Raises:
             InputError: if the records are damaged.
@@ -352,10 +308,7 @@ OriginParts: TypeAlias = Sequence[tuple[Hashable | None, Callable[[], pa.Chunked
 class RowFinder:
     """Looks up rows by origins; what does not change is looked up once. Safe from any thread.
 
-    After the first call, memory holds some 170 bytes a row.
-
-    Args:
-        origins: of the first rows.
+    After the first call, memory holds some 170 bytes a row. `origins` are those of the first rows.
     """
 
     def __init__(self, origins: pa.ChunkedArray) -> None:
@@ -368,11 +321,9 @@ class RowFinder:
         self._found: dict[Hashable, tuple[NDArray[np.int64], int]] = {}
 
     def find(self, images: OriginParts, added: Sequence[str]) -> NDArray[np.int64]:
-        """[documents] the row of each image, -1 where there is none.
+        """[documents] the row of each image of one commit, -1 where there is none.
 
-        Args:
-            images: of one commit.
-            added: origins of the rows after the first ones; no fewer than in an earlier call.
+        `added` are the origins of the rows after the first ones; no fewer than in an earlier call.
         """
         with self._lock:
             if self._origins is not None:

@@ -74,19 +74,11 @@ class ImageEncoder:
         term_set: TermSet = "all",
         progress: Progress = no_progress,
     ) -> ImageEncoder:
-        """Load models, and check that they and the stores go together.
+        """Load models, by folder or hub name, and check that they and the stores go together.
 
-        Args:
-            stores: of the same photos, the plain one first.
-            models: folders or hub names.
-            batch_size: images per pass of a model.
-            device: "auto" takes a GPU if there is one.
-            term_set: terms to compute, "trained" or "all".
-            progress: stage "convert", in models.
-
-        Raises:
-            InputError: if a model cannot be used or was trained on other features, or models or
-                stores do not go together.
+        `stores` are of the same photos, the plain one first. Progress has the stage "convert", in
+        models. Raises InputError if a model cannot be used or was trained on other features, or
+        models or stores do not go together.
         """
         check_stores(stores)
         plain = stores[0]
@@ -123,11 +115,8 @@ class ImageEncoder:
     def score(self, copies: Sequence[Sequence[ImageFeatures]]) -> ScoredImages:
         """Score N images: the mean over all pairs of a model and an augmentation.
 
-        Args:
-            copies: the same N images of each augmentation, the plain ones first.
-
-        Returns:
-            scores of the encoder's T terms; positions and inputs of the first pair.
+        `copies` are the same N images of each augmentation, the plain ones first. Returns scores of
+        the encoder's T terms; positions and inputs are those of the first pair.
         """
         pairs = (
             self._score_by_length(scorer, padder, images)
@@ -145,9 +134,7 @@ class ImageEncoder:
     def scored(self, rows: Iterable[int], cache: bool = False) -> Iterator[ScoredImages]:
         """Score some rows of the stores, 16 batches at a time.
 
-        Args:
-            rows: of the stores.
-            cache: keep the scores for the next call with the same rows, which uses each once.
+        With `cache` scores are kept for the next call with the same rows, which uses each once.
         """
         waiting = iter(rows)
         while window := tuple(islice(waiting, WINDOW * self.batch_size)):
@@ -185,12 +172,9 @@ class ImageEncoder:
 def read_inputs(
     images: Iterable[ImageFeatures], padded: PaddedImages, labels: bool
 ) -> Iterator[Inputs]:
-    """What a model reads of each image of a batch.
+    """What a model reads of each image of a batch, label tokens if it reads them.
 
-    Args:
-        images: the batch's.
-        padded: the same, for the model.
-        labels: whether it reads label tokens.
+    `padded` are the same images, for the model.
     """
     regions = padded.region_mask.sum(axis=1).tolist()
     tokens = (padded.label_mask.sum(axis=1) * labels).tolist()
@@ -204,8 +188,7 @@ def encode_rows(
 ) -> PostingShard:
     """Encode some rows of an encoder's feature stores as postings of an index.
 
-    Raises:
-        InputError: if a model gives scores that are not finite.
+    Raises InputError if a model gives scores that are not finite.
     """
     done = [parameters.postings(images) for images in encoder.scored(rows)]
     report = sum((shard.report for shard in done), QuantisationReport())
@@ -238,14 +221,8 @@ def measure_offsets(
     """Encode the sample, estimate each term's offset, and prune the sample as the corpus will be.
 
     Impacts have few levels, which should not be spent on scores that no image keeps. Scores of the
-    corpus above the sample's largest get the largest impact too; the manifest counts them.
-
-    Args:
-        encode: does the work.
-        encoder: of the whole corpus.
-        settings: kind of offset, top-n, and size of the sample.
-        asked: weights of terms in the choice.
-        progress: stage "offset", in images.
+    corpus above the sample's largest get the largest impact too; the manifest counts them. Progress
+    has the stage "offset", in images.
     """
     terms, done, size = encoder.terms, 0, settings.offset_images
     sample = np.empty((size, len(terms)), np.float32)
@@ -343,11 +320,7 @@ def encode_on(
 ) -> EncoderMap:
     """The workers of a cluster do the work, with copies of this process's encoder.
 
-    Args:
-        cluster: its machines have the stores, and models that are folders, under the same paths.
-        encoder: of this process.
-        models: from which it was opened.
-        device: of the workers.
+    Its machines have the stores, and models that are folders, under the same paths.
     """
     folders = [store.folder for store in encoder.stores]
     options = encoder.batch_size, device, encoder.term_set

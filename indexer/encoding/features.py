@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from indexer.manifest import Manifest, index_folders, is_index
 from sparta.cluster import Cluster
@@ -25,6 +25,11 @@ from sparta.features.store import HEADER, FeatureStore
 from sparta.files import check_name, work_folder, writing
 from sparta.model_id import read_model_config
 from sparta.progress import Notice, Progress, no_notice, no_progress
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+    from indexer.encoding.models import ReadConfig
 
 # `model_type` of a configuration → title, for messages.
 KINDS = {"visual_sparta": "VisualSparta model", "vse": "dense model"}
@@ -119,8 +124,7 @@ def extract_stores(
         cluster: whose workers extract; None for this process.
 
     Raises:
-        InputError: if no photo can be used, or the models do not record what made their features,
-            or disagree on it.
+        InputError: if no photo can be used, or models disagree on what made their features.
     """
     source = feature_source(models, kind)
     return extract_augmented(
@@ -152,19 +156,10 @@ def opened_stores(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> Iterator[tuple[list[FeatureStore], list[Skipped]]]:
-    """Open feature stores, or extract photos as the index's were.
+    """Open feature stores, or extract photos as the index's were, for models to read.
 
-    Args:
-        index: the folder of the index.
-        photos: photos or folders of photos; none if there are stores.
-        features: feature stores; none if there are photos.
-        models: folders or hub names of the models that will read the features.
-        device: of the extraction.
-        progress: stage "extract", in photos, over all augmentations.
-
-    Yields:
-        the stores, the plain one first, and the photos that cannot be used; stores of photos are
-        removed at the end.
+    Yields the stores, the plain one first, and the photos that cannot be used. Stores of photos are
+    removed at the end. Progress has the stage "extract", in photos, over all augmentations.
 
     Raises:
         InputError: if a store or a photo does not exist, or no photo can be used.
@@ -192,17 +187,10 @@ def opened_stores(
 
 
 def choose_photos(paths: Sequence[Path], photos: str | None) -> tuple[Path, list[str]]:
-    """Find photos and give them ids as `sparta index` would.
+    """Find photos, in folders at any depth, and give them ids as `sparta index` would.
 
     Photos in the folder that the index was built from have ids relative to it. Others must be in
-    one folder, to which theirs are relative.
-
-    Args:
-        paths: photos, and folders that are searched at any depth.
-        photos: the folder that the index was built from, None if it records none.
-
-    Returns:
-        the folder that the ids are relative to, and the ids, sorted, each once.
+    one folder, to which theirs are relative. Returns that folder, and the ids, sorted, each once.
 
     Raises:
         InputError: if a path does not exist, a folder has no photo, or photos are in several
@@ -247,21 +235,10 @@ def _common_folder(places: Sequence[Path], photos: Path | None) -> Path:
 # ---- checks --------------------------------------------------------------------------------------
 
 
-class FeatureConfig(Protocol):
-    """What a model's configuration says of the features it takes."""
-
-    @property
-    def feature_source(self) -> dict[str, Any] | None: ...  # noqa: D102
-
-    @property
-    def feature_dim(self) -> int: ...  # noqa: D102
-
-
 def check_stores(stores: Sequence[FeatureStore]) -> None:
     """Refuse stores that are not augmentations of the same photos, the plain store first.
 
-    Raises:
-        InputError: if there are none, they are empty, or two differ; the text names what differs.
+    Raises InputError, which names what differs.
     """
     if not stores:
         raise InputError("no features: give at least one feature store")
@@ -284,13 +261,7 @@ def check_stores(stores: Sequence[FeatureStore]) -> None:
 def check_same_images(store: FeatureStore, ids: Sequence[str], folder: Path) -> None:
     """Refuse a store whose images are not those of another folder, in the same order.
 
-    Args:
-        store: to check.
-        ids: of the folder's images.
-        folder: a feature store or an index, for the message.
-
-    Raises:
-        InputError: naming the first difference.
+    Raises InputError, which names the first difference and the folder.
     """
     for row, (wanted, found) in enumerate(zip_longest(ids, store.ids)):
         if wanted != found:
@@ -301,18 +272,11 @@ def check_same_images(store: FeatureStore, ids: Sequence[str], folder: Path) -> 
 
 
 def check_features(
-    name: str | Path, config: FeatureConfig, source: FeatureSource, where: Path
+    name: str | Path, config: ReadConfig | PreTrainedConfig, source: FeatureSource, where: Path
 ) -> None:
-    """Refuse features a model was not trained on.
+    """Refuse features, those at `where`, that a model was not trained on.
 
-    Args:
-        name: the model's folder or hub name, for messages.
-        config: the model's.
-        source: of the features.
-        where: the features are, for messages.
-
-    Raises:
-        InputError: naming what differs (the model's against the store's).
+    Raises InputError, which names what differs: the model's against the store's.
     """
     if config.feature_source is None:
         if source.dimension != config.feature_dim:
@@ -333,9 +297,8 @@ def check_features(
 def feature_source(models: Sequence[str | Path], kind: ModelKind) -> FeatureSource:
     """What made the features that all the models were trained on.
 
-    Raises:
-        InputError: if there is no model, one does not record it, two disagree, or it is a detector
-            that is not available.
+    Raises InputError if there is no model, one does not record it, two disagree, or it is a
+    detector that is not available.
     """
     if not models:
         raise InputError("no --model: give at least one")

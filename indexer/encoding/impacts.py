@@ -85,17 +85,11 @@ class Pruning:
         return cls(terms, offset[terms], top_n, None if weights is None else weights[terms])
 
     def __call__(self, scores: Floats) -> Iterator[Floats]:
-        """Prune the scores of N images, 32 images at a time.
+        """Prune the scores [N, T] of N images, 32 images at a time.
 
-        Args:
-            scores: [N, T] float32.
-
-        Yields:
-            [n, T] float32, the score above the offset where an image keeps the term, else 0. Of
-            equal products, the image keeps those of lower term ids.
-
-        Raises:
-            InputError: if a score is not finite.
+        Yields [n, T] float32, the score above the offset where an image keeps the term, else 0. Of
+        equal products, the image keeps those of lower term ids. Raises InputError if a score is not
+        finite.
         """
         for start in range(0, len(scores), AT_ONCE):
             part = scores[start : start + AT_ONCE]
@@ -113,14 +107,9 @@ class Pruning:
 
 
 def largest(scores: Floats, top_n: int | None) -> NDArray[np.bool_]:
-    """Find each row's n largest positive scores.
+    """[N, T] whether a score is among the n largest positive ones of its row.
 
-    Args:
-        scores: [N, T] float32.
-        top_n: n; None for all positive ones.
-
-    Returns:
-        [N, T] bool; of equal scores, those in lower columns.
+    Of equal scores, those in lower columns; `top_n` None keeps all positive ones.
     """
     kept: NDArray[np.bool_] = scores > 0
     if top_n is None or top_n >= scores.shape[1]:
@@ -197,11 +186,7 @@ class ImpactParameters(NamedTuple):
     quantiser: Quantiser
 
     def postings(self, images: ScoredImages) -> PostingShard:
-        """Prune and quantise the scores of N images.
-
-        Raises:
-            InputError: if a score is not finite.
-        """
+        """Prune and quantise the scores of N images; raises InputError if a score is not finite."""
         done, report, terms = [], QuantisationReport(), self.pruning.terms.astype(np.int32)
         for number, kept in enumerate(self.pruning(images.scores)):
             part = images.part(slice(number * AT_ONCE, (number + 1) * AT_ONCE))
@@ -221,12 +206,7 @@ class ImpactParameters(NamedTuple):
 class WeightReader:
     """Turns term weights that are ready into impacts of an index, without a model.
 
-    Args:
-        index: folder of the index.
-        vocabulary: [V] terms in id order.
-
-    Raises:
-        InputError: if the folder is not an index.
+    Raises InputError if the folder is not an index.
     """
 
     def __init__(self, index: Path, vocabulary: Sequence[str]) -> None:
@@ -235,14 +215,10 @@ class WeightReader:
         self._ids = {term: number for number, term in enumerate(vocabulary)}
 
     def __call__(self, image_id: str, weights: Mapping[str, float]) -> ImagePostings:
-        """The postings of an image whose term weights are known, all of which are kept.
+        """The postings of an image from weights, all kept: term → score above its offset.
 
-        Args:
-            image_id: of the image.
-            weights: term → its score above the term's offset.
-
-        Raises:
-            InputError: naming a term that the vocabulary lacks, or a weight that is not positive.
+        Raises InputError, which names a term that the vocabulary lacks, or a weight that is not
+        positive.
         """
         try:
             terms = np.array([self._ids[term] for term in weights], np.int32)
@@ -265,15 +241,10 @@ class WeightReader:
 
 
 def estimate_offsets(scores: Floats, kind: OffsetKind) -> Floats:
-    """Each term's offset over a sample of images.
+    """Each term's offset [T] over the scores [N, T] of a sample of images.
 
-    Args:
-        scores: [N, T] float32 term scores.
-        kind: "minimum" changes no ranking when nothing is pruned and the sample is the corpus;
-            "mean" and "median" also drop scores below them; "none" is the paper's pruning.
-
-    Returns:
-        [T] float32.
+    "minimum" changes no ranking when nothing is pruned and the sample is the corpus; "mean" and
+    "median" also drop scores below them; "none" is the paper's pruning.
     """
     offset: Floats = np.zeros(scores.shape[1], np.float32)
     if kind == "mean":
@@ -316,7 +287,7 @@ class AskedTerms(NamedTuple):
 
         Returns:
             the weights; `NONE_ASKED` for "none", and for "model" where no model records
-            frequencies.
+                frequencies.
 
         Raises:
             InputError: if the file cannot be read, is not UTF-8, or has no term of the vocabulary.
@@ -340,11 +311,7 @@ NONE_ASKED = AskedTerms("none", 0.0, None)
 
 
 def read_queries(asked: str) -> str:
-    """The text of a file of queries.
-
-    Raises:
-        InputError: if it cannot be read, is not UTF-8, or is blank.
-    """
+    """The text of a file of queries; raises InputError if it is unreadable or blank."""
     try:
         text = Path(asked).read_bytes().decode("utf-8-sig")
     except OSError as error:
@@ -372,15 +339,8 @@ def drift(built: NDArray[np.floating], now: NDArray[np.floating]) -> float:
     """The share of the impacts that has moved to other terms since an index was built.
 
     Offsets and scale come from the images of the build. Where later images resemble these, every
-    term keeps its mean impact.
-
-    Args:
-        built: [V] mean impact of each term over the images of the build, 0 where one lacks it.
-        now: [V] over the images of today.
-
-    Returns:
-        the sum of |now - built| over the sum of built: 0 for the same means; 2 where no term of
-        then has an impact today, and the sum is the same.
+    term keeps its mean impact. From the mean impacts [V] of then and now: the sum of |now - built|
+    over the sum of built; 0 for the same means, 2 where no term of then has an impact today.
     """
     whole = float(built.sum())
     return float(np.abs(now - built).sum()) / whole if whole else 0.0

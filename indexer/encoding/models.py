@@ -52,11 +52,7 @@ class ReadConfig:
 
     @classmethod
     def open(cls, name: str | Path) -> Self:
-        """From a model's folder or hub name.
-
-        Raises:
-            InputError: if there is no such model, or it is of another kind.
-        """
+        """From a model's folder or hub name; raises InputError if it is of another kind."""
         return cls.of(read_model_config(name, ("visual_sparta",), *TITLE))
 
 
@@ -82,11 +78,7 @@ class ModelFiles:
 
     @classmethod
     def open(cls, name: str | Path) -> Self:
-        """Read a model's files.
-
-        Raises:
-            Exception: if a file is missing or damaged; loading the model says what is wrong.
-        """
+        """Read a model's files; raises whatever is wrong, which loading the model explains."""
         config, weights, tokenizer = (
             _file(name, file) for file in ("config.json", "model.safetensors", "tokenizer.json")
         )
@@ -106,11 +98,7 @@ class ModelFiles:
 
 
 def read_word_tables(name: str | Path) -> WordTables:
-    """The tables of words of a model's folder or hub name.
-
-    Raises:
-        InputError: if one has another format or is damaged.
-    """
+    """The tables of words of a model; raises InputError if one is damaged."""
     paths = [find_file(name, file) for file in (SUBSTITUTES, RARE_TERMS)]
     folder = next((path.parent for path in paths if path is not None), None)
     return WordTables() if folder is None else WordTables.open(folder)
@@ -136,8 +124,7 @@ def load_models(
 ) -> tuple[list[VisualSparta], WordPieceTokenizer]:
     """Load VisualSparta models and the tokenizer they share.
 
-    Raises:
-        InputError: if there is none, one cannot be used, or their vocabularies differ.
+    Raises InputError if there is none, one cannot be used, or their vocabularies differ.
     """
     if not names:
         raise InputError("no --model: give at least one")

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,27 +48,6 @@ class TermScores(NamedTuple):
     positions: NDArray[np.int16]
 
 
-class Scorer(Protocol):
-    """Gives images term scores.
-
-    Attributes:
-        config: what it reads.
-        fingerprint: SHA-256 of the model's weights and configuration.
-        trained_terms: [V] bool, those some training caption contained.
-        term_frequencies: [V] int64, how many training captions contained each term; all 0 where
-            that is unknown.
-    """
-
-    config: ReadConfig
-    fingerprint: str
-    trained_terms: NDArray[np.bool_]
-    term_frequencies: NDArray[np.int64]
-
-    def term_scores(self, images: PaddedImages, terms: Terms) -> TermScores:
-        """Scores of B images for terms [T], rising; a term that the model lacks scores 0."""
-        ...
-
-
 def load_scorers(
     names: Sequence[str | Path],
     kind: FeatureKind,
@@ -77,14 +56,14 @@ def load_scorers(
     term_set: TermSet,
     progress: Progress = no_progress,
 ) -> tuple[Sequence[Scorer], WordPieceTokenizer]:
-    """Load models, and check them against each other.
+    """Load models, by folder or hub name, and check them against each other.
 
     On a CPU, OpenVINO runs models without labels whose images have equally many regions; labels,
     and a detector's regions, differ in number from image to image. If one model needs torch, or
     cannot be converted, all run in torch.
 
     Args:
-        names: folders or hub names.
+        names: of the models.
         kind: of the features that they will read.
         regions: of an image.
         device: "auto" takes a GPU if there is one.
@@ -103,7 +82,7 @@ def load_scorers(
     wanted = wanted_terms(files, tokenizer, term_set)
     regions = min(files[0].config.max_regions, regions)
     found = [ConvertedScorer.find(own, wanted, regions) for own in files]
-    converted: list[Scorer] = [scorer for scorer in found if scorer]
+    converted = [scorer for scorer in found if scorer]
     if len(converted) == len(files):
         return converted, tokenizer
     loaded, _ = _load_torch(names, "cpu")
@@ -151,7 +130,15 @@ def _load_torch(
 
 
 class TorchScorer:
-    """A model in torch, on its device; the reference, and what runs on a GPU. See `Scorer`."""
+    """A model in torch, on its device; the reference, and what runs on a GPU.
+
+    Attributes:
+        config: what the model reads.
+        fingerprint: SHA-256 of its weights and configuration.
+        trained_terms: [V] bool, those some training caption contained.
+        term_frequencies: [V] int64, how many training captions contained each term; all 0 where
+            that is unknown.
+    """
 
     def __init__(self, model: VisualSparta) -> None:
         self.model = model
@@ -161,7 +148,7 @@ class TorchScorer:
         self.term_frequencies: NDArray[np.int64] = model.term_frequencies.cpu().numpy()
 
     def term_scores(self, images: PaddedImages, terms: Terms) -> TermScores:
-        """Scores of B images for terms [T]."""
+        """Scores of B images for terms [T], rising; a term that the model lacks scores 0."""
         import torch
 
         from sparta.visualsparta.batch import ImageBatch
@@ -174,15 +161,10 @@ class TorchScorer:
 
 
 class ConvertedScorer:
-    """A converted model, which OpenVINO runs on the CPU; see `Scorer`.
+    """A converted model, which OpenVINO runs on the CPU; attributes as of a `TorchScorer`.
 
-    A batch is divided among the cores, each of which computes several images at once.
-
-    Args:
-        files: of the model.
-        terms: [T] those that the network scores.
-        folder: with the network.
-        description: "fingerprint" of the model.
+    A batch is divided among the cores, each of which computes several images at once. The network
+    scores `terms` [T]; the description has the model's "fingerprint".
     """
 
     def __init__(
@@ -204,17 +186,9 @@ class ConvertedScorer:
 
     @classmethod
     def convert(cls, scorer: TorchScorer, files: ModelFiles, wanted: Terms, regions: int) -> Self:
-        """Convert a model and put it in the cache.
+        """Convert a model on the CPU, for terms [T] and images of so many regions, and cache it.
 
-        Args:
-            scorer: the model, on the CPU.
-            files: the same model's.
-            wanted: [T] terms to score.
-            regions: of every image.
-
-        Raises:
-            Exception: if torch or OpenVINO does not know how, the result computes something else,
-                or the cache cannot be written.
+        Raises whatever torch or OpenVINO do, or ValueError if the result computes something else.
         """
         terms = wanted[files.indexable[wanted]]
         make = partial(cls._write, scorer, files, terms, regions)
@@ -255,6 +229,9 @@ class ConvertedScorer:
         for own, (best, regions) in zip(parts, found, strict=True):
             scores[own, columns], positions[own, columns] = best, regions
         return TermScores(scores, positions)
+
+
+Scorer: TypeAlias = TorchScorer | ConvertedScorer
 
 
 def _key(files: ModelFiles, terms: Terms, regions: int) -> dict[str, Any]:

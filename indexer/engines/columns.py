@@ -27,7 +27,7 @@ from indexer.store.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from indexer.filters.browse import Order
-    from indexer.filters.field_index import FieldIndex
+    from indexer.filters.evaluate import FieldIndex
 
 CACHED_BYTES = 2**26  # of bitmaps, one a term; of a million images 64 terms
 ROUNDING = 1e-9  # of shares that add up to 1
@@ -104,8 +104,9 @@ class ColumnsEngine:
         for needs in plan.signed:
             having = self._having(needs)
             counts.append(int(np.count_nonzero(having)))
-            right = having if needs.sign == "+" else ~having
-            allowed = right if allowed is None else allowed & right
+            if needs.required is not None:
+                right = having if needs.required else ~having
+                allowed = right if allowed is None else allowed & right
         if plan.min_coverage:
             shares = np.zeros(self.snapshot.documents)
             for needs in plan.weighed:

@@ -53,13 +53,7 @@ class Loaded(NamedTuple):
 class DensePart:
     """A dense part of an index folder, whose model and vectors are loaded once for all commits.
 
-    Args:
-        index: the index folder.
-        name: of the part.
-        of: the index's own manifest.
-
-    Raises:
-        InputError: if there is no such part, or it is damaged or of another index.
+    Raises InputError if there is no such part, or it is damaged or of another index.
     """
 
     def __init__(self, index: Path, name: str, of: Manifest) -> None:
@@ -71,13 +65,11 @@ class DensePart:
         self._loaded: Loaded | None = None
         self._checked = 0
 
-    def rows(self, snapshot: Snapshot) -> NDArray[np.int64] | None:
-        """[documents] the row of each image, -1 for none; None if rows are the documents.
+    def rows(self, snapshot: Snapshot) -> NDArray[np.int64]:
+        """[documents] the row of each image, -1 for none.
 
         An image that was added or replaced has a vector only if the part has a row of its origin.
-
-        Raises:
-            UnavailableError: if the part is damaged.
+        Raises UnavailableError if the part is damaged.
         """
         try:
             rows = self._finder.find(snapshot.origin_parts(), self._added.origins())
@@ -85,15 +77,14 @@ class DensePart:
             raise UnavailableError(str(error)) from error
         if snapshot.live is not None:
             rows[~snapshot.live] = -1
-        as_built = np.array_equal(rows, np.arange(self.manifest.images))
-        return None if as_built else rows
+        return rows
 
-    def vectors(self, rows: NDArray[np.int64] | None) -> ImageVectors:
+    def vectors(self, rows: NDArray[np.int64]) -> ImageVectors:
         """The vectors of some rows, with those that were appended."""
         vectors = self.loaded().vectors
-        if rows is None:
-            return vectors
         added = max(0, int(rows.max(initial=-1)) + 1 - self.manifest.images)
+        if not added:
+            return vectors
         following = self._added.vectors(added, self._checked)
         self._checked = max(self._checked, added)
         return vectors.followed_by(following)
@@ -101,8 +92,7 @@ class DensePart:
     def loaded(self) -> Loaded:
         """The model and its vectors, loaded by the first call, and again after one that failed.
 
-        Raises:
-            UnavailableError: if the part is damaged, or what it needs is not installed.
+        Raises UnavailableError if the part is damaged, or what it needs is not installed.
         """
         if self._loaded is None:
             with _loading:
@@ -136,11 +126,8 @@ class DensePart:
 class DenseEngine(ColumnsEngine):
     """Embeds the query, and finds the nearest images of one dense model at one commit.
 
-    Where images were written, all vectors are compared, even if there is a graph.
-
-    Args:
-        part: of the model.
-        snapshot: the commit, which filters and has the metadata.
+    Where images were written, all vectors are compared, even if there is a graph. The snapshot
+    filters and has the metadata.
     """
 
     can = frozenset({Capability.FILTER, Capability.SIMILAR})
@@ -151,17 +138,21 @@ class DenseEngine(ColumnsEngine):
         self._part = part
 
     @cached_property
-    def _rows(self) -> NDArray[np.int64] | None:
+    def _rows(self) -> NDArray[np.int64]:
         rows = self._part.rows(self.snapshot)
-        missing = 0 if rows is None else len(self.snapshot) - int(np.count_nonzero(rows >= 0))
-        if missing:
+        if missing := len(self.snapshot) - int(np.count_nonzero(rows >= 0)):
             log.warning("%s has no vectors of %d images", self._part.name, missing)
         return rows
 
     @cached_property
-    def _found_at_all(self) -> Mask | None:
-        """[documents] images that have vectors; None for all."""
-        return None if self._rows is None else self._rows >= 0
+    def _embedded(self) -> Mask:
+        """[documents] images that have vectors."""
+        return self._rows >= 0
+
+    @cached_property
+    def _as_built(self) -> bool:
+        """Whether the rows are those of all documents, in their order."""
+        return np.array_equal(self._rows, np.arange(self._part.manifest.images))
 
     @cached_property
     def _vectors(self) -> ImageVectors:
@@ -172,9 +163,7 @@ class DenseEngine(ColumnsEngine):
     ) -> Statistics:
         """Facts of the commit, and how many images have vectors; see `Engine.statistics`."""
         found = super().statistics(terms, kinds=kinds, frequencies=frequencies)
-        if self._found_at_all is None:
-            return found
-        images = int(np.count_nonzero(self._found_at_all))
+        images = int(np.count_nonzero(self._embedded))
         return found._replace(images=images, missing_images=found.images - images)
 
     def top(self, plan: Plan, k: int) -> Found:
@@ -198,7 +187,7 @@ class DenseEngine(ColumnsEngine):
 
     def _nearest(self, encoded: NDArray[np.float32], k: int, allowed: Mask | None) -> Nearest:
         """The k images with the nearest view, of those allowed."""
-        if self._rows is None:
+        if self._as_built:  # where a graph may be walked
             return self._vectors.nearest(encoded, k, allowed)
         views = self._vectors.scores(encoded)
         nearest = self._best_of(self._by_document(views.max(axis=1)), k, allowed)
@@ -207,33 +196,29 @@ class DenseEngine(ColumnsEngine):
         return nearest._replace(views=views[self._rows[nearest.images]].argmax(axis=1))
 
     def _similarities(self, image: int) -> NDArray[np.float32]:
-        """The similarity of an image to every image, [N]: of the most similar pair of their views.
+        """[N] the similarity of an image to every image: of the most similar pair of their views.
 
         It is exact even where `_nearest` is not, and -inf for images without vectors.
         """
-        views = self._vectors.of(image if self._rows is None else int(self._rows[image]))
+        views = self._vectors.of(int(self._rows[image]))
         scores = [self._by_document(self._vectors.scores(view).max(axis=1)) for view in views]
         largest: NDArray[np.float32] = np.max(scores, axis=0)
         return largest
 
     def _by_document(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scores of the rows as those of the documents, -inf without vectors."""
-        if self._rows is None or self._found_at_all is None:
-            return scores
         found = np.full(len(self._rows), -np.inf, np.float32)
-        found[self._found_at_all] = scores[self._rows[self._found_at_all]]
+        found[self._embedded] = scores[self._rows[self._embedded]]
         return found
 
     def _best_of(self, scores: NDArray[np.float32], k: int, allowed: Mask | None) -> Nearest:
         """The k best of the documents' scores [N], of those allowed, in the order of hits."""
-        if self._found_at_all is None:
-            return best(scores, k, allowed)
-        some = self._found_at_all if allowed is None else self._found_at_all & allowed
+        some = self._embedded if allowed is None else self._embedded & allowed
         return best(scores, k, some, lambda image: self.snapshot.stored(image).image_id)
 
     def _with_vector(self, image_id: str) -> int:
         document = self._document(image_id)
-        if self._found_at_all is not None and not self._found_at_all[document]:
+        if not self._embedded[document]:
             raise RefusedError(
                 "image_id",
                 f"image {image_id!r} has no vector of this model, since it was added without one: "

@@ -24,8 +24,7 @@ ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 def read_language(folder: Path) -> Language:
     """What the index of a folder, or all its shards, read queries with.
 
-    Raises:
-        InputError: if the folder is not an index, is damaged, or a shard is of another index.
+    Raises InputError if the folder is not an index, is damaged, or a shard is of another index.
     """
     folders = index_folders(folder)
     manifests = [Manifest.open(one) for one in folders]
@@ -43,14 +42,9 @@ def read_language(folder: Path) -> Language:
 
 
 def open_index(folder: str | Path, engine: str = "columns") -> Searcher:
-    """Open the inverted index of an index folder.
+    """Open the inverted index of an index folder, with one of `ENGINES`.
 
-    Args:
-        folder: the index folder.
-        engine: one of `ENGINES`.
-
-    Raises:
-        InputError: if the folder is not an index or is damaged, or the engine is unknown.
+    Raises InputError if the folder is not an index or is damaged, or the engine is unknown.
     """
     folder = Path(folder)
     if engine not in ENGINES:
@@ -73,15 +67,9 @@ def open_index(folder: str | Path, engine: str = "columns") -> Searcher:
 
 
 def open_backend(folder: Path, name: str = SPARSE, engine: str = "columns") -> Searcher:
-    """Open one backend of an index folder.
+    """Open one backend of an index folder: "sparta" (the inverted index) or a dense part's name.
 
-    Args:
-        folder: the index folder.
-        name: "sparta" (the inverted index) or a dense part's name.
-        engine: of the inverted index; see `open_index`.
-
-    Raises:
-        InputError: if the folder is not an index or is damaged, or it has no such backend.
+    Raises InputError if the folder is not an index or is damaged, or it has no such backend.
     """
     if name == SPARSE:
         return open_index(folder, engine)
@@ -95,12 +83,7 @@ def open_backend(folder: Path, name: str = SPARSE, engine: str = "columns") -> S
 def open_dense(folder: Path, sparse: Searcher) -> dict[str, Searcher]:
     """All dense backends of an index folder by name; each loads its model by its first query.
 
-    Args:
-        folder: the index folder.
-        sparse: its inverted index, open.
-
-    Raises:
-        InputError: if a dense part is damaged or belongs to another index.
+    Raises InputError if a dense part is damaged or belongs to another index.
     """
     names = dense_names(folder)
     if not names:

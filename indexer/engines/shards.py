@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from operator import methodcaller
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -26,15 +26,11 @@ from indexer.search.engine import (
 )
 
 Result = TypeVar("Result")
-Question = Callable[[Engine], Result]  # that can be sent to another process
+Question = Callable[[Engine], Result]  # a `methodcaller`, which can be sent to another process
 
 
 class ShardsMissingError(UnavailableError):
-    """Raised if shards do not answer.
-
-    Args:
-        missing: their numbers.
-    """
+    """Shards with these numbers do not answer."""
 
     def __init__(self, missing: Sequence[int]) -> None:
         names = ", ".join(map(shard_name, missing))
@@ -49,11 +45,9 @@ class Shards(Protocol):
     def ask(
         self, questions: Mapping[int, Question[Result]], lenient: bool
     ) -> tuple[dict[int, Result], list[int]]:
-        """The answers of some shards, and the numbers of those that do not answer.
+        """The answers to questions by number of the shard, and the numbers that do not answer.
 
-        Args:
-            questions: by the number of the shard.
-            lenient: whether to wait only shortly for a shard.
+        A lenient call waits only shortly for a shard.
         """
         ...
 
@@ -98,9 +92,7 @@ class LocalShards:
 class ShardsEngine:
     """Asks all shards, so that answers are those of one index with all images; see `Engine`.
 
-    Args:
-        shards: of the index.
-        lenient: whether to do without shards that do not answer; such an engine is for one request.
+    A lenient one, which is for one request, does without shards that do not answer.
     """
 
     can = frozenset(Capability) - {Capability.QUICK}
@@ -117,8 +109,7 @@ class ShardsEngine:
     def _ask(self, questions: Mapping[int, Question[Result]]) -> dict[int, Result]:
         """The answers of some shards, in their order.
 
-        Raises:
-            ShardsMissingError: if one does not answer; of a lenient engine, if none does.
+        Raises ShardsMissingError if one does not answer; of a lenient engine, if none does.
         """
         there = {n: question for n, question in questions.items() if n not in self._missing}
         answers, missing = self._shards.ask(there, self._lenient)
@@ -137,7 +128,8 @@ class ShardsEngine:
 
         A field has the kind of the first shard with it.
         """
-        answers = self._ask_all(partial(_statistics, tuple(terms), kinds, frequencies))
+        question = methodcaller("statistics", tuple(terms), kinds=kinds, frequencies=frequencies)
+        answers: dict[int, Statistics] = self._ask_all(question)
         found = [*answers.values()]
         merged: dict[str, Kind] = {}
         for one in found:
@@ -158,7 +150,7 @@ class ShardsEngine:
         Images of `plan.like` are left out here: a shard refuses those it lacks.
         """
         own = plan._replace(like=())
-        parts = self._ask_all(partial(_top, own, k + len(plan.like)))
+        parts: dict[int, Found] = self._ask_all(methodcaller("top", own, k + len(plan.like)))
         found = self._joined(parts)
         pairs = zip(found.image_ids, found.scores, strict=True)
         keys = [hit_order(*pair) for pair in pairs]
@@ -179,7 +171,7 @@ class ShardsEngine:
 
     def survey(self, plan: Plan, page: Page) -> Survey:
         """Count and order all images that match; see `Engine.survey`."""
-        answers = self._ask_all(partial(_survey, plan, page))
+        answers: dict[int, Survey] = self._ask_all(methodcaller("survey", plan, page))
         parts = [*answers.values()]
         found = self._joined({number: one.found for number, one in answers.items()})
         values = [value for one in parts for value in one.values]
@@ -200,8 +192,8 @@ class ShardsEngine:
         for number, image_id in zip(owners, image_ids, strict=True):
             shares.setdefault(number, []).append(image_id)
         wanted = None if terms is None else tuple(terms)
-        found = self._ask(
-            {n: partial(_documents, tuple(own), wanted, grounded) for n, own in shares.items()}
+        found: dict[int, Documents] = self._ask(
+            {n: methodcaller("documents", own, wanted, grounded) for n, own in shares.items()}
         )
         if lost := sorted(shares.keys() - found.keys()):
             raise ShardsMissingError(lost)
@@ -235,26 +227,3 @@ def _version(answers: Mapping[int, Statistics | Found | Documents]) -> Version:
     """The commits of the shards that answered, under their numbers."""
     commits = ((number, own) for number, one in answers.items() for own in one.version.commits)
     return Version(tuple((number, lineage, version) for number, (_, lineage, version) in commits))
-
-
-# Questions: functions of this module, so that they can be sent to other processes.
-
-
-def _statistics(
-    terms: tuple[int, ...], kinds: bool, frequencies: bool, engine: Engine
-) -> Statistics:
-    return engine.statistics(terms, kinds=kinds, frequencies=frequencies)
-
-
-def _top(plan: Plan, k: int, engine: Engine) -> Found:
-    return engine.top(plan, k)
-
-
-def _survey(plan: Plan, page: Page, engine: Engine) -> Survey:
-    return engine.survey(plan, page)
-
-
-def _documents(
-    image_ids: tuple[str, ...], terms: tuple[int, ...] | None, grounded: bool, engine: Engine
-) -> Documents:
-    return engine.documents(image_ids, terms, grounded)

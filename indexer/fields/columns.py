@@ -78,9 +78,6 @@ class FieldPart:
         images: N.
         columns: by the name of the field.
         ranks: [N] places of the documents in the order of their image ids; None if these rise.
-
-    Args:
-        images, columns, ranks: the same.
     """
 
     def __init__(
@@ -110,11 +107,7 @@ class FieldPart:
 
     @classmethod
     def open(cls, folder: Path) -> FieldPart:
-        """Map the file that a `FieldWriter` wrote into a folder.
-
-        Raises:
-            InputError: if the file is damaged.
-        """
+        """Map the file of a `FieldWriter`; raises InputError if it is damaged."""
         path = folder / FIELDS
         try:
             table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
@@ -133,8 +126,7 @@ class FieldPart:
 def stored_kinds(folder: Path) -> dict[str, Kind]:
     """The kinds of the fields that a `FieldWriter` wrote into a folder; none without its file.
 
-    Raises:
-        InputError: if the file is damaged.
+    Raises InputError if the file is damaged.
     """
     path = folder / FIELDS
     if not path.is_file():
@@ -192,9 +184,6 @@ class FieldWriter:
     A field's kind is the declared one, else the one that all its values have: numbers, booleans,
     dates (texts such as 2024-06-01), points ({"lat": …, "lon": …}), else keywords. Values that a
     declared kind cannot have, and objects of any other shape, are left out.
-
-    Args:
-        kinds: declared, by field.
     """
 
     def __init__(self, kinds: Mapping[str, Kind] | None = None) -> None:
@@ -242,12 +231,7 @@ class FieldWriter:
 def part_of(
     images: Iterable[tuple[str, Mapping[str, Any]]], kinds: Mapping[str, Kind] | None = None
 ) -> FieldPart:
-    """The columns of some images, in memory.
-
-    Args:
-        images: their ids and metadata, in the order of the documents.
-        kinds: declared, by field.
-    """
+    """The columns of some images, in memory, from their ids, metadata and declared kinds."""
     writer, ids = FieldWriter(kinds), []
     for image_id, metadata in images:
         writer.add([image_id], [metadata])

@@ -45,10 +45,7 @@ def period(text: str) -> Period | None:
     """The period of a date: year, month, day, or time to the hour, minute, second or finer.
 
     A time zone at the end is allowed and means nothing: photos are found by the clock of the place
-    where they were taken.
-
-    Returns:
-        None if the text is no date.
+    where they were taken. None if the text is no date.
     """
     written = _WRITTEN.fullmatch(text)
     if written is None:
@@ -147,11 +144,7 @@ CONVERSIONS: Mapping[Kind, Callable[[Any], Any]] = {
 
 
 def declared_kinds(declarations: list[str]) -> dict[str, Kind]:
-    """The kinds that texts like "rating=number" declare.
-
-    Raises:
-        InputError: if one is something else.
-    """
+    """The kinds that texts like "rating=number" declare; raises InputError for others."""
     found: dict[str, Kind] = {}
     for text in declarations:
         name, _, kind = text.rpartition("=")
@@ -201,11 +194,7 @@ def save_kinds(folder: Path, kinds: Mapping[str, Kind]) -> None:
 
 
 def read_kinds(folder: Path) -> dict[str, Kind]:
-    """The declared kinds; none without a file.
-
-    Raises:
-        InputError: if the file is damaged.
-    """
+    """The declared kinds; none without a file. Raises InputError if it is damaged."""
     path = folder / DECLARED
     if not path.is_file():
         return {}

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.fields.columns import FieldColumn, FieldPart
+from indexer.filters.evaluate import FieldIndex
 from indexer.filters.expression import FilterError
-from indexer.filters.field_index import FieldIndex
 
 INTERVALS = {"year": "Y", "month": "M", "day": "D"}
 MOST = 100  # values of a facet
@@ -33,15 +33,10 @@ class Bucket:
 
 
 def count_values(fields: FieldIndex, facet: str, found: NDArray[np.bool_]) -> Counter[Value]:
-    """How many images have each value of a field, or a date in each period.
+    """How many images that were `found` [documents] have each value of a field.
 
-    Args:
-        fields: of an index.
-        facet: a field; for dates with the length of a period after a colon: taken:year.
-        found: [documents] the images that count.
-
-    Raises:
-        FilterError: if there is no such field, or it cannot be counted so.
+    The facet is a field; for dates with the length of a period after a colon: taken:year. Raises
+    FilterError if there is no such field, or it cannot be counted so.
     """
     name, _, interval = facet.partition(":")
     kind = fields.kind(name)
@@ -58,12 +53,7 @@ def count_values(fields: FieldIndex, facet: str, found: NDArray[np.bool_]) -> Co
 
 
 def most_frequent(counts: Counter[Value], facet: str) -> list[Bucket]:
-    """The values that most images have, with their numbers; dates in order of time.
-
-    Args:
-        counts: of all values.
-        facet: that was counted.
-    """
+    """The values that most images have, with their numbers; dates in order of time."""
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], str(pair[0])))[:MOST]
     if facet.partition(":")[2]:
         ordered.sort()
@@ -130,12 +120,7 @@ class Order:
             self._keys = _keys(fields, self._field, self.falling)
 
     def first(self, found: NDArray[np.bool_], count: int) -> list[int]:
-        """The first of some documents.
-
-        Args:
-            found: [documents] those to order.
-            count: documents at most.
-        """
+        """The first `count` of some documents, flags [documents]."""
         candidates = np.flatnonzero(found)
         if not len(candidates):
             return []

@@ -17,7 +17,7 @@ Where = int | str
 
 
 class FilterError(InputError):
-    """Raised for a filter that cannot be read, or does not fit the fields of the index.
+    """The filter cannot be read, or does not fit the fields of the index.
 
     Attributes:
         reason: what is wrong and what to do.
@@ -149,11 +149,7 @@ MAX_VALUES = 1000  # of all conditions together
 
 
 def check_size(whole: Filter) -> Filter:
-    """The filter itself, if it is not too large to evaluate quickly.
-
-    Raises:
-        FilterError: if it is.
-    """
+    """The filter itself; raises FilterError if it is too large to evaluate quickly."""
     conditions, values, level = 0, 0, [whole]
     depth = 0
     while level:

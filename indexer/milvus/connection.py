@@ -30,7 +30,7 @@ _ADDRESS = re.compile(r"(milvus|https?)(://[^/@\s]+(?:/\w*)?)")
 
 
 class MilvusError(InputError):
-    """Raised when a call fails; the text names the server.
+    """A call failed; the text names the server.
 
     Attributes:
         unknown: whether the server does not have the function that was called.
@@ -82,12 +82,9 @@ class Milvus:
         )
 
     def call(self, method: str, *arguments: Any, **named: Any) -> Any:
-        """Call a method of `pymilvus.MilvusClient`.
+        """Call a method of `pymilvus.MilvusClient`, again if the server has no capacity for it now.
 
-        A call for which the server has no capacity is repeated after a while.
-
-        Raises:
-            MilvusError: if it fails.
+        Raises MilvusError if it fails.
         """
         function = getattr(self.client, method)
         for attempt in range(ATTEMPTS - 1):

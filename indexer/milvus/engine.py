@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from indexer.engines.columns import OF_SEGMENTS, ColumnsEngine, Mask
 from indexer.engines.open import snapshot_of
-from indexer.milvus.collection import MOST_ROWS, Collection, collection_name
+from indexer.milvus.collection import KEY, MOST_ROWS, Collection, collection_name, key_of
 from indexer.milvus.connection import Milvus
 from indexer.milvus.push import build_version
-from indexer.milvus.rows import KEY, key_of
 from indexer.search.answer import RefusedError, UnavailableError
 from indexer.search.engine import Plan, hit_order
 from indexer.search.searcher import Searcher
@@ -33,11 +32,7 @@ Row = tuple[float, str]  # score, key
 def open_milvus(folder: Path, sparse: Searcher, uri: str, name: str) -> Searcher:
     """The searcher of an index in a Milvus, to which the first query connects.
 
-    Args:
-        folder: the index.
-        sparse: searcher of it.
-        uri: of the server.
-        name: that the index was pushed with.
+    `sparse` is a searcher of the index; `name` is the one that the index was pushed with.
     """
     remote = Remote(folder, uri, name, len(sparse.language.tokenizer.vocabulary))
     return Searcher(MilvusEngine(remote, snapshot_of(sparse)), sparse.language)
@@ -47,12 +42,6 @@ class Remote:
     """The collection that an index was pushed to, connected to by the first call.
 
     A call that fails says why; a later one connects again. Safe from any thread.
-
-    Args:
-        folder: the index.
-        uri: of the server.
-        name: that the index was pushed with.
-        terms: size of the vocabulary.
     """
 
     def __init__(self, folder: Path, uri: str, name: str, terms: int) -> None:
@@ -65,9 +54,8 @@ class Remote:
     def opened(self) -> Iterator[Collection]:
         """The collection.
 
-        Raises:
-            UnavailableError: if the server does not answer, does not rank by exact inner products,
-                or does not have the whole collection; or a call fails while it is used.
+        Raises UnavailableError if the server does not answer, does not rank by exact inner
+        products, or does not have the whole collection; or a call fails while it is used.
         """
         try:
             yield self._collection or self._connected()
@@ -109,10 +97,6 @@ class MilvusEngine(ColumnsEngine):
     """Milvus finds and scores images; all else is answered by the segments.
 
     Images that either of the two lacks are not found. Safe from any thread.
-
-    Args:
-        remote: the collection that the index was pushed to.
-        snapshot: of the index.
     """
 
     can = OF_SEGMENTS

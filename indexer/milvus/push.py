@@ -11,9 +11,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from indexer.manifest import Manifest
-from indexer.milvus.collection import Collection, Marker, check_exact, collection_name, switch_alias
+from indexer.milvus.collection import (
+    Collection,
+    Marker,
+    check_exact,
+    collection_name,
+    key_of,
+    row_of,
+    switch_alias,
+)
 from indexer.milvus.connection import Milvus
-from indexer.milvus.rows import key_of, row_of
 from indexer.state import VERSION_DIGITS
 from indexer.store.commit import ReplacedError
 from indexer.store.log import read_changes
@@ -52,8 +59,7 @@ class Pushed:
 def build_version(folder: Path) -> str:
     """Names the build of an index: the same after images were written to it.
 
-    Raises:
-        InputError: if the folder is not an index.
+    Raises InputError if the folder is not an index.
     """
     values = asdict(Manifest.read(folder))
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
@@ -65,13 +71,13 @@ def push(
 ) -> Pushed:
     """Make the collection NAME_VERSION equal to an index, then let the alias NAME name it.
 
-    What the collection has already, as of an interrupted push, is not written again, unless it
-    has changed since.
+    What the collection has already, as of an interrupted push, is not written again, unless it has
+    changed since. The version is that of the index as it was built.
 
     Args:
         folder: the index.
         milvus: the server.
-        name: of the alias; the version is that of the index as it was built.
+        name: of the alias.
         drop: whether the other collections of the name are deleted at the end.
         progress: stage "push", in images.
 
@@ -116,13 +122,7 @@ def _former(milvus: Milvus, name: str, current: str) -> list[str]:
 
 
 class Update:
-    """Brings a collection up to date with one commit of an index.
-
-    Args:
-        folder: the index.
-        snapshot: of it, at the commit.
-        collection: of its version.
-    """
+    """Brings a collection up to date with one commit of an index."""
 
     def __init__(self, folder: Path, snapshot: Snapshot, collection: Collection) -> None:
         self._folder, self._snapshot, self._collection = folder, snapshot, collection
@@ -131,11 +131,8 @@ class Update:
     def all(self, progress: Progress = no_progress) -> tuple[int, int]:
         """Compare all ids, write what is missing or has changed, and delete what is left over.
 
-        Returns:
-            how many images were written and deleted.
-
-        Raises:
-            InputError: if the collection has another number of images afterwards.
+        Returns how many images were written and deleted. Raises InputError if the collection has
+        another number of images afterwards.
         """
         collection, commit, images = self._collection, self._snapshot.commit, self._snapshot
         documents = images.live_documents().tolist()
@@ -175,8 +172,7 @@ class Update:
     def changes(self) -> tuple[int, int]:
         """Write and delete what has changed since the last time, without comparing the rest.
 
-        Returns:
-            how many images were written and deleted.
+        Returns how many images were written and deleted.
         """
         changed = self._changed(self._collection.marker())
         if changed is None:
@@ -231,8 +227,8 @@ def follow(
     """Push an index, and what is written to it, until interrupted.
 
     An index that is built again is pushed as a whole, into a collection of its version; until that
-    is complete the alias names the former one, which stays as it is. What prevents a round, such
-    as a server that does not answer, is shown once, and tried again.
+    is complete the alias names the former one, which stays as it is. What prevents a round, such as
+    a server that does not answer, is shown once, and tried again.
 
     Args:
         folder: the index.

@@ -20,7 +20,6 @@ from indexer.search.answer import Position, RefusedError, Version
 if TYPE_CHECKING:
     from indexer.fields.kinds import Kind
     from indexer.filters.expression import Filter
-    from indexer.query import Sign
 
 Value = float | str | None  # by which an image is ordered
 
@@ -41,8 +40,7 @@ def value_order(pairs: Iterable[tuple[Value, str]], falling: bool) -> list[int]:
 def is_before(position: Position, value: Value, image_id: str, falling: bool) -> bool:
     """Whether an image comes after a position.
 
-    Raises:
-        RefusedError: if one value is a text and the other is a number.
+    Raises RefusedError if one value is a text and the other is a number.
     """
     if value == position.value:
         return image_id > position.image_id
@@ -74,12 +72,12 @@ class Needs(NamedTuple):
 
     Attributes:
         least: term → the smallest impact that is enough; no image has a word without terms.
-        sign: "+" if images must have the word, "-" if they must not.
+        required: whether images must have the word, or must not; None if they may.
         weight: the word's share of the query's weight.
     """
 
     least: tuple[tuple[int, int], ...]
-    sign: Sign = ""
+    required: bool | None = None
     weight: float = 0.0
 
 
@@ -237,11 +235,7 @@ class Engine(Protocol):
     def statistics(
         self, terms: Sequence[int] = (), *, kinds: bool = False, frequencies: bool = False
     ) -> Statistics:
-        """Facts of the index, of some terms of the vocabulary among them.
-
-        Raises:
-            UnavailableError: if a shard does not answer.
-        """
+        """Facts of the index and of some terms; raises UnavailableError."""
         ...
 
     def top(self, plan: Plan, k: int) -> Found:
@@ -268,23 +262,16 @@ class Engine(Protocol):
     def documents(
         self, image_ids: Sequence[str], terms: Sequence[int] | None, grounded: bool = False
     ) -> Documents:
-        """What is stored of some images.
+        """What is stored of some images, for some terms; None for all terms of the images, rising.
 
-        Args:
-            image_ids: of the images.
-            terms: vocabulary ids; None for all terms of the images, rising.
-            grounded: whether groundings are wanted.
-
-        Raises:
-            UnknownImageError: if the index lacks one of the images.
+        Raises UnknownImageError if the index lacks one of the images.
         """
         ...
 
     def refreshed(self) -> Engine | None:
         """The engine at the newest commit, None if this is at it; both are to be closed.
 
-        Raises:
-            ReplacedError: if the newest commit does not continue this one.
+        Raises ReplacedError if the newest commit does not continue this one.
         """
         ...
 

@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indexer.grounding import UNKNOWN, Winner
-from indexer.search.answer import TermExplanation
+from indexer.search.answer import Answer, RefusedError, TermExplanation
 from indexer.search.engine import Documents, Needs
 from indexer.search.reader import ReadWord, coverages, had
 from sparta.errors import InputError, first_line
 
+AT_ONCE = 100  # hits
+
+# Asks for some images and terms, with their groundings or without, in one version of the index.
+AskDocuments = Callable[[Sequence[str], Sequence[int] | None, bool], Documents]
+
+
+class Explain(NamedTuple):
+    """How hits are explained.
+
+    Attributes:
+        grounded: whether explanations say what won each term.
+        most: terms of all hits together at most; None for any number.
+        check: called between some hundred hits; what it raises ends the search.
+    """
+
+    grounded: bool = True
+    most: int | None = None
+    check: Callable[[], None] = lambda: None
+
 
 class Explained(NamedTuple):
-    """What is known of one image's score for a query.
+    """The score of one image for a query.
 
     Attributes:
         score: of the image.
@@ -35,10 +55,8 @@ class Explained(NamedTuple):
 class Explaining:
     """Explains the scores of images for one query.
 
-    Attributes:
-        term_ids: [m] the query's terms, those of excluded words last.
-
     Args:
+        ask: for what an index stores of images.
         vocabulary: [V] terms in id order.
         words: of a text.
         needs: of the words, weighed.
@@ -47,20 +65,21 @@ class Explaining:
 
     def __init__(
         self,
+        ask: AskDocuments,
         vocabulary: Sequence[str],
         words: Sequence[ReadWord],
         needs: Sequence[Needs],
         counts: Mapping[int, int],
     ) -> None:
-        self._vocabulary, self._words, self._needs = vocabulary, words, needs
+        self._ask, self._vocabulary, self._words, self._needs = ask, vocabulary, words, needs
         found = [
-            *self._terms_of([word for word in words if word.sign != "-"]),
-            *self._terms_of([word for word in words if word.sign == "-"]),
+            *self._terms_of([word for word in words if word.times]),
+            *self._terms_of([word for word in words if not word.times]),
         ]
         for term, count in counts.items():
             own = vocabulary[term]
             found.append((term, TermExplanation(own, own, count, 0, 0.0, None, None, None)))
-        self.term_ids = [term for term, _ in found]
+        self._term_ids = [term for term, _ in found]
         self._absent = [one for _, one in found]
 
     def _terms_of(self, words: Sequence[ReadWord]) -> Iterator[tuple[int, TermExplanation]]:
@@ -72,34 +91,56 @@ class Explaining:
             for term in word.terms:
                 counts[term] = counts.get(term, 0) + word.times
         for term, count in counts.items():
-            word = sources[term]
+            word, own = sources[term], self._vocabulary[term]
             near = word.substitution.similarity if word.substitution else None
-            own = self._vocabulary[term]
-            yield (
-                term,
-                TermExplanation(own, word.text, count, 0, 0.0, None, None, None, near, word.sign),
-            )
+            absent = (0, 0.0, None, None, None)
+            yield term, TermExplanation(own, word.text, count, *absent, near, word.sign)
 
-    def coverages(self, found: Documents) -> list[float]:
-        """[d] the coverages of some images."""
-        own = had(self._needs, self.term_ids, found.impacts)
-        return coverages(self._needs, own, len(found.impacts))
+    def of(self, image_id: str) -> tuple[Explained, dict[str, Any]]:
+        """The explanation of one image, and its metadata."""
+        found = self._ask([image_id], self._term_ids, True)
+        return self._explain(found)[0], found.metadata[0]
 
-    def explain(self, found: Documents) -> list[Explained]:
-        """[d] the explanations of some images.
-
-        Args:
-            found: the images, with `term_ids` and their groundings if these are wanted.
+    def add_to(self, answer: Answer, how: Explain | None) -> None:
+        """Give the hits of an answer their coverages, and explanations unless `how` is None.
 
         Raises:
+            RefusedError: if all hits together have too many terms.
             InputError: if a grounding is damaged.
         """
+        start, hits, terms = perf_counter(), answer.hits, self._term_ids
+        if how is not None and how.most is not None and len(hits) * len(terms) > how.most:
+            raise RefusedError(
+                "explain",
+                f"{len(hits)} hits of {len(terms)} terms are too many; ask for "
+                f"{how.most // len(terms)} hits or a shorter query",
+            )
+        for first in range(0, len(hits), AT_ONCE):
+            some = hits[first : first + AT_ONCE]
+            ids = [hit.image_id for hit in some]
+            if how is None:
+                impacts = self._ask(ids, terms, False).impacts
+                having = had(self._needs, terms, impacts)
+                for hit, coverage in zip(
+                    some, coverages(self._needs, having, len(some)), strict=True
+                ):
+                    hit.coverage = coverage
+                continue
+            how.check()
+            found = self._ask(ids, terms, how.grounded)
+            for hit, one in zip(some, self._explain(found), strict=True):
+                hit.coverage, hit.explanation = one.coverage, one.terms
+        if how is not None:
+            answer.timings.explain_ms = (perf_counter() - start) * 1000
+
+    def _explain(self, found: Documents) -> list[Explained]:
+        """[d] the explanations of images, with their groundings if these were asked for."""
         impacts = found.impacts
         counts = np.array([term.count for term in self._absent], np.int64)
         scores = (impacts * counts).astype(float)
         terms = [list(self._absent) for _ in impacts]  # which explanations share
         rows, places = impacts.nonzero()
-        for row, place, impact, score, (region, box, label) in zip(
+        for row, place, impact, score, winner in zip(
             rows.tolist(),
             places.tolist(),
             impacts[rows, places].tolist(),
@@ -109,25 +150,16 @@ class Explaining:
         ):
             of = self._absent[place]
             terms[row][place] = TermExplanation(
-                of.term,
-                of.word,
-                of.count,
-                impact,
-                score,
-                region,
-                box,
-                label,
-                of.similarity,
-                of.sign,
+                of.term, of.word, of.count, impact, score, *winner, of.similarity, of.sign
             )
         sums = scores.sum(axis=1).tolist()
         if not self._words:
             return [Explained(score, own, None, []) for score, own in zip(sums, terms, strict=True)]
-        having = had(self._needs, self.term_ids, impacts)
+        having = had(self._needs, self._term_ids, impacts)
         signed = [
-            (word.sign + word.text, own == (word.sign == "-"))
-            for word, own in zip(self._words, having, strict=True)
-            if word.sign
+            (word.sign + word.text, own != needs.required)
+            for word, needs, own in zip(self._words, self._needs, having, strict=True)
+            if needs.required is not None
         ]
         shares = coverages(self._needs, having, len(impacts))
         return [
@@ -141,7 +173,7 @@ class Explaining:
             return [UNKNOWN] * int(np.count_nonzero(found.impacts))
         from indexer.grounding import winners  # which a search without explanations does not need
 
-        ids: NDArray[np.int64] = np.array(self.term_ids, np.int64)
+        ids: NDArray[np.int64] = np.array(self._term_ids, np.int64)
         try:
             return winners(found.groundings, ids, found.impacts > 0, self._vocabulary)
         except (ValueError, IndexError, struct.error) as error:

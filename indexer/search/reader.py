@@ -1,4 +1,4 @@
-"""Reads queries with the statistics of an index: texts, and queries by image."""
+"""Queries → plans, with the statistics of an index: texts, and queries by image."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.query import Clause, Query, QueryError, Sign
+from indexer.query import OPERATORS, Clause, Query, QueryError, Sign
 from indexer.search.answer import Substitution, Version
-from indexer.search.engine import Engine, Needs, Statistics
+from indexer.search.engine import Engine, Needs, Plan, Statistics
 from indexer.search.words import HeldWords, WordList
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import WordTables
 
 if TYPE_CHECKING:
     from indexer.fields.kinds import Kind
+    from indexer.filters.expression import Filter
 
 # Share of the term's largest impact in the index with which an image has a term: one that needs no
 # adjusting to a model; see docs/results/recall.md.
@@ -41,8 +42,8 @@ class ReadWord(NamedTuple):
         known: whether an image has one of its word pieces.
         rare: whether training rarely saw one of its terms; False for an unknown word.
         substitution: where a substitute was taken.
-        sign: "+" for a word that an image must have, "-" for one that it must not have.
-        times: how often the query contains it; 0 for an excluded word.
+        sign: see `OPERATORS`.
+        times: how often the query contains it; 0 for a word that does not count.
     """
 
     text: str
@@ -55,12 +56,12 @@ class ReadWord(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A query as it was read.
+    """A query as an index reads it.
 
     Attributes:
         terms: vocabulary id → count.
         notable: words that an answer names: no image has them, or training rarely saw them.
-        signed: words that an image must or must not have.
+        signed: words with a sign.
     """
 
     terms: dict[int, int]
@@ -76,7 +77,7 @@ class Reading(NamedTuple):
     @property
     def rare(self) -> list[str]:
         """Words that are searched and that training rarely saw, each once."""
-        found = (one.text for one in self.notable if one.rare and one.sign != "-")
+        found = (one.text for one in self.notable if one.rare and one.times)
         return list(dict.fromkeys(found))
 
     @property
@@ -86,7 +87,7 @@ class Reading(NamedTuple):
         return list(dict.fromkeys(found))
 
 
-class _Part(NamedTuple):
+class _TextPart(NamedTuple):
     """The text between two spaces of a query: its terms, and the words that an answer names."""
 
     terms: tuple[int, ...]
@@ -94,19 +95,16 @@ class _Part(NamedTuple):
 
 
 class MovedError(Exception):
-    """Raised within a search when the index has another version than the search began with."""
+    """The index has another version than the search began with."""
 
 
 class Language:
-    """What all versions and shards of an index share, with which queries are read.
+    """Tokenizer and tables of words, which all versions and shards of an index share.
 
     Attributes:
         tokenizer: of the index.
         tables: of words.
         bits: of an impact.
-
-    Args:
-        tokenizer, tables, bits: the same.
     """
 
     def __init__(self, tokenizer: WordPieceTokenizer, tables: WordTables, bits: int) -> None:
@@ -130,7 +128,7 @@ class Language:
         return frozenset(ids[term] for term in self.tables.rare if term in ids)
 
     def words_of(self, part: str) -> list[tuple[str, tuple[int, ...]]]:
-        """The words of a part of a query, with the ids of their pieces; cached."""
+        """As `split`, cached."""
         found = self._parts.get(part)
         if found is None:
             if len(self._parts) >= CACHED:
@@ -150,7 +148,7 @@ class Language:
         return tuple(one for one in pieces if any(map(str.isalnum, terms[one]))) or tuple(pieces)
 
 
-class _Largest:
+class _LargestImpacts:
     """The largest impacts of one version of an index, each asked for once."""
 
     def __init__(self, engine: Engine, version: Version) -> None:
@@ -158,11 +156,7 @@ class _Largest:
         self._known: dict[int, int] = {}
 
     def __call__(self, terms: Sequence[int]) -> list[int]:
-        """Of any image for each of some terms, 0 if no image has it.
-
-        Raises:
-            MovedError: if the index has another version by now.
-        """
+        """The largest impact of any image for each term, 0 for none; raises MovedError."""
         if unknown := [term for term in terms if term not in self._known]:
             found = self._engine.statistics(unknown)
             _check(self._version, found.version)
@@ -171,11 +165,7 @@ class _Largest:
 
 
 def _check(version: Version, found: Version) -> None:
-    """Check that all shards that answered did so from a version.
-
-    Raises:
-        MovedError: if not.
-    """
+    """Raise `MovedError` unless all shards that answered did so from a version."""
     if found is not version and not {*found.commits} <= {*version.commits}:
         raise MovedError
 
@@ -187,12 +177,11 @@ class Reader:
         version: the index's.
         images: how many there are.
         missing_images: images that the engine cannot find.
-        largest: impacts of any image for each of some terms, 0 if no image has it; raises
-            MovedError.
+        largest: the largest impact of any image for each of some terms; raises MovedError.
 
     Args:
         language: of the index.
-        engine: gives statistics when a query first needs them.
+        engine: gives further statistics when a query first needs them.
         statistics: of the version.
     """
 
@@ -201,24 +190,16 @@ class Reader:
         self.images, self.missing_images = statistics.images, statistics.missing_images
         self._language, self._engine = language, engine
         self._most_counts = LARGEST_SCORE // 2**language.bits
-        self.largest = _Largest(engine, statistics.version)
-        self._parts: dict[bool, dict[str, _Part]] = {False: {}, True: {}}
+        self.largest = _LargestImpacts(engine, statistics.version)
+        self._parts: dict[bool, dict[str, _TextPart]] = {False: {}, True: {}}
 
     def check(self, version: Version) -> None:
-        """Check that all shards that answered did so from this version.
-
-        Raises:
-            MovedError: if not.
-        """
+        """Raise `MovedError` unless all shards that answered did so from this version."""
         _check(self.version, version)
 
     @cached_property
     def kinds(self) -> Mapping[str, Kind]:
-        """The kinds of all fields.
-
-        Raises:
-            MovedError: if the index has another version by now.
-        """
+        """The kinds of all fields; raises MovedError."""
         found = self._engine.statistics(kinds=True)
         self.check(found.version)
         assert found.kinds is not None
@@ -226,11 +207,7 @@ class Reader:
 
     @cached_property
     def held_words(self) -> HeldWords:
-        """The words that images have.
-
-        Raises:
-            MovedError: if the index has another version by now.
-        """
+        """The words that images have; raises MovedError."""
         found = self._engine.statistics(frequencies=True)
         self.check(found.version)
         assert found.frequencies is not None
@@ -239,12 +216,44 @@ class Reader:
         ids, largest = language.tokenizer.ids, self.largest
         return HeldWords(language.words, counts, lambda word: largest([ids[word]])[0] > 0)
 
+    def plan(
+        self,
+        query: Query,
+        substitute: bool,
+        filter: Filter | None = None,
+        min_coverage: float | None = None,
+        browsed: bool = False,
+    ) -> tuple[Plan, Reading]:
+        """What an engine is asked for a query, and the query as it was read.
+
+        Args:
+            query: of any clauses; without words all images match.
+            substitute: see `read`.
+            filter: images that may be found; None for all.
+            min_coverage: of the images that may be found, 0 to 1; None for any.
+            browsed: whether the fields of all images that match are wanted.
+
+        Raises:
+            QueryError, MovedError: as `read`.
+        """
+        reading = self.read(query, substitute)
+        plan = Plan(reading.terms)
+        if filter is not None or browsed:
+            everything = not query.text.strip()
+            plan = plan._replace(filter=filter, kinds=self.kinds, everything=everything)
+        if reading.signed:
+            plan = plan._replace(signed=tuple(self.needs(reading.signed)))
+        if min_coverage:
+            weighed = self.needs(self.words(query, substitute), weighed=True)
+            plan = plan._replace(weighed=tuple(weighed), min_coverage=min_coverage)
+        return plan, reading
+
     def read(self, query: Query, substitute: bool) -> Reading:
         """Read a query; the parts of plain text are cached.
 
         Args:
             query: of any clauses.
-            substitute: whether words that no image has are replaced; excluded ones never are.
+            substitute: whether words that no image has are replaced, as far as they count.
 
         Raises:
             QueryError: if its weights are so large that scores would not be exact.
@@ -291,20 +300,18 @@ class Reader:
         return found
 
     def _clause_word(self, clause: Clause, substitute: bool) -> ReadWord:
-        """A clause as one word."""
-        excluded = clause.sign == "-"
+        counts = OPERATORS[clause.sign].counts
         pieces = self._language.as_one_word(clause.text)
-        word = self._word(clause.text, pieces, substitute and not excluded)
-        return word._replace(sign=clause.sign, times=0 if excluded else clause.weight)
+        word = self._word(clause.text, pieces, substitute and counts)
+        return word._replace(sign=clause.sign, times=clause.weight if counts else 0)
 
-    def _part(self, text: str, substitute: bool) -> _Part:
-        """Read a part and cache it."""
+    def _part(self, text: str, substitute: bool) -> _TextPart:
         words = [self._word(*word, substitute) for word in self._language.words_of(text)]
         cache = self._parts[substitute]
         if len(cache) >= CACHED:
             cache.clear()
         terms = tuple(term for word in words for term in word.terms)
-        part = cache[text] = _Part(terms, [one for one in words if one.rare or not one.known])
+        part = cache[text] = _TextPart(terms, [one for one in words if one.rare or not one.known])
         return part
 
     def _word(self, text: str, pieces: tuple[int, ...], substitute: bool) -> ReadWord:
@@ -329,8 +336,8 @@ class Reader:
     def needs(self, words: Sequence[ReadWord], weighed: bool = False) -> list[Needs]:
         """Words as engines test them.
 
-        A word's weight is its count times the largest sum of impacts that its terms could have;
-        that of an unknown word is the mean of the others. So words that say little about photos,
+        A word's weight is its count times the largest sum of impacts that its terms could have. An
+        unknown word has the mean weight of the others. So words that say little about photos, such
         as "on", weigh little, and a word that no image has is not forgotten.
 
         Args:
@@ -340,8 +347,8 @@ class Reader:
         found, sums = [], []
         for word in words:
             largest = self.largest(word.terms)
-            least = tuple(zip(word.terms, map(least_impact, largest), strict=True))
-            found.append(Needs(least, word.sign))
+            least = tuple(zip(word.terms, map(_least_impact, largest), strict=True))
+            found.append(Needs(least, OPERATORS[word.sign].required))
             sums.append(sum(largest))
         if not weighed:
             return found
@@ -355,24 +362,19 @@ class Reader:
         return [one._replace(weight=share) for one, share in zip(found, shares, strict=True)]
 
 
-def least_impact(largest: int, present: float = PRESENT) -> int:
-    """The smallest impact with which an image has a term.
-
-    Args:
-        largest: impact of any image for the term.
-        present: the share of it that is enough.
-    """
-    return max(1, math.ceil(present * largest))
+def _least_impact(largest: int) -> int:
+    """The smallest impact with which an image has a term, from the largest of any image."""
+    return max(1, math.ceil(PRESENT * largest))
 
 
 def had(
     needs: Sequence[Needs], terms: Sequence[int], impacts: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """[words, d] whether some images have some words.
+    """[words, d] whether d images have some words.
 
     Args:
         needs: of the words.
-        terms: [m] vocabulary ids, those of the words among them.
+        terms: [m] vocabulary ids, which include those of the words.
         impacts: [d, m] of the images.
     """
     places = {term: place for place, term in enumerate(terms)}

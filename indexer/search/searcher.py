@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from indexer.query import Query, parsed, plain_text, searchable
 from indexer.search.answer import (
     Answer,
-    Condition,
-    Correction,
     Explanation,
-    Hit,
     Position,
     QueryTerm,
     RefusedError,
-    Timings,
     UnavailableError,
     Version,
 )
-from indexer.search.engine import Capability, Engine, Found, Page, Plan, Survey, is_before
-from indexer.search.explanations import Explaining
+from indexer.search.engine import (
+    Capability,
+    Documents,
+    Engine,
+    Page,
+    Plan,
+    Survey,
+)
+from indexer.search.explanations import AskDocuments, Explain, Explaining
+from indexer.search.pages import finish, ranked, surveyed
 from indexer.search.reader import Language, MovedError, Reader, Reading, image_query
 from indexer.search.words import Completion, HeldWord
 from indexer.store.commit import ReplacedError
@@ -35,41 +39,23 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 10  # at a search, until the index stays at one version meanwhile
 DEEPEST = 10_000  # hits until the last one that a page may have
-MAX_CORRECTED, CORRECTIONS = 10, 3  # unknown words, and words for each
-EXPLAINED_AT_ONCE = 100  # hits
-MS = 1000.0
 WARM_UP = 10  # words of the query that warms up
 _NOTHING = Reading({}, [], [])
 
 Result = TypeVar("Result")
 
 
-class Explain(NamedTuple):
-    """How hits are explained.
-
-    Attributes:
-        grounded: whether explanations say what won each term.
-        most: terms of all hits together at most; None for any number.
-        check: called between some hundred hits; what it raises ends the search.
-    """
-
-    grounded: bool = True
-    most: int | None = None
-    check: Callable[[], None] = lambda: None
-
-
 class Searcher:
     """Searches one index with one engine. Safe from any thread.
 
     Attributes:
-        engine: that finds images.
+        engine: finds images; closed with the searcher.
         can: what the engine can do.
         language: of the index.
         used: whether a search was answered, so that models are loaded.
 
     Args:
-        engine: closed with the searcher.
-        language: of the index.
+        engine, language: the same.
         prepare: reads from the disk, or loads, what first searches would wait for.
         lenient: makes an engine for one request that does without shards that do not answer.
         reopen: opens the index that has taken the place of this one.
@@ -130,8 +116,8 @@ class Searcher:
         """The k best images for a text, or the first of all that match in another order.
 
         Args:
-            query: any text, of which `indexer.query` has the grammar, or a read one. Without
-                words all images match, in the order of `sort`, else of their ids.
+            query: any text, in the grammar of `indexer.query`, or a parsed one. Without words all
+                images match, in the order of `sort`, else of their ids.
             k: hits at most.
             substitute: whether words that no image has are replaced by the nearest trained terms,
                 where the index has a table of substitutes; dense models have none.
@@ -159,46 +145,66 @@ class Searcher:
                 sort=sort, facets=facets, offset=offset, after=after, explain=explain,
             )  # fmt: skip
         start = _started(k)
-        if min_coverage is not None and Capability.COVERAGE not in self.can:
-            raise RefusedError(
-                "min_coverage", f"the {self.engine.name} engine has no coverage; leave it out"
-            )
         words = bool((query if isinstance(query, str) else query.text).strip())
         browsed = bool(sort or facets) or not words
+        if browsed or min_coverage is not None:
+            self._check_asked(min_coverage, browsed, sort, facets)
+        wanted = self._wanted(query, words)
+
+        def attempt(reader: Reader) -> Answer:
+            if Capability.REQUIRE in self.can:
+                plan, reading = reader.plan(wanted, substitute, filter, min_coverage, browsed)
+            else:
+                plan, reading = Plan({}, text=wanted.text), _NOTHING
+                if filter is not None:
+                    plan = plan._replace(filter=filter, kinds=reader.kinds)
+            tokenised = perf_counter()
+            if browsed:
+                page = Page(k, offset, sort, tuple(facets), after)
+                answer = surveyed(self.engine, reader, plan, page, reading)
+            else:
+                answer = ranked(self.engine, reader, plan, k, offset, after, reading)
+            finish(answer, reader, self.can, start, tokenised)
+            how = explain if words and Capability.EXPLAIN in self.can else None
+            if how is not None or (min_coverage is not None and not browsed):
+                self._explaining(reader, wanted, substitute).add_to(answer, how)
+            return answer
+
+        return self._consistent(attempt)
+
+    def _check_asked(
+        self, min_coverage: float | None, browsed: bool, sort: str | None, facets: Sequence[str]
+    ) -> None:
+        """Refuse what the engine cannot do."""
+        if min_coverage is not None and Capability.COVERAGE not in self.can:
+            problem = f"the {self.engine.name} engine has no coverage; leave it out"
+            raise RefusedError("min_coverage", problem)
         if browsed and Capability.BROWSE not in self.can:
             name = "sort" if sort else "facets" if facets else "q"
             problem = f"the {self.engine.name} engine lists the best images alone; search sparta"
             raise RefusedError(name, problem)
-        plain = Capability.REQUIRE not in self.can
-        wanted = Query.plain(plain_text(query)) if plain else parsed(query)
-        if words and not plain:
-            wanted = searchable(wanted)
 
-        def attempt(reader: Reader) -> Answer:
-            reading = _NOTHING if plain else reader.read(wanted, substitute)
-            plan = Plan(reading.terms)
-            if filter is not None or browsed:
-                plan = plan._replace(filter=filter, kinds=reader.kinds, everything=not words)
-            if reading.signed:
-                plan = plan._replace(signed=tuple(reader.needs(reading.signed)))
-            if min_coverage:
-                weighed = reader.needs(reader.words(wanted, substitute), weighed=True)
-                plan = plan._replace(weighed=tuple(weighed), min_coverage=min_coverage)
-            if plain:
-                plan = plan._replace(text=wanted.text)
-            tokenised = perf_counter()
-            if browsed:
-                page = Page(k, offset, sort, tuple(facets), after)
-                answer = self._surveyed(reader, plan, page, reading)
-            else:
-                answer = self._ranked(reader, plan, k, offset, after, reading)
-            self._finish(answer, reader, start, tokenised)
-            how = explain if words and Capability.EXPLAIN in self.can else None
-            if how is not None or (min_coverage is not None and not browsed):
-                self._explain(answer, reader, self._explaining(reader, wanted, substitute), how)
-            return answer
+    def _wanted(self, query: str | Query, words: bool) -> Query:
+        """The query, parsed as far as the engine has operators."""
+        if Capability.REQUIRE not in self.can:
+            return Query.plain(plain_text(query))
+        return searchable(query) if words else parsed(query)
 
-        return self._consistent(attempt)
+    def _explaining(self, reader: Reader, query: Query, substitute: bool) -> Explaining:
+        words = reader.words(query, substitute)
+        vocabulary = self.language.tokenizer.vocabulary
+        needs = reader.needs(words, weighed=True)
+        return Explaining(self._documents(reader), vocabulary, words, needs, {})
+
+    def _documents(self, reader: Reader) -> AskDocuments:
+        """The engine's `documents`, which must be of the reader's version."""
+
+        def found(ids: Sequence[str], terms: Sequence[int] | None, grounded: bool) -> Documents:
+            documents = self.engine.documents(ids, terms, grounded)
+            reader.check(documents.version)
+            return documents
+
+        return found
 
     def similar(
         self,
@@ -234,16 +240,16 @@ class Searcher:
             raise RefusedError("words", problem)
 
         def attempt(reader: Reader) -> Answer:
-            reading, terms = _NOTHING, dict[int, int]()
-            if not vectors:
-                reading = reader.read(wanted, True)
-                found = self.engine.documents(like, None)
-                reader.check(found.version)
-                impacts = dict(zip(found.terms, found.impacts.sum(axis=0).tolist(), strict=True))
-                held = reader.largest([*reading.terms])
-                pairs = zip(reading.terms.items(), held, strict=True)
-                terms = image_query(impacts, {term: n for (term, n), largest in pairs if largest})
-            plan = Plan(terms, tuple(reader.needs(reading.signed)), like=like)
+            if vectors:
+                plan, reading = Plan({}, like=like), _NOTHING
+                return self._by_terms(reader, plan, reading, k, filter, start, explain)
+            plan, reading = reader.plan(wanted, substitute=True)
+            found = self._documents(reader)(like, None, False)
+            impacts = dict(zip(found.terms, found.impacts.sum(axis=0).tolist(), strict=True))
+            held = reader.largest([*plan.terms])
+            pairs = zip(plan.terms.items(), held, strict=True)
+            terms = image_query(impacts, {term: n for (term, n), largest in pairs if largest})
+            plan = plan._replace(terms=terms, like=like)
             return self._by_terms(reader, plan, reading, k, filter, start, explain)
 
         return self._consistent(attempt)
@@ -258,16 +264,8 @@ class Searcher:
     ) -> Answer:
         """The k images most similar to one that was encoded as those of the index.
 
-        Args:
-            impacts: terms of the index with the image's impacts, by ascending term id.
-            k: hits at most.
-            filter: images that may be found; None for all.
-            explain: see `search`.
-
-        Raises:
-            ValueError: if k is not positive.
-            RefusedError: if the engine cannot.
-            FilterError, UnavailableError: as `search`.
+        `impacts` are terms of the index with the image's impacts, by ascending term id. Raises
+        RefusedError if the engine cannot, and errors as `search`.
         """
         start = _started(k)
         if Capability.PHOTO not in self.can:
@@ -285,20 +283,15 @@ class Searcher:
     def explain(self, query: str | Query, image_id: str, *, substitute: bool = True) -> Explanation:
         """The score of one image for a text, whether or not a search finds it.
 
-        Raises:
-            UnknownImageError: if the index has no such image.
-            QueryError: if the query cannot be read.
-            RefusedError: if the engine cannot explain.
+        Raises UnknownImageError if the index has no such image, QueryError if the query cannot be
+        read, RefusedError if the engine cannot explain.
         """
         self._require(Capability.EXPLAIN, "backend", "cannot explain scores")
         wanted = parsed(query)
 
         def attempt(reader: Reader) -> Explanation:
-            explaining = self._explaining(reader, wanted, substitute)
-            found = self.engine.documents([image_id], explaining.term_ids, grounded=True)
-            reader.check(found.version)
-            [one] = explaining.explain(found)
-            return Explanation(image_id, *one, found.metadata[0])
+            one, metadata = self._explaining(reader, wanted, substitute).of(image_id)
+            return Explanation(image_id, *one, metadata)
 
         return self._consistent(attempt)
 
@@ -317,20 +310,14 @@ class Searcher:
     def correct(self, word: str, most: int = 3) -> list[HeldWord]:
         """The words of the index nearest to one, first by edits, then by the images with them.
 
-        Args:
-            word: any; one of the index is not among its own corrections.
-            most: words at most.
+        A word of the index is not among its own corrections.
         """
         self._require(Capability.SUGGEST, "backend", "has no words")
         self._now()
         return self._consistent(lambda reader: reader.held_words.correct(word, most))
 
     def metadata(self, image_id: str) -> dict[str, Any]:
-        """An image's stored metadata.
-
-        Raises:
-            UnknownImageError: if the index has no such image.
-        """
+        """An image's stored metadata; raises UnknownImageError if the index has no such image."""
         return self.engine.documents([image_id], ()).metadata[0]
 
     def kinds(self) -> Mapping[str, Kind]:
@@ -339,26 +326,17 @@ class Searcher:
         return self._consistent(lambda reader: reader.kinds)
 
     def ids(self, filter: Filter | None = None) -> list[str]:
-        """The ids of the images that a filter lets through, rising; of all without one.
-
-        Raises:
-            FilterError: if the filter does not fit the fields.
-        """
+        """The ids of the images that a filter lets through, rising; raises FilterError."""
         return self._every(filter, len(self) + 1).found.image_ids
 
     def count(self, filter: Filter | None = None) -> int:
-        """How many images a filter lets through; all without one.
-
-        Raises:
-            FilterError: if the filter does not fit the fields.
-        """
+        """How many images a filter lets through, or all; raises FilterError."""
         return self._every(filter, 0).total if filter is not None else len(self)
 
     def warm_up(self) -> None:
         """Do once what the first searches, suggestions, filters and explanations would wait for.
 
-        Raises:
-            InputError: if something that is not needed to open the index is damaged.
+        Raises InputError if something that is not needed to open the index is damaged.
         """
         if self._prepare is not None:
             self._prepare()
@@ -377,8 +355,7 @@ class Searcher:
     def refreshed(self) -> Searcher | None:
         """A searcher of the newest version of the index, None if this is at it.
 
-        Raises:
-            InputError: if another index has taken its place and cannot be opened.
+        Raises InputError if another index has taken its place and cannot be opened.
         """
         try:
             return self.continued()
@@ -388,11 +365,7 @@ class Searcher:
             return self._reopen()
 
     def continued(self) -> Searcher | None:
-        """As `refreshed`, but of the same index.
-
-        Raises:
-            ReplacedError: if the newest version does not continue this one.
-        """
+        """As `refreshed`, but raises ReplacedError if the newest version is another index."""
         newer = self.engine.refreshed()
         if newer is None:
             return None
@@ -447,53 +420,6 @@ class Searcher:
 
         return self._consistent(attempt)
 
-    def _ranked(
-        self,
-        reader: Reader,
-        plan: Plan,
-        k: int,
-        offset: int,
-        after: Position | None,
-        reading: Reading,
-    ) -> Answer:
-        """A page of the ranking."""
-        if after is None:
-            found = self._top(reader, plan, k + offset)
-            if offset:
-                found = found.at(range(offset, len(found.image_ids)))
-            return self._answer(reader, found, offset + 1, reading)
-        wanted = after.rank + k
-        while True:
-            found = self._top(reader, plan, wanted)
-            pairs = enumerate(zip(found.scores, found.image_ids, strict=True))
-            later = [n for n, pair in pairs if is_before(after, *pair, falling=True)]
-            # Images that came meanwhile have pushed others behind those looked at.
-            if len(later) >= k or len(found.image_ids) < wanted:
-                return self._answer(reader, found.at(later[:k]), after.rank + 1, reading)
-            wanted *= 2
-
-    def _top(self, reader: Reader, plan: Plan, k: int) -> Found:
-        found = self.engine.top(plan, k)
-        reader.check(found.version)
-        return found
-
-    def _surveyed(self, reader: Reader, plan: Plan, page: Page, reading: Reading) -> Answer:
-        """A page of all that matches."""
-        from indexer.filters.browse import most_frequent  # which a search by score does not need
-
-        survey = self.engine.survey(plan, page)
-        reader.check(survey.found.version)
-        skipped = page.offset if page.after is None else 0
-        places = range(len(survey.values))[skipped : skipped + page.k]
-        first = page.offset if page.after is None else page.after.rank
-        answer = self._answer(reader, survey.found.at(places), first + 1, reading)
-        answer.total = survey.total
-        counts = survey.counts.items()
-        answer.facets = {facet: most_frequent(own, facet) for facet, own in counts} or None
-        if answer.last is not None:
-            answer.last = answer.last._replace(value=survey.values[places[-1]])
-        return answer
-
     def _by_terms(
         self,
         reader: Reader,
@@ -508,81 +434,14 @@ class Searcher:
         if filter is not None:
             plan = plan._replace(filter=filter, kinds=reader.kinds)
         tokenised = perf_counter()
-        answer = self._ranked(reader, plan, k, 0, None, reading)
+        answer = ranked(self.engine, reader, plan, k, 0, None, reading)
         vocabulary = self.language.tokenizer.vocabulary
         answer.terms = [QueryTerm(vocabulary[term], n) for term, n in plan.terms.items()]
-        self._finish(answer, reader, start, tokenised)
+        finish(answer, reader, self.can, start, tokenised)
         if explain is not None and Capability.EXPLAIN in self.can:
-            self._explain(answer, reader, Explaining(vocabulary, [], [], plan.terms), explain)
+            explaining = Explaining(self._documents(reader), vocabulary, [], [], plan.terms)
+            explaining.add_to(answer, explain)
         return answer
-
-    def _answer(self, reader: Reader, found: Found, first: int, reading: Reading) -> Answer:
-        """The answer with the images that were found, the first of which has this rank."""
-        ranks = range(first, first + len(found.image_ids))
-        hits = [*map(Hit, ranks, found.image_ids, found.scores, found.metadata)]
-        answer = Answer(hits, Timings(0, 0, 0, found.encode_ms), found.version)
-        if found.views is not None:
-            for hit, view in zip(hits, found.views, strict=True):
-                hit.view = view
-        if hits:
-            last = hits[-1]
-            answer.last = Position(last.score, last.image_id, last.rank)
-        if reading.notable:
-            answer.rare, answer.substitutions = reading.rare, reading.substitutions
-            answer.unknown = reading.unknown
-        elif found.unknown:
-            answer.unknown = [*found.unknown]
-        if reading.signed:
-            pairs = zip(reading.signed, found.having, strict=True)
-            answer.conditions = [Condition(word.text, word.sign, n) for word, n in pairs]
-        answer.missing_images = reader.missing_images
-        answer.missing_shards = [*found.missing_shards]
-        return answer
-
-    def _finish(self, answer: Answer, reader: Reader, start: float, tokenised: float) -> None:
-        """Record the times of a search that ends now, and correct what is unknown."""
-        end, times = perf_counter(), answer.timings
-        times.tokenise_ms, times.total_ms = (tokenised - start) * MS, (end - start) * MS
-        times.search_ms = (end - tokenised) * MS - times.encode_ms
-        if answer.unknown and Capability.SUGGEST in self.can:
-            nearest = reader.held_words.correct
-            near = ((word, nearest(word, CORRECTIONS)) for word in answer.unknown[:MAX_CORRECTED])
-            answer.corrections = [
-                Correction(word, [one.word for one in found]) for word, found in near if found
-            ]
-
-    def _explaining(self, reader: Reader, query: Query, substitute: bool) -> Explaining:
-        words = reader.words(query, substitute)
-        vocabulary = self.language.tokenizer.vocabulary
-        return Explaining(vocabulary, words, reader.needs(words, weighed=True), {})
-
-    def _explain(
-        self, answer: Answer, reader: Reader, explaining: Explaining, how: Explain | None
-    ) -> None:
-        """Give hits their coverages, and explanations unless there is no way to."""
-        start, hits, terms = perf_counter(), answer.hits, explaining.term_ids
-        if how is not None and how.most is not None and len(hits) * len(terms) > how.most:
-            raise RefusedError(
-                "explain",
-                f"{len(hits)} hits of {len(terms)} terms are too many; ask for "
-                f"{how.most // len(terms)} hits or a shorter query",
-            )
-        for first in range(0, len(hits), EXPLAINED_AT_ONCE):
-            some = hits[first : first + EXPLAINED_AT_ONCE]
-            ids = [hit.image_id for hit in some]
-            if how is None:
-                found = self.engine.documents(ids, terms)
-                reader.check(found.version)
-                for hit, coverage in zip(some, explaining.coverages(found), strict=True):
-                    hit.coverage = coverage
-                continue
-            how.check()
-            found = self.engine.documents(ids, terms, how.grounded)
-            reader.check(found.version)
-            for hit, one in zip(some, explaining.explain(found), strict=True):
-                hit.coverage, hit.explanation = one.coverage, one.terms
-        if how is not None:
-            answer.timings.explain_ms = (perf_counter() - start) * MS
 
 
 def _started(k: int) -> float:

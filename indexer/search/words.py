@@ -69,11 +69,8 @@ class WordList:
 class HeldWords:
     """The words of a list that some image has.
 
-    Args:
-        known: the list.
-        images: [W] in how many images each word has an impact, those that were deleted lately
-            among them.
-        holds: whether some image that is not deleted has a word.
+    `images` [W] are counts with those that were deleted lately; `holds` says whether some image
+    that is not deleted has a word.
     """
 
     def __init__(

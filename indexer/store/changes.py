@@ -111,11 +111,7 @@ def pack_changes(changes: Sequence[Change]) -> bytes:
 
 
 def unpack_changes(data: bytes) -> Iterator[Change]:
-    """The changes of a record batch.
-
-    Raises:
-        Exception: one of `NOT_CHANGES`, if it is something else.
-    """
+    """The changes of a record batch; raises one of `NOT_CHANGES` if it is something else."""
     batch = pa.ipc.read_record_batch(pa.py_buffer(data), SCHEMA)
     batch.validate(full=True)
     columns = {name: batch.column(name) for name in batch.schema.names}

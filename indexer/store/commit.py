@@ -50,11 +50,7 @@ class SegmentEntry:
     deleted_sha256: str | None = None
 
     def live(self, index: Path) -> NDArray[np.bool_]:
-        """[images] which of them are not deleted.
-
-        Raises:
-            InputError: if the file is missing or damaged.
-        """
+        """[images] which are not deleted; raises InputError if their file is damaged."""
         if self.deleted is None:
             return np.ones(self.images, np.bool_)
         path = index / SEGMENTS / self.deleted
@@ -161,8 +157,7 @@ class Commit:
     def save(self, index: Path) -> None:
         """Replace the commit of an index; what it names must be on the disk.
 
-        Raises:
-            OSError: if the disk fails; the former commit stays.
+        Raises OSError if the disk fails; the former commit stays.
         """
         values = asdict(self)
         unfinished = index / f"{COMMIT}.new"
@@ -173,11 +168,7 @@ class Commit:
 
 
 def read_commit(index: Path) -> Commit:
-    """The newest commit of an index folder.
-
-    Raises:
-        InputError: if there is none, or it is damaged or of another version of the format.
-    """
+    """The newest commit of an index folder; raises InputError if it is missing or damaged."""
     return parse_commit(commit_content(index), index)
 
 
@@ -190,11 +181,7 @@ def lucene_commit(index: Path) -> Commit | None:
 
 
 def commit_content(index: Path) -> bytes:
-    """The content of `commit.json`, which no other commit has.
-
-    Raises:
-        InputError: if there is none.
-    """
+    """The content of `commit.json`, which no other commit has; raises InputError."""
     try:
         return (index / COMMIT).read_bytes()
     except FileNotFoundError as error:
@@ -204,11 +191,7 @@ def commit_content(index: Path) -> bytes:
 
 
 def parse_commit(content: bytes, index: Path) -> Commit:
-    """Read the content of `commit.json`.
-
-    Raises:
-        InputError: if it is damaged or of another version of the format.
-    """
+    """Read the content of `commit.json`; raises InputError if it is damaged."""
     path = index / COMMIT
     try:
         values: dict[str, Any] = json.loads(content)
@@ -262,12 +245,8 @@ def remove_unlisted(
 ) -> None:
     """Remove segments and files of deleted images that no list has, and logs that all include.
 
-    Only the writer of the index may call this.
-
-    Args:
-        index: the index folder.
-        lists: of commits that may be read.
-        making: numbers that are being written.
+    Only the writer of the index may call this. `lists` are of commits that may be read, `making`
+    are numbers that are being written.
     """
     lists = list(lists)
     lucene = lucene_commit(index)

@@ -61,7 +61,8 @@ def combine(
 ) -> NDArray[np.int64]:
     """Write a segment of images of other segments and of some in memory.
 
-    Memory holds the postings of some 8,000 images, and some 400 bytes an image.
+    Memory holds the postings of some 8,000 images, and some 400 bytes an image. Returns [V] how
+    many of the images have each term.
 
     Args:
         folder: of the segment.
@@ -70,9 +71,6 @@ def combine(
         shape: number of terms, and bits of an impact.
         kinds: of fields that are declared, or that older images have.
         progress: stage "columns", in images.
-
-    Returns:
-        [V] how many of the images have each term.
     """
     segments, live = [segment for segment, _ in sources], [own for _, own in sources]
     columns = [segment.index.columns for segment in segments]
@@ -94,12 +92,7 @@ def combine(
 
 
 def sources_of(snapshot: Snapshot, wanted: NDArray[np.bool_]) -> tuple[Sources, list[NewImage]]:
-    """Some images of a commit as `combine` takes them.
-
-    Args:
-        snapshot: of the commit.
-        wanted: [documents], none of them deleted.
-    """
+    """Images of a commit that are `wanted` [documents], as `combine` takes them."""
     sources, first = [], 0
     for segment in snapshot.segments.all:
         sources.append((segment, wanted[first : first + len(segment)]))
@@ -183,10 +176,10 @@ class Compactor:
 
     A compaction makes a segment of the images of finished change logs, a merge one segment of
     several; neither waits for the other. What they make is complete or absent, and nobody reads it
-    until a commit names it.
+    until a commit names it. What a killed writer left unfinished is removed.
 
     Args:
-        place: of the index; what a killed writer left unfinished is removed.
+        place: of the index.
         listed: the segments of the last commit.
         check: raises `OSError` once another index is in the folder, which is left alone.
 
@@ -219,11 +212,7 @@ class Compactor:
         return self._compaction.done() and not self._stopped.is_set()
 
     def compact(self, end: int) -> None:
-        """Begin a compaction of all logs before one, if `ready`.
-
-        Args:
-            end: number of that log. The others are not written to any more.
-        """
+        """Begin a compaction of all finished logs, those before log `end`, if `ready`."""
         self._compaction = self._compactor.submit(self._reporting, partial(self._compact, end))
 
     def _compact(self, end: int) -> None:
@@ -293,9 +282,8 @@ class Compactor:
     ) -> None:
         """Let a list follow the newest, which may be newer than the one that a job began with.
 
-        Args:
-            end: number of the first log whose changes the list lacks; None for as before.
-            change: of the live images of each segment.
+        `end` is the first log whose changes the list lacks, None for as before; `change` changes
+        which images of each segment live.
         """
         with self._lists:
             self._check()

@@ -1,8 +1,8 @@
 """What the user gave: metadata and deletions, kept apart from what photo files and models say.
 
-An index is made again from photos; this record is not, so a rebuild and a changed file consult it.
-What was given belongs to the content it was given to. The size of the photo's file names a content
-here; a size that is unknown, as of imported features, fits every content of the id.
+An index is made again from photos. A rebuild and a changed file therefore consult this record. What
+was given belongs to the content it was given to. The size of the photo's file names a content here;
+a size that is unknown, as of imported features, fits every content of the id.
 """
 
 from __future__ import annotations
@@ -13,9 +13,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from indexer.manifest import UPLOAD, index_folders, owner
+from indexer.postings import ImagePostings
 from indexer.store.changes import Change, Delete, MetadataChange, Sent
 from indexer.store.log import ChangeLog, read_log, whole_end
+from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 
 FILE = "given.log"
@@ -54,12 +58,7 @@ Record = Mapping[str, list[Given]]  # image id → one for each content, the new
 
 
 def given_of(change: Change, former: Mapping[str, Any] | None) -> Given | None:
-    """What the user gave by a change, None for nothing.
-
-    Args:
-        change: of an image.
-        former: its metadata before, None if the index lacked it.
-    """
+    """What the user gave by a change, None for nothing; `former` is the metadata before."""
     if isinstance(change, Delete):
         if former is None or change.vanished:
             return None
@@ -79,28 +78,15 @@ def size_of(metadata: Mapping[str, Any]) -> int | None:
 
 
 def open_given(folder: Path, synced: int = 0) -> ChangeLog:
-    """Open the record of an index folder for appending; it is made if there is none.
-
-    Args:
-        folder: of the index.
-        synced: bytes that the last commit knows of.
-
-    Raises:
-        InputError: if it is damaged.
-    """
+    """Open the record of an index folder, of which `synced` bytes are committed; made if absent."""
     return ChangeLog(folder / FILE, synced)
 
 
 def check_given(folder: Path, synced: int | None) -> None:
-    """Read the record of an index folder.
+    """Read the record of an index folder, of which the last commit knows `synced` bytes.
 
-    Args:
-        folder: of the index.
-        synced: bytes that the last commit knows of; None if nobody has written to the index, so
-            that no record can be unfinished.
-
-    Raises:
-        InputError: if it is missing or damaged.
+    None if nobody has written to the index, so that no record can be unfinished. Raises InputError
+    if it is missing or damaged.
     """
     path = folder / FILE
     if synced and not path.is_file():
@@ -128,11 +114,7 @@ def write_given(index: Path, record: Record) -> None:
 
 
 def read_given(index: Path) -> dict[str, list[Given]]:
-    """The record of an index, divided or not; empty if it has none.
-
-    Raises:
-        InputError: if it is damaged.
-    """
+    """The record of an index, divided or not; raises InputError if it is damaged."""
     found: dict[str, list[Given]] = {}
     for path in [folder / FILE for folder in index_folders(index)]:
         if not path.is_file():
@@ -169,3 +151,72 @@ def with_given(metadata: Mapping[str, Any], *given: Mapping[str, Any]) -> dict[s
     for fields in given:
         merged |= fields
     return {name: value for name, value in merged.items() if value is not None}
+
+
+# Cosine of two images' impacts from which they show the same. A photo without its metadata has 1,
+# the middle of crops, brighter and smaller copies 0.8 to 0.9; 99.9 % of pairs of photos are below
+# 0.5, and the most alike of 20,000 pairs has 0.68.
+ALIKE = 0.75
+
+
+class FormerImages:
+    """The images of an index and what the user gave to them.
+
+    If new images are not `comparable`, as encoded by other models, contents of different size are
+    the same if the photos have the same width and height.
+
+    Attributes:
+        record: what the user gave.
+        aside: images whose photos show something else than what fields were given to.
+    """
+
+    def __init__(self, index: Path, comparable: bool = True) -> None:
+        self.record = read_given(index)
+        self.aside: set[str] = set()
+        self._folders, self._comparable = index_folders(index), comparable
+        self._opened: dict[Path, Snapshot] = {}
+
+    def given_to(self, image: ImagePostings) -> Given | None:
+        """What the user gave to the content that an image of a file has now, else None."""
+        given = self.record.get(image.image_id, [])
+        for one in reversed(given):
+            if one.fits(size_of(image.metadata)):
+                return one
+        former = self.image(image.image_id) if given else None
+        if former is not None and self._same(former, image):
+            for one in reversed(given):
+                if one.fits(size_of(former.metadata)):
+                    return one
+        if any(one.fields for one in given):
+            self.aside.add(image.image_id)
+        return None
+
+    def has(self, image_id: str) -> bool:
+        """Whether the index has an image."""
+        return self._index_of(image_id).document(image_id) is not None
+
+    def image(self, image_id: str) -> ImagePostings | None:
+        """An image of the index, None if there is none of that id."""
+        index = self._index_of(image_id)
+        document = index.document(image_id)
+        return None if document is None else next(index.images([document]))
+
+    def _index_of(self, image_id: str) -> Snapshot:
+        folder = self._folders[owner(image_id, len(self._folders))]
+        if folder not in self._opened:
+            self._opened[folder] = Snapshot.open(folder)
+        return self._opened[folder]
+
+    def _same(self, one: ImagePostings, other: ImagePostings) -> bool:
+        if not self._comparable:
+            sides = ("width", "height")
+            return all(one.metadata.get(name) == other.metadata.get(name) for name in sides)
+        return similarity(one, other) >= ALIKE
+
+
+def similarity(one: ImagePostings, other: ImagePostings) -> float:
+    """Cosine of the impacts of two images, 0 if one has none."""
+    shared = np.intersect1d(one.terms, other.terms, assume_unique=True, return_indices=True)
+    product = one.impacts[shared[1]].astype(np.float64) @ other.impacts[shared[2]]
+    norms = np.linalg.norm(one.impacts) * np.linalg.norm(other.impacts)
+    return float(product / norms) if norms else 0.0

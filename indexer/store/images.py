@@ -73,7 +73,7 @@ class Stored(NamedTuple):
 
 
 class UnknownImageError(KeyError):
-    """Raised when an image id is not in the index."""
+    """The index has no image of this id."""
 
 
 class ImageTable:
@@ -172,11 +172,7 @@ class _Chunk(NamedTuple):
 
 
 class Texts:
-    """The texts of a column, by their numbers.
-
-    Args:
-        column: of large strings, none of which is null.
-    """
+    """The texts of a column of large strings, none of which is null, by their numbers."""
 
     def __init__(self, column: pa.ChunkedArray) -> None:
         chunks = [chunk for chunk in column.chunks if len(chunk)]
@@ -187,11 +183,7 @@ class Texts:
         return self._count
 
     def __getitem__(self, number: int) -> str:
-        """A text.
-
-        Raises:
-            IndexError: if there is none with this number.
-        """
+        """A text; raises IndexError for other numbers."""
         if not 0 <= number < self._count:
             raise IndexError(number)
         chunk = bisect_right(self._firsts, number) - 1
@@ -212,11 +204,7 @@ def _chunk(chunk: pa.Array) -> _Chunk:
 class ImageWriter:
     """Writes the images of documents 0, 1, … in this order, and their typed fields.
 
-    The files depend on the images alone, not on how many are added at once.
-
-    Args:
-        folder: of the files `IMAGES` and `FIELDS`.
-        kinds: of fields that are declared, or that older images have.
+    The files `IMAGES` and `FIELDS` depend on the images alone, not on how many are added at once.
     """
 
     def __init__(self, folder: Path, kinds: Mapping[str, Kind] | None = None) -> None:

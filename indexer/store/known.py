@@ -16,13 +16,6 @@ class KnownImages:
     """The images of some segments, with changes since. Safe from any thread.
 
     One thread at a time changes it, while others look images up.
-
-    Args:
-        index: the index folder.
-        listed: the segments.
-
-    Raises:
-        InputError: if a segment is damaged.
     """
 
     def __init__(self, index: Path, listed: SegmentList) -> None:
@@ -33,12 +26,7 @@ class KnownImages:
         self._count = sum(int(live.sum()) for _, live in self._tables)
 
     def note(self, log: int, change: Change) -> None:
-        """Change an image.
-
-        Args:
-            log: number of the log that has the change; not below that of the one before.
-            change: of the image.
-        """
+        """Change an image; `log`, the number of the log with the change, never falls."""
         if not isinstance(change, MetadataChange):
             self._count += isinstance(change, Add) - (change.image_id in self)
         own = self._changes.setdefault(log, {})
@@ -87,13 +75,7 @@ class KnownImages:
 
 
 def problem_of(image: ImagePostings, vocabulary: int, largest: int) -> str | None:
-    """Why an image cannot be in an index, None if it can.
-
-    Args:
-        image: to be written.
-        vocabulary: number of terms of the index.
-        largest: impact.
-    """
+    """Why an image cannot be in an index of so many terms and such impacts, else None."""
     terms, impacts, read = image.terms, image.impacts, image.inputs
     positions = len(read.boxes) + len(read.label_terms)
     if not len(terms) == len(impacts) == len(image.positions):

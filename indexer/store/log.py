@@ -72,11 +72,7 @@ class ChangeLog:
     def append(self, changes: Sequence[Change]) -> int:
         """Append changes as one record, which is read whole or not at all.
 
-        Returns:
-            the position after it, for `sync`.
-
-        Raises:
-            OSError: if it cannot be written.
+        Returns the position after it, for `sync`. Raises OSError if it cannot be written.
         """
         payload = pack_changes(changes)
         with self._appending:
@@ -97,12 +93,9 @@ class ChangeLog:
             os.ftruncate(self._file, position)
 
     def sync(self, position: int | None = None) -> None:
-        """Wait until the log is on the disk up to a position, or whole.
+        """Wait until the log is on the disk up to a position, or whole; raises OSError.
 
         Threads that wait at the same time share one sync.
-
-        Raises:
-            OSError: if the disk fails.
         """
         wanted = self._end if position is None else position
         with self._syncing:
@@ -123,11 +116,7 @@ class ChangeLog:
             raise OSError(f"{self.path} could not be synced before: {self._failure}")
 
     def check_place(self) -> None:
-        """Check that whoever reads the index finds what is written here.
-
-        Raises:
-            OSError: if not.
-        """
+        """Raise OSError unless readers of the index find what is written here."""
         if not self.in_place:
             raise OSError(f"{self.path} was replaced while it was written to")
 
@@ -140,10 +129,7 @@ class ChangeLog:
             return False
 
     def close(self) -> None:
-        """Close the file; what was not synced may be lost.
-
-        Threads may still wait for what was synced before.
-        """
+        """Close the file; threads may still wait for what was synced before."""
         with self._syncing:
             if self._file >= 0:
                 os.close(self._file)
@@ -151,15 +137,9 @@ class ChangeLog:
 
 
 def read_log(path: Path, start: int = 0, end: int | None = None) -> Iterator[Change]:
-    """The changes between two positions of a log, in order.
+    """The changes between two positions of a log, in order; None for its end.
 
-    Args:
-        path: the log.
-        start: position after some record.
-        end: position after a later one, such as a commit's; None for the end of the file.
-
-    Raises:
-        InputError: if the log is damaged or cut off between them.
+    Positions are after records. Raises InputError if the log is damaged or cut off between them.
     """
     if end is not None and start >= end:  # of an index that nobody has written to, without a log
         return
@@ -183,14 +163,8 @@ def read_log(path: Path, start: int = 0, end: int | None = None) -> Iterator[Cha
 def read_changes(index: Path, log: int, start: int, commit: Commit) -> Iterator[Change]:
     """The changes from a position in a log up to a commit, in order, from one log or several.
 
-    Args:
-        index: the index folder.
-        log: number of the log; those after it are read from their beginning.
-        start: position in it, after some record.
-        commit: of this log or a later one.
-
-    Raises:
-        InputError: if a log is missing or damaged.
+    The position is after some record of log number `log`. Raises InputError if a log is missing or
+    damaged.
     """
     for number in range(log, commit.log + 1):
         end = commit.bytes if number == commit.log else None
@@ -225,8 +199,7 @@ def _read(file: BinaryIO, position: int) -> _Record | None:
 def whole_end(path: Path, synced: int = 0) -> int:
     """The position after the last whole record.
 
-    Raises:
-        InputError: if something before is damaged: a part that was synced.
+    Raises InputError if something before is damaged: a part that was synced.
     """
     position = 0
     with path.open("rb") as file:

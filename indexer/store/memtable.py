@@ -44,10 +44,6 @@ class Memtable:
     """The first images of a matrix, to which others may be appended: those are not seen here.
 
     May be read from any thread, also while one thread appends to the same matrix.
-
-    Args:
-        matrix: of at least `images` images.
-        images: how many of them these are.
     """
 
     def __init__(self, matrix: _Matrix, images: int = 0) -> None:
@@ -56,12 +52,7 @@ class Memtable:
 
     @classmethod
     def empty(cls, vocabulary: int, bits: int) -> Memtable:
-        """No image yet.
-
-        Args:
-            vocabulary: number of terms.
-            bits: of an impact, at most 16.
-        """
+        """No image yet, for so many terms, and impacts of at most 16 bits."""
         return cls(_Matrix(vocabulary, impact_type(bits)))
 
     def another(self) -> Memtable:
@@ -95,8 +86,7 @@ class Memtable:
     def after(self, images: Sequence[NewImage]) -> Memtable:
         """These images and some more, at most `room`; this object stays as it is.
 
-        Raises:
-            InputError: if a term is not of the vocabulary or an impact has more bits.
+        Raises InputError if a term is not of the vocabulary or an impact has more bits.
         """
         matrix = self._matrix
         if len(matrix.images) != self._images:  # others were appended after these
@@ -118,8 +108,7 @@ class Memtable:
     def fields(self, kinds: Mapping[str, Kind]) -> list[FieldPart]:
         """The fields of the images, one part for every `PART` of them and for what is left.
 
-        Args:
-            kinds: of fields of older images.
+        `kinds` are of fields of older images.
         """
         found, declared = [], dict(kinds)
         for first in range(0, self._images, PART):
@@ -167,11 +156,7 @@ class _Matrix:
         return part
 
     def append(self, images: Sequence[NewImage]) -> None:
-        """Append images.
-
-        Raises:
-            InputError: if a term is not of the vocabulary or an impact has more bits.
-        """
+        """Append images; raises InputError if a term or an impact is out of range."""
         terms, impacts = (
             np.concatenate([np.empty(0, np.int64), *parts])
             for parts in ([image.terms for image in images], [image.impacts for image in images])

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.columns.index import ColumnIndex
-from indexer.columns.layout import Chunk, RowFiles
+from indexer.columns.index import ColumnIndex, best_documents, occupied
+from indexer.columns.layout import PostingRows, RowFiles
 from indexer.fields.columns import FIELDS, FieldPart, part_of, stored_kinds
 from indexer.fields.kinds import Kind, read_kinds
 from indexer.grounding import pack_all
 from indexer.manifest import (
     MANIFEST,
     REMEDY,
-    Parts,
+    FolderManifest,
     check_small_parts,
     describe_parts,
-    open_manifest,
-    read_manifest,
-    save_manifest,
 )
 from indexer.postings import Postings
 from indexer.store.commit import SegmentEntry, segment_folder
@@ -36,38 +36,22 @@ from sparta.errors import InputError
 from sparta.files import replace_folder, sha256, work_folder
 from sparta.progress import Progress, no_progress
 
-FORMAT_VERSION = 6
+Documents = tuple[NDArray[np.int32], NDArray[np.int64]]  # and their scores
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class SegmentManifest:
+@dataclass(frozen=True, kw_only=True)
+class SegmentManifest(FolderManifest):
     """`manifest.json` of a segment: segments of equal images have equal files.
 
     Attributes:
-        format_version: of the folder's layout.
         images: count.
-        parts: path in the folder → size and hash.
     """
 
-    format_version: int
+    FORMAT = 6
+
     images: int
-    parts: Parts
-
-    @classmethod
-    def open(cls, folder: Path) -> SegmentManifest:
-        """Read a segment's manifest and check that every file has its size.
-
-        Raises:
-            InputError: if the folder has another format, or a file is missing.
-        """
-        return open_manifest(cls, folder, FORMAT_VERSION)
-
-    @classmethod
-    def read(cls, folder: Path) -> SegmentManifest:
-        """As `open`, without a look at the files."""
-        return read_manifest(cls, folder, FORMAT_VERSION)
 
 
 class Segment:
@@ -80,13 +64,8 @@ class Segment:
         images: ids, metadata, origins and groundings.
         largest: [V] int64, the largest impact of each term, deleted images included.
 
-    Args:
-        index: the index folder.
-        name: of the segment.
-        entry: of it in a commit.
-
     Raises:
-        InputError: if it is damaged, or another one than the commit lists.
+        InputError: if it is damaged, or another one than the commit lists as `entry`.
     """
 
     def __init__(self, index: Path, name: str, entry: SegmentEntry) -> None:
@@ -115,9 +94,8 @@ class Segment:
     def fields(self, kinds: Mapping[str, Kind]) -> FieldPart:
         """The fields of the images.
 
-        Args:
-            kinds: of fields of older images. If these images were given others when they were
-                written, their metadata are read.
+        If these were given other kinds when they were written than older images have, metadata are
+        read.
         """
         if self._fields is None:
             found = stored_kinds(self.folder)
@@ -134,11 +112,7 @@ class Segment:
 
 
 def check_seal(folder: Path, entry: SegmentEntry) -> None:
-    """Refuse a segment that is another one than a commit lists.
-
-    Raises:
-        InputError: if it is, or is missing.
-    """
+    """Raise InputError if a segment is missing, or another one than a commit lists."""
     path = folder / MANIFEST
     if not path.is_file() or sha256(path) != entry.sha256:
         raise InputError(f"{path} is missing, or not the one that the commit lists: {REMEDY}")
@@ -152,16 +126,93 @@ def kinds_of(index: Path, segments: Sequence[str]) -> dict[str, Kind]:
     return kinds
 
 
+class Segments:
+    """The segments of a commit; documents are numbered from the first one on.
+
+    Attributes:
+        all: in order.
+        largest: [V] the largest impact of each term.
+    """
+
+    def __init__(self, segments: Sequence[Segment], vocabulary: int) -> None:
+        self.all = tuple(segments)
+        self._starts = list(accumulate(map(len, segments), initial=0))
+        numbered = sorted(zip(self._starts, segments, strict=False), key=lambda pair: -len(pair[1]))
+        self._numbered = [(first, segment) for first, segment in numbered if len(segment)]
+        self._firsts = np.array([first for first, _ in self._numbered], np.int64)
+        self.largest = np.zeros(vocabulary, np.int64)
+        for segment in segments:
+            np.maximum(self.largest, segment.largest, out=self.largest)
+        self._columns = [segment.index.columns for _, segment in self._numbered]
+
+    @cached_property
+    def _by_id(self) -> NDArray[np.int32]:
+        """The documents in the order of their ids; quick, as each segment is in that order."""
+        if len(self.all) < 2:
+            return np.arange(self._starts[-1], dtype=np.int32)
+        import pyarrow.compute as pc  # which an index of one segment does not need
+
+        ids = [chunk for one in self.all for chunk in one.images.rows.column("id").chunks]
+        order: NDArray[np.uint64] = pc.sort_indices(
+            pa.chunked_array(ids, pa.large_string())
+        ).to_numpy()
+        return order.astype(np.int32)
+
+    @cached_property
+    def ranks(self) -> NDArray[np.int32]:
+        """[documents] the place of each in the order of the ids."""
+        if len(self.all) < 2:
+            return self._by_id
+        ranks = np.empty_like(self._by_id)
+        ranks[self._by_id] = np.arange(len(self._by_id), dtype=np.int32)
+        return ranks
+
+    def before(self, image_id: str) -> int:
+        """How many images come before an id, deleted ones included."""
+        if len(self.all) == 1:
+            return self.all[0].images.before(image_id)
+        return bisect_left(self._by_id, image_id, key=self._id)
+
+    def _id(self, document: int) -> str:
+        part = bisect_right(self._starts, document) - 1
+        return self.all[part].images.id(document - self._starts[part])
+
+    def occupied(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Superblocks, of the largest segment first, that have a document that may be found."""
+        found = [
+            occupied(segment.index.columns.order, allowed[first : first + len(segment)])
+            for first, segment in self._numbered
+        ]
+        return np.concatenate([np.empty(0, np.bool_), *found])
+
+    def top(
+        self,
+        terms: NDArray[np.int64],
+        counts: NDArray[Any],
+        k: int,
+        allowed: NDArray[np.bool_],
+        some: NDArray[np.bool_],
+    ) -> Documents:
+        """The k best documents, and others that are not below the k-th best.
+
+        Args:
+            terms: [m] vocabulary ids.
+            counts: [m] uint16 or uint32, how often the query holds each; no sum may overflow it.
+            k: documents at most.
+            allowed: bool by number of documents that may be found; empty for all.
+            some: what `occupied` returns of them; empty for all.
+
+        Returns:
+            documents and scores; of one segment falling by score, ties by id, else in no order.
+        """
+        return best_documents(self._columns, self._firsts, terms, counts, allowed, some, k)
+
+
 class SegmentWriter:
     """The one way to write a segment: postings are spooled, and laid out at the end.
 
-    The folder is complete or absent. Postings and images may be added in different orders.
-
-    Args:
-        folder: of the segment; must not exist.
-        vocabulary: number of terms V.
-        bits: of an impact.
-        kinds: of fields that are declared, or that older images have.
+    The folder, which must not exist, is complete or absent. Postings and images may be added in
+    different orders. `kinds` are of fields that are declared, or that older images have.
     """
 
     def __init__(
@@ -186,15 +237,11 @@ class SegmentWriter:
         self._opened.close()
 
     def add(self, images: Postings) -> None:
-        """Append images with their postings, as they are built.
-
-        Raises:
-            InputError: if a term is not of the vocabulary or an impact has more bits.
-        """
+        """Append images with their postings, as they are built; raises InputError."""
         self.add_rows(images)
         self.add_images(image_rows(images.ids, images.metadata, pack_all(images)))
 
-    def add_rows(self, chunk: Chunk) -> None:
+    def add_rows(self, chunk: Postings | PostingRows) -> None:
         """Append the postings of some images alone; see `add`."""
         self._spool.add(chunk)
 
@@ -211,8 +258,8 @@ class SegmentWriter:
         """Lay everything out, sync it and put it in its place.
 
         Args:
-            order: [N] places of the images, by id, among those whose postings were added; None
-                if these came by id.
+            order: [N] places of the images, by id, among those whose postings were added; None if
+                these came by id.
             progress: stage "columns", in images.
             threads: that lay out; each has the postings of 8,160 images in memory.
         """
@@ -226,8 +273,8 @@ class SegmentWriter:
         lay_out(made, rows, progress, threads=threads)
         for name in (IMAGES, FIELDS):
             (self._work / name).rename(made / name)
-        manifest = SegmentManifest(FORMAT_VERSION, len(rows), describe_parts(made))
-        save_manifest(manifest, made)
+        version, parts = SegmentManifest.FORMAT, describe_parts(made)
+        SegmentManifest(format_version=version, images=len(rows), parts=parts).save(made)
         replace_folder(made, self._folder, self._work)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,11 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.columns.engine import best_documents, best_of_newest, occupied
-from indexer.columns.index import Remembered
+from indexer.columns.index import Remembered, best_of_newest
 from indexer.columns.layout import LEVELS, NARROW
 from indexer.fields.kinds import read_kinds
-from indexer.filters.field_index import FieldIndex
+from indexer.filters.evaluate import FieldIndex
 from indexer.grounding import pack_all, unpack
 from indexer.manifest import OFFSETS, Manifest, check_small_parts
 from indexer.postings import ImagePostings, Postings
@@ -34,12 +33,11 @@ from indexer.store.commit import (
 from indexer.store.images import Stored
 from indexer.store.log import read_changes
 from indexer.store.memtable import Memtable, NewImage
-from indexer.store.segment import Segment
+from indexer.store.segment import Documents, Segment, Segments
 from sparta.errors import InputError
 
 RANK = 24  # bits below a rank, for the newest images between two of the segments
 Masks = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # of documents, and of superblocks
-Found = tuple[NDArray[np.int32], NDArray[np.int64]]  # documents and their scores
 _ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
 
 
@@ -62,22 +60,14 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, index: Path) -> Place:
-        """Read the manifest of an index folder.
-
-        Raises:
-            InputError: if it is not an index, or is damaged.
-        """
+        """Read the manifest of an index folder; raises InputError if it is damaged."""
         manifest, folder = Manifest.open(index), index.resolve()
         check_small_parts(folder, manifest.parts)
         offsets = np.load(folder / OFFSETS, mmap_mode="r", allow_pickle=False)
         return cls(index, folder, folder.stat(), manifest, len(offsets))
 
     def check_same(self) -> None:
-        """Check that the path still leads to this index.
-
-        Raises:
-            ReplacedError: if not.
-        """
+        """Check that the path still leads to this index; raises ReplacedError if not."""
         folder = self.path.resolve()
         same = folder == self.folder and os.path.samestat(folder.stat(), self.found)
         if not same or Manifest.read(folder) != self.manifest:
@@ -135,9 +125,8 @@ class Snapshot:
     def open(cls, index: Path, commit: Commit | None = None) -> Snapshot:
         """Open the newest commit of an index folder, or a former one whose files are there.
 
-        Raises:
-            InputError: if it is not an index, a file is missing or damaged, or the index is
-                divided into shards.
+        Raises InputError if it is not an index, is divided into shards, or a file is missing or
+        damaged.
         """
         place = Place.of(index)
         return _newest(place, None) if commit is None else _at(place, commit, None)
@@ -145,10 +134,8 @@ class Snapshot:
     def refreshed(self) -> Snapshot | None:
         """The newest commit, None if it is this one.
 
-        Raises:
-            ReplacedError: if another index is in the place of this one, or its newest commit does
-                not continue this one.
-            InputError: if a file is missing or damaged.
+        Raises ReplacedError if another index is in the place of this one, or its newest commit does
+        not continue this one; InputError if a file is missing or damaged.
         """
         self.place.check_same()
         folder = self.place.folder
@@ -165,16 +152,11 @@ class Snapshot:
         return self.documents if self.live is None else int(np.count_nonzero(self.live))
 
     def after(self, changes: Iterable[Change], commit: Commit) -> Snapshot:
-        """The images after some changes; this object stays as it is.
+        """The images after some changes, in order, up to a commit; this object stays as it is.
 
-        Only one thread at a time may call this, here or on what it returns.
-
-        Args:
-            changes: in order; one of the metadata of an absent image has no effect.
-            commit: up to which they lead.
-
-        Raises:
-            InputError: if a term of an image is not of the vocabulary or an impact has more bits.
+        Only one thread at a time may call this, here or on what it returns. A change of the
+        metadata of an absent image has no effect. Raises InputError if a term or an impact is out
+        of range.
         """
         final = self.last(changes)
         gone = [found for found in map(self.document, final) if found is not None]
@@ -192,11 +174,7 @@ class Snapshot:
         return Snapshot(self.place, commit, self.segments, newest, live, places, gaps, best)
 
     def last(self, changes: Iterable[Change]) -> dict[str, NewImage | None]:
-        """What each changed image is after all changes, None if it is deleted.
-
-        Args:
-            changes: see `after`.
-        """
+        """What each changed image is after all changes, None if it is deleted."""
         found: dict[str, ImagePostings | NewImage | None] = {}
         for change in changes:
             key = change.image_id
@@ -269,7 +247,7 @@ class Snapshot:
 
     def top(
         self, terms: Mapping[int, int], k: int, allowed: NDArray[np.bool_] | None = None
-    ) -> Found:
+    ) -> Documents:
         """The k documents with the largest sums of count × impact; ties by image id.
 
         Args:
@@ -279,7 +257,8 @@ class Snapshot:
 
         Returns:
             documents and scores, both [<= k], falling by score; only documents that share a term
-            with the query.
+                with the
+            query.
 
         Raises:
             ValueError: if k is not positive, or the query is so long that a sum could overflow.
@@ -298,12 +277,12 @@ class Snapshot:
 
     def _with_newest(
         self,
-        found: Found,
+        found: Documents,
         numbers: NDArray[np.int64],
         counts: NDArray[Any],
         mask: NDArray[np.bool_],
         k: int,
-    ) -> Found:
+    ) -> Documents:
         """The k best of what was found in segments and of the newest images."""
         documents, scores = found
         for newest, first in zip(self.newest, self._firsts[len(self.segments.all) :], strict=True):
@@ -431,8 +410,7 @@ class Snapshot:
     def field_index(self) -> FieldIndex:
         """The typed fields of the images; a field has the kind that the oldest with it have.
 
-        Raises:
-            InputError: if they are damaged.
+        Raises InputError if they are damaged.
         """
         return self._fields
 
@@ -515,89 +493,3 @@ def _with_images(newest: Sequence[Memtable], images: Sequence[NewImage]) -> list
         full.append(last.after(images[: last.room]))
         images, last = images[last.room :], last.another()
     return [*full, last.after(images)]
-
-
-class Segments:
-    """The segments of a commit; documents are numbered from the first one on.
-
-    Attributes:
-        all: in order.
-        largest: [V] the largest impact of each term.
-
-    Args:
-        segments: in order.
-        vocabulary: number of terms V.
-    """
-
-    def __init__(self, segments: Sequence[Segment], vocabulary: int) -> None:
-        self.all = tuple(segments)
-        self._starts = list(accumulate(map(len, segments), initial=0))
-        numbered = sorted(zip(self._starts, segments, strict=False), key=lambda pair: -len(pair[1]))
-        self._numbered = [(first, segment) for first, segment in numbered if len(segment)]
-        self._firsts = np.array([first for first, _ in self._numbered], np.int64)
-        self.largest = np.zeros(vocabulary, np.int64)
-        for segment in segments:
-            np.maximum(self.largest, segment.largest, out=self.largest)
-        self._columns = [segment.index.columns for _, segment in self._numbered]
-
-    @cached_property
-    def _by_id(self) -> NDArray[np.int32]:
-        """The documents in the order of their ids; quick, as each segment is in that order."""
-        if len(self.all) < 2:
-            return np.arange(self._starts[-1], dtype=np.int32)
-        import pyarrow.compute as pc  # which an index of one segment does not need
-
-        ids = [chunk for one in self.all for chunk in one.images.rows.column("id").chunks]
-        order: NDArray[np.uint64] = pc.sort_indices(
-            pa.chunked_array(ids, pa.large_string())
-        ).to_numpy()
-        return order.astype(np.int32)
-
-    @cached_property
-    def ranks(self) -> NDArray[np.int32]:
-        """[documents] the place of each in the order of the ids."""
-        if len(self.all) < 2:
-            return self._by_id
-        ranks = np.empty_like(self._by_id)
-        ranks[self._by_id] = np.arange(len(self._by_id), dtype=np.int32)
-        return ranks
-
-    def before(self, image_id: str) -> int:
-        """How many images come before an id, deleted ones included."""
-        if len(self.all) == 1:
-            return self.all[0].images.before(image_id)
-        return bisect_left(self._by_id, image_id, key=self._id)
-
-    def _id(self, document: int) -> str:
-        part = bisect_right(self._starts, document) - 1
-        return self.all[part].images.id(document - self._starts[part])
-
-    def occupied(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Superblocks, of the largest segment first, that have a document that may be found."""
-        found = [
-            occupied(segment.index.columns.order, allowed[first : first + len(segment)])
-            for first, segment in self._numbered
-        ]
-        return np.concatenate([_ALL, *found])
-
-    def top(
-        self,
-        terms: NDArray[np.int64],
-        counts: NDArray[Any],
-        k: int,
-        allowed: NDArray[np.bool_],
-        some: NDArray[np.bool_],
-    ) -> Found:
-        """The k best documents, and others that are not below the k-th best.
-
-        Args:
-            terms: [m] vocabulary ids.
-            counts: [m] uint16 or uint32, how often the query holds each; no sum may overflow it.
-            k: documents at most.
-            allowed: bool by number of documents that may be found; empty for all.
-            some: what `occupied` returns of them; empty for all.
-
-        Returns:
-            documents and scores; of one segment falling by score, ties by id, else in no order.
-        """
-        return best_documents(self._columns, self._firsts, terms, counts, allowed, some, k)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from indexer.dense.manifest import MODEL, DenseManifest, dense_folder, dense_names
+from indexer.dense.vectors import AddedRows, read_origins
 from indexer.encoding.encoder import WINDOW, ImageEncoder, parameters_of
-from indexer.encoding.features import feature_source
+from indexer.encoding.features import check_features, feature_source
 from indexer.encoding.impacts import ImpactParameters
 from indexer.encoding.scorers import load_scorers
 from indexer.manifest import Manifest, index_folders
@@ -19,20 +23,118 @@ from indexer.metadata import Metadata, described
 from indexer.postings import ImagePostings
 from indexer.settings import TermSet
 from indexer.store.changes import Add, Delete, MetadataChange
-from indexer.store.given import with_given
+from indexer.store.given import FormerImages, with_given
 from indexer.store.images import origin_of
-from indexer.update.dense import DenseFollower, WrittenImages
-from indexer.update.former import FormerImages
 from indexer.update.writer import Writer, open_writer
 from sparta.errors import InputError
-from sparta.extract.extractor import Extractor, load_extractor_of
-from sparta.extract.job import augmentation_names
-from sparta.extract.photo_metadata import photo_metadata
-from sparta.extract.photos import Augmentation, Photo
+from sparta.extras import require
+from sparta.features.extract.extractor import Extractor, load_extractor_of
+from sparta.features.extract.job import augmentation_names
+from sparta.features.extract.photo_metadata import photo_metadata
+from sparta.features.extract.photos import Augmentation, Photo
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.files import full_disk_reported
 from sparta.progress import Progress, no_progress
+
+if TYPE_CHECKING:
+    from sparta.vse.model import VseModel
+
+BATCH = 32  # images per pass of a model
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class WrittenImages:
+    """Images that are about to be written, to the index that has their origins.
+
+    Attributes:
+        features: of each.
+        origins: of each.
+        source: of the features.
+        where: the features are, for messages.
+        photos: the folder that `names` are relative to, None if there are no photos.
+        names: of the photos.
+    """
+
+    features: Sequence[ImageFeatures]
+    origins: Sequence[str]
+    source: FeatureSource
+    where: Path
+    photos: Path | None
+    names: Sequence[str]
+
+
+class DenseFollower:
+    """Embeds images with the models of an index's dense parts, which are loaded when needed.
+
+    A part whose model cannot embed them does not get them, and a warning says why: once, however
+    many images it lacks. The caller is the index's one writer, and has made it live.
+    """
+
+    def __init__(self, index: Path, device: str = "auto") -> None:
+        self._index, self._device = index, device
+        self._parts: dict[str, _Part | None] = {}
+        self._warned: set[str] = set()
+
+    def add(self, images: WrittenImages) -> None:
+        """Store vectors of some images, before these are written; raises OSError."""
+        for name in dense_names(self._index):
+            try:
+                if name not in self._parts:
+                    self._parts[name] = None  # if it cannot be opened
+                    self._parts[name] = _Part(self._index, name, self._device)
+                part = self._parts[name]
+                if part is not None:
+                    part.add(images)
+            except InputError as error:
+                self._warn(f"{self._index}: images have no vectors of {name}: {error}")
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            log.warning("%s", text)
+
+
+class _Part:
+    """A dense part, and its model on a device."""
+
+    def __init__(self, index: Path, name: str, device: str) -> None:
+        require("torch")
+        from indexer.dense.text_encoder import load_part_model
+        from sparta.features.extract.networks.backbone import pick_device
+
+        self._folder = dense_folder(index, name)
+        made = DenseManifest.open(index, name, Manifest.open(index))
+        self._rows = AddedRows(self._folder, made.views, made.dimension)
+        self._known = {*read_origins(self._folder).to_pylist(), *self._rows.origins()}
+        self._model: VseModel = load_part_model(self._folder / MODEL, made.model)
+        self._model.to(pick_device(device))  # type: ignore[arg-type]
+
+    def add(self, images: WrittenImages) -> None:
+        """Append vectors of the images that it has none of."""
+        from indexer.dense.build import embed, pixels
+
+        wanted = {o: place for place, o in enumerate(images.origins) if o not in self._known}
+        if not wanted:
+            return
+        model = self._model
+        if model.vision is None:
+            check_features(self._folder / MODEL, model.config, images.source, images.where)
+        elif images.photos is None:
+            raise InputError("its model takes photos")
+        found = []
+        for first in range(0, len(wanted), BATCH):
+            places = list(wanted.values())[first : first + BATCH]
+            features = [images.features[place] for place in places]
+            inputs: Sequence[Any] = features
+            if model.vision is not None and images.photos is not None:
+                inputs = pixels(model, images.photos, [images.names[place] for place in places])
+            found.append(embed(model, inputs, [image.image_id for image in features]))
+        self._rows.append(list(wanted), np.concatenate(found))
+        self._known |= wanted.keys()
+
 
 AT_ONCE = 4096  # changes in a record of the log
 
@@ -131,14 +233,7 @@ class ResidentEncoder:
 
     Vectors that dense models of the index have of them are stored at once, so that they are there
     when the image is. Not safe for several threads at once; the caller is the index's one writer.
-
-    Args:
-        index: folder of the index.
-        models: folders or hub names of the models that it was built with.
-        device: "auto" takes a GPU if there is one.
-
-    Raises:
-        InputError: if the folder is not an index.
+    Raises InputError if the folder is not an index.
     """
 
     def __init__(self, index: Path, models: Sequence[str | Path], device: str = "auto") -> None:
@@ -150,8 +245,7 @@ class ResidentEncoder:
     def photo(self, image_id: str, path: Path) -> ImagePostings:
         """The postings of a photo as `sparta add` would write them, with what its file says.
 
-        Raises:
-            InputError: if the photo cannot be used, or the index was built from something else.
+        Raises InputError if the photo cannot be used, or the index was built from something else.
         """
         copies = [
             self._regions(image_id, path, Augmentation(name))
@@ -163,8 +257,7 @@ class ResidentEncoder:
     def features(self, image: ImageFeatures) -> ImagePostings:
         """The postings of an image whose features were extracted elsewhere.
 
-        Raises:
-            InputError: if the models take other features.
+        Raises InputError if the models take other features.
         """
         source = self._source
         grid = source.extra.get("grid")
@@ -212,12 +305,8 @@ class ResidentEncoder:
 def delete_images(index: Path, ids: Sequence[str]) -> int:
     """Delete images, or none if the index lacks one. An interruption leaves some deleted.
 
-    Returns:
-        how many images are left.
-
-    Raises:
-        InputError: if the folder is not an index, lacks one of the images, or another process is
-            writing it.
+    Returns how many images are left. Raises InputError if the folder is not an index, lacks one of
+    the images, or another process is writing it.
     """
     with open_writer(index) as writer:
         absent = [image_id for image_id in ids if image_id not in writer]
@@ -251,14 +340,10 @@ class UpdateReport:
 def update_metadata(
     index: Path, metadata: Metadata, progress: Progress = no_progress
 ) -> UpdateReport:
-    """Change fields of images; their terms, and fields that are not given, stay.
+    """Change fields of images, None removes one; their terms, and fields that are not given, stay.
 
-    What was written before an interruption stays, and is unchanged the next time.
-
-    Args:
-        index: the index folder.
-        metadata: fields by image id; None removes a field.
-        progress: stage "update", in images.
+    What was written before an interruption stays, and is unchanged the next time. Progress has the
+    stage "update", in images.
 
     Raises:
         InputError: if the folder is not an index, a value cannot be written, another process is

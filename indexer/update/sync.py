@@ -80,16 +80,7 @@ class SyncReport:
 
 
 class PhotoSync:
-    """One index and one folder of photos.
-
-    Args:
-        index: the index folder.
-        photos: the folder.
-        encoding: how its photos are encoded.
-
-    Raises:
-        InputError: if the folder is not an index, or photos cannot have ids in it.
-    """
+    """One index and one folder of photos; raises InputError if ids would not be clear."""
 
     def __init__(self, index: Path, photos: Path, encoding: Encoding) -> None:
         self._index, self._encoding = index, encoding
@@ -268,14 +259,9 @@ def as_built(index: Path, root: Path, scan: Scan) -> SeenPhotos:
 
     The feature store beside the index recorded the size of each file; without it, metadata of the
     images has it, and which photos have vanished is unknown. A file of the same size counts as the
-    same: times are often those of a copy, and encoding a whole library again takes hours. Where
-    no size is known, files older than the index do. A photo that was deleted from the index counts
-    as seen until its size changes.
-
-    Args:
-        index: the index folder.
-        root: the folder that ids are relative to.
-        scan: its photos.
+    same: times are often those of a copy, and encoding a whole library again takes hours. Where no
+    size is known, files older than the index do. A photo that was deleted from the index counts as
+    seen until its size changes.
     """
     manifest = Manifest.read(index)
     stamps = _recorded(index, manifest, root, scan)
@@ -375,12 +361,9 @@ def watch(
 
 
 def stable(now: Scan, before: Scan, seen: Mapping[str, Seen]) -> Scan:
-    """A scan in which photos that are changing are as they were seen.
+    """A scan in which photos that are changing are as they were `seen`.
 
-    Args:
-        now: the photos.
-        before: the photos some seconds earlier.
-        seen: what the index is up to date with.
+    `before` is the scan some seconds earlier.
     """
     photos: dict[str, Stamp] = {}
     changing = {one for one, stamp in now.photos.items() if stamp != before.photos.get(one)}

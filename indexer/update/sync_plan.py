@@ -48,9 +48,7 @@ class Scan:
 def scan_photos(root: Path, below: str = "") -> Scan:
     """Find everything that is named like a photo, as `walk_photos` does.
 
-    Args:
-        root: the folder that ids are relative to.
-        below: the beginning of the ids wanted: "" or a folder in it with a slash at the end.
+    `below` is the beginning of the ids wanted: "" or a folder in the root with a slash at the end.
     """
     photos: dict[str, Stamp] = {}
     closed: list[str] = []
@@ -117,8 +115,7 @@ class SeenPhotos:
     def open(cls, index: Path, root: Path) -> SeenPhotos | None:
         """Read the file of an index about a folder, None if there is none.
 
-        Raises:
-            InputError: if it is damaged.
+        Raises InputError if it is damaged.
         """
         path = _path(index, root)
         return cls(root, _photos(_read(path))) if path.is_file() else None
@@ -151,11 +148,7 @@ class SeenPhotos:
 
 
 def synced_folders(index: Path) -> list[Path]:
-    """The folders that an index was brought up to date with.
-
-    Raises:
-        InputError: if a file about one is damaged.
-    """
+    """The folders that an index was brought up to date with; raises InputError."""
     return [
         Path(os.fsdecode(_read(path).schema.metadata[b"root"]))
         for path in sorted((index / SYNC).glob("*.arrow"))
@@ -240,10 +233,7 @@ class Plan:
 def compare(root: Path, scan: Scan, before: Mapping[str, Seen]) -> Plan:
     """Compare photos with what was seen: by size and time, and where these differ by content.
 
-    Args:
-        root: the folder that ids are relative to; files are read.
-        scan: its photos.
-        before: what was seen.
+    Files below the root are read.
     """
     plan = Plan(len(before), scan.found)
     for image_id, stamp in scan.photos.items():
@@ -332,18 +322,11 @@ def content_hash(path: Path) -> str | None:
 
 
 def move_and_delete(index: Path, moved: Mapping[str, str], gone: Sequence[str]) -> tuple[int, int]:
-    """Give images other ids, with their terms and metadata, and delete others.
+    """Give images other ids (former by new), with their terms and metadata, and delete others.
 
     An image appears under its new id in the commit in which it disappears under the former one.
-    Images that the index lacks, such as those that were deleted from it, are passed over.
-
-    Args:
-        index: the index folder.
-        moved: former id by new id.
-        gone: ids to delete.
-
-    Returns:
-        how many were moved, and how many were deleted.
+    Images that the index lacks, such as those that were deleted from it, are passed over. Returns
+    how many were moved, and how many were deleted.
     """
     with open_writer(index) as writer:
         writer.commit()
@@ -390,18 +373,11 @@ class Place(NamedTuple):
 
 
 def place_of(index: Path, photos: Path, built_from: str | None) -> Place:
-    """Find out how a folder's photos are named in an index.
+    """Find out how a folder's photos, which need not exist, are named in an index.
 
-    Photos in the folder that the index was built from, or in one that was compared before, have
-    ids relative to that folder; those in another folder have ids relative to it.
-
-    Args:
-        index: the index folder.
-        photos: need not exist.
-        built_from: the folder that the index was built from, None if unknown.
-
-    Raises:
-        InputError: if it is a file, or contains a folder whose photos have ids relative to that.
+    Photos in the folder that the index was built from, or in one that was compared before, have ids
+    relative to that folder; those in another folder have ids relative to it. Raises InputError if
+    it is a file, or contains a folder whose photos have ids relative to that.
     """
     if photos.is_file():
         raise InputError(f"{photos} is a file: give the folder of the photos")

@@ -41,11 +41,8 @@ class IndexWriter:
     """Writes to an index folder; made by `open_writer`. Safe from any thread.
 
     A change is in the log once it is written, survives a power cut once it is synced, and is found
-    by searchers that are opened or refreshed once it is committed. What a killed writer had
-    written to the log, the next one applies. Threads write while another one commits.
-
-    Args:
-        place: of the index.
+    by searchers that are opened or refreshed once it is committed. What a killed writer had written
+    to the log, the next one applies. Threads write while another one commits.
     """
 
     def __init__(self, place: Place) -> None:
@@ -86,11 +83,7 @@ class IndexWriter:
                 self._logged += 1
 
     def check(self, changes: Sequence[Change]) -> None:
-        """Check that changes can be written now.
-
-        Raises:
-            InputError: naming the image that cannot be written, and why.
-        """
+        """Raise InputError, which names the image, if changes cannot be written now."""
         with self._logging:
             self._check(changes)
 
@@ -153,11 +146,7 @@ class IndexWriter:
             raise
 
     def remember(self, record: Record) -> None:
-        """Note what the user gave to images, such as to those that get another id.
-
-        Raises:
-            OSError: if the disk fails.
-        """
+        """Note what the user gave to images, such as those with another id; raises OSError."""
         if records := records_of(record):
             with self._logging:
                 self._given.append(records)
@@ -175,20 +164,12 @@ class IndexWriter:
         return kept
 
     def sync(self, position: int | None = None) -> None:
-        """Wait until all changes up to a position, or all, survive a power cut.
-
-        Raises:
-            OSError: if the disk fails.
-        """
+        """Wait until all changes up to a position, or all, survive a power cut; raises OSError."""
         self._given.sync()
         self._log.sync(position)
 
     def commit(self) -> Commit:
-        """Make all changes visible to searchers that are opened or refreshed from now on.
-
-        Raises:
-            OSError: if the disk fails.
-        """
+        """Make all changes visible to searchers that are opened or refreshed; raises OSError."""
         with self._committing:
             self._log.check_place()
             finished = self._logged >= COMPACT_AT and self._compactor.ready
@@ -238,11 +219,7 @@ class IndexWriter:
     def merge(self, progress: Progress = no_progress) -> Commit:
         """Make one segment of all images, without deleted ones, and commit it.
 
-        Args:
-            progress: stage "columns", in images.
-
-        Raises:
-            OSError: if the disk fails.
+        Progress has the stage "columns", in images. Raises OSError if the disk fails.
         """
         with self._committing:
             self._compactor.wait()
@@ -266,11 +243,7 @@ class IndexWriter:
         return self._commit.images
 
     def metadata(self, image_id: str) -> dict[str, Any]:
-        """An image's metadata, with all that has been written.
-
-        Raises:
-            UnknownImageError: if the index has no such image.
-        """
+        """An image's metadata, with all that has been written; raises UnknownImageError."""
         metadata = self._known.metadata(image_id)
         if metadata is None:
             raise UnknownImageError(image_id)
@@ -327,9 +300,6 @@ class Writer:
 
     Changes of several shards are checked together. They are written shard by shard: a process that
     is killed meanwhile leaves those of the first ones.
-
-    Args:
-        shards: a writer of each, in their order.
     """
 
     def __init__(self, shards: Sequence[IndexWriter]) -> None:
@@ -353,11 +323,7 @@ class Writer:
     def write(self, changes: Sequence[Change]) -> dict[int, int]:
         """Write changes, or none if one cannot be applied.
 
-        Returns:
-            the position to sync in each shard that has changes.
-
-        Raises:
-            InputError, OSError: as `IndexWriter.write`.
+        Returns the position to sync in each shard that has changes. Raises as `IndexWriter.write`.
         """
         with self._writing:
             self.check(changes)
@@ -377,8 +343,7 @@ class Writer:
     def commit(self) -> Commit:
         """Make all changes visible, shard by shard.
 
-        Returns:
-            a commit whose version is the sum of theirs, as that of a searcher of all shards.
+        Returns a commit whose version is the sum of theirs, as that of a searcher of all shards.
         """
         commits = [shard.commit() for shard in self._shards]
         return replace(commits[0], version=sum(commit.version for commit in commits))
@@ -425,13 +390,8 @@ class Writer:
 def open_writer(folder: Path) -> Iterator[Writer]:
     """Open an index folder, divided or not, for writing, and commit at the end.
 
-    A log that a killed writer left is applied.
-
-    Args:
-        folder: the index folder.
-
-    Raises:
-        InputError: if the folder is not an index, is damaged, or another process writes it.
+    A log that a killed writer left is applied. Raises InputError if the folder is not an index, is
+    damaged, or another process writes it.
     """
     folder = folder.resolve()  # an alias may be switched meanwhile
     with ExitStack() as opened:
@@ -453,11 +413,7 @@ def open_whole(folder: Path) -> Iterator[IndexWriter]:
 
 
 def apply_log(folder: Path) -> None:
-    """Apply what a killed writer left in the log of an index; the caller holds its lock.
-
-    Raises:
-        InputError: if the index is damaged.
-    """
+    """Apply what a killed writer left in the log of an index, which the caller has locked."""
     _begin(folder).close()
 
 

@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError, to_json
 from indexer.filters.expression import Filter
 from indexer.filters.syntax import parse_filter, read_filter
 from indexer.search.answer import INTERNAL, Answer
-from indexer.search.searcher import Explain
+from indexer.search.explanations import Explain
 from server.backends import Backend, Lease, backends_of, lease_of
 from server.monitoring.metrics import MS, Metrics
 from server.monitoring.monitor import record_of

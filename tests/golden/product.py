@@ -28,7 +28,8 @@ from indexer.filters.syntax import parse_filter, read_filter
 from indexer.index_writer import write_index
 from indexer.manifest import LUCENE, index_folders
 from indexer.postings import Postings, PostingShard
-from indexer.search.searcher import Explain, Searcher
+from indexer.search.explanations import Explain
+from indexer.search.searcher import Searcher
 from indexer.settings import IndexSettings
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import read_commit

@@ -10,13 +10,12 @@ import pytest
 from PIL import Image
 
 from indexer.build import build_index
-from indexer.columns import engine
 from indexer.columns import index as column_index
 from indexer.columns import postings as in_numpy
 from indexer.engines.open import open_index
 from indexer.postings import Postings
 from indexer.search.searcher import Searcher
-from indexer.store import snapshot
+from indexer.store import segment, snapshot
 from sparta.features.store import FeatureStore
 from tests.indexer.live_index import LiveReference
 from tests.indexer.random_postings import MakeIndex, random_postings, shards_of, write_postings
@@ -29,8 +28,8 @@ from tests.reference.searcher import ReferenceSearcher
 @pytest.fixture(params=["C", "NumPy"])
 def either_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Search as with the compiled kernel, and as without."""
-    for module in (column_index, snapshot) if request.param == "NumPy" else ():
-        for name in set(engine.__all__) & vars(module).keys():
+    for module in (column_index, segment, snapshot) if request.param == "NumPy" else ():
+        for name in set(column_index.__all__) & vars(module).keys():
             monkeypatch.setattr(module, name, getattr(in_numpy, name))
 
 
@@ -50,9 +49,7 @@ def make_index() -> MakeIndex:
 
 @pytest.fixture(scope="session")
 def index(
-    tmp_path_factory: pytest.TempPathFactory,
-    make_index: MakeIndex,
-    postings: Postings,
+    tmp_path_factory: pytest.TempPathFactory, make_index: MakeIndex, postings: Postings
 ) -> Path:
     return make_index(tmp_path_factory.mktemp("index") / "index", postings)
 

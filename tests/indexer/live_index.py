@@ -7,16 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from indexer.postings import ImagePostings
+from indexer.search.answer import Answer
 from indexer.search.searcher import Searcher
 from indexer.store.changes import Add, Change, MetadataChange
 from indexer.store.commit import Commit
 from indexer.update.writer import Writer, open_writer
 from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.search.queries import answer
 from tests.indexer.vocabulary import COMMON, RARE, TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
 QUERIES = ("dog", COMMON, "two dogs running on a beach", f"{RARE} cat qqq", "ball red sky . é")
+
+
+def answer(result: Answer) -> list[tuple[int, str, float]]:
+    """Rank, id and score of each hit."""
+    return [(hit.rank, hit.image_id, hit.score) for hit in result.hits]
 
 
 class Killed(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -96,3 +97,13 @@ def write_postings(
         progress=progress,
         lucene=lucene,
     )
+
+
+def change_manifest(folder: Path, **values: object) -> None:
+    """Change fields of `folder/manifest.json` as another program would, with the right hash."""
+    path = folder / "manifest.json"
+    changed = json.loads(path.read_text()) | values
+    changed.pop("sha256")
+    text = json.dumps(changed, sort_keys=True)
+    changed["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    path.write_text(json.dumps(changed))

@@ -69,6 +69,7 @@ def queries(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"top_n": 5, "bits": 8, "offset": "mean", "terms": "trained", "asked": "none"}, []),
         ({"top_n": 7, "bits": 10, "offset": "minimum", "terms": "all", "asked": "none"}, []),
         ({"top_n": None, "bits": 8, "offset": "none", "terms": "all"}, []),
+        ({"top_n": 6, "bits": 8, "offset": "median", "terms": "all", "asked": "none"}, []),
         ({"top_n": 3, "asked": "model", "asked_power": 0.7}, CAPTIONS),
         ({"top_n": 3, "asked": "queries", "asked_power": 0.7}, QUERIES),
     ],

@@ -12,8 +12,8 @@ from indexer.engines.open import open_index
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from tests.damage import KINDS, damage
-from tests.indexer.sealed import change
-from tests.indexer.search.queries import answer
+from tests.indexer.live_index import answer
+from tests.indexer.random_postings import change_manifest
 
 QUERY = "dog beach cat ball"
 
@@ -100,7 +100,7 @@ def test_images_of_other_columns_are_refused(copy: Path, monkeypatch: pytest.Mon
 def test_a_manifest_of_another_format_or_vocabulary_is_refused(
     copy: Path, fields: dict[str, object], said: str
 ) -> None:
-    change(copy, **fields)
+    change_manifest(copy, **fields)
     with pytest.raises(InputError, match=said):
         open_index(copy)
 
@@ -117,19 +117,3 @@ def test_a_manifest_that_is_damaged_or_missing_is_named(copy: Path) -> None:
     path.unlink()
     with pytest.raises(InputError, match="is not an index"):
         open_index(copy)
-
-
-def test_every_missing_or_truncated_part_is_found(copy: Path, tmp_path: Path) -> None:
-    shutil.rmtree(copy / "lucene")
-    sealed = ("manifest.json", "commit.json")  # by hashes of their own
-    parts = [path for path in copy.rglob("*") if path.is_file() and path.name not in sealed]
-    assert {"tokenizer.json", "term_offsets.npy"} < {path.name for path in parts}
-    for part in parts:
-        content = part.read_bytes()
-        part.write_bytes(content[:-1])
-        with pytest.raises(InputError, match=f"{part.name} has .* bytes instead of"):
-            open_index(copy)
-        part.unlink()
-        with pytest.raises(InputError, match=f"{part.name} is missing"):
-            open_index(copy)
-        part.write_bytes(content)

@@ -59,9 +59,7 @@ def weights(image: ImagePostings, names: list[str]) -> dict[str, int]:
 
 @pytest.fixture(scope="module", params=["built", "written to", "in shards"])
 def case(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    make_index: MakeIndex,
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, make_index: MakeIndex
 ) -> Case:
     folder = tmp_path_factory.mktemp("exported") / "index"
     postings = random_postings(TOKENIZER, 90, seed=4)

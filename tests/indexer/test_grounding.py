@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from contextlib import suppress
 from dataclasses import fields, replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,15 +15,7 @@ from numpy.typing import NDArray
 
 from indexer import grounding as winners_module
 from indexer.columns import native
-from indexer.grounding import (
-    UNKNOWN,
-    Grounding,
-    Layout,
-    Winner,
-    WinningLabel,
-    pack_all,
-    unpack,
-)
+from indexer.grounding import UNKNOWN, Grounding, Layout, Winner, WinningLabel, pack_all, unpack
 from indexer.postings import ImagePostings, Inputs, Postings
 from sparta.errors import InputError
 from tests.reference.winner import winner
@@ -275,13 +266,3 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "p.npz").write_bytes(content)
     with pytest.raises(InputError, match="not a postings file"):
         Postings.load(tmp_path / "p.npz")
-
-
-@pytest.mark.parametrize("cuts", [[0, 21], [0, 0, 4, 5, 21], [0, 20, 21, 21]])
-def test_parts_joined_are_the_whole(cuts: list[int]) -> None:
-    postings = random_rows(70_000, 255, 127)
-    found = Postings.joined([postings.part(slice(*pair)) for pair in pairwise(cuts)])
-    for field in fields(Postings):
-        own, joined = getattr(postings, field.name), getattr(found, field.name)
-        np.testing.assert_array_equal(joined, own)
-        assert not isinstance(own, np.ndarray) or joined.dtype == own.dtype, field.name

@@ -120,6 +120,7 @@ def slow_impacts(
         allowed = allowed & np.any([model.trained_terms.numpy() for model in loaded], axis=0)
     zero = np.zeros(scores.shape[1])
     kinds = {"mean": scores.mean(axis=0), "minimum": scores.min(axis=0), "none": zero}
+    kinds["median"] = np.sort(scores, axis=0)[(len(scores) - 1) // 2]
     scores = np.maximum(0, scores - kinds[manifest.offset]) * allowed
     wanted = (np.array(slow_frequencies(tokenizer, asked)) + 1.0) ** manifest.asked_power
     kept: dict[tuple[int, int], float] = {}

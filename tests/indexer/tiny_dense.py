@@ -1,12 +1,22 @@
-"""Tiny dense models, and a dense part's scores the slow way."""
+"""Tiny dense models; dense parts of plain arrays, whose text encoder counts letters."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
+import pytest
 import torch
+from numpy.typing import NDArray
 
+from indexer.dense.manifest import FORMAT_VERSION, VECTORS, DenseManifest, dense_folder
+from indexer.dense.text_encoder import ModelText
+from indexer.dense.vectors import ImageVectors, VectorIndexKind, write_origins
+from indexer.manifest import Manifest, describe_parts
+from indexer.store.images import built_origin
+from indexer.store.snapshot import Snapshot
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.vse.batch import collate_regions
@@ -55,3 +65,61 @@ def slow_scores(folder: Path, store: FeatureStore, query: str) -> list[list[floa
             views = model.encode_images(collate_regions([image]))[0]
             rows.append([float(view @ text) for view in views])
     return rows
+
+
+LETTERS = "abcdefgh"
+Vectors = NDArray[np.float32]
+
+
+class LetterEncoder:
+    """Embeds a text as how often it holds each of eight letters; slowly, if that is wanted."""
+
+    def __init__(self, letters: str = LETTERS, seconds: float = 0.0) -> None:
+        self.letters, self.seconds = letters, seconds
+
+    def encode(self, text: str) -> Vectors:
+        time.sleep(self.seconds)
+        return np.array([text.count(letter) for letter in self.letters], np.float32)
+
+    def unknown(self, text: str) -> list[str]:
+        return [word for word in text.split() if not set(word) & set(self.letters)]
+
+
+def count_letters(patch: pytest.MonkeyPatch) -> None:
+    """Let parts without a model be opened."""
+    patch.setattr(ModelText, "open", lambda *_: LetterEncoder())
+
+
+def random_vectors(images: int, views: int, seed: int = 0) -> Vectors:
+    """[N, K, 8] whole numbers, so that many scores are equal."""
+    random = np.random.default_rng(seed)
+    return random.integers(-2, 3, (images, views, len(LETTERS))).astype(np.float32)
+
+
+def write_part(
+    index: Path, name: str, vectors: Vectors, kind: VectorIndexKind = "flat"
+) -> DenseManifest:
+    """Add a part with vectors [N, K, 8] of the images of an index folder, as it was built."""
+    folder, of, images = dense_folder(index, name), Manifest.open(index), Snapshot.open(index)
+    folder.mkdir(parents=True)
+    made = ImageVectors.create(len(LETTERS), vectors.shape[1], kind)
+    made.add(vectors)
+    made.save(folder / VECTORS)
+    write_origins(
+        folder, [built_origin(images.stored(one).image_id) for one in range(len(vectors))]
+    )
+    manifest = DenseManifest(
+        format_version=FORMAT_VERSION,
+        package_version="0",
+        created="2024-01-01T00:00:00+00:00",
+        model="0" * 64,
+        features="0" * 32,
+        indexed_features=of.features[0],
+        images=len(vectors),
+        views=vectors.shape[1],
+        dimension=len(LETTERS),
+        kind=kind,
+        parts=describe_parts(folder),
+    )
+    manifest.save(folder)
+    return manifest

@@ -13,6 +13,7 @@ WORDS = ["dog", "cat", "beach", "ball", "red", "sky", "run", ".", "...", "|", "_
 PIECES = ["##s", "##ning", "##ny"]
 RARE = "zebra"  # in the vocabulary, in no image
 COMMON = "the"  # in every image
+EVERY_WORD = [*WORDS, COMMON, RARE, "dogs", "running", "sunny", "qqq", "[MASK]"]  # that tests ask
 
 
 def small_tokenizer(words: Sequence[str] = (*WORDS, *PIECES, RARE, COMMON)) -> WordPieceTokenizer:

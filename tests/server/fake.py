@@ -167,7 +167,7 @@ class DrawnEngine:
         for image_id in self.drawings.keys() - {*plan.like}:
             own = self._impacts(image_id)
             score = sum(count * own.get(term, 0) for term, count in plan.terms.items())
-            right = all(self._has(image_id, one) == (one.sign == "+") for one in plan.signed)
+            right = all(self._has(image_id, one) == one.required for one in plan.signed)
             share = sum(one.weight for one in plan.weighed if self._has(image_id, one))
             if score and right and share >= plan.min_coverage - 1e-9:
                 scores[image_id] = float(score)

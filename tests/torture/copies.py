@@ -22,7 +22,8 @@ from indexer.care.copies import restore_snapshot, set_alias, take_snapshot
 from indexer.engines.open import open_index
 from indexer.filters.syntax import parse_filter
 from indexer.manifest import index_folders, owner
-from indexer.search.searcher import Explain, Searcher
+from indexer.search.explanations import Explain
+from indexer.search.searcher import Searcher
 from indexer.store import compaction
 from indexer.update import writer
 from server.backends import Current, open_backends

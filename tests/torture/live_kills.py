@@ -20,9 +20,8 @@ from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.update import writer
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
-from tests.indexer.live_index import QUERIES, LiveReference
+from tests.indexer.live_index import QUERIES, LiveReference, answer
 from tests.indexer.random_postings import random_postings, shards_of, write_postings
-from tests.indexer.search.queries import answer
 from tests.indexer.vocabulary import small_tokenizer
 from tests.reference.searcher import ReferenceSearcher
 from tests.torture.kills import Processes, Report, Row, repeat

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from indexer.milvus import push as push_module
+from indexer.milvus.collection import row_of
 from indexer.milvus.connection import Milvus
 from indexer.milvus.push import follow, push
-from indexer.milvus.rows import row_of
 from indexer.store.changes import Add, Delete
 from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer

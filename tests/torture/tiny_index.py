@@ -10,7 +10,7 @@ from indexer.engines.open import open_backend, open_index
 from indexer.settings import PruningSettings
 from sparta.cluster import connected
 from sparta.features.store import FeatureStore
-from tests.indexer.search.queries import answer
+from tests.indexer.live_index import answer
 from tests.indexer.tiny import save_model, write_store
 from tests.indexer.tiny_dense import save_dense_model
 from tests.indexer.vocabulary import small_tokenizer

@@ -37,6 +37,12 @@ def impacts_of_row(columns: Columns, row: int, impacts: NDArray[np.uint16]) -> N
 def occupied(
     order: NDArray[np.int32], allowed: NDArray[np.bool_], superblocks: NDArray[np.bool_]
 ) -> None: ...
+
+# Horspool's search for `piece`, UTF-8 of at least a byte, in W words one behind another. `starts`
+# [W + 1] is where each begins and the last one ends. `classes` [256] says of each byte whether it
+# is a sign, a letter or digit, or part of a letter. `found` [W] is set to 0 for words without the
+# piece, 1 for those that have it with no letter or digit beside it, 2 if a letter that is not ASCII
+# is beside it.
 def find_piece(
     texts: NDArray[np.uint8],
     starts: NDArray[np.int32],
@@ -44,6 +50,14 @@ def find_piece(
     classes: NDArray[np.uint8],
     found: NDArray[np.uint8],
 ) -> None: ...
+
+# What won some terms of d packed images; the w wanted terms have P different winners. `layouts`
+# [d, 10] has a `Layout` for each image, `terms` [m] rising vocabulary ids, `order` [m] the column
+# of each in `wanted` [d, m]. Set are `won` [w], the number of each term's winner, -1 for none; of
+# the first P `regions` the region that won, of `corners` [w, 4] its box as it is packed, `tokens`
+# (before -1) the vocabulary id of the label token that won, of `labels` [w, 2] (before 0) where the
+# region's label begins and ends in `words`, vocabulary ids of labels. Returns P and the number of
+# words; raises ValueError if an image is damaged.
 def find_winners(
     data: NDArray[np.uint8],
     layouts: NDArray[np.int64],

@@ -11,18 +11,17 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from typer.testing import CliRunner
 
 import indexer.care.copies as module
 import indexer.update.writer
 from indexer.care.combine import split_index
 from indexer.care.copies import copy_index, link_uploads, restore_snapshot, set_alias, take_snapshot
-from indexer.dense.build import add_dense
-from indexer.engines.open import open_backend, open_index, snapshot_of
+from indexer.engines.open import open_index, snapshot_of
 from indexer.filters.syntax import parse_filter
 from indexer.manifest import UPLOADS
 from indexer.postings import Postings
-from indexer.search.searcher import Explain, Searcher
+from indexer.search.explanations import Explain
+from indexer.search.searcher import Searcher
 from indexer.state import bytes_below
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.images import UnknownImageError
@@ -32,7 +31,6 @@ from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.command_line import cli
 from sparta.errors import InputError
-from sparta.features.store import FeatureStore
 from sparta.files import lock_path, writing
 from tests.indexer.live_index import LiveReference, assert_same
 from tests.indexer.random_postings import MakeIndex, random_postings
@@ -55,15 +53,6 @@ def test_an_index_as_it_was_built_is_linked(index: Path, tmp_path: Path) -> None
     assert copy_index(index, tmp_path / "copy").version == 0
     assert files(tmp_path / "copy") == files(index)
     assert (tmp_path / "copy" / "manifest.json").samefile(index / "manifest.json")
-
-
-def test_dense_parts_are_copied(
-    sparse_index: Path, store: FeatureStore, dense_model: Path, make_copy: Copy, tmp_path: Path
-) -> None:
-    index = make_copy(sparse_index)
-    add_dense(index, store, "vse", dense_model, device="cpu")
-    copy_index(index, tmp_path / "copy")
-    assert len(open_backend(tmp_path / "copy", "vse")) == len(store)
 
 
 @pytest.mark.parametrize("compact_at", [4096, 2])
@@ -383,24 +372,6 @@ def test_a_searcher_refreshed_after_a_restore_finds_what_was_restored(
     searcher.close()
 
 
-def test_a_searcher_follows_a_name_from_copy_to_copy(twenty: Path, tmp_path: Path) -> None:
-    copy, name = tmp_path / "copy", tmp_path / "prod"
-    deleted(twenty, 1)
-    take_snapshot(twenty, copy)
-    set_alias(name, twenty)
-    searcher = open_index(name)
-    deleted(copy, 2)  # continues what the searcher has
-    deleted(twenty, 3, 4)
-    for folder, gone in ((copy, {1, 2}), (twenty, {1, 3, 4}), (copy, {1, 2})):
-        set_alias(name, folder)
-        newer = searcher.refreshed()
-        assert newer is not None
-        searcher.close()
-        searcher = newer
-        assert found(searcher) == set(range(20)) - gone
-    searcher.close()
-
-
 def test_a_name_is_made_and_switched(index: Path, tmp_path: Path) -> None:
     first = shutil.copytree(index, tmp_path / "7")
     second = shutil.copytree(index, tmp_path / "8")
@@ -435,12 +406,6 @@ def test_writing_through_a_name_locks_the_index(copy: Path, tmp_path: Path) -> N
         open_writer(copy),
     ):
         pass
-
-
-def test_the_command_says_what_a_name_stood_for(index: Path, tmp_path: Path) -> None:
-    for before in ("", f" (before: {index.resolve()})"):
-        done = CliRunner().invoke(cli, ["restore", str(index), str(tmp_path / "prod"), "--link"])
-        assert done.stdout == f"{tmp_path / 'prod'} stands for {index.resolve()}{before}\n"
 
 
 def test_a_divided_index_has_names_too(index: Path, tmp_path: Path) -> None:

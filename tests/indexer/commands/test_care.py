@@ -24,8 +24,8 @@ from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.indexer.command_line import sparta, sparta_here
-from tests.indexer.dense_parts import random_vectors, write_part
 from tests.indexer.store.images import image
+from tests.indexer.tiny_dense import random_vectors, write_part
 
 
 def forget(index: Path, name: str) -> None:

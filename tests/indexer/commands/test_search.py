@@ -20,8 +20,8 @@ from indexer.postings import Postings
 from sparta.features.store import FeatureStore
 from sparta.word_tables import Substitute
 from tests.indexer.command_line import sparta, sparta_here
+from tests.indexer.live_index import answer
 from tests.indexer.random_postings import word_tables, write_postings
-from tests.indexer.search.queries import answer
 from tests.indexer.vocabulary import RARE, TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
@@ -48,7 +48,7 @@ def test_searching_and_explaining_need_no_torch(index: Path, exact: ReferenceSea
     ("options", "unneeded"),
     [
         ([], "pydantic numba jnius importlib.metadata scipy indexer.engines.lucene"),
-        (["--json"], "rich pydantic numba jnius importlib.metadata indexer.lucene.reader"),
+        (["--json"], "rich pydantic numba jnius importlib.metadata indexer.engines.lucene"),
         (["--no-substitute", "-k", "3"], "indexer.engines.dense indexer.filters.browse"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Dense models' vectors of an index: made, kept up to date, and refused."""
+"""Dense models' vectors of an index: made, kept up to date, searched exactly, and refused."""
 
 from __future__ import annotations
 
@@ -11,27 +11,172 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from indexer.dense.build import add_dense, name_models
 from indexer.dense.manifest import DenseManifest, dense_names
-from indexer.dense.vectors import VectorIndexKind
+from indexer.dense.vectors import ORIGINS as FILE
+from indexer.dense.vectors import AddedRows, ImageVectors, VectorIndexKind, read_origins
 from indexer.engines.open import open_backend
 from indexer.manifest import Manifest
 from indexer.store.changes import Add, Delete
 from indexer.store.images import origin_of
 from indexer.store.snapshot import Snapshot
-from indexer.update.dense import DenseFollower, WrittenImages
-from indexer.update.images import add_images
+from indexer.update.images import DenseFollower, WrittenImages, add_images
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.vse.model import VseModel
-from tests.indexer.sealed import change
+from tests.indexer.random_postings import change_manifest
 from tests.indexer.tiny import SOURCE, same_but, write_store
-from tests.indexer.tiny_dense import save_dense_model, slow_scores
+from tests.indexer.tiny_dense import LETTERS, random_vectors, save_dense_model, slow_scores
+
+
+def filled(vectors: NDArray[np.float32], kind: VectorIndexKind = "flat") -> ImageVectors:
+    made = ImageVectors.create(vectors.shape[2], vectors.shape[1], kind)
+    for start in range(0, len(vectors), 17):
+        made.add(vectors[start : start + 17])
+    return made
+
+
+@pytest.mark.parametrize("views", [1, 3])
+def test_equal_vectors_tie_whatever_their_numbers_and_places(views: int) -> None:
+    random = np.random.default_rng(0)
+    vectors = random.standard_normal((300, views, 100)).astype(np.float32)
+    twins = np.sort(random.choice(300, 40, replace=False))
+    vectors[twins] = vectors[twins[0]]
+    query = vectors[twins[0], -1] + random.standard_normal(100).astype(np.float32) * 0.1
+    found = filled(vectors).nearest(query, 25)
+    assert found.images.tolist() == twins[:25].tolist()
+    assert len(set(found.scores.tolist())) == 1
+
+
+def test_the_graph_finds_nearly_all_at_its_own_exact_scores() -> None:
+    random = np.random.default_rng(0)
+    vectors = random.standard_normal((2000, 2, 32)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=2, keepdims=True)
+    exact, graph = filled(vectors), filled(vectors, "hnsw")
+    shared = 0
+    for query in random.standard_normal((20, 32)).astype(np.float32):
+        right, found = exact.nearest(query, 10), graph.nearest(query, 10)
+        assert len(set(found.images.tolist())) == 10
+        assert found.scores == pytest.approx(exact.scores(query)[found.images].max(axis=1))
+        assert (np.diff(found.scores) <= 0).all()
+        shared += len(set(right.images) & set(found.images))
+    assert shared > 0.9 * 200
+
+
+def test_a_file_that_faiss_cannot_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / "vectors").write_bytes(b"nothing of the kind")
+    for path in (tmp_path / "vectors", tmp_path / "absent"):
+        with pytest.raises(InputError, match=f"{path} cannot be read"):
+            ImageVectors.open(path, views=1)
+
+
+def test_vectors_of_another_shape_or_not_finite_are_refused() -> None:
+    made = ImageVectors.create(8, 2)
+    broken = random_vectors(3, 2)
+    broken[1, 1, 3] = np.nan
+    for wrong in (random_vectors(3, 1), np.zeros((3, 2, 7), np.float32), broken):
+        with pytest.raises(ValueError, match=r"finite vectors \[B, 2, 8\]"):
+            made.add(wrong)
+    assert len(made) == 0
+
+
+def test_missing_faiss_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(InputError, match=r"pip install 'visualsparta\[dense\]'"):
+        ImageVectors.create(8, 1)
+
+
+ORIGINS = [digit * 32 for digit in "0123456789"]
+RECORD = 40  # bytes
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> AddedRows:
+    (tmp_path / "manifest.json").write_text("{}")
+    return AddedRows(tmp_path, 3, len(LETTERS))
+
+
+def test_rows_follow_one_another_and_never_change(rows: AddedRows) -> None:
+    vectors = random_vectors(10, 3)
+    assert rows.origins() == []
+    assert rows.vectors(0).shape == (0, 3, 8)
+    rows.append(ORIGINS[:4], vectors[:4])
+    before = rows.vectors(4)
+    rows.append(ORIGINS[4:], vectors[4:])
+    assert rows.origins() == ORIGINS
+    assert (before == vectors[:4]).all()
+    assert (rows.vectors(10, checked=4) == vectors).all()
+    # Whoever knows of fewer rows maps these.
+    assert (rows.vectors(7) == vectors[:7]).all()
+
+
+def test_a_part_that_is_made_anew_has_none(rows: AddedRows, tmp_path: Path) -> None:
+    rows.append(ORIGINS[:2], random_vectors(2, 3))
+    (tmp_path / "manifest.json").write_text("{ }")
+    assert AddedRows(tmp_path, 3, len(LETTERS)).origins() == []
+    assert rows.origins() == ORIGINS[:2]
+
+
+@pytest.mark.parametrize("cut", [1, RECORD - 1, RECORD])
+def test_what_a_killed_writer_left_is_cut_off(rows: AddedRows, cut: int) -> None:
+    """The vectors were written, their records not all of them."""
+    vectors = random_vectors(10, 3)
+    rows.append(ORIGINS[:4], vectors[:4])
+    data = rows.origin_file.read_bytes()
+    rows.origin_file.write_bytes(data[:-cut])
+    assert rows.origins() == ORIGINS[:3]
+    assert (rows.vectors(3) == vectors[:3]).all()
+    rows.append(ORIGINS[8:], vectors[8:])
+    assert rows.origins() == [*ORIGINS[:3], *ORIGINS[8:]]
+    assert (rows.vectors(5) == vectors[[0, 1, 2, 8, 9]]).all()
+
+
+def test_zeros_at_the_end_are_no_record(rows: AddedRows) -> None:
+    """A file system may have made room before a power cut."""
+    rows.append(ORIGINS[:2], random_vectors(2, 3))
+    with rows.origin_file.open("ab") as file:
+        file.write(bytes(2 * RECORD))
+    assert rows.origins() == ORIGINS[:2]
+
+
+def change(path: Path, position: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("damage", "file"),
+    [
+        (lambda rows: change(rows.origin_file, RECORD + 3), "origins"),
+        (lambda rows: change(rows.vector_file, 3 * 8 * 4 + 3), "vectors"),
+        (lambda rows: rows.vector_file.unlink(), "vectors"),
+        (lambda rows: rows.vector_file.write_bytes(b"short"), "vectors"),
+    ],
+)
+def test_damage_of_added_rows_is_reported(
+    rows: AddedRows, damage: Callable[[AddedRows], object], file: str
+) -> None:
+    rows.append(ORIGINS[:4], random_vectors(4, 3))
+    damage(rows)
+    with pytest.raises(InputError, match=f"{file} is damaged: add the dense part again"):
+        rows.vectors(len(rows.origins()))
+
+
+def test_missing_and_damaged_origins_are_reported(tmp_path: Path) -> None:
+    for data in (None, b"", b"something else"):
+        if data is not None:
+            (tmp_path / FILE).write_bytes(data)
+        with pytest.raises(InputError, match=r"origins\.arrow is damaged"):
+            read_origins(tmp_path)
+
 
 QUERY = "red dogs"
 
@@ -206,35 +351,39 @@ def test_a_live_index_is_brought_up_to_date(
         add_dense(index, store, "new", dense_model, device="cpu")
 
 
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-Breaker = Callable[[Path], object]
-
-
 @pytest.mark.parametrize(
-    ("broken", "said"),
+    ("fields", "said"),
     [
-        (lambda part: change(part, format_version=9), "index format 9"),
-        (lambda part: change(part, images=20), "21 images of 16 numbers instead of 20 of 16"),
-        (lambda part: change(part, indexed_features="0" * 32), "of features 000000000000 instead"),
-        (lambda part: change(part, dimension=17), "21 images of 16 numbers instead of 21 of 17"),
-        (lambda part: change(part, views=3), "7 images of 16 numbers instead of 21 of 16"),
-        (lambda part: change(part, model="0" * 64), "the vectors are of 000000000000"),
-        (lambda part: change(part, colour="red"), "fields missing or unknown: colour"),
-        (lambda part: cut(part / "vectors.faiss"), "vectors.faiss has .* bytes instead of"),
-        (lambda part: cut(part / "model/model.safetensors"), "model.safetensors has .* bytes"),
-        (lambda part: (part / "model/tokenizer.json").unlink(), "tokenizer.json is missing"),
-        (lambda part: (part / "manifest.json").unlink(), "no dense part .mine. .it has: none"),
+        ({"format_version": 9}, "index format 9"),
+        ({"images": 20}, "21 images of 16 numbers instead of 20 of 16"),
+        ({"indexed_features": "0" * 32}, "of features 000000000000 instead"),
+        ({"dimension": 17}, "21 images of 16 numbers instead of 21 of 17"),
+        ({"views": 3}, "7 images of 16 numbers instead of 21 of 16"),
+        ({"model": "0" * 64}, "the vectors are of 000000000000"),
+        ({"colour": "red"}, "fields missing or unknown: colour"),
     ],
 )
-def test_damaged_or_foreign_parts_are_refused(
-    index: Path, store: FeatureStore, dense_model: Path, broken: Breaker, said: str
+def test_parts_of_other_models_images_and_formats_are_refused(
+    index: Path, store: FeatureStore, dense_model: Path, fields: dict[str, object], said: str
 ) -> None:
     add_dense(index, store, "mine", dense_model, device="cpu")
-    broken(index / "dense" / "mine")
+    change_manifest(index / "dense" / "mine", **fields)
     with pytest.raises(InputError, match=said):
+        open_backend(index, "mine")
+
+
+def test_damaged_parts_are_refused(index: Path, store: FeatureStore, dense_model: Path) -> None:
+    add_dense(index, store, "mine", dense_model, device="cpu")
+    for name in ("vectors.faiss", "model/model.safetensors", "model/tokenizer.json"):
+        path = index / "dense" / "mine" / name
+        content = path.read_bytes()
+        for broken in (content[:-1], content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]):
+            path.write_bytes(broken)
+            with pytest.raises(InputError, match=f"{path.name} (has .* bytes instead|is damaged)"):
+                open_backend(index, "mine")
+        path.write_bytes(content)
+    (index / "dense" / "mine" / "manifest.json").unlink()
+    with pytest.raises(InputError, match=r"no dense part .mine. .it has: none"):
         open_backend(index, "mine")
 
 
@@ -305,11 +454,15 @@ def test_without_torch_images_are_written_all_the_same(
     assert "torch is not installed" in warned
 
 
-def test_names_come_from_the_model_or_the_command(dense_model: Path, multi_view: Path) -> None:
+def test_names_come_from_the_model_or_the_command(
+    dense_model: Path, multi_view: Path, tmp_path: Path
+) -> None:
     assert name_models([str(dense_model), str(multi_view)]) == {
         "vse++": str(dense_model),
         "mv-vse": str(multi_view),
     }
+    folder = shutil.copytree(dense_model, tmp_path / "lr=0.1")  # a path with an equals sign
+    assert name_models([f"x={folder}"]) == {"x": str(folder)}
     assert name_models([f"b={dense_model}", f"a={dense_model}"]) == {
         "b": str(dense_model),
         "a": str(dense_model),
@@ -325,9 +478,3 @@ def test_names_come_from_the_model_or_the_command(dense_model: Path, multi_view:
     ]:
         with pytest.raises(InputError, match=said):
             name_models(wrong)
-
-
-def test_a_path_with_an_equals_sign_is_a_path(tmp_path: Path) -> None:
-    folder = save_dense_model(tmp_path / "lr=0.1", "vse-inf")
-    assert name_models([str(folder)]) == {"vse-inf": str(folder)}
-    assert name_models([f"x={folder}"]) == {"x": str(folder)}

@@ -1,4 +1,4 @@
-"""Terms that images keep, their impacts, and weights of terms, against slow plain code."""
+"""Images → postings: what a model reads, terms that images keep, against slow plain code."""
 
 from __future__ import annotations
 
@@ -8,25 +8,104 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import indexer.encoding.encoder
+from indexer.encoding.encoder import ImageEncoder, read_inputs
 from indexer.encoding.impacts import (
-    NONE_ASKED,
     AskedTerms,
     ImpactParameters,
     Pruning,
     Quantiser,
     ScoredImages,
-    estimate_offsets,
     read_queries,
 )
+from indexer.encoding.scorers import TorchScorer
 from indexer.postings import Inputs
-from indexer.settings import OffsetKind
 from sparta.errors import InputError
+from sparta.features.record import ImageFeatures
+from sparta.features.store import FeatureStore
+from sparta.visualsparta.collate import ImageBatch
+from sparta.visualsparta.model import TermScores, VisualSparta
+from sparta.visualsparta.padding import ImagePadder
+from tests import tiny
 from tests.indexer.tiny import slow_frequencies
 from tests.indexer.vocabulary import TOKENIZER
+from tests.stores import write_store
+
+COUNT, BATCH = 29, 4
+
+
+def draw(number: int) -> ImageFeatures:
+    """One to nine regions, some of them with labels."""
+    rng = np.random.default_rng(number)
+    regions = int(rng.integers(1, 10))
+    labels = tuple(rng.choice(["", "dog", "red ball", "runs"], regions).tolist())
+    return tiny.image(regions, labels, seed=10 + number)
+
+
+@pytest.fixture
+def encoder(tmp_path: Path) -> ImageEncoder:
+    write_store(tmp_path / "store", tiny.source(), [draw(n) for n in range(COUNT)])
+    store = FeatureStore.open(tmp_path / "store")
+    return ImageEncoder([TorchScorer(tiny.model())], tiny.tokenizer(), [store], BATCH)
+
+
+def test_images_of_similar_length_share_a_pass(
+    encoder: ImageEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[int] = []
+    score = VisualSparta.term_scores
+
+    def counting(model: VisualSparta, batch: ImageBatch, wanted: torch.Tensor) -> TermScores:
+        computed.append(batch.region_mask.numel() + batch.label_mask.numel())
+        return score(model, batch, wanted)
+
+    monkeypatch.setattr(VisualSparta, "term_scores", counting)
+    sums = []
+    for window in (1, 16):
+        monkeypatch.setattr(indexer.encoding.encoder, "WINDOW", window)
+        computed.clear()
+        list(encoder.scored(range(COUNT)))
+        sums.append(sum(computed))
+    padder = encoder._padders[0]
+    least = sum(padder.length(image) for image in encoder.store)
+    plain, ordered = (found - least for found in sums)
+    assert 0 <= ordered < 0.6 * plain
+
+
+RUNS = ["brown", "run", "##s", "sea", "brown", "man"]  # of the third image's regions 1 to 3
+
+
+@pytest.mark.parametrize(
+    ("options", "regions", "labels"),
+    [
+        ({}, [3, 1, 5, 4], [["dog", "brown", "red", "ball"], [], RUNS, ["tree"]]),
+        ({"use_labels": False}, [3, 1, 5, 4], [[], [], [], []]),
+        ({"max_label_tokens": 2}, [3, 1, 5, 4], [["dog", "brown"], [], RUNS[:2], ["tree"]]),
+        (
+            {"max_regions": 2},
+            [2, 1, 2, 2],
+            [["dog", "brown", "red", "ball"], [], RUNS[:3], ["tree"]],
+        ),
+    ],
+)
+def test_inputs_are_what_the_model_reads(
+    options: dict[str, Any], regions: list[int], labels: list[list[str]]
+) -> None:
+    config, images = tiny.model(**options).config, tiny.images()
+    limits = config.max_regions, config.max_label_tokens, config.use_attributes
+    padded = ImagePadder(tiny.tokenizer(), *limits).pad(images)
+    inputs = list(read_inputs(images, padded, config.use_labels))
+    for image, read, r, own in zip(images, inputs, regions, labels, strict=True):
+        assert read.boxes.tolist() == image.boxes[:r].tolist()
+        assert [tiny.VOCABULARY[i] for i in read.label_terms] == own
+        assert len(read.label_regions) == len(own)
+    assert inputs[0].label_regions.tolist() == [0, 1, 1, 1][: len(labels[0])]
+
 
 QUANTISER = Quantiser.fit(9.0, 8)
 NO_INPUTS = Inputs(np.empty((0, 4), np.float32), np.empty(0, np.int32), np.empty(0, np.int16))
@@ -34,22 +113,6 @@ NO_INPUTS = Inputs(np.empty((0, 4), np.float32), np.empty(0, np.int32), np.empty
 
 def floats(values: list[Any]) -> NDArray[np.float32]:
     return np.array(values, np.float32)
-
-
-@pytest.mark.parametrize("bits", [1, 4, 8, 16])
-def test_quantised_scores_lie_within_half_a_level(bits: int) -> None:
-    scores = np.random.default_rng(0).random(1000).astype(np.float32) * 5 + 1e-3
-    quantiser = Quantiser.fit(float(scores.max()), bits)
-    impacts = quantiser.impacts(scores)
-    assert impacts.dtype == np.int32
-    assert impacts.min() >= 1 and impacts.max() == 2**bits - 1
-    right = [max(1, min(2**bits - 1, round(s / quantiser.scale))) for s in scores.astype(float)]
-    assert np.abs(impacts - right).max() <= 1
-    report = quantiser.report(scores, impacts)
-    errors = [abs(i * quantiser.scale - float(s)) for i, s in zip(impacts, scores, strict=True)]
-    assert report.clipped == 0
-    assert report.largest_error == pytest.approx(max(errors))
-    assert report.total_error == pytest.approx(sum(errors))
 
 
 def test_scores_above_the_top_level_are_clipped_and_counted() -> None:
@@ -119,20 +182,6 @@ def test_scores_that_are_not_finite_are_refused(score: float) -> None:
             list(pruning(floats([[1, score]])))
 
 
-@pytest.mark.parametrize("images", [7, 8])
-@pytest.mark.parametrize("kind", ["mean", "median", "minimum", "none"])
-def test_offsets_are_those_of_the_terms(kind: OffsetKind, images: int) -> None:
-    scores = np.random.default_rng(0).random((images, 30)).astype(np.float32)
-    right = {
-        "mean": scores.mean(axis=0, dtype=np.float64),
-        "median": np.sort(scores, axis=0)[(images - 1) // 2],
-        "minimum": scores.min(axis=0),
-        "none": np.zeros(30),
-    }[kind].astype(np.float32)
-    found = estimate_offsets(scores, kind)
-    assert found.dtype == np.float32 and found.tolist() == right.tolist()
-
-
 # ---- frequencies of terms ------------------------------------------------------------------------
 
 UNKNOWN = np.zeros(len(TOKENIZER.vocabulary), np.int64)
@@ -140,15 +189,6 @@ UNKNOWN = np.zeros(len(TOKENIZER.vocabulary), np.int64)
 
 def weights_of(asked: str, power: float, trained: NDArray[np.int64] = UNKNOWN) -> AskedTerms:
     return AskedTerms.of(asked, power, trained, TOKENIZER)
-
-
-def test_frequencies_of_captions_are_weights() -> None:
-    trained = np.array(slow_frequencies(TOKENIZER, ["dog dogs on the beach", "a red dog", "Sky."]))
-    asked = weights_of("model", 0.5, trained)
-    assert (asked.source, asked.power) == ("model", 0.5)
-    assert asked.weights is not None
-    assert asked.weights.tolist() == pytest.approx([(count + 1) ** 0.5 for count in trained])
-    assert weights_of("none", 0.5, trained) == weights_of("model", 0.5) == NONE_ASKED
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import shutil
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 
 from indexer.build import build_index
@@ -25,13 +23,7 @@ from indexer.encoding.scorers import IMAGES_AT_ONCE, ConvertedScorer, TorchScore
 from indexer.manifest import Manifest
 from indexer.settings import TermSet
 from sparta.errors import InputError
-from sparta.extract.job import extract_photos
-from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
-from sparta.model_id import PHOTOS, read_model_config
-from sparta.networks import load
-from sparta.tokenizer import WordPieceTokenizer
-from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
 from tests.indexer.tiny import save_model, slow_frequencies, without_labels
@@ -144,19 +136,6 @@ def test_defaults_read_without_torch_are_those_of_the_configuration() -> None:
         assert parameters[name].default == value
 
 
-def test_the_files_of_a_model_are_read_as_it_saved_them(models: list[Path]) -> None:
-    files, model = ModelFiles.open(models[0]), VisualSparta.from_pretrained(models[0])
-    assert model.tokenizer is not None
-    assert files.tokenizer.vocabulary == model.tokenizer.vocabulary
-    for name in ("trained_terms", "term_frequencies", "indexable"):
-        assert getattr(files, name).tolist() == getattr(model, name).tolist()
-    for name, value in vars(files.config).items():
-        assert getattr(model.config, name) == value
-    (models[0] / "tokenizer.json").unlink()
-    with pytest.raises(FileNotFoundError, match=r"has no tokenizer.json"):
-        ModelFiles.open(models[0])
-
-
 def test_indexing_with_a_converted_model_imports_no_torch(
     models: list[Path], tmp_path: Path
 ) -> None:
@@ -231,53 +210,3 @@ def test_a_pickle_in_place_of_weights_is_not_loaded(model_dir: Path, tmp_path: P
     with pytest.raises(InputError) as error:
         load_models([copy], torch.device("cpu"))
     assert "\n" not in str(error.value) and not marker.exists()
-
-
-def extract(folder: Path, out: Path) -> FeatureStore:
-    values = read_model_config(PHOTOS, ("visual_sparta",), "VisualSparta model")
-    source = FeatureSource(**values["feature_source"])
-    size, grid = source.image_size, source.extra.get("grid")
-    extract_photos(folder, out, source.backbone, image_size=size, grid=grid, device="cpu")
-    return FeatureStore.open(out)
-
-
-def term_scores(encoder: ImageEncoder) -> NDArray[np.float32]:
-    """[N, V] float32, 0 for terms that are not computed."""
-    scored = encoder.scored(range(len(encoder.store)))
-    scores = np.zeros((len(encoder.store), len(encoder.tokenizer.vocabulary)), np.float32)
-    scores[:, encoder.terms] = np.concatenate([images.scores for images in scored])
-    return scores
-
-
-def first_ten(
-    scores: NDArray[np.float32], tokenizer: WordPieceTokenizer, texts: list[str]
-) -> list[set[int]]:
-    """The images found first for each caption."""
-    found = []
-    for text in texts:
-        sums = scores[:, tokenizer.encode_ids(text)].sum(axis=1)
-        found.append({*np.argsort(-sums, kind="stable")[:10].tolist()})
-    return found
-
-
-def test_the_same_photos_are_found(
-    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = (shared / "photos" / "captions.jsonl").read_text().splitlines()
-    chosen = [own for own in map(json.loads, lines) if own["split"] == "val"][:300]
-    folder = tmp_path / "photos"
-    folder.mkdir()
-    for own in chosen:
-        name = Path(own["image"]).name
-        (folder / name).symlink_to(shared / "photos" / "images" / name)
-    texts = [text for own in chosen for text in own["captions"]]
-    encoder = ImageEncoder.open([extract(folder, tmp_path / "a")], [PHOTOS], term_set="trained")
-    assert isinstance(encoder.scorers[0], ConvertedScorer)
-    with monkeypatch.context() as patch:
-        patch.setattr(load, "installed", lambda: False)
-        plain = extract(folder, tmp_path / "b")
-    (model,), tokenizer = load_models([PHOTOS], torch.device("cpu"))
-    reference = ImageEncoder([TorchScorer(model)], tokenizer, [plain], 32, "trained")
-    found, right = (first_ten(term_scores(one), tokenizer, texts) for one in (encoder, reference))
-    same = sum(a == b for a, b in zip(found, right, strict=True))
-    assert same >= 0.99 * len(texts)

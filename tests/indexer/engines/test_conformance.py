@@ -21,7 +21,8 @@ from indexer.postings import ImagePostings, Postings
 from indexer.query import QueryError
 from indexer.search.answer import Answer, RefusedError
 from indexer.search.engine import Capability
-from indexer.search.searcher import Explain, Searcher
+from indexer.search.explanations import Explain
+from indexer.search.searcher import Searcher
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.images import UnknownImageError
 from indexer.update import writer as writer_module

@@ -33,7 +33,9 @@ from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.images import UnknownImageError
 from indexer.update import writer as writer_module
 from indexer.verify import verify_index
-from tests.indexer.dense_parts import (
+from tests.indexer.live_index import Opened, commit_and_wait
+from tests.indexer.random_postings import MakeIndex, random_postings
+from tests.indexer.tiny_dense import (
     LETTERS,
     LetterEncoder,
     Vectors,
@@ -41,8 +43,6 @@ from tests.indexer.dense_parts import (
     random_vectors,
     write_part,
 )
-from tests.indexer.live_index import Opened, commit_and_wait
-from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.vocabulary import TOKENIZER
 
 IMAGES = 12
@@ -125,9 +125,7 @@ def pool() -> list[ImagePostings]:
 
 @pytest.fixture(scope="module")
 def template(
-    tmp_path_factory: pytest.TempPathFactory,
-    small: Postings,
-    make_index: MakeIndex,
+    tmp_path_factory: pytest.TempPathFactory, small: Postings, make_index: MakeIndex
 ) -> Path:
     folder = make_index(tmp_path_factory.mktemp("template") / "index", small)
     one, three = built_vectors()
@@ -193,11 +191,7 @@ class Run:
     """Writes to an index and to the reference."""
 
     def __init__(
-        self,
-        folder: Path,
-        pool: list[ImagePostings],
-        right: Reference,
-        random: np.random.Generator,
+        self, folder: Path, pool: list[ImagePostings], right: Reference, random: np.random.Generator
     ) -> None:
         self.folder, self.pool, self.right, self.random = folder, pool, right, random
 

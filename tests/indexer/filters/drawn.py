@@ -7,15 +7,12 @@ from hypothesis import strategies as st
 from indexer.filters.expression import (
     All,
     AnyOf,
-    Condition,
     Filter,
     GeoBox,
     GeoRadius,
     IsEmpty,
     Match,
-    Not,
     Range,
-    Scalar,
     negated,
 )
 
@@ -93,48 +90,3 @@ def _combined(inner: st.SearchStrategy[Filter]) -> st.SearchStrategy[Filter]:
 
 
 FILTERS = st.recursive(CONDITIONS, _combined, max_leaves=6)
-
-
-def as_text(whole: Filter) -> str:
-    """A filter as text."""
-    match whole:
-        case Not(IsEmpty(field=name)):
-            return f"{quoted(name)}:*"
-        case Not(part):
-            return f"-{as_text(part)}"
-        case All(parts):
-            return f"({' '.join(map(as_text, parts))})"
-        case AnyOf(parts):
-            return f"({' OR '.join(map(as_text, parts))})"
-        case IsEmpty(field=name):
-            return f"-{quoted(name)}:*"
-    assert isinstance(whole, Condition)
-    return f"{quoted(whole.field)}:{_item(whole)}"
-
-
-def _item(condition: Filter) -> str:
-    match condition:
-        case Match(values=values, mode=mode):
-            before, after = {"value": ("=", ""), "text": ("", ""), "prefix": ("", "*")}[mode]
-            return "|".join(f"{before}{quoted(str(value))}{after}" for value in values)
-        case Range(gt=None, lt=None, gte=low, lte=high):
-            return f"{quoted(str(low)) if low is not None else ''}..{_or_nothing(high)}"
-        case Range(gt=None, lt=bound):
-            return f"<{quoted(str(bound))}"
-        case Range(gt=bound):
-            return f">{quoted(str(bound))}"
-        case GeoRadius(lat=lat, lon=lon, metres=metres):
-            return f"{lat},{lon}~{metres}m"
-        case GeoBox(south=south, west=west, north=north, east=east):
-            return f"{south},{west}..{north},{east}"
-    raise AssertionError(condition)
-
-
-def _or_nothing(bound: Scalar | None) -> str:
-    return "" if bound is None else quoted(str(bound))
-
-
-def quoted(text: str) -> str:
-    """A text between quotation marks."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

@@ -17,9 +17,8 @@ from indexer.columns import native
 from indexer.fields.columns import FieldPart, FieldWriter, part_of
 from indexer.filters import evaluate as words_module
 from indexer.filters.browse import Order, count_values
-from indexer.filters.evaluate import distances
+from indexer.filters.evaluate import FieldIndex
 from indexer.filters.expression import Filter, FilterError
-from indexer.filters.field_index import FieldIndex
 from indexer.filters.syntax import parse_filter
 from tests.indexer.filters.drawn import FILTERS, IMAGES
 from tests.reference.filters import lets_through
@@ -56,11 +55,6 @@ def test_filters_over_parts_agree_with_the_reference(parts: list[Images], whole:
     assert FieldIndex([from_file(images)]).allowed(whole).tolist() == right
     again = fields.parts[0].remembered(whole, Mock(side_effect=AssertionError))
     assert again.tolist() == [lets_through(whole, FULL)]
-
-
-def test_a_shard_whose_images_are_all_deleted_lets_none_through() -> None:
-    shard = FieldIndex([], None).among(KINDS)
-    assert shard.allowed(parse_filter("camera:x")).tolist() == []
 
 
 @pytest.mark.parametrize(
@@ -121,14 +115,6 @@ def test_conditions_that_do_not_fit_the_fields_are_named(
     with pytest.raises(FilterError, match=reason) as raised:
         FieldIndex([part_of([("b/a.jpg", image)])]).allowed(parse_filter(text))
     assert raised.value.where == column
-
-
-def test_distances_are_along_the_earth() -> None:
-    places = np.array([[48.8566, 2.3522], [51.5074, -0.1278], [0.0, 180.0], [0.0, -180.0]])
-    found = distances(places, 48.8566, 2.3522)
-    assert found[0] == 0
-    assert found[1] == pytest.approx(343_556, rel=1e-4)  # Paris to London
-    assert distances(places, 0, 179.0)[2:] == pytest.approx([111_195] * 2, rel=1e-4)
 
 
 # ---- facets and orders ---------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Fields of metadata: the kinds of their values, the periods that dates name, their files."""
+"""Metadata from files, the kinds of their values, the periods that dates name, columns on disk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from indexer.fields.columns import FIELDS, FieldPart, FieldWriter, part_of, stored_kinds
 from indexer.fields.kinds import (
@@ -19,6 +21,7 @@ from indexer.fields.kinds import (
     save_kinds,
     stored_date,
 )
+from indexer.metadata import read_metadata
 from sparta.errors import InputError
 
 
@@ -160,3 +163,64 @@ def test_damaged_files_of_fields_and_of_declared_kinds_are_named(tmp_path: Path)
     for read in (stored_kinds, FieldPart.open):
         with pytest.raises(InputError, match=r"fields\.arrow is damaged"):
             read(tmp_path)
+
+
+def test_images_have_the_metadata_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.jsonl"
+    path.write_text(
+        '{"image": "garden/one.png", "taken": "2024", "tags": ["a"]}\n{"image": "x.jpg"}\n',
+        encoding="utf-8",
+    )
+    metadata = read_metadata(path)
+    assert metadata == {"garden/one.png": {"taken": "2024", "tags": ["a"]}, "x.jpg": {}}
+
+
+def test_tables_are_read_as_lines_are(tmp_path: Path) -> None:
+    text = 'image,iso,f,late,tags,note\n007,400,2.8,true,007,"a\nb"\nx.jpg,,,,,\n'
+    (tmp_path / "m.csv").touch()
+    assert read_metadata(tmp_path / "m.csv") == {}
+    (tmp_path / "m.csv").write_text("\ufeff" + text, encoding="utf-8")
+    fields = {"iso": 400, "f": 2.8, "late": True, "tags": "007", "note": "a\nb"}
+    assert read_metadata(tmp_path / "m.csv") == {"007": fields, "x.jpg": {}}
+    rows = [
+        {"image": "a.jpg", "taken": datetime(2024, 5, 1, 8, 30), "tags": ["x", "y"], "n": 1},
+        {"image": "b.jpg", "taken": None, "tags": [], "n": None},
+    ]
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "m.parquet")
+    assert read_metadata(tmp_path / "m.parquet") == {
+        "a.jpg": {"taken": "2024-05-01T08:30:00", "tags": ["x", "y"], "n": 1},
+        "b.jpg": {"tags": []},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("m.csv", b"image,a\nx.jpg\n", "line 2 has 1 cells, the first line 2"),
+        ("m.csv", b'image\n"x', "line 2 is not CSV"),
+        ("m.csv", b"a,b\n1,2\n", 'line 2 is not an object with "image"'),
+        ("m.csv", b"image,width\nx,1\n", "line 2: width is the photo's"),
+        ("m.jsonl", b'{"image": "a"}\n{', "line 2 is not JSON"),
+        ("m.jsonl", b"[]", 'line 1 is not an object with "image": the image id'),
+        ("m.jsonl", b'{"image": 1}', "line 1 is not an object"),
+        (
+            "m.jsonl",
+            b'{"image": "a", "width": 3}',
+            "line 1: width is the photo's; rename the field",
+        ),
+        ("m.jsonl", b'{"image": "a"}\n{"image": "a"}', "line 2: 'a' is there twice"),
+        ("m.jsonl", b"\xff", "is not a text file in UTF-8"),
+        ("m.parquet", b"something else", "is not Parquet"),
+        ("m.parquet", None, r"row 1: .*; convert the column"),
+    ],
+)
+def test_damaged_files_of_metadata_are_named(
+    tmp_path: Path, name: str, content: bytes | None, message: str
+) -> None:
+    path = tmp_path / name
+    if content is None:
+        parquet.write_table(pa.Table.from_pylist([{"image": "a", "x": b"bytes"}]), path)
+    else:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_metadata(path)

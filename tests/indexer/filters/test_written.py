@@ -24,7 +24,6 @@ from indexer.filters.expression import (
     Range,
 )
 from indexer.filters.syntax import MAX_LENGTH, parse_filter, pointed, read_filter
-from tests.indexer.filters.drawn import FILTERS, as_text
 
 
 def text(name: str, *values: str) -> Match:
@@ -67,12 +66,6 @@ def text(name: str, *values: str) -> Match:
 )  # fmt: skip
 def test_a_text_means_this_filter(written: str, meant: Filter) -> None:
     assert parse_filter(written) == meant
-
-
-@settings(max_examples=300)
-@given(whole=FILTERS)
-def test_a_filter_is_read_as_it_was_written(whole: Filter) -> None:
-    assert parse_filter(as_text(whole)) == whole
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-import indexer.lucene.reader
+import indexer.engines.lucene
 import indexer.lucene.writer
 from indexer.care.combine import merge_segments
+from indexer.engines.lucene import LuceneIndex, check_lucene, open_lucene
 from indexer.lucene.jvm import java, start
-from indexer.lucene.reader import LuceneIndex, check_lucene, open_lucene
 from indexer.lucene.writer import LuceneWriter
 from indexer.manifest import LUCENE
 from indexer.postings import ImagePostings, Postings
@@ -56,11 +56,7 @@ def assert_written(folder: Path, postings: Postings) -> None:
     assert found.commit == COMMIT
     terms = TOKENIZER.vocabulary
     assert found.documents == [
-        (
-            image.image_id,
-            image.metadata,
-            {terms[term]: impact for term, impact in pairs(image)},
-        )
+        (image.image_id, image.metadata, {terms[term]: impact for term, impact in pairs(image)})
         for image in postings
     ]
 
@@ -79,12 +75,6 @@ def test_parts_become_one_segment_in_id_order(tmp_path: Path, size: int) -> None
     assert len(written) > 4 and written == sorted(set(written)) and written[-1] == 400
     assert steps[-1] == ("merge", 400, 400)
     assert [path.name for path in tmp_path.iterdir()] == ["lucene"]
-    assert_written(tmp_path / "lucene", postings)
-
-
-def test_a_small_index_is_one_part(tmp_path: Path) -> None:
-    postings = random_postings(TOKENIZER, 130)  # two lists of documents
-    write(tmp_path / "lucene", [postings])
     assert_written(tmp_path / "lucene", postings)
 
 
@@ -213,15 +203,10 @@ def test_damage_is_named(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.write_bytes(content)
     check_lucene(folder)
     # A large index is not read whole when it is opened; what Lucene notices is one line, too.
-    monkeypatch.setattr(indexer.lucene.reader, "CHECKED_AT_OPENING", 0)
+    monkeypatch.setattr(indexer.engines.lucene, "CHECKED_AT_OPENING", 0)
     [path] = folder.glob("*.doc")
     content = path.read_bytes()
     path.write_bytes(content[:60] + b"\xff" * (len(content) - 80) + content[-20:])
     with pytest.raises(InputError, match=r"is damaged|cannot be opened"):  # noqa: SIM117
         with closing(opened_newest(copy)) as lucene:
             lucene.top(" ".join(WORDS), 300)
-
-
-def test_a_folder_without_an_index_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"^{tmp_path} cannot be opened"):
-        LuceneIndex(tmp_path)

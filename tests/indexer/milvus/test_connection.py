@@ -11,25 +11,20 @@ from hypothesis import strategies as st
 
 from indexer.milvus import collection as collection_module
 from indexer.milvus.collection import (
+    KEY,
     Collection,
     Marker,
     check_exact,
     collection_name,
+    marker_row,
     switch_alias,
 )
-from indexer.milvus.connection import (
-    ATTEMPTS,
-    FIRST_PAUSE,
-    LONGEST_PAUSE,
-    Milvus,
-    MilvusError,
-)
+from indexer.milvus.connection import ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE, Milvus, MilvusError
 from indexer.milvus.engine import Row, best_rows
-from indexer.milvus.rows import KEY, marker_row
 from indexer.search.answer import RefusedError
 from indexer.store.commit import Commit
 from sparta.errors import InputError
-from tests.indexer.milvus.aliases import with_aliases
+from tests.indexer.milvus.conftest import with_aliases
 from tests.milvus_server import free_port
 
 pymilvus = pytest.importorskip("pymilvus", reason="extra [milvus] is not installed")
@@ -182,15 +177,6 @@ def test_an_alias_is_made_once_and_switched_then(milvus: Milvus, uri: str) -> No
         assert switch_alias(aliased, "photos", collection)
         assert names == {"photos": collection}
     assert not switch_alias(milvus, "photos", "first")
-
-
-def test_a_name_that_is_taken_is_reported(milvus: Milvus, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*arguments: str) -> None:
-        raise MilvusError("there: collection name conflict")
-
-    monkeypatch.setattr(milvus, "call", refused)
-    with pytest.raises(MilvusError, match="conflict"):
-        switch_alias(milvus, "photos", "first")
 
 
 ROWS = st.lists(st.integers(1, 3), max_size=60).map(

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +14,9 @@ import numpy as np
 import pytest
 
 from indexer.care.copies import restore_snapshot, set_alias, take_snapshot
-from indexer.milvus.collection import Collection, Marker
+from indexer.milvus.collection import MARKER, Collection, Marker, key_of
 from indexer.milvus.connection import Milvus, MilvusError
 from indexer.milvus.push import Pushed, Update, follow, push
-from indexer.milvus.rows import MARKER, key_of
 from indexer.postings import Postings
 from indexer.store.changes import Add, Delete, MetadataChange
 from indexer.store.snapshot import Snapshot
@@ -29,7 +24,7 @@ from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from tests.indexer.command_line import run
 from tests.indexer.live_index import commit_and_wait
-from tests.indexer.milvus.aliases import with_aliases
+from tests.indexer.milvus.conftest import with_aliases
 from tests.indexer.random_postings import MakeIndex
 from tests.milvus_server import milvus_server
 
@@ -56,39 +51,6 @@ def test_all_of_an_index_is_stored(milvus: Milvus, index: Path, postings: Postin
     again = push(index, milvus, "stored")
     assert (again.collection, again.images, again.written) == (pushed.collection, 300, 0)
     assert stored(milvus, pushed.collection) == rows
-
-
-KILLED = """
-import sys
-from pathlib import Path
-from indexer.milvus import push
-push.AT_ONCE = 8
-push.push(
-    Path(sys.argv[1]), push.Milvus(sys.argv[2]), "killed",
-    progress=lambda stage, done, total: print(done, flush=True),
-)
-"""
-
-
-def kill_at(done: int, index: Path, uri: str) -> None:
-    """Push until so many images are written, and kill the process."""
-    command = [sys.executable, "-c", KILLED, str(index), uri]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if int(line) >= done:
-                os.kill(process.pid, signal.SIGKILL)
-                break
-    assert process.returncode == -signal.SIGKILL
-
-
-def test_a_killed_push_continues(milvus: Milvus, uri: str, index: Path, postings: Postings) -> None:
-    right = stored(milvus, push(index, milvus, "stored").collection)
-    kill_at(120, index, uri)
-    continued = push(index, milvus, "killed")
-    assert 0 < continued.written <= 300 - 120
-    assert continued.images == 300
-    assert stored(milvus, continued.collection) == right
 
 
 def test_a_push_continues_after_milvus_was_killed(tmp_path: Path, index: Path) -> None:
@@ -140,11 +102,7 @@ def test_what_was_written_since_is_pushed(milvus: Milvus, live: Path, postings: 
 
 
 def test_former_versions_stay_until_they_are_dropped(
-    uri: str,
-    live: Path,
-    postings: Postings,
-    make_index: MakeIndex,
-    tmp_path: Path,
+    uri: str, live: Path, postings: Postings, make_index: MakeIndex, tmp_path: Path
 ) -> None:
     milvus, aliases = with_aliases(uri)
     first = push(live, milvus, "versions")
@@ -169,10 +127,7 @@ def test_a_wrong_count_is_reported(
 
 
 def test_more_than_milvus_stores(
-    milvus: Milvus,
-    tmp_path: Path,
-    postings: Postings,
-    make_index: MakeIndex,
+    milvus: Milvus, tmp_path: Path, postings: Postings, make_index: MakeIndex
 ) -> None:
     long = replace(next(iter(postings)), metadata={"text": "a" * 70_000})
     built = make_index(tmp_path / "long", Postings.of([long]))
@@ -244,11 +199,7 @@ def test_what_is_written_follows(
 
 @pytest.mark.parametrize("how", ["restored", "another name"])
 def test_a_copy_that_takes_the_place_of_the_index_is_pushed(
-    uri: str,
-    tmp_path: Path,
-    postings: Postings,
-    make_index: MakeIndex,
-    how: str,
+    uri: str, tmp_path: Path, postings: Postings, make_index: MakeIndex, how: str
 ) -> None:
     first, second, name = make_index(tmp_path / "7", postings), tmp_path / "8", tmp_path / "prod"
     set_alias(name, first)
@@ -294,9 +245,7 @@ def nothing_done(pushed: Pushed) -> None:
 
 
 def test_an_index_is_pushed_and_followed(
-    index: Path,
-    uri: str,
-    monkeypatch: pytest.MonkeyPatch,
+    index: Path, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pushed = run("export", "milvus", index, uri, "--collection", "command")
     assert pushed.startswith("command_")

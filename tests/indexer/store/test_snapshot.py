@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from indexer.columns.engine import best_of_newest
+from indexer.columns.index import best_of_newest
 from indexer.postings import ImagePostings
 from indexer.store import compaction, memtable
 from indexer.store.changes import Change, Delete, MetadataChange
@@ -28,10 +28,9 @@ from indexer.store.snapshot import Snapshot
 from indexer.update import writer as writing
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
-from tests.indexer.columns.corpus import VOCABULARY as TERMS
-from tests.indexer.columns.corpus import new_images
 from tests.indexer.live_index import LiveReference, Opened
-from tests.indexer.store.images import Impacts, add, build, compact, found, image
+from tests.indexer.store.images import VOCABULARY as TERMS
+from tests.indexer.store.images import Impacts, add, build, compact, found, image, new_images
 from tests.indexer.vocabulary import TOKENIZER
 
 VOCABULARY = len(TOKENIZER.vocabulary)
@@ -130,10 +129,11 @@ class LiveIndex(RuleBasedStateMachine):
 
     @rule(image_id=ids)
     def looked_up(self, image_id: str) -> None:
-        document = self.snapshot.document(image_id)
+        document, writer = self.snapshot.document(image_id), self.opened.writer
         if (right := self.right.images.get(image_id)) is None:
-            assert document is None
+            assert document is None and image_id not in writer
             return
+        assert image_id in writer and writer.metadata(image_id) == right.metadata
         assert document is not None
         assert self.snapshot.stored(document) == (image_id, right.metadata)
         [whole] = self.snapshot.images([document])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,6 @@ import pytest
 from indexer.engines.open import open_index
 from indexer.postings import ImagePostings, Inputs, Postings
 from indexer.store.changes import Add, Change, Delete, MetadataChange
-from indexer.store.commit import log_path
-from indexer.store.given import FILE
-from indexer.store.log import ChangeLog, read_log
 from indexer.update import images as module
 from indexer.update import sync_plan as moves
 from indexer.update.images import UpdateReport, delete_images, update_metadata
@@ -39,23 +35,6 @@ def test_images_are_deleted_all_together_or_not_at_all(
     assert delete_images(built, small.ids[4:]) == 2
     assert delete_images(built, small.ids[1:3]) == 0
     assert open_index(built).search("dog the").unknown == ["dog", "the"]
-
-
-def test_many_are_deleted_in_parts_and_each_once(
-    built: Path, small: Postings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    append, parts = ChangeLog.append, list[int]()
-
-    def note(log: ChangeLog, changes: Sequence[Change]) -> int:
-        if log.path.name != FILE:  # the record of what the user gave
-            parts.append(len(changes))
-        return append(log, changes)
-
-    monkeypatch.setattr(module, "AT_ONCE", 3)
-    monkeypatch.setattr(ChangeLog, "append", note)
-    assert delete_images(built, [*small.ids[:7], *small.ids[:4]]) == 5
-    assert parts == [3, 3, 1]
-    assert [change.image_id for change in read_log(log_path(built, 1))] == small.ids[:7]
 
 
 @pytest.mark.parametrize("at_once", [module.AT_ONCE, 3])

@@ -24,8 +24,7 @@ from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.live_index import QUERIES, assert_same
-from tests.indexer.search.queries import answer
+from tests.indexer.live_index import QUERIES, answer, assert_same
 from tests.indexer.tiny import save_model, write_store
 from tests.indexer.vocabulary import TOKENIZER
 from tests.reference.searcher import ReferenceSearcher

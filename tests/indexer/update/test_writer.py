@@ -1,25 +1,21 @@
-"""The one writer of an index, divided or not, against the reference scorer."""
+"""The one writer of an index, divided or not; store/test_snapshot.py has any order of writes."""
 
 from __future__ import annotations
 
 import shutil
 import threading
 import time
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from indexer.care.combine import split_index
 from indexer.engines.open import open_index
 from indexer.manifest import index_folders
 from indexer.postings import ImagePostings, Postings
-from indexer.store import compaction
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import Commit, log_path, read_commit
 from indexer.store.compaction import Compactor
@@ -30,12 +26,7 @@ from indexer.update.images import delete_images
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
-from tests.indexer.live_index import (
-    LiveReference,
-    Opened,
-    assert_same,
-    commit_and_wait,
-)
+from tests.indexer.live_index import LiveReference, Opened, assert_same
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.vocabulary import RARE, TOKENIZER
 
@@ -47,25 +38,6 @@ def pool() -> list[ImagePostings]:
     """Images to add, of which some have the ids of the index's."""
     rows = list(random_postings(TOKENIZER, 2 * IMAGES, seed=1))
     return [replace(image, metadata={"pool": i}) for i, image in enumerate(rows)]
-
-
-CHOICE = st.integers(0, 2 * IMAGES - 1)
-STEPS = st.lists(
-    st.tuples(st.sampled_from(["add", "add", "delete", "describe"]), st.lists(CHOICE, max_size=4))
-    | st.tuples(st.sampled_from(["commit", "wait", "reopen", "kill"]), st.just([])),
-    max_size=12,
-)
-
-
-def changes_of(
-    kind: str, chosen: list[int], pool: list[ImagePostings], right: LiveReference
-) -> list[Change]:
-    if kind == "add":
-        return [Add(pool[i]) for i in chosen]
-    ids = [pool[i].image_id for i in chosen]
-    if kind == "delete":
-        return [Delete(image_id) for image_id in ids]
-    return [MetadataChange(one, {"described": one}) for one in ids if one in right.images]
 
 
 def test_a_writer_that_writes_nothing_commits_nothing(built: Path) -> None:
@@ -292,59 +264,12 @@ def test_words_come_and_go_with_the_images_that_have_them(built: Path, small: Po
 
 @pytest.fixture(scope="module")
 def indexes(
-    tmp_path_factory: pytest.TempPathFactory,
-    small: Postings,
-    make_index: MakeIndex,
+    tmp_path_factory: pytest.TempPathFactory, small: Postings, make_index: MakeIndex
 ) -> Path:
     """A folder with an index, and the same in three shards."""
     folder = tmp_path_factory.mktemp("indexes")
     split_index(make_index(folder / "whole", small), folder / "divided", 3)
     return folder
-
-
-@settings(max_examples=14)
-@given(steps=STEPS, compact_at=st.sampled_from([1, 3, 9, 4096]))
-def test_any_changes_give_the_answers_of_the_reference(
-    indexes: Path,
-    pool: list[ImagePostings],
-    small: Postings,
-    tmp_path_factory: pytest.TempPathFactory,
-    steps: list[tuple[str, list[int]]],
-    compact_at: int,
-) -> None:
-    folder = tmp_path_factory.mktemp("written") / "indexes"
-    shutil.copytree(indexes, folder)
-    right, folders = LiveReference(small), [folder / "whole", folder / "divided"]
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(writer_module, "COMPACT_AT", compact_at)
-        patched.setattr(compaction, "FAN", 2)
-        opened = [Opened(one) for one in folders]
-        searchers = [open_index(one) for one in folders]
-        for kind, chosen in [*steps, ("commit", [])]:
-            if kind in ("kill", "reopen"):
-                for one in opened:
-                    one.kill() if kind == "kill" else one.close()
-                opened = [Opened(one) for one in folders]
-            elif kind in ("commit", "wait"):
-                for one in opened:
-                    one.writer.commit() if kind == "commit" else commit_and_wait(one.writer)
-                assert len(opened[1].writer) == len(opened[0].writer) == len(right.images)
-                searchers = [one.refreshed() or one for one in searchers]
-                for searcher in searchers:
-                    assert_same(searcher, right.searcher())
-            else:
-                changes = changes_of(kind, chosen, pool, right)
-                right.apply(changes)
-                for one in opened:
-                    one.writer.sync(one.writer.write(changes))
-                    for image_id in {change.image_id for change in changes}:
-                        assert (image_id in one.writer) == (image_id in right.images)
-                        if image_id in right.images:
-                            metadata = right.images[image_id].metadata
-                            assert one.writer.metadata(image_id) == metadata
-        for one in opened:
-            one.close()
-    assert [verify_index(one) for one in folders] == [[], []]
 
 
 def test_all_changes_of_shards_are_written_or_none(
@@ -364,17 +289,3 @@ def test_all_changes_of_shards_are_written_or_none(
     with pytest.raises(InputError, match="nothing was deleted"):
         delete_images(divided, [ids[0], "nothing"])
     assert sum(len(list((one / "log").iterdir())) for one in index_folders(divided)) >= 3
-
-
-def test_no_shard_logs_deletions_of_what_it_lacks(
-    indexes: Path, small: Postings, tmp_path: Path
-) -> None:
-    divided = tmp_path / "divided"
-    shutil.copytree(indexes / "divided", divided)
-    with open_writer(divided) as writer:
-        gone = [*(f"nothing/{i}" for i in range(3000)), small.ids[0], small.ids[0]]
-        writer.sync(writer.write(list(map(Delete, gone))))
-        logs = [log_path(one, 1) for one in index_folders(divided)]
-        assert sum(len(list(read_log(log))) for log in logs) == 1
-    with closing(open_index(divided)) as found:
-        assert len(found) == IMAGES - 1

@@ -29,7 +29,7 @@ from server.publish.publishing import OWN
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import Substitute
 from tests.indexer.random_postings import random_postings, shards_of, word_tables, write_postings
-from tests.indexer.search.queries import VOCABULARY
+from tests.indexer.vocabulary import EVERY_WORD
 from tests.reference.searcher import ReferenceSearcher
 from tests.server.publish.collections import answers, collection_of, publish_collection
 from tests.server.publish.firefox import FirefoxPage
@@ -84,7 +84,7 @@ def terms_of(explanation: Explanation) -> list[Answer]:
 
 # ---- random collections against the reference scorer -------------------------------------------
 
-queries = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=12).map(" ".join)
+queries = st.lists(st.sampled_from(EVERY_WORD), min_size=1, max_size=12).map(" ".join)
 counts = st.sampled_from([1, 7, 30, 1000])
 
 

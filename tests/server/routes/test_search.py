@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from indexer.query import Query
-from indexer.search import searcher as searcher_module
+from indexer.search import explanations
 from indexer.search.answer import Answer
 from indexer.search.engine import Capability
 from server.backends import Backend
@@ -222,7 +222,7 @@ def test_explanations_are_the_same_in_parts(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
     whole = client.get(f"/v1/{target}&explain=true").json()["hits"]
-    monkeypatch.setattr(searcher_module, "EXPLAINED_AT_ONCE", 1)
+    monkeypatch.setattr(explanations, "AT_ONCE", 1)
     assert client.get(f"/v1/{target}&explain=true").json()["hits"] == whole
     assert all(hit["explanation"] for hit in whole)
 

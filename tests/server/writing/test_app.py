@@ -20,7 +20,7 @@ from indexer.care.copies import set_alias, take_snapshot
 from indexer.dense.build import add_dense
 from indexer.engines.open import open_backend, open_dense, open_index
 from indexer.postings import ImagePostings
-from indexer.search.searcher import Explain
+from indexer.search.explanations import Explain
 from indexer.state import index_version, place_of
 from indexer.store.changes import Add, Delete
 from indexer.store.commit import log_path
@@ -33,8 +33,7 @@ from server.writing.bodies import Image
 from server.writing.forward import COMMIT, PLACE, Board
 from server.writing.index import PhotoEncoder, WritableIndex
 from sparta.errors import InputError
-from tests.indexer.dense_parts import random_vectors, write_part
-from tests.indexer.tiny_dense import save_dense_model
+from tests.indexer.tiny_dense import random_vectors, save_dense_model, write_part
 from tests.server.drawings import index_photos
 from tests.server.fake import DRAWINGS
 from tests.server.test_photo_files import photo, sized

@@ -17,14 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from indexer.columns import engine
+from indexer.columns import index as column_index
 from indexer.columns import postings as in_numpy
 from indexer.columns.builder import lay_out, topical_order
 from indexer.columns.index import REMEMBERED, ColumnIndex, Remembered
 from indexer.columns.layout import (
     BITMAP_SHARE,
     BLOCK,
-    LEVEL_SHARE,
     LEVELS,
     NARROW,
     SUPERBLOCK,
@@ -35,7 +34,7 @@ from indexer.columns.layout import (
 from indexer.columns.postings import rows_of
 from indexer.store.memtable import Memtable
 from sparta.errors import InputError
-from tests.indexer.columns.corpus import (
+from tests.indexer.store.images import (
     VOCABULARY,
     built,
     exact_top,
@@ -161,12 +160,12 @@ def test_superblocks_that_are_full_of_a_rare_term(tmp_path: Path, marked: bool) 
     terms = np.arange(images, dtype=np.int32) // SUPERBLOCK
     impacts = 1 + np.arange(images) % SUPERBLOCK
     rows = PostingRows(np.arange(images + 1), terms, impacts)
-    shares = (LEVEL_SHARE, 0.02 if marked else BITMAP_SHARE)
 
     def unchanged(rows: SpooledRows) -> np.ndarray:
         return np.arange(len(rows), dtype=np.int32)
 
-    index = built(tmp_path / "columns", rows, 8, shares, ordered=unchanged)
+    bitmaps = 0.02 if marked else BITMAP_SHARE
+    index = built(tmp_path / "columns", rows, 8, bitmaps, unchanged)
     columns = index.columns
     assert len(columns.bitmaps) == (VOCABULARY if marked else 0)
     assert columns.sizes.max() == SUPERBLOCK
@@ -272,19 +271,19 @@ def test_columns_of_other_shapes_and_types_are_refused(folder: Path, name: str) 
 
 
 def test_the_compiled_engine_is_used() -> None:
-    assert engine.best_documents is native.best_documents
+    assert column_index.best_documents is native.best_documents
 
 
 def test_without_it_one_warning_says_what_to_do() -> None:
     code = """
 import sys
 sys.modules["indexer.columns.native._native"] = None
-from indexer.columns import engine
+from indexer.columns import index
 from indexer.columns import postings as in_numpy
 from indexer import grounding
 from indexer.filters import evaluate
-from indexer.store import snapshot
-assert snapshot.best_documents is in_numpy.best_documents and grounding.find_winners is None
+from indexer.store import segment
+assert segment.best_documents is in_numpy.best_documents and grounding.find_winners is None
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stderr == (
@@ -354,20 +353,6 @@ def test_the_best_of_the_newest_and_all_that_tie_with_the_last(
         assert ordered(found)[:k] == ordered(right)[:k]
         assert found == right or one is in_numpy  # which may return more
         assert (numbers.dtype, scores.dtype) == (np.int32, np.int64)
-
-
-@pytest.mark.parametrize("bits", [8, 16])
-def test_single_impacts_in_c_are_those_in_numpy(corpora: list[Corpus], bits: int) -> None:
-    columns = corpora[SHAPES.index((700, bits))][1].columns
-    rows = np.arange(-1, len(columns.maxima))
-    positions = np.random.default_rng(0).permutation(len(columns.order))
-    np.testing.assert_array_equal(
-        native.impacts_at(columns, positions, rows), in_numpy.impacts_at(columns, positions, rows)
-    )
-    for row in rows[1:].tolist():
-        np.testing.assert_array_equal(
-            native.impacts_of_row(columns, row), in_numpy.impacts_of_row(columns, row)
-        )
 
 
 def searched(columns: Columns, **changed: Any) -> None:

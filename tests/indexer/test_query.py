@@ -1,0 +1,334 @@
+"""Queries: their grammar, how an index reads them, completions, corrections, explanations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexer.commands.search import won_by
+from indexer.engines.open import open_index
+from indexer.grounding import WinningLabel
+from indexer.postings import Postings
+from indexer.query import Clause, Query, QueryError, parse, plain_text, searchable
+from indexer.search import reader as module
+from indexer.search.explanations import Explain
+from indexer.search.reader import COUNTS, LARGEST_SCORE, image_query
+from indexer.search.searcher import Searcher
+from indexer.search.words import Completion, HeldWord, HeldWords, WordList
+from indexer.store.snapshot import Snapshot
+from sparta.errors import InputError
+from tests.indexer.labelled import LEFT, RIGHT, WHOLE, labelled_index
+from tests.indexer.live_index import answer
+from tests.indexer.random_postings import SETTINGS, write_postings
+from tests.indexer.vocabulary import TOKENIZER
+
+PLAIN = [
+    "two dogs on a beach",
+    "a t-shirt and a well-known x-ray",
+    "dogs - and cats -- on a beach \u2013dog",
+    "don't look at the dog's 'nose'",
+    "🐶 -🐶 +🐶",
+    "C++ and a+b, +1 -5 +1-800 -3°C",
+    "rock -n- roll",
+    "^_^ a^b ^3 2^3 a^ a^b^ a^3b",
+    'a sign that says "no -smoking" and "go+by^train"',
+    'a 12" pizza, "open',
+    "“fire truck” and ”x“",
+    r"C:\dogs \o/ a\b \\",
+    "",
+    "  ",
+    "-",
+    "+ -",
+    '"',
+    '""',
+]
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_a_sentence_is_no_syntax(text: str) -> None:
+    assert parse(text).clauses == (Clause(text),)
+
+
+def test_captions_are_no_syntax(shared: Path) -> None:
+    captions = (shared / "queries" / "coco-val2017-captions.txt").read_text(encoding="utf-8")
+    lines = captions.splitlines()
+    assert len(lines) == 25_014
+    assert all(parse(line) == Query.plain(line) for line in lines)
+
+
+PARTS = st.sampled_from([*" \t\n-+^\\\"“”'.,3a犬", "dog", "-dog", "^2", ' "', " - ", "🐶", "²"])
+
+
+@settings(max_examples=300)
+@given(text=st.one_of(st.lists(PARTS, max_size=12).map("".join), st.text(max_size=30)))
+def test_a_text_is_plain_or_has_an_operator(text: str) -> None:
+    try:
+        query = parse(text)
+    except QueryError as error:
+        assert 1 <= error.column <= len(text)
+        assert re.search(r"(^|\s)[-+]|\^[-+]?\d", text)
+        return
+    assert query.text == text
+    if query.operator is None and not re.search(r'\\[-+"“”^]', text):
+        assert query.clauses == (Clause(text),)
+    for clause in query.clauses:
+        assert clause.word or (clause.sign, clause.weight) == ("", 1)
+        assert clause.text.strip() or len(query.clauses) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "clauses"),
+    [
+        ("beach -dog", [Clause("beach "), Clause("dog", "-", 1, True, 7)]),
+        ("+beach dog", [Clause("beach", "+", 1, True, 1), Clause(" dog", column=7)]),
+        ("-dog, beach", [Clause("dog", "-", 1, True, 1), Clause(", beach", column=5)]),
+        ("a beach^3.", [Clause("a "), Clause("beach", "", 3, True, 3), Clause(".", column=10)]),
+        ("+beach^100", [Clause("beach", "+", 100, True, 1)]),
+        ("beach^1", [Clause("beach", "", 1, True, 1)]),
+        ("+x-ray", [Clause("x-ray", "+", 1, True, 1)]),
+        ("+C++", [Clause("C++", "+", 1, True, 1)]),
+        ("+dog's", [Clause("dog's", "+", 1, True, 1)]),
+        ("+犬 é^2", [Clause("犬", "+", 1, True, 1), Clause("é", "", 2, True, 4)]),
+        ('+"fire truck"', [Clause("fire truck", "+", 1, True, 1)]),
+        ("+“fire truck”^2!", [Clause("fire truck", "+", 2, True, 1), Clause("!", column=16)]),
+        ('"fire truck"^2', [Clause("fire truck", "", 2, True, 1)]),
+        (r'+"a \"b\" \\ c"', [Clause(r'a "b" \ c', "+", 1, True, 1)]),
+        (r"\-dog \+cat", [Clause("-dog +cat")]),
+        (r"beach\^3", [Clause("beach^3")]),
+        (r"\-beach^3", [Clause("-beach", "", 3, True, 1)]),
+        (r'\"fire truck"', [Clause('"fire truck"')]),
+        (r'\-"fire truck"', [Clause('-"fire truck"')]),
+    ],
+)
+def test_a_text_with_operators_has_these_clauses(text: str, clauses: list[Clause]) -> None:
+    assert list(parse(text).clauses) == clauses
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "problem"),
+    [
+        ("a beach^0", 9, "a weight is a whole number from 1 to 100"),
+        ("beach^101", 7, "a weight is a whole number from 1 to 100"),
+        ("beach^1.5", 7, "a weight is a whole number from 1 to 100"),
+        ("beach^-1", 7, "a weight is a whole number from 1 to 100"),
+        ("beach^" + "9" * 5000, 7, "a weight is a whole number from 1 to 100"),
+        ("a -dog^2", 8, "an excluded word has no weight: leave it out"),
+        ('a -"fire truck', 4, "this quotation mark is not closed before a space or the end"),
+        ('a -""', 3, "there is no word between the quotation marks"),
+        ('a " " +" "', 7, "there is no word between the quotation marks"),
+    ],
+)
+def test_errors_point_at_their_place(text: str, column: int, problem: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        parse(text)
+    assert (caught.value.problem, caught.value.column) == (problem, column)
+
+
+def test_a_query_that_only_excludes_searches_for_nothing() -> None:
+    assert len(parse("  -dog -cat").clauses) == 2
+    with pytest.raises(QueryError, match="it only excludes") as caught:
+        searchable("  -dog -cat")
+    assert caught.value.column == 3
+    assert searchable("-dog .").clauses[1].text == " ."
+
+
+def test_text_for_searchers_without_operators() -> None:
+    assert plain_text(r"a \-dog") == "a -dog"
+    assert plain_text(Query.plain("-dog")) == "-dog"
+    with pytest.raises(QueryError, match="a dense model has no signs and weights") as caught:
+        plain_text("a dog^2")
+    assert caught.value.column == 3
+
+
+def test_an_error_shows_the_place_and_the_words_around_it() -> None:
+    with pytest.raises(QueryError) as caught:
+        parse("two dogs on a beach^0")
+    assert str(caught.value).splitlines() == [
+        "query, column 21: a weight is a whole number from 1 to 100",
+        "  two dogs on a beach^0",
+        "                      ^",
+    ]
+    with pytest.raises(QueryError) as caught:
+        parse("dog\n" * 100 + "beach^0" + " cat" * 100)
+    _, shown, pointer = str(caught.value).splitlines()
+    assert shown[pointer.index("^") - 6 : pointer.index("^") + 5] == "beach^0 cat"
+    assert len(shown) == 62
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize(
+    "text",
+    ['"' * 20_000, "-a" + "!" * 2_000 + "x", "a" * 50_000 + " -b", '-"' + "\\" * 9_999],
+    ids=["quotes", "punctuation", "word", "backslashes"],
+)
+def test_long_texts_are_read_quickly(text: str) -> None:
+    with suppress(QueryError):
+        parse(text)
+
+
+# ---- queries by image ----------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(1, 65_535), max_size=60), st.lists(st.integers(1, 100), max_size=60))
+def test_scores_of_queries_by_image_are_exact(impacts: list[int], words: list[int]) -> None:
+    query = image_query(dict(enumerate(impacts)), dict(enumerate(words, 30)))
+    assert sum(query.values()) <= COUNTS
+    assert min(query.values(), default=1) >= 1
+    assert COUNTS * (2**16 - 1) < LARGEST_SCORE
+
+
+# ---- texts ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def searcher(index: Path) -> Searcher:
+    return open_index(index)
+
+
+def test_weights_beyond_exact_sums_are_refused(postings: Postings, tmp_path: Path) -> None:
+    write_postings(tmp_path / "index", [postings], TOKENIZER, replace(SETTINGS, bits=16))
+    searcher = open_index(tmp_path / "index")
+    assert searcher.search("dog^100 cat^100 ball^56").hits
+    with pytest.raises(QueryError, match=r"column 1: the weights add up to more than 256"):
+        searcher.search("dog^100 cat^100 ball^57")
+    assert searcher.search(" ".join(["dog"] * 300)).hits
+
+
+def test_a_full_cache_is_emptied(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CACHED", 2)
+    searcher = open_index(index)
+    texts = ("dog cat ball sky", "cat beach dog", "two dogs running")
+    right = [answer(searcher.search(text)) for text in texts]
+    assert [answer(searcher.search(text)) for text in texts] == right
+
+
+# ---- explanations --------------------------------------------------------------------------------
+
+
+def test_damaged_groundings_are_one_line(
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(_: Snapshot, documents: Any) -> list[bytes]:
+        return [b"\x09" * 20 for _ in documents]
+
+    monkeypatch.setattr(Snapshot, "groundings", damaged)
+    with pytest.raises(InputError, match=r"grounding of an image is damaged \(.*build the"):
+        searcher.search("dog", explain=Explain())
+    assert searcher.search("dog", explain=Explain(grounded=False)).hits[0].explanation
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Searcher:
+    index, _, _ = labelled_index(tmp_path_factory.mktemp("labelled"))
+    return open_index(index)
+
+
+@pytest.mark.parametrize(
+    ("term", "image_id", "region", "box", "label", "words"),
+    [
+        ("dog", "a.png", 0, LEFT, ("dog", "brown dog"), "label “dog” in “brown dog”, region 0"),
+        ("brown", "a.png", 0, LEFT, ("brown", "brown dog"), None),
+        ("cat", "a.png", 1, RIGHT, ("cat", "cat"), "label “cat”, region 1"),
+        ("ball", "a.png", 1, RIGHT, None, "region 1"),
+        ("tree", "a.png", 2, WHOLE, None, "whole photo"),
+        ("ball", "b.png", 0, LEFT, None, "region 0"),
+        ("red", "b.png", 1, RIGHT, ("red", "red ball"), None),
+        ("man", "c.png", 0, LEFT, ("man", "man"), None),
+        ("dog", "c.png", None, None, None, ""),
+    ],
+)
+def test_region_or_label_that_won(
+    labelled: Searcher,
+    term: str,
+    image_id: str,
+    region: int | None,
+    box: tuple[float, ...] | None,
+    label: tuple[str, str] | None,
+    words: str | None,
+) -> None:
+    [found] = labelled.explain(term, image_id).terms
+    assert (found.region, found.label) == (region, label and WinningLabel(*label))
+    assert (found.impact > 0) == (region is not None)
+    assert found.box == (None if box is None else pytest.approx(box, abs=1e-4))
+    assert found.whole == (box == WHOLE)
+    assert words is None or won_by(found) == words
+
+
+IMAGES = {"beach": 8, "bench": 9, "bear": 9, "beard": 0, "be": 3, "##ach": 7, "b2": 5, "été": 2}
+
+
+def held(images: Mapping[str, int]) -> HeldWords:
+    """Words that are in these numbers of images."""
+    known = WordList(images)
+    counts = np.array([images[word] for word in known.words], np.int64)
+    return HeldWords(known, counts, lambda word: images[word] > 0)
+
+
+@pytest.fixture
+def words() -> HeldWords:
+    return held(IMAGES)
+
+
+def test_the_last_word_is_completed(words: HeldWords) -> None:
+    found = words.complete("two dogs on a Be", 3)
+    assert found == [
+        Completion("two dogs on a bear", "bear", 9),
+        Completion("two dogs on a bench", "bench", 9),
+        Completion("two dogs on a beach", "beach", 8),
+    ]
+    assert [one.text for one in words.complete('dog -"bear', 5)] == ['dog -"bear']
+    assert [one.word for one in words.complete("é", 5)] == ["été"]
+    assert words.complete("a beahc", 5) == [Completion("a beach", "beach", 8)]  # corrected
+    assert words.complete("dog ", 5) == words.complete("7", 5) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("Beech", ["bench", "beach"]),
+        ("bech", ["bench", "beach"]),
+        ("beaches", ["beach"]),
+        ("bea", ["bear", "be"]),
+        ("ebar", ["bear"]),
+        ("bu", []),
+        ("xylophone", []),
+        ("bear", []),
+    ],
+)
+def test_misspelt_words_are_corrected(words: HeldWords, word: str, near: list[str]) -> None:
+    assert [one.word for one in words.correct(word, 3)] == near
+
+
+def edits(a: str, b: str) -> int:
+    """The optimal string alignment distance by its definition."""
+    table = {(i, 0): i for i in range(len(a) + 1)} | {(0, j): j for j in range(len(b) + 1)}
+    for i, j in product(range(1, len(a) + 1), range(1, len(b) + 1)):
+        table[i, j] = min(
+            table[i - 1, j] + 1, table[i, j - 1] + 1, table[i - 1, j - 1] + (a[i - 1] != b[j - 1])
+        )
+        if i > 1 and j > 1 and a[i - 1] == b[j - 2] and a[i - 2] == b[j - 1]:
+            table[i, j] = min(table[i, j], table[i - 2, j - 2] + 1)
+    return table[len(a), len(b)]
+
+
+LETTERS = st.text("abc", min_size=1, max_size=9)
+
+
+@settings(max_examples=300)
+@given(word=LETTERS, others=st.lists(LETTERS, unique=True, min_size=1, max_size=12))
+def test_corrections_are_the_nearest_words(word: str, others: list[str]) -> None:
+    most = 0 if len(word) < 3 else 1 if len(word) < 6 else 2
+    right = sorted((edits(word, other), other) for other in others)
+    near = [other for distance, other in right if 0 < distance <= most]
+    found = held(dict.fromkeys(others, 1)).correct(word, 12)
+    assert found == [HeldWord(other, 1) for other in near]
