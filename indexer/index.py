@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from indexer.engines.open import open_backend, open_index
 from indexer.manifest import Manifest, index_folders
 from indexer.search.answer import Answer, Explanation
-from indexer.search.searcher import Explain
+from indexer.search.explanations import Explain
 from sparta.progress import Progress, no_progress
 
 if TYPE_CHECKING:

@@ -27,11 +27,11 @@ from indexer.store.given import FormerImages, with_given
 from indexer.store.images import origin_of
 from indexer.update.writer import Writer, open_writer
 from sparta.errors import InputError
+from sparta.extract.extractor import Extractor, load_extractor_of
+from sparta.extract.job import augmentation_names
+from sparta.extract.photo_metadata import photo_metadata
+from sparta.extract.photos import Augmentation, Photo
 from sparta.extras import require
-from sparta.features.extract.extractor import Extractor, load_extractor_of
-from sparta.features.extract.job import augmentation_names
-from sparta.features.extract.photo_metadata import photo_metadata
-from sparta.features.extract.photos import Augmentation, Photo
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.files import full_disk_reported
@@ -103,7 +103,7 @@ class _Part:
     def __init__(self, index: Path, name: str, device: str) -> None:
         require("torch")
         from indexer.dense.text_encoder import load_part_model
-        from sparta.features.extract.networks.backbone import pick_device
+        from sparta.networks.backbone import pick_device
 
         self._folder = dense_folder(index, name)
         made = DenseManifest.open(index, name, Manifest.open(index))

@@ -23,7 +23,7 @@ from sparta.vse.model import VseModel
 from tests import tiny
 from tests.eval.data import record, refused, save_dense, shown, write_captions
 from tests.indexer.labelled import labelled_index
-from tests.indexer.sealed import change
+from tests.indexer.random_postings import change_manifest
 from tests.sparta.vse.models import bigru
 from tests.stores import write_store
 from tests.training.corpus import Corpus, dense_config, write_corpus
@@ -317,7 +317,7 @@ def test_explain_command(index: Path, photos: Path, tmp_path: Path) -> None:
     assert Image.open(out).format == "PNG"
     assert json.loads(out.with_suffix(".json").read_text())["examples"] == [answer]
     known = shutil.copytree(index, tmp_path / "index")
-    change(known, photos=str(photos))
+    change_manifest(known, photos=str(photos))
     shown("explain", known, "a.png", QUERY, *figure)
     (tmp_path / "a.png").write_bytes(b"no photo")
     for arguments, message in (

@@ -29,7 +29,6 @@ from indexer.update.images import delete_images
 from indexer.update.sync_plan import SeenPhotos
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
-from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.files import lock_path, writing
 from tests.indexer.live_index import LiveReference, assert_same

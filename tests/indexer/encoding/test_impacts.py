@@ -28,9 +28,8 @@ from indexer.postings import Inputs
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.visualsparta.collate import ImageBatch
+from sparta.visualsparta.batch import ImageBatch, ImagePadder
 from sparta.visualsparta.model import TermScores, VisualSparta
-from sparta.visualsparta.padding import ImagePadder
 from tests import tiny
 from tests.indexer.tiny import slow_frequencies
 from tests.indexer.vocabulary import TOKENIZER

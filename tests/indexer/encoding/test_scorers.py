@@ -24,6 +24,7 @@ from indexer.manifest import Manifest
 from indexer.settings import TermSet
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
 from tests.indexer.tiny import save_model, slow_frequencies, without_labels

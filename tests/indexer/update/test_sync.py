@@ -34,7 +34,7 @@ from indexer.update.sync_plan import (
     synced_folders,
 )
 from sparta.errors import InputError
-from sparta.features.extract.photos import Stamp
+from sparta.extract.photos import Stamp
 from sparta.features.record import Skipped
 from sparta.features.store import FeatureStore
 from tests.bad_paths import add_bad_paths
