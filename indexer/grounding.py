@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.answer import Box, WinningLabel
 from indexer.postings import Inputs, Postings
 
 try:
@@ -29,23 +30,6 @@ ESCAPE = 255  # a gap of at least so much goes on in the next byte
 BOX_STEPS = 65535
 _CORNERS = 8  # bytes of a box
 _UNSIGNED = {size: np.dtype(f"<u{size}") for size in (1, 2, 4)}
-
-Box = tuple[float, float, float, float]  # x1, y1, x2, y2 relative to the photo
-
-
-# Not frozen, which takes twice as long to make: an answer can have ten thousand.
-@dataclass(slots=True)
-class WinningLabel:
-    """A label token that won the maximum of equation 10.
-
-    Attributes:
-        token: the word piece.
-        words: its region's attribute and label, as far as the model read them.
-    """
-
-    token: str
-    words: str
-
 
 # What won the maximum of equation 10 for a term: the region that won, or that the winning label
 # token labels; its box; and the label token, None if the region itself won.

@@ -10,9 +10,9 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
+from indexer.answer import Answer, Explanation
 from indexer.engines.open import open_backend, open_index
 from indexer.manifest import Manifest, index_folders
-from indexer.search.answer import Answer, Explanation
 from indexer.search.explanations import Explain
 from sparta.progress import Progress, no_progress
 

@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from indexer.answer import Sign
 from sparta.errors import InputError
-
-Sign = Literal["", "+", "-"]
 
 
 class Operator(NamedTuple):

@@ -14,9 +14,9 @@ from typing import Any
 from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from indexer.answer import UnavailableError, Version
 from indexer.dense.manifest import MILVUS, SPARSE
 from indexer.manifest import index_folders, is_sharded, owner
-from indexer.search.answer import UnavailableError, Version
 from indexer.search.engine import Capability
 from indexer.search.searcher import Searcher
 from indexer.state import IndexState, index_version, place_of

@@ -273,7 +273,7 @@ class Tools:
         Works for any photo of the collection, whether or not a search for the text finds it.
         """
         with actionable():
-            found = await self._client.explain(query, image_id)
+            found = await self._client.explain(image_id, query)
         return Explanation.model_validate(found)
 
     async def image(self, image_id: ImageId) -> Image:

@@ -13,9 +13,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from indexer.answer import RefusedError, UnavailableError
 from indexer.filters.expression import FilterError
 from indexer.query import QueryError
-from indexer.search.answer import RefusedError, UnavailableError
 from indexer.store.images import UnknownImageError
 from server.monitoring.monitor import ID_HEADER, record_of
 from server.schemas import Problem

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from indexer.search.answer import Answer
+from indexer.answer import Answer
 from tests.indexer.vocabulary import RARE
 from tests.served_cluster import patiently
 

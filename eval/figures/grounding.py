@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
+from indexer.answer import Explanation, TermExplanation
 from indexer.commands.search import won_by
-from indexer.search.answer import Explanation, TermExplanation
 from indexer.search.searcher import Searcher
 from indexer.store.images import UnknownImageError
 from sparta.errors import InputError

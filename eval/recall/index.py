@@ -17,8 +17,8 @@ from rich.table import Table
 
 from eval.recall.photos import missing_of
 from eval.recall.scores import recall_table
+from indexer.answer import Hit
 from indexer.query import Query
-from indexer.search.answer import Hit
 from indexer.search.searcher import Searcher
 from indexer.store.images import UnknownImageError
 from sparta.captions.read import CaptionedPhoto

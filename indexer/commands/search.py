@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from indexer.answer import Answer, Hit, TermExplanation
 from indexer.dense.manifest import SPARSE
-from indexer.search.answer import Answer, Hit, TermExplanation
 from sparta.commands.options import (
     AsJson,
     Backend,
@@ -128,7 +128,7 @@ def reading_filter(text: str | None) -> Iterator[Filter | None]:
     Raises:
         InputError: if it cannot be read, or a search within does not fit the fields or the engine.
     """
-    from indexer.search.answer import RefusedError
+    from indexer.answer import RefusedError
 
     try:
         if text is None:

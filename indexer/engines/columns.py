@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.search.answer import RefusedError, Version
+from indexer.answer import RefusedError, Version
 from indexer.search.engine import (
     Capability,
     Documents,

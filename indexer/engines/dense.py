@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.answer import RefusedError, UnavailableError
 from indexer.dense.manifest import MODEL, VECTORS, DenseManifest, dense_folder
 from indexer.dense.vectors import (
     AddedRows,
@@ -25,7 +26,6 @@ from indexer.dense.vectors import (
 )
 from indexer.engines.columns import ColumnsEngine, Mask
 from indexer.manifest import Manifest, check_hash, check_small_parts
-from indexer.search.answer import RefusedError, UnavailableError
 from indexer.search.engine import Capability, Found, Plan, Statistics
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError

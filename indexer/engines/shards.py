@@ -9,9 +9,9 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from indexer.answer import UnavailableError, Version
 from indexer.fields.kinds import Kind
 from indexer.manifest import owner, shard_name
-from indexer.search.answer import UnavailableError, Version
 from indexer.search.engine import (
     Capability,
     Documents,

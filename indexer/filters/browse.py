@@ -4,32 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.answer import Bucket, Value
 from indexer.fields.columns import FieldColumn, FieldPart
 from indexer.filters.evaluate import FieldIndex
 from indexer.filters.expression import FilterError
 
 INTERVALS = {"year": "Y", "month": "M", "day": "D"}
 MOST = 100  # values of a facet
-
-Value = str | float | bool
-
-
-@dataclass(slots=True)
-class Bucket:
-    """One value of a facet.
-
-    Attributes:
-        value: of the field; of a date the year, month or day.
-        count: how many images have it.
-    """
-
-    value: Value
-    count: int
 
 
 def count_values(fields: FieldIndex, facet: str, found: NDArray[np.bool_]) -> Counter[Value]:

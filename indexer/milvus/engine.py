@@ -11,12 +11,12 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.answer import RefusedError, UnavailableError
 from indexer.engines.columns import OF_SEGMENTS, ColumnsEngine, Mask
 from indexer.engines.open import snapshot_of
 from indexer.milvus.collection import KEY, MOST_ROWS, Collection, collection_name, key_of
 from indexer.milvus.connection import Milvus
 from indexer.milvus.push import build_version
-from indexer.search.answer import RefusedError, UnavailableError
 from indexer.search.engine import Plan, hit_order
 from indexer.search.searcher import Searcher
 from indexer.store.snapshot import Snapshot

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.search.answer import Position, RefusedError, Version
+from indexer.answer import Position, RefusedError, Version
 
 if TYPE_CHECKING:
     from indexer.fields.kinds import Kind

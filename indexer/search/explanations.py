@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.answer import Answer, RefusedError, TermExplanation
 from indexer.grounding import UNKNOWN, Winner
-from indexer.search.answer import Answer, RefusedError, TermExplanation
 from indexer.search.engine import Documents, Needs
 from indexer.search.reader import ReadWord, coverages, had
 from sparta.errors import InputError, first_line

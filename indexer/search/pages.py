@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from time import perf_counter
 
-from indexer.search.answer import Answer, Condition, Correction, Hit, Position, Timings
+from indexer.answer import Answer, Condition, Correction, Hit, Position, Timings
 from indexer.search.engine import Capability, Engine, Found, Page, Plan, is_before
 from indexer.search.reader import Reader, Reading
 

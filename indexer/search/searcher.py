@@ -7,8 +7,7 @@ from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from indexer.query import Query, parsed, plain_text, searchable
-from indexer.search.answer import (
+from indexer.answer import (
     Answer,
     Explanation,
     Position,
@@ -17,6 +16,7 @@ from indexer.search.answer import (
     UnavailableError,
     Version,
 )
+from indexer.query import Query, parsed, plain_text, searchable
 from indexer.search.engine import (
     Capability,
     Documents,

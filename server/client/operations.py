@@ -10,7 +10,7 @@ import inspect
 import json
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -26,8 +26,9 @@ from typing import (
 from urllib.parse import quote
 
 import httpx
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
+from indexer import answer as answers
 from server.client import transport
 from server.schemas import (
     BackendInfo,
@@ -35,12 +36,8 @@ from server.schemas import (
     BatchAnswer,
     CountAnswer,
     DeleteAnswer,
-    ExplanationAnswer,
     FieldsAnswer,
     ImageAnswer,
-    SearchAnswer,
-    SearchAnswers,
-    SimilarAnswer,
     SuggestAnswer,
     SuggestionAnswer,
     WriteAnswer,
@@ -50,6 +47,7 @@ from sparta.addresses import id_problem
 P = ParamSpec("P")
 Answer = TypeVar("Answer")
 Model = TypeVar("Model", bound=BaseModel)
+Plain = TypeVar("Plain")
 Params = Mapping[str, str | float | bool | Sequence[str] | None]
 Filter = str | Mapping[str, Any]  # as text or as JSON
 Fields = Mapping[str, Any]
@@ -58,6 +56,70 @@ Refresh = Literal["wait", "none"]
 PHOTO = "application/octet-stream"  # media type of a photo of any kind
 LINES = "application/x-ndjson"
 RAISES = "\n\nRaises:\n    ClientError: if the request fails."
+
+
+@dataclass
+class Hit(answers.Hit):
+    """A hit of a server.
+
+    Attributes:
+        url: path of the photo on the server; None if it does not show photos.
+    """
+
+    url: str | None = None
+
+
+@dataclass(repr=False, kw_only=True)
+class SearchAnswer(answers.Answer):
+    """What a search on a server found.
+
+    Attributes:
+        hits: as of `Answer`.
+        query: the words.
+        backend: that answered.
+        index_version: of the index that answered.
+        cursor: for the hits after these, with the same search; None if there are none.
+        partial: whether images of missing shards may be missing.
+    """
+
+    hits: list[Hit]  # type: ignore[assignment]
+    query: str = ""
+    backend: str = ""
+    index_version: str = ""
+    cursor: str | None = None
+    partial: bool = False
+
+
+@dataclass(repr=False, kw_only=True)
+class SimilarAnswer(SearchAnswer):
+    """Images similar to one or several on a server.
+
+    Attributes:
+        image_id: of the first image.
+        also: ids of the others.
+        url: path of the first one's photo on the server; None if it does not show photos.
+    """
+
+    image_id: str
+    also: list[str] = field(default_factory=list)
+    url: str | None = None
+
+
+@dataclass(kw_only=True)
+class Explanation(answers.Explanation):
+    """The score of one image for one query on a server.
+
+    Attributes:
+        query: the words.
+        backend: that answered.
+        index_version: of the index that answered.
+        url: path of the photo on the server; None if it does not show photos.
+    """
+
+    query: str = ""
+    backend: str = ""
+    index_version: str = ""
+    url: str | None = None
 
 
 @dataclass(frozen=True)
@@ -118,9 +180,12 @@ class Operation(Generic[Answer]):
         if outcome.is_error:
             raise transport.answered(outcome)
         try:
-            return self.read(outcome)
+            found = self.read(outcome)
         except ValueError as error:
             raise transport.not_understood(outcome) from error
+        if isinstance(found, SearchAnswer):
+            found.picture = lambda image_id: f"{server}{_image_path(image_id)}/thumbnail"
+        return found
 
 
 class described(Generic[P, Answer]):  # a decorator
@@ -213,7 +278,7 @@ class Operations:
             "cursor": cursor,
             "sort": sort,
         }
-        read = _reader(SearchAnswer)
+        read = _plain_reader(SearchAnswer)
         if filter is None or isinstance(filter, str):
             params |= {"filter": filter, "facets": ",".join(facets) or None}
             return Operation("GET", "/v1/search", read, params)
@@ -231,9 +296,11 @@ class Operations:
         Args:
             searches: each with the fields of `POST /v1/search`, such as `{"q": "two dogs"}`.
         """
-        read = _reader(SearchAnswers)
+        read = _plain_reader(dict[Literal["answers"], list[SearchAnswer]])
         body = {"queries": list(searches)}
-        return Operation("POST", "/v1/search", lambda response: read(response).answers, body=body)
+        return Operation(
+            "POST", "/v1/search", lambda response: read(response)["answers"], body=body
+        )
 
     @described
     def suggest(self, query: str, k: int = 10) -> Operation[list[SuggestionAnswer]]:
@@ -248,12 +315,10 @@ class Operations:
         return Operation("GET", "/v1/suggest", lambda response: read(response).suggestions, params)
 
     @described
-    def count(
-        self, filter: Filter | None = None, *, backend: str | None = None
-    ) -> Operation[CountAnswer]:
+    def count(self, filter: Filter | None = None, *, backend: str | None = None) -> Operation[int]:
         """How many images a filter, as text or as JSON, lets through; all without one."""
-        body = {"filter": filter, "backend": backend}
-        return Operation("POST", "/v1/images/count", _reader(CountAnswer), body=body)
+        read, body = _reader(CountAnswer), {"filter": filter, "backend": backend}
+        return Operation("POST", "/v1/images/count", lambda found: read(found).count, body=body)
 
     @described
     def similar(
@@ -285,7 +350,8 @@ class Operations:
             "backend": backend,
             "filter": filter,
         }
-        return Operation("GET", f"{_image_path(first)}/similar", _reader(SimilarAnswer), params)
+        read = _plain_reader(SimilarAnswer)
+        return Operation("GET", f"{_image_path(first)}/similar", read, params)
 
     @described
     def similar_to_photo(
@@ -300,16 +366,16 @@ class Operations:
             filter: photos that may be found, as text.
         """
         params: Params = {"k": k, "explain": explain, "filter": filter}
-        read = _reader(SearchAnswer)
+        read = _plain_reader(SearchAnswer)
         return Operation("POST", "/v1/images/similar", read, params, content=(photo, PHOTO))
 
     @described
     def explain(
-        self, query: str, image_id: str, *, substitute: bool = True, backend: str | None = None
-    ) -> Operation[ExplanationAnswer]:
+        self, image_id: str, query: str, *, substitute: bool = True, backend: str | None = None
+    ) -> Operation[Explanation]:
         """The score of one image for a text, term by term."""
         params: Params = {"q": query, "substitute": substitute, "backend": backend}
-        read = _reader(ExplanationAnswer)
+        read = _plain_reader(Explanation)
         return Operation("GET", f"{_image_path(image_id)}/explain", read, params)
 
     @described
@@ -337,14 +403,14 @@ class Operations:
         return Operation("GET", f"{_image_path(image_id)}/thumbnail", _photo, params)
 
     @described
-    def list_fields(self, *, backend: str | None = None) -> Operation[dict[str, str]]:
+    def fields(self, *, backend: str | None = None) -> Operation[dict[str, str]]:
         """The fields that filters, facets and orders may name, with their kinds."""
         read = _reader(FieldsAnswer)
         params = {"backend": backend}
         return Operation("GET", "/v1/fields", lambda response: read(response).fields, params)
 
     @described
-    def list_backends(self) -> Operation[list[BackendInfo]]:
+    def backends(self) -> Operation[list[BackendInfo]]:
         """The backends of the server, the default one first."""
         read = _reader(BackendList)
         return Operation("GET", "/v1/backends", lambda response: read(response).backends)
@@ -467,6 +533,16 @@ def _image_path(image_id: str) -> str:
 def _reader(model: type[Model]) -> Callable[[httpx.Response], Model]:
     """Reads an answer of one kind."""
     return lambda response: model.model_validate_json(response.content)
+
+
+def _plain_reader(kind: type[Plain]) -> Callable[[httpx.Response], Plain]:
+    """Reads an answer of a kind that is no model of pydantic's."""
+    return lambda response: _adapter(kind).validate_json(response.content)
+
+
+@cache
+def _adapter(kind: type[Plain]) -> TypeAdapter[Plain]:
+    return TypeAdapter(kind)
 
 
 def _photo(response: httpx.Response) -> Photo:

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs
 from prometheus_client import Counter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from indexer.search.answer import Timings
+from indexer.answer import Timings
 from server.monitoring.metrics import MS, Metrics
 from server.settings import ServerSettings
 

@@ -15,9 +15,9 @@ from fastapi import Depends, Query, Request, Response
 from pydantic import AfterValidator, BaseModel, FailFast
 from pydantic_core import PydanticCustomError, to_json
 
+from indexer.answer import INTERNAL, Answer
 from indexer.filters.expression import Filter
 from indexer.filters.syntax import parse_filter, read_filter
-from indexer.search.answer import INTERNAL, Answer
 from indexer.search.explanations import Explain
 from server.backends import Backend, Lease, backends_of, lease_of
 from server.monitoring.metrics import MS, Metrics

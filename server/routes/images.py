@@ -11,7 +11,7 @@ from fastapi.responses import FileResponse
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from indexer.search.answer import Answer
+from indexer.answer import Answer
 from server import schemas
 from server.backends import Backend, backends_of
 from server.monitoring.metrics import MS

@@ -17,7 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Discriminator, FailFast, Tag, ValidationError
 from pydantic_core import to_json
 
-from indexer.search.answer import Position
+from indexer.answer import Position
 from indexer.search.searcher import DEEPEST
 from server import schemas
 from server.backends import Backend, backends_of

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from indexer.answer import Answer
 from indexer.postings import ImagePostings
-from indexer.search.answer import Answer
 from indexer.search.searcher import Searcher
 from indexer.store.changes import Add, Change, MetadataChange
 from indexer.store.commit import Commit

@@ -8,12 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
-from indexer.filters.browse import Bucket
-from indexer.filters.expression import Filter
-from indexer.grounding import Grounding
-from indexer.postings import ImagePostings
-from indexer.query import Query, QueryError, parsed
-from indexer.search.answer import (
+from indexer.answer import (
     Answer,
     Condition,
     Explanation,
@@ -25,6 +20,11 @@ from indexer.search.answer import (
     Timings,
     Version,
 )
+from indexer.filters.browse import Bucket
+from indexer.filters.expression import Filter
+from indexer.grounding import Grounding
+from indexer.postings import ImagePostings
+from indexer.query import Query, QueryError, parsed
 from indexer.store.images import UnknownImageError
 from sparta.tokenizer import WordPieceTokenizer
 from tests.reference.filters import lets_through

@@ -12,11 +12,11 @@ import numpy as np
 from PIL import Image, ImageDraw
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
+from indexer.answer import Answer, Explanation, Timings, Version
 from indexer.filters.expression import FilterError
 from indexer.grounding import Box, WinningLabel, pack_all
 from indexer.postings import ImagePostings, Inputs, Postings
 from indexer.query import Query
-from indexer.search.answer import Answer, Explanation, Timings, Version
 from indexer.search.engine import (
     Capability,
     Documents,

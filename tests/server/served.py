@@ -17,8 +17,8 @@ from typing import IO, Any
 
 import httpx
 
+from indexer.answer import Answer
 from indexer.query import Query
-from indexer.search.answer import Answer
 from server import processes
 from server.backends import Backend, Backends
 from server.processes import run, run_workers

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from indexer import answer
 from indexer.filters.browse import Bucket
-from indexer.search import answer
 from server import mcp as tools
 from server import schemas
 from tests.server.fake import FakeSearcher
@@ -89,7 +89,7 @@ def test_a_field_of_a_hit_is_carried_by_six_files() -> None:
         if re.search(r"hit\.coverage|\bcoverage: (?!number)", path.read_text()):
             carriers.add(str(path.relative_to(root)))
     assert carriers == {
-        "indexer/search/answer.py",
+        "indexer/answer.py",
         "indexer/search/searcher.py",
         "server/schemas.py",
         "server/mcp.py",

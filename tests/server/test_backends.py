@@ -18,10 +18,10 @@ from fastapi.testclient import TestClient
 from transformers import PreTrainedModel
 
 import indexer.dense.text_encoder
+from indexer.answer import UnavailableError
 from indexer.dense.build import add_dense
 from indexer.dense.vectors import AddedRows
 from indexer.engines.open import open_backend
-from indexer.search.answer import UnavailableError
 from indexer.store.changes import Add, Delete
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index

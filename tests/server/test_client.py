@@ -57,7 +57,7 @@ def test_an_id_that_would_reach_another_image_is_not_sent(connect: Connect, imag
         lambda: client.get_photo(image_id),
         lambda: client.get_thumbnail(image_id),
         lambda: client.similar(image_id),
-        lambda: client.explain("red", image_id),
+        lambda: client.explain(image_id, "red"),
         lambda: client.put_photo(image_id, b"photo"),
         lambda: client.put_image(image_id, terms={"red": 1.0}),
         lambda: client.update_image(image_id, {"album": "Crete"}),
@@ -78,7 +78,7 @@ def test_answers_of_other_programs(connect: Connect) -> None:
     }
     client = connect(LOCAL, lambda request: answers[request.url.path])
     for ask, message, kind in (
-        (client.list_backends, OTHER, None),
+        (client.backends, OTHER, None),
         (lambda: client.get_photo("a.jpg"), OTHER, None),
         (lambda: client.similar("a.jpg"), OTHER, None),
         (lambda: client.get_image("a.jpg"), "answered 502, Bad Gateway: the answer has no", ""),
@@ -106,17 +106,18 @@ def test_addresses_are_those_of_servers() -> None:
 
 
 def test_importing_a_client_loads_neither_server_nor_index() -> None:
-    heavy = ["numpy", "fastapi", "starlette", "uvicorn", "PIL", "indexer", "pyarrow", "torch"]
+    heavy = ["numpy", "fastapi", "starlette", "uvicorn", "PIL", "pyarrow", "torch"]
     program = f"""
 import sys, sparta
 sparta.Client, sparta.AsyncClient, sparta.ClientError
 print(*[name for name in {heavy} if name in sys.modules])
-print(*sorted(name for name in sys.modules if name.startswith("server.") and name.count(".") == 1))
+ours = [name for name in sys.modules if name.startswith(("server.", "indexer."))]
+print(*sorted(name for name in ours if name.count(".") == 1))
 """
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines() == ["", "server.client server.schemas"]
+    assert done.stdout.splitlines() == ["", "indexer.answer server.client server.schemas"]
 
 
 A, B = "http://a.example", "http://b.example/photos"
@@ -181,13 +182,13 @@ class Script:
 
 def failure(client: Any, message: str) -> sparta.ClientError:
     with pytest.raises(sparta.ClientError, match=message) as error:
-        client.list_backends()
+        client.backends()
     return error.value
 
 
 def test_pauses_double_and_are_drawn_at_random(connect: Connect, clock: Clock) -> None:
     script = Script(busy(), busy(429), refused, late, busy(), fine)
-    assert connect(A, script).list_backends() == []
+    assert connect(A, script).backends() == []
     assert len(script.asked) == 6
     bounds = [0.25, 0.5, 1, 2, 4]
     assert all(b / 2 <= p <= b for p, b in zip(clock.pauses, bounds, strict=True))
@@ -203,7 +204,7 @@ def test_the_number_of_attempts_is_bounded(connect: Connect, clock: Clock) -> No
 
 
 def test_retry_after_is_the_least_pause(connect: Connect, clock: Clock) -> None:
-    connect(A, Script(busy(429, retry_after="7"), busy(retry_after="soon"), fine)).list_backends()
+    connect(A, Script(busy(429, retry_after="7"), busy(retry_after="soon"), fine)).backends()
     assert 7 < clock.pauses[0] < 7.5
     assert clock.pauses[1] <= 0.5
 
@@ -226,20 +227,20 @@ def test_another_server_is_asked_at_once_and_the_failed_one_rests(
     script = Script(refused, fine)
     client = connect([A, B + "/"], script)
     for _ in range(3):
-        client.list_backends()
+        client.backends()
     assert script.asked == ["a", "b", "b", "b"]
     assert script.paths == ["/v1/backends", *["/photos/v1/backends"] * 3]
     assert clock.pauses == []
     clock.now += transport.REST
     script.asked.clear()
     for _ in range(2):
-        client.list_backends()
+        client.backends()
     assert sorted(script.asked) == ["a", "b"]
 
 
 def test_when_all_fail_the_one_that_is_back_first_is_asked(connect: Connect, clock: Clock) -> None:
     script = Script(busy(retry_after="20"), busy(retry_after="10"), busy(), fine)
-    connect([A, B], script).list_backends()
+    connect([A, B], script).backends()
     assert script.asked == ["a", "b", "b", "b"]
     assert 10 < clock.pauses[0] < 10.25 and clock.pauses[1] <= 0.5
 

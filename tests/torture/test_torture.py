@@ -8,7 +8,8 @@ from time import perf_counter
 
 import pytest
 
-from server.schemas import HitAnswer, SearchAnswer
+from indexer.answer import Timings
+from server.client.operations import Hit, SearchAnswer
 from server.security.listening import listen, url
 from tests.indexer.random_postings import random_postings
 from tests.indexer.vocabulary import small_tokenizer
@@ -131,12 +132,10 @@ Hits = list[tuple[str, float]]
 
 def judged(judge: Judge, hits: Hits, version: str = "built.3") -> list[str]:
     """What a judge finds wrong with an answer."""
-    found = [
-        HitAnswer.model_construct(image_id=image_id, score=score, explanation=None)
-        for image_id, score in hits
-    ]
+    found = [Hit(rank=1, image_id=image_id, score=score, metadata={}) for image_id, score in hits]
     now = perf_counter()
-    judge.check(QUERY, SearchAnswer.model_construct(index_version=version, hits=found), now, now)
+    answer = SearchAnswer(hits=found, timings=Timings(0, 0, 0), index_version=version)
+    judge.check(QUERY, answer, now, now)
     return judge.described()
 
 

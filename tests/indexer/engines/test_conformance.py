@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.answer import Answer, RefusedError
 from indexer.care.combine import merge_segments, split_index
 from indexer.engines.open import open_index
 from indexer.filters.expression import FilterError
@@ -19,7 +20,6 @@ from indexer.filters.syntax import parse_filter
 from indexer.manifest import index_folders
 from indexer.postings import ImagePostings, Postings
 from indexer.query import QueryError
-from indexer.search.answer import Answer, RefusedError
 from indexer.search.engine import Capability
 from indexer.search.explanations import Explain
 from indexer.search.searcher import Searcher

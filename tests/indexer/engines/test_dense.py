@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.answer import Answer, RefusedError
 from indexer.care.copies import copy_index
 from indexer.dense.manifest import dense_folder
 from indexer.dense.vectors import AddedRows
@@ -25,7 +26,6 @@ from indexer.fields.kinds import PATH
 from indexer.filters.expression import Match
 from indexer.postings import ImagePostings, Postings
 from indexer.query import QueryError
-from indexer.search.answer import Answer, RefusedError
 from indexer.search.engine import Capability
 from indexer.search.searcher import Searcher
 from indexer.store import compaction

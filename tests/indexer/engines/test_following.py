@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from indexer.answer import Answer, Explanation, UnavailableError
 from indexer.care.combine import merge_segments, split_index
 from indexer.engines.columns import ColumnsEngine
 from indexer.engines.open import open_index, read_language
@@ -19,7 +20,6 @@ from indexer.engines.shards import LocalShards, Question, Result, ShardsEngine, 
 from indexer.filters.syntax import parse_filter
 from indexer.manifest import index_folders, owner
 from indexer.postings import ImagePostings, Postings
-from indexer.search.answer import Answer, Explanation, UnavailableError
 from indexer.search.explanations import Explain
 from indexer.search.searcher import Searcher
 from indexer.store.changes import Add, Change, Delete, MetadataChange

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from indexer.answer import RefusedError
 from indexer.milvus import collection as collection_module
 from indexer.milvus.collection import (
     KEY,
@@ -21,7 +22,6 @@ from indexer.milvus.collection import (
 )
 from indexer.milvus.connection import ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE, Milvus, MilvusError
 from indexer.milvus.engine import Row, best_rows
-from indexer.search.answer import RefusedError
 from indexer.store.commit import Commit
 from sparta.errors import InputError
 from tests.indexer.milvus.conftest import with_aliases

@@ -16,13 +16,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Page
 
+from indexer.answer import Answer as Found
+from indexer.answer import Explanation
 from indexer.engines.open import open_index
 from indexer.filters.expression import FilterError
 from indexer.filters.syntax import parse_filter
 from indexer.postings import Postings
 from indexer.query import QueryError, parse
-from indexer.search.answer import Answer as Found
-from indexer.search.answer import Explanation
 from indexer.search.searcher import Searcher
 from server.publish.collection import open_collection
 from server.publish.publishing import OWN

@@ -12,9 +12,9 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from indexer.answer import Answer
 from indexer.query import Query
 from indexer.search import explanations
-from indexer.search.answer import Answer
 from indexer.search.engine import Capability
 from server.backends import Backend
 from server.routes import common

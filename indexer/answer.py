@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from sparta.errors import InputError
 
-if TYPE_CHECKING:
-    from indexer.filters.browse import Bucket
-    from indexer.grounding import Box, WinningLabel
-    from indexer.query import Sign
+Box = tuple[float, float, float, float]  # x1, y1, x2, y2 relative to the photo
+Sign = Literal["", "+", "-"]  # of a word that images must have, or must not have
+Value = str | float | bool  # of a field
 
 WHOLE_PHOTO = 0.999  # share of the photo's area from which a box locates nothing
 INTERNAL = ("version", "last", "picture")  # fields of an answer that are not in JSON
@@ -37,6 +36,9 @@ class Version(NamedTuple):
     def number(self) -> int:
         """Rises with every commit; 0 for an index as it was built."""
         return sum(version for *_, version in self.commits)
+
+
+UNKNOWN = Version(())
 
 
 class Position(NamedTuple):
@@ -82,6 +84,19 @@ class Hit:
     def id(self) -> str:
         """The image id."""
         return self.image_id
+
+
+@dataclass(slots=True)
+class WinningLabel:
+    """A label token that won the maximum of equation 10.
+
+    Attributes:
+        token: the word piece.
+        words: its region's attribute and label, as far as the model read them.
+    """
+
+    token: str
+    words: str
 
 
 @dataclass(slots=True)
@@ -201,6 +216,19 @@ class Correction:
 
 
 @dataclass(slots=True)
+class Bucket:
+    """One value of a facet.
+
+    Attributes:
+        value: of the field; of a date the year, month or day.
+        count: how many images have it.
+    """
+
+    value: Value
+    count: int
+
+
+@dataclass(slots=True)
 class QueryTerm:
     """A term of a query that was made of images, and how often the query contains it."""
 
@@ -235,7 +263,7 @@ class Answer:
 
     hits: list[Hit]
     timings: Timings
-    version: Version
+    version: Version = UNKNOWN
     unknown: list[str] = field(default_factory=list)
     rare: list[str] = field(default_factory=list)
     corrections: list[Correction] = field(default_factory=list)
