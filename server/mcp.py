@@ -210,12 +210,7 @@ class Deleted(BaseModel):
 
 
 class Tools:
-    """The functions that agents call; their docstrings are what agents read about them.
-
-    Args:
-        client: of the server that is searched.
-        write: whether tools that change the collection are offered.
-    """
+    """The functions that agents call; their docstrings are what agents read about them."""
 
     def __init__(self, client: AsyncClient, write: bool = False) -> None:
         self._client, self._write = client, write
@@ -338,9 +333,6 @@ def _advice(error: ClientError) -> str:
 
 def scaled_down(content: bytes) -> bytes:
     """A JPEG of a photo whose longer side has at most `SIDE` pixels.
-
-    Args:
-        content: of a file in any of the formats that are indexed.
 
     Raises:
         Exception: whatever Pillow raises on files that are damaged or no photos.

@@ -40,12 +40,7 @@ SAFE = frozenset({"GET", "HEAD"})  # sent without Origin by a page to its own se
 
 
 class Hosts:
-    """The hosts that a server answers for.
-
-    Args:
-        listening: the address it listens on.
-        allowed: further names.
-    """
+    """The hosts that a server answers for."""
 
     def __init__(self, listening: str, allowed: Iterable[str] = ()) -> None:
         self._names = {_host(name) for name in (listening, *allowed)}
@@ -104,21 +99,13 @@ def _is_address(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Caller:
-    """Who sent a request.
+    """Who sent a request."""
 
-    Attributes:
-        name: under which limits are counted and requests logged.
-        allows: what it may do.
-        key: that it sent, None without one.
-        limited: whether limits apply.
-        refused: why the key that it sent is not valid, empty otherwise.
-    """
-
-    name: str
-    allows: frozenset[Scope]
-    key: Key | None = None
-    limited: bool = True
-    refused: str = ""
+    name: str  # under which limits are counted and requests logged
+    allows: frozenset[Scope]  # what it may do
+    key: Key | None = None  # that it sent, None without one
+    limited: bool = True  # whether limits apply
+    refused: str = ""  # why the key that it sent is not valid, empty otherwise
 
 
 class Callers:

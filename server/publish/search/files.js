@@ -26,8 +26,6 @@ export class Source {
   /** @param {URL} base */
   constructor(base) {
     this.base = base;
-    this.fetched = 0; // bytes
-    this.requests = 0;
     /** Whether the host answers range requests; unknown until an answer says it. @type {boolean | null} */
     this.ranges = null;
     /** The first request for a part, where no answer said it before. @type {Promise<unknown> | undefined} */
@@ -38,12 +36,9 @@ export class Source {
 
   /** @param {string} name @param {RequestInit} [options] */
   async #bytes(name, options) {
-    this.requests++;
     const response = await answer(new URL(name, this.base), options);
     if (response.headers.get("Accept-Ranges") === "bytes") this.ranges = true;
-    const bytes = new Uint8Array(await response.arrayBuffer());
-    this.fetched += bytes.length;
-    return { status: response.status, bytes };
+    return { status: response.status, bytes: new Uint8Array(await response.arrayBuffer()) };
   }
 
   /** The file that names all others, which is asked for anew every time. */

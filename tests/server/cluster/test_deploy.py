@@ -25,9 +25,7 @@ from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends
 from server.cluster import deploy
-from server.cluster import ingress as remote
-from server.cluster.deploy import serve_on
-from server.cluster.ingress import Ingress, RemoteShards, divided_lines
+from server.cluster.deploy import Ingress, RemoteShards, divided_lines, serve_on
 from server.cluster.shard import Served, ShardReplica, ShardWriter, shard_folder
 from server.requests import MANY
 from server.settings import ServerSettings
@@ -115,10 +113,10 @@ def indexes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.fixture(scope="module")
 def cluster(indexes: tuple[Path, Path]) -> Iterator[LocalCluster]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(remote, "SECONDS", 0.3)
-        patch.setattr(remote, "PARTIAL_SECONDS", 0.2)
-        patch.setattr(remote, "PAUSE", 0.01)
-        patch.setattr(remote, "WRITE_SECONDS", 30.0)
+        patch.setattr(deploy, "SECONDS", 0.3)
+        patch.setattr(deploy, "PARTIAL_SECONDS", 0.2)
+        patch.setattr(deploy, "PAUSE", 0.01)
+        patch.setattr(deploy, "WRITE_SECONDS", 30.0)
         found = LocalCluster(indexes[1])
         found.install(patch)
         yield found
