@@ -356,11 +356,9 @@ def application_client(app: FastAPI) -> AsyncClient:
 def mcp_server(client: AsyncClient, app: FastAPI | None = None, write: bool = False) -> MCPServer:
     """A server with the tools.
 
-    Args:
-        client: of the server that is searched; closed at the end.
-        app: the application that the client asks, started and shut down with the server; None for
-            a client of a server elsewhere.
-        write: whether tools that change the collection are offered.
+    It closes `client` at the end. `app` is the application that the client asks, started and shut
+    down with the server; None for a client of a server elsewhere. With `write` it offers tools that
+    change the collection.
     """
 
     @asynccontextmanager

@@ -64,11 +64,7 @@ def find_photo(
 ) -> PhotoFile:
     """The file of an indexed image.
 
-    Args:
-        folder: with the photos, None without one.
-        index: folder of the index, which has photos that were sent; None without one.
-        image_id: of the image.
-        metadata: of the image.
+    `folder` has the photos, `index` those that were sent; None without them.
 
     Raises:
         ProblemError: if the file is missing, is not a regular file or no photo, or is outside the
@@ -146,10 +142,7 @@ def _media_type(path: Path) -> str | None:
 def not_modified(headers: Mapping[str, str], tag: str, modified: float) -> bool:
     """Whether a client has a file already, so that its answer is 304.
 
-    Args:
-        headers: of the request.
-        tag: the file's entity tag.
-        modified: when it was last modified, in seconds since 1970.
+    `tag` is the file's entity tag; `modified` the time of its change in seconds since 1970.
     """
     if (tags := headers.get("if-none-match")) is not None:
         listed = [one.strip().removeprefix("W/") for one in tags.split(",")]

@@ -323,10 +323,8 @@ def divided_ids(body: bytes, shards: int) -> dict[int, bytes]:
 def serve_on(address: str, settings: ServerSettings, replicas: int) -> None:
     """Serve on a Ray cluster; on one that this process starts, until SIGINT or SIGTERM.
 
-    Args:
-        address: HOST:PORT of the cluster's head, "auto" for the one that runs here, or "local".
-        settings: see `deploy`.
-        replicas: likewise.
+    `address` is HOST:PORT of the cluster's head, "auto" for the one that runs here, or "local"; see
+    `deploy` for the others.
 
     Raises:
         InputError: if there is no such cluster, or as `deploy`.

@@ -223,9 +223,7 @@ class JsonLog:
 
     Lines that cannot be written, as on a full disk, are counted and dropped.
 
-    Args:
-        path: of the file, "-" for the standard output.
-        lost: counts lines that could not be written.
+    `path` is "-" for the standard output.
 
     Raises:
         OSError: if the file cannot be opened.

@@ -63,10 +63,7 @@ def write_pack(
 def deflated(*parts: bytes, repetitive: bool = True) -> bytes:
     """A raw deflate stream of some parts, each with codes of its own.
 
-    Args:
-        parts: one after the other.
-        repetitive: whether a part repeats itself; numbers that do not are smaller without search
-            for repetitions.
+    Numbers that do not repeat themselves are smaller without the search for repetitions.
     """
     strategy = zlib.Z_DEFAULT_STRATEGY if repetitive else zlib.Z_HUFFMAN_ONLY
     made = zlib.compressobj(9, zlib.DEFLATED, -15, 9, strategy)

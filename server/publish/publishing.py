@@ -75,11 +75,8 @@ class Report:
 def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_progress) -> Report:
     """Write an index folder as a site of plain files, or what changed since it was written.
 
-    Args:
-        index: the folder.
-        out: of the site; missing, empty, or a site published before.
-        choices: what is published.
-        progress: stages "terms", "photos" and "records".
+    `out` is missing, empty, or a site published before. Stages of the progress are "terms",
+    "photos" and "records".
 
     Raises:
         InputError: if the index cannot be published, no image has a field that is to be, or `out`

@@ -311,10 +311,7 @@ def search_answer(
 def _search_key(asked: SearchParameters | SearchBody, backend: str, version: str) -> str:
     """What two searches share if a cursor of one continues the other: hits and their order.
 
-    Args:
-        asked: the search.
-        backend: that answers.
-        version: of the index; commits of one index share what is before the dot.
+    Commits of one index share what is before the dot of `version`.
     """
     filtered = _json(asked.filter) if isinstance(asked.filter, dict) else asked.filter
     chosen = filtered, asked.sort, asked.substitute, asked.min_coverage

@@ -182,9 +182,7 @@ def _is_direct(address: str, headers: Mapping[bytes, bytes]) -> bool:
 def is_of_another_origin(headers: Mapping[bytes, bytes], scheme: str) -> bool:
     """Whether a browser says that another origin's page sent a request.
 
-    Args:
-        headers: of the request.
-        scheme: "https" or "http"; the latter also where a proxy that ends TLS is not named.
+    `scheme` is "http" also where a proxy that ends TLS is not named.
     """
     origin = headers.get(b"origin")
     if origin is None:

@@ -135,11 +135,8 @@ class Forwarder:
     ) -> Response:
         """Pass a request on, and answer when every worker shows the change it waits for.
 
-        Args:
-            request: its method, kind of body and body are passed on.
-            path: below /v1/images/.
-            refresh: "wait" until the change can be found, or "none".
-            body: in place of the request's.
+        `path` is below /v1/images/; `body` takes the place of the request's; `refresh` is "wait"
+        until the change can be found, or "none".
 
         Raises:
             ProblemError: if there is no writer, it ends, or a worker does not show the change.

@@ -184,13 +184,17 @@ class WritableIndex:
                 for change, known in zip(changes, there, strict=True)
                 if known or not isinstance(change, Delete)
             ]
-            position = self._guarded(lambda: self._writer.write(changes))
-            self._written += len(changes)
-            number = self._written
-            deleted = sum(isinstance(change, Delete) for change in changes)
-            self._board.count(images_written=len(changes) - deleted, images_deleted=deleted)
+            number, position = self._append(changes)
         self._guarded(lambda: self._writer.sync(position))
         return there, number
+
+    def _append(self, changes: Sequence[Change]) -> tuple[int, Any]:
+        """Write changes to the log: the number of the last one, and its position to sync up to."""
+        position = self._guarded(lambda: self._writer.write(changes))
+        self._written += len(changes)
+        deleted = sum(isinstance(change, Delete) for change in changes)
+        self._board.count(images_written=len(changes) - deleted, images_deleted=deleted)
+        return self._written, position
 
     def update(self, image_id: str, fields: dict[str, Any]) -> tuple[dict[str, Any], int]:
         """Change fields of an image's metadata, as RFC 7396 merges objects: null removes a field.
@@ -205,11 +209,7 @@ class WritableIndex:
         """
         with self._writing:
             metadata = with_given(self._writer.metadata(image_id), fields)
-            change = MetadataChange(image_id, metadata, fields)
-            position = self._guarded(lambda: self._writer.write([change]))
-            self._written += 1
-            number = self._written
-            self._board.count(images_written=1)
+            number, position = self._append([MetadataChange(image_id, metadata, fields)])
         self._guarded(lambda: self._writer.sync(position))
         return metadata, number
 

@@ -13,7 +13,6 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from indexer.query import Query
-from indexer.search import searcher as searcher_module
 from indexer.search.answer import Answer
 from indexer.search.engine import Capability
 from server.backends import Backend
@@ -215,16 +214,6 @@ def test_too_many_terms_of_too_many_hits_are_not_explained(
     assert found.json()["field"] == "explain"
     assert "5 hits of 3 terms are too many; ask for 1 hit" in found.json()["detail"]
     assert client.get("/v1/search?q=red green blue&explain=true&k=1").status_code == 200
-
-
-@pytest.mark.parametrize("target", ["search?q=red", "images/garden/one.png/similar?k=4"])
-def test_explanations_are_the_same_in_parts(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch, target: str
-) -> None:
-    whole = client.get(f"/v1/{target}&explain=true").json()["hits"]
-    monkeypatch.setattr(searcher_module, "EXPLAINED_AT_ONCE", 1)
-    assert client.get(f"/v1/{target}&explain=true").json()["hits"] == whole
-    assert all(hit["explanation"] for hit in whole)
 
 
 def test_a_server_that_stops_is_not_ready(client: TestClient) -> None:
