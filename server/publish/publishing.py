@@ -38,7 +38,7 @@ _NOSCRIPT = re.compile(r"<noscript>.*?</noscript>", re.DOTALL)
 # Scripts that the server's module `with_server.js` alone imports.
 OF_A_SERVER = {"page/search_by_file.js", "page/sign_in.js"}
 # Fetched by the first filter, and not before.
-LATER = {"search/dates.js", "search/fields.js", "search/filter.js"}
+LATER = {"search/fields.js", "search/filter.js"}
 _CHARSET = '<meta charset="utf-8">\n'
 
 
