@@ -19,9 +19,9 @@ from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddle
 from server import problems, schemas
 from server.backends import Backends, Current, OneIndex
 from server.monitoring.metrics import Metrics
-from server.monitoring.monitor import INDEX_VERSION, Monitoring, open_monitor
+from server.monitoring.monitor import INDEX_VERSION, Monitor, Monitoring, open_monitor
 from server.photo_files import Thumbnails
-from server.routes import collection, images, keys, search, writes
+from server.routes import about, images, search, writes
 from server.routes.common import Work
 from server.routes.plain import COMPRESSION, LEAST_COMPRESSED, Application
 from server.security import guards as security
@@ -33,11 +33,10 @@ from server.writing.forward import Forwarder
 # An image id may be anything, so the path of an image matches those before it, too.
 ROUTERS: tuple[APIRouter, ...] = (
     search.router,
-    collection.router,
+    about.router,
     writes.many,
     images.router,
     writes.one,
-    keys.router,
 )
 # FastAPI's own, which newer versions have: `server.monitoring` records every request.
 NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False}
@@ -106,6 +105,15 @@ def create_app(
     app.state.work, app.state.metrics, app.state.forwarder = work, metrics, forwarder
     app.state.monitor, app.state.current = monitor, current
     app.state.thumbnails, app.state.stopping = Thumbnails(), False
+    _install(app, settings, current, monitor, buckets or Buckets())
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def _install(
+    app: Application, settings: ServerSettings, current: Current, monitor: Monitor, buckets: Buckets
+) -> None:
+    """Add what answers errors, the middleware, and the routes."""
     problems.install(app)
     # The last one added is the first to see a request.
     app.add_middleware(OneIndex, current=current)
@@ -116,15 +124,13 @@ def create_app(
         compresslevel=COMPRESSION,
         exclude_content_types=NOT_COMPRESSED,
     )
-    guards = security.install(app, settings, buckets or Buckets())
+    guards = security.install(app, settings, buckets)
     app.add_middleware(Monitoring, monitor=monitor)
     for router in ROUTERS:
         app.include_router(router)
     app.add_api_route("/", _index, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/page", StaticFiles(directory=PAGE))
     app.answer_plainly(current, guards, monitor)
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
-    return app
 
 
 def _watch(

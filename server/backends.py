@@ -33,21 +33,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Backend:
-    """A searcher under a name, with what the server needs to show its hits.
+    """A searcher under a name, with what the server needs to show its hits."""
 
-    Attributes:
-        name: value of the `backend` parameter of a request.
-        searcher: of the backend.
-        photos: the folder that image ids are relative to, None if photos cannot be shown.
-        examples: example queries for the page.
-        uploads: the folders of the index, of its shards if it is divided, which have photos that
-            were sent to the server.
-    """
-
-    name: str
-    searcher: Searcher
+    name: str  # value of the `backend` parameter of a request
+    searcher: Searcher  # of the backend
+    # The folder that image ids are relative to, None if photos cannot be shown
     photos: Path | None = None
-    examples: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()  # example queries for the page
+    # The folders of the index, of its shards if it is divided, which have photos that were sent to
+    # the server
     uploads: tuple[Path, ...] = ()
 
     @property
@@ -189,9 +183,6 @@ class Backends:
 
 def open_backends(settings: ServerSettings) -> Backends:
     """Open all backends of an index folder: "sparta", dense models, "milvus".
-
-    Args:
-        settings: with the index folder, the photos, the example queries and the engine.
 
     Raises:
         InputError: if the folder is not an index or is damaged, or was replaced meanwhile.

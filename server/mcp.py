@@ -210,12 +210,7 @@ class Deleted(BaseModel):
 
 
 class Tools:
-    """The functions that agents call; their docstrings are what agents read about them.
-
-    Args:
-        client: of the server that is searched.
-        write: whether tools that change the collection are offered.
-    """
+    """The functions that agents call; their docstrings are what agents read about them."""
 
     def __init__(self, client: AsyncClient, write: bool = False) -> None:
         self._client, self._write = client, write
@@ -339,9 +334,6 @@ def _advice(error: ClientError) -> str:
 def scaled_down(content: bytes) -> bytes:
     """A JPEG of a photo whose longer side has at most `SIDE` pixels.
 
-    Args:
-        content: of a file in any of the formats that are indexed.
-
     Raises:
         Exception: whatever Pillow raises on files that are damaged or no photos.
     """
@@ -364,11 +356,9 @@ def application_client(app: FastAPI) -> AsyncClient:
 def mcp_server(client: AsyncClient, app: FastAPI | None = None, write: bool = False) -> MCPServer:
     """A server with the tools.
 
-    Args:
-        client: of the server that is searched; closed at the end.
-        app: the application that the client asks, started and shut down with the server; None for
-            a client of a server elsewhere.
-        write: whether tools that change the collection are offered.
+    It closes `client` at the end. `app` is the application that the client asks, started and shut
+    down with the server; None for a client of a server elsewhere. With `write` it offers tools that
+    change the collection.
     """
 
     @asynccontextmanager

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections import OrderedDict
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from threading import BoundedSemaphore, Lock
+from threading import BoundedSemaphore
 from typing import NamedTuple
 
 from PIL import Image
@@ -36,7 +36,7 @@ SUFFIXES = {"JPEG": "jpg", "MPO": "jpg", "JPEG2000": "jp2", "TIFF": "tif"}
 SIZES = (256, 512)  # pixels of the longer side of small pictures
 QUALITY = 80
 MEDIA_TYPE = "image/jpeg"
-CACHED_BYTES = 2**26  # of all pictures of a process
+KEPT = 1000  # pictures of a process, some 60 MB
 DECODED_AT_ONCE = 2  # photos, each of which may take hundreds of megabytes
 _NAME = re.compile(r"[0-9a-f]{2}/[0-9a-f]{64}\.[a-z0-9]{2,5}")
 
@@ -64,11 +64,7 @@ def find_photo(
 ) -> PhotoFile:
     """The file of an indexed image.
 
-    Args:
-        folder: with the photos, None without one.
-        index: folder of the index, which has photos that were sent; None without one.
-        image_id: of the image.
-        metadata: of the image.
+    `folder` has the photos, `index` those that were sent; None without them.
 
     Raises:
         ProblemError: if the file is missing, is not a regular file or no photo, or is outside the
@@ -146,10 +142,7 @@ def _media_type(path: Path) -> str | None:
 def not_modified(headers: Mapping[str, str], tag: str, modified: float) -> bool:
     """Whether a client has a file already, so that its answer is 304.
 
-    Args:
-        headers: of the request.
-        tag: the file's entity tag.
-        modified: when it was last modified, in seconds since 1970.
+    `tag` is the file's entity tag; `modified` the time of its change in seconds since 1970.
     """
     if (tags := headers.get("if-none-match")) is not None:
         listed = [one.strip().removeprefix("W/") for one in tags.split(",")]
@@ -163,10 +156,6 @@ def not_modified(headers: Mapping[str, str], tag: str, modified: float) -> bool:
 
 def keep_upload(index: Path, photo: bytes) -> str:
     """Write a photo below the index folder and sync it, unless it is there.
-
-    Args:
-        index: the index folder.
-        photo: the content of the file.
 
     Returns:
         its name, for `upload_path`.
@@ -242,45 +231,27 @@ class Thumbnails:
     """Makes pictures of photos and keeps those used last. Safe from any thread.
 
     They have no metadata of the photo: neither where it was taken nor a larger preview.
-
-    Args:
-        cached_bytes: of all pictures at most.
     """
 
-    def __init__(self, cached_bytes: int = CACHED_BYTES) -> None:
-        self._room = cached_bytes
-        self._pictures: OrderedDict[tuple[Path, str], bytes] = OrderedDict()
-        self._lock = Lock()
+    def __init__(self, kept: int = KEPT) -> None:
         self._decoding = BoundedSemaphore(DECODED_AT_ONCE)
+        self._of = lru_cache(kept)(self._made)
 
     def of(self, photo: PhotoFile, size: int) -> bytes:
-        """The picture of a photo as JPEG: upright, and no larger than the photo.
-
-        Args:
-            photo: its file.
-            size: of the longer side at most, in pixels.
+        """The picture of a photo as JPEG: upright, its longer side at most `size` pixels.
 
         Raises:
             ProblemError: if the file cannot be shown as a picture.
         """
-        key = photo.path, photo.picture_tag(size)
-        with self._lock:
-            if key in self._pictures:
-                self._pictures.move_to_end(key)
-                return self._pictures[key]
+        return self._of(photo.path, size, photo.tag)
+
+    def _made(self, path: Path, size: int, _: str) -> bytes:
         with self._decoding:
             try:
                 made = BytesIO()
-                small_picture(photo.path, size).save(made, "JPEG", quality=QUALITY)
+                small_picture(path, size).save(made, "JPEG", quality=QUALITY)
             except Exception as error:  # anything may come out of a damaged file
                 reason = first_line(error) or type(error).__name__
                 detail = f"the file of the image cannot be shown as a picture: {reason}"
                 raise ProblemError("photo-unreadable", detail, "image_id") from error
-        picture = made.getvalue()
-        with self._lock:
-            if key not in self._pictures:
-                self._room -= len(picture)
-                self._pictures[key] = picture
-            while self._room < 0:
-                self._room += len(self._pictures.popitem(last=False)[1])
-        return picture
+        return made.getvalue()

@@ -25,15 +25,6 @@ MEDIA_TYPE = "application/problem+json"
 PROBLEM: dict[str, Any] = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
 RETRY_AFTER = "1"  # seconds
 _SHOWN = 60
-# The field of an example, of kinds that a parameter causes.
-_FIELDS = {
-    "invalid-parameter": "k",
-    "unknown-backend": "backend",
-    "backend-unavailable": "backend",
-    **dict.fromkeys(
-        ("unknown-image", "photo-unreadable", "photo-missing", "photo-forbidden"), "image_id"
-    ),
-}
 
 # Kind → status, title, and an example of a detail for the documentation.
 KINDS: dict[str, tuple[int, str, str]] = {
@@ -221,11 +212,8 @@ def responses(*kinds: str) -> dict[int | str, dict[str, Any]]:
     """OpenAPI documentation of the kinds of errors of an endpoint, for FastAPI's `responses`."""
     found: dict[int | str, dict[str, Any]] = {}
     for kind in kinds:
-        status, title, detail = KINDS[kind]
-        example = {"type": _urn(kind), "title": title, "status": status, "detail": detail}
-        example["instance"] = "/v1/search" if kind == "invalid-parameter" else "/v1/…"
-        if kind in _FIELDS:
-            example["field"] = _FIELDS[kind]
+        status, title = KINDS[kind]
+        example = {"type": _urn(kind), "title": title, "status": status, "detail": "…"}
         content = {MEDIA_TYPE: PROBLEM[MEDIA_TYPE] | {"examples": {}}}
         entry = found.setdefault(status, {"description": "", "content": content})
         entry["description"] = ", or ".join(filter(None, [entry["description"], title.lower()]))
@@ -239,7 +227,7 @@ def _urn(kind: str) -> str:
 
 def problem_response(request: Request, error: ProblemError) -> Response:
     """The answer to a request that failed with a problem of a known kind."""
-    status, title, _ = KINDS[error.kind]
+    status, title = KINDS[error.kind]
     problem = {"type": _urn(error.kind), "title": title, "status": status}
     headers = {"Retry-After": RETRY_AFTER} if error.kind == "overloaded" else error.headers
     return _response(request, problem | {"detail": error.detail, "field": error.field}, headers)

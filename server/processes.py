@@ -15,19 +15,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from multiprocessing import Pipe, forkserver, get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkContext, ForkServerContext, SpawnContext
-from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 import uvicorn
-from fastapi import FastAPI
 from starlette.applications import Starlette
 
 from indexer.manifest import is_sharded
@@ -116,10 +114,6 @@ class Inherited:
     Attributes:
         backends: of the index as it was when the server started; None once it is another one, so
             that the disk is not kept full with it.
-
-    Args:
-        backends: of an index as `can_be_inherited` wants it.
-        folder: of the index.
     """
 
     def __init__(self, backends: Backends, folder: Path) -> None:
@@ -180,32 +174,43 @@ def run_workers(
         TemporaryDirectory(prefix="visualsparta-metrics-") as folder,
         writer_starter(settings) as starter,
     ):
-        writer, metrics = starter.address, Path(folder)
-        job = _Job(settings, open_backends, listening, metrics, Buckets(), writer, opened)
-        _supervise(job, starter)
+        metrics = Path(folder)
+        shared = metrics, Buckets(), starter.address, opened
+        work = partial(_work, settings, open_backends, listening, *shared)
+        _supervise(settings.workers, work, metrics, starter, opened)
 
 
-def _supervise(job: _Job, starter: WriterStarter) -> None:
+def _supervise(
+    count: int,
+    work: Callable[[int, Event], None],
+    metrics: Path,
+    starter: WriterStarter,
+    inherited: Inherited | None,
+) -> None:
+    """Start workers, and others in place of those that end, until a signal comes.
+
+    `work` is what a worker does, given its number and what it sets when it is ready.
+    """
     workers: list[_Worker] = []
     opened = False
     try:
         with stop_signals() as stop:
-            workers.append(_Worker.start(job, 0))
+            workers.append(_Worker(work, 0, inherited is not None))
             # It answers while the others are given more to share.
-            if job.inherited is not None:
-                job.inherited.prepare()
-            workers += [_Worker.start(job, place) for place in range(1, job.settings.workers)]
+            if inherited is not None:
+                inherited.prepare()
+            workers += [_Worker(work, n, inherited is not None) for n in range(1, count)]
             while not stop.poll():
                 _wait(workers, starter, stop)
-                if job.inherited is not None:
-                    job.inherited.look()
-                for place, worker in enumerate(workers):
+                if inherited is not None:
+                    inherited.look()
+                for number, worker in enumerate(workers):
                     opened = opened or worker.ready.is_set()
                     if not (worker.process.is_alive() or stop.poll()):
-                        forget(job.metrics, place)
-                        job.writer.board.show(place, NOT_OPEN)
+                        forget(metrics, number)
+                        starter.address.board.show(number, NOT_OPEN)
                         worker.explain_end(opened)
-                        workers[place] = _Worker.start(job, place)
+                        workers[number] = _Worker(work, number, inherited is not None)
     finally:
         for worker in workers:
             worker.process.terminate()
@@ -215,67 +220,24 @@ def _supervise(job: _Job, starter: WriterStarter) -> None:
 
 
 def _wait(workers: Sequence[_Worker], starter: WriterStarter, *others: Connection) -> None:
-    """Wait some time, at most until a worker has ended; start a writer for them meanwhile.
-
-    Args:
-        workers: that run.
-        starter: of the writer.
-        others: that may end the waiting as well.
-    """
+    """Wait some time, at most until a worker has ended; start a writer for them meanwhile."""
     wait([*(worker.process.sentinel for worker in workers), starter.awaited, *others], LOOK)
     starter.look()
 
 
-@dataclass(frozen=True)
-class _Job:
-    """What every worker is given.
-
-    Attributes:
-        settings: of the server.
-        open_backends: opens the backends.
-        listening: socket shared by all.
-        metrics: folder of their metrics.
-        buckets: of the limits, which they share.
-        writer: what changes the index.
-        inherited: backends that the workers are forked with; None to let each open them.
-    """
-
-    settings: ServerSettings
-    open_backends: Callable[[], Backends]
-    listening: socket.socket
-    metrics: Path
-    buckets: Buckets
-    writer: WriterAddress
-    inherited: Inherited | None = None
-
-
-@dataclass
 class _Worker:
-    """A process that serves.
+    """A process that serves; `ready` is set as soon as its backends are open."""
 
-    Attributes:
-        process: of the worker.
-        ready: set as soon as its backends are open.
-    """
-
-    process: BaseProcess
-    ready: Event
-
-    @classmethod
-    def start(cls, job: _Job, place: int) -> _Worker:
-        context: Context = start_context() if job.inherited is None else get_context("fork")
-        ready = context.Event()
-        process = context.Process(target=_work, args=(job, place, ready), daemon=True)
+    def __init__(self, work: Callable[[int, Event], None], number: int, forked: bool) -> None:
+        context: Context = get_context("fork") if forked else start_context()
+        self.ready = context.Event()
+        self.process = context.Process(target=work, args=(number, self.ready), daemon=True)
         # A fork has this process's handlers until it sets its own.
-        with held_back() if job.inherited is not None else nullcontext():
-            process.start()
-        return cls(process, ready)
+        with held_back() if forked else nullcontext():
+            self.process.start()
 
     def explain_end(self, opened: bool) -> None:
         """Log that the process has ended, and wait if the next one might end as soon.
-
-        Args:
-            opened: whether any worker has ever opened the backends.
 
         Raises:
             InputError: if none has.
@@ -305,31 +267,34 @@ def start_context() -> ForkServerContext | SpawnContext:
     return context
 
 
-def _work(job: _Job, place: int, ready: Event) -> None:
+def _work(
+    settings: ServerSettings,
+    open_backends: Callable[[], Backends],
+    listening: socket.socket,
+    metrics: Path,
+    buckets: Buckets,
+    writer: WriterAddress,
+    inherited: Inherited | None,
+    number: int,
+    ready: Event,
+) -> None:
     """Serve in a worker process; Ctrl+C is handled by the first process."""
     take()
     stop_with_parent()
-    share(job.metrics, place)
+    share(metrics, number)
     try:
-        app = _app(job, place)
+        backends = (inherited.backends if inherited else None) or open_backends()
+        backends.warm_up_first()
+        own, forwarder = Metrics(number, metrics), Forwarder(writer, number)
+        app = create_app(backends, settings, own, open_backends, buckets, forwarder)
     except (InputError, OSError) as error:
         sys.exit(f"error: {error}")
     ready.set()
-    listening, settings = _SingleAccept(fileno=job.listening.detach()), job.settings
-    run(app, listening, settings.drain_seconds, settings.certificate)
-
-
-def _app(job: _Job, place: int) -> FastAPI:
-    inherited = job.inherited.backends if job.inherited is not None else None
-    backends = inherited or job.open_backends()
-    backends.warm_up_first()
-    return create_app(
-        backends,
-        job.settings,
-        Metrics(place, job.metrics),
-        job.open_backends,
-        job.buckets,
-        Forwarder(job.writer, place),
+    run(
+        app,
+        _SingleAccept(fileno=listening.detach()),
+        settings.drain_seconds,
+        settings.certificate,
     )
 
 

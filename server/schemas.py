@@ -11,20 +11,19 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
 Box = tuple[float, float, float, float]
 
 
-INDEX_VERSION: Any = Field(
+INDEX_VERSION = Field(
     description="Version of the index that gave the answer, as in X-Index-Version: answers of two "
-    "versions may differ",
-    examples=["0f3a52b1c9de"],
+    "versions may differ"
 )
+URL = Field(description="Path of the photo on this server; null without a photos folder")
+METADATA = Field(description="Metadata stored in the index")
 MISSING_IMAGES: Any = Field(
     default=0,
     description="Images of the index that a dense model does not find, having no vectors of them",
-    examples=[0],
 )
-RARE: Any = Field(
+RARE = Field(
     description="Words of the query that the model rarely saw in training: hits for them may be "
-    "wrong; empty if the index does not say which words those are",
-    examples=[[]],
+    "wrong; empty if the index does not say which words those are"
 )
 
 
@@ -35,31 +34,23 @@ class _Answer(BaseModel):
 class LabelAnswer(_Answer):
     """The label token that won the maximum."""
 
-    token: str = Field(description="The word piece", examples=["dog"])
-    words: str = Field(
-        description="The full label of its region, attribute first", examples=["brown dog"]
-    )
+    token: str = Field(description="The word piece")
+    words: str = Field(description="The full label of its region, attribute first")
 
 
 class TermAnswer(_Answer):
     """What one term of the query contributes to the score of one image."""
 
-    term: str = Field(description="The word piece as the index spells it", examples=["dogs"])
-    word: str = Field(description="The word of the query it comes from", examples=["Dogs"])
-    count: int = Field(
-        description="How often the query contains it; 0 if its word is excluded", examples=[1]
-    )
-    impact: int = Field(
-        description="The image's impact for the term, 0 if it has none", examples=[181]
-    )
-    score: float = Field(description="count times impact", examples=[181])
+    term: str = Field(description="The word piece as the index spells it")
+    word: str = Field(description="The word of the query it comes from")
+    count: int = Field(description="How often the query contains it; 0 if its word is excluded")
+    impact: int = Field(description="The image's impact for the term, 0 if it has none")
+    score: float = Field(description="count times impact")
     region: int | None = Field(
-        description="The region that won the maximum, itself or by its label; null if unknown",
-        examples=[3],
+        description="The region that won the maximum, itself or by its label; null if unknown"
     )
     box: Box | None = Field(
-        description="x1, y1, x2, y2 of the region, relative to the photo's width and height",
-        examples=[(0.25, 0.5, 0.75, 1.0)],
+        description="x1, y1, x2, y2 of the region, relative to the photo's width and height"
     )
     label: LabelAnswer | None = Field(
         description="The label token that won; null if the region itself won, or if unknown"
@@ -67,36 +58,25 @@ class TermAnswer(_Answer):
     similarity: float | None = Field(
         description="Similarity of the term to the word it replaces; null if the query contains it"
     )
-    sign: str = Field(
-        description="+ if photos must have its word, - if they must not, else empty", examples=[""]
-    )
+    sign: str = Field(description="+ if photos must have its word, - if they must not, else empty")
 
 
 class HitAnswer(_Answer):
     """One image found by a search."""
 
-    rank: int = Field(description="1 for the best hit", examples=[1])
-    image_id: str = Field(
-        description="Path of the photo in the photos folder", examples=["beach/two dogs.jpg"]
-    )
+    rank: int = Field(description="1 for the best hit")
+    image_id: str = Field(description="Path of the photo in the photos folder")
     score: float = Field(
-        description="Sum of the terms' scores, or a dense model's cosine similarity", examples=[412]
+        description="Sum of the terms' scores, or a dense model's cosine similarity"
     )
-    url: str | None = Field(
-        description="Path of the photo on this server; null without a photos folder",
-        examples=["/v1/images/beach/two%20dogs.jpg/file"],
-    )
-    metadata: dict[str, Any] = Field(
-        description="Metadata stored in the index", examples=[{"width": 640, "height": 480}]
-    )
+    url: str | None = URL
+    metadata: dict[str, Any] = METADATA
     view: int | None = Field(
-        description="The nearest view of the photo, from 0, for a multi-view model; else null",
-        examples=[None],
+        description="The nearest view of the photo, from 0, for a multi-view model; else null"
     )
     coverage: float | None = Field(
         description="Share, 0 to 1, of the query's weight that belongs to words which the photo "
-        "has; null without explain=true and min_coverage, and for a dense model",
-        examples=[0.86],
+        "has; null without explain=true and min_coverage, and for a dense model"
     )
     # Filled with the explanations of the searcher as they are: copying each to a `TermAnswer` would
     # take longer than explaining.
@@ -109,70 +89,64 @@ class TimingsAnswer(_Answer):
     """Time spent on one query, in milliseconds."""
 
     tokenise_ms: float = Field(
-        description="Splitting the query into terms, or reading the terms of an image",
-        examples=[0.1],
+        description="Splitting the query into terms, or reading the terms of an image"
     )
     encode_ms: float = Field(
-        description="Embedding the text with a dense model; 0 for the inverted index", examples=[0]
+        description="Embedding the text with a dense model; 0 for the inverted index"
     )
-    search_ms: float = Field(description="Finding the hits", examples=[1.1])
-    total_ms: float = Field(description="The whole search, without explanations", examples=[1.2])
+    search_ms: float = Field(description="Finding the hits")
+    total_ms: float = Field(description="The whole search, without explanations")
     explain_ms: float | None = Field(
-        default=None,
-        description="Explaining all hits; null if nothing is explained",
-        examples=[2.5],
+        default=None, description="Explaining all hits; null if nothing is explained"
     )
 
 
 class SubstitutionAnswer(_Answer):
     """A word of the query that the index lacks, and what was searched in its place."""
 
-    word: str = Field(description="The word of the query", examples=["sloop"])
-    term: str = Field(description="Its substitute, a trained term", examples=["boat"])
-    similarity: float = Field(description="Cosine similarity of the two", examples=[0.67])
+    word: str = Field(description="The word of the query")
+    term: str = Field(description="Its substitute, a trained term")
+    similarity: float = Field(description="Cosine similarity of the two")
 
 
 class BucketAnswer(_Answer):
     """One value of a facet."""
 
-    value: str | float | bool = Field(description="A date as its period", examples=["2024"])
-    count: int = Field(description="Matching photos that have it", examples=[12])
+    value: str | float | bool = Field(description="A date as its period")
+    count: int = Field(description="Matching photos that have it")
 
 
 class CorrectionAnswer(_Answer):
     """An unknown word, and the words of the index that are spelled most like it."""
 
-    word: str = Field(description="The word of the query", examples=["beech"])
-    words: list[str] = Field(description="The nearest first", examples=[["beach", "bench"]])
+    word: str = Field(description="The word of the query")
+    words: list[str] = Field(description="The nearest first")
 
 
 class ConditionAnswer(_Answer):
     """A word of the query with a sign."""
 
-    word: str = Field(description="The word of the query, without its sign", examples=["dog"])
-    sign: str = Field(
-        description="+ if photos must have the word, - if they must not", examples=["-"]
-    )
-    images: int = Field(description="How many photos have the word", examples=[1203])
+    word: str = Field(description="The word of the query, without its sign")
+    sign: str = Field(description="+ if photos must have the word, - if they must not")
+    images: int = Field(description="How many photos have the word")
 
 
 class QueryTerm(_Answer):
     """One term of the query made from an image."""
 
-    term: str = Field(description="The word piece as the index spells it", examples=["dog"])
-    count: int = Field(description="How often the query contains it", examples=[31])
+    term: str = Field(description="The word piece as the index spells it")
+    count: int = Field(description="How often the query contains it")
 
 
 class SearchAnswer(BaseModel):
     """Hits by descending score, ties by image id."""
 
-    query: str = Field(default="", description="The words", examples=["two dogs on a beach"])
-    backend: str = Field(examples=["sparta"])
+    query: str = Field(default="", description="The words")
+    backend: str
     index_version: str = INDEX_VERSION
     hits: list[HitAnswer]
     unknown: list[str] = Field(
-        description="Words of the query that the backend does not know and did not replace",
-        examples=[[]],
+        description="Words of the query that the backend does not know and did not replace"
     )
     rare: list[str] = RARE
     corrections: list[CorrectionAnswer] = Field(
@@ -194,23 +168,20 @@ class SearchAnswer(BaseModel):
         default=None,
         description="Give it back with the same search for the hits after these; null if there are "
         "none, or too many were read before",
-        examples=[None],
     )
     total: int | None = Field(
         default=None,
         description="All photos that match; null for a search by words without facets and order",
-        examples=[None],
     )
     facets: dict[str, list[BucketAnswer]] | None = Field(
         default=None,
         description="The values that most matching photos have, by facet; null without facets",
-        examples=[{"taken:year": [{"value": "2024", "count": 12}]}],
     )
     partial: bool = Field(
         default=False, description="Whether photos of missing shards may be missing here"
     )
     missing_shards: list[str] = Field(
-        default=[], description="Shards of the index that did not answer", examples=[[]]
+        default=[], description="Shards of the index that did not answer"
     )
 
 
@@ -223,34 +194,33 @@ class SearchAnswers(BaseModel):
 class CountAnswer(BaseModel):
     """How many images a filter lets through."""
 
-    backend: str = Field(examples=["sparta"])
+    backend: str
     index_version: str = INDEX_VERSION
-    count: int = Field(examples=[12])
+    count: int
 
 
 class FieldsAnswer(BaseModel):
     """The fields of a backend's images."""
 
-    backend: str = Field(examples=["sparta"])
+    backend: str
     index_version: str = INDEX_VERSION
     fields: dict[str, str] = Field(
-        description="Kind of each field: keyword, number, date, boolean or geo",
-        examples=[{"camera": "keyword", "taken": "date"}],
+        description="Kind of each field: keyword, number, date, boolean or geo"
     )
 
 
 class SuggestionAnswer(BaseModel):
     """A query with its last word completed or corrected."""
 
-    text: str = Field(description="The whole query", examples=["two dogs on a beach"])
-    word: str = Field(description="Its last word", examples=["beach"])
-    images: int = Field(description="In how many photos the word has an impact", examples=[802])
+    text: str = Field(description="The whole query")
+    word: str = Field(description="Its last word")
+    images: int = Field(description="In how many photos the word has an impact")
 
 
 class SuggestAnswer(BaseModel):
     """Suggestions, the words in the most photos first."""
 
-    query: str = Field(examples=["two dogs on a be"])
+    query: str
     index_version: str = INDEX_VERSION
     suggestions: list[SuggestionAnswer]
 
@@ -258,63 +228,52 @@ class SuggestAnswer(BaseModel):
 class SimilarAnswer(SearchAnswer):
     """Photos similar to one or several, by descending score, ties by image id."""
 
-    image_id: str = Field(examples=["beach/two dogs.jpg"])
-    url: str | None = Field(
-        description="Path of the image's photo on this server", examples=["/v1/images/x.jpg/file"]
-    )
-    also: list[str] = Field(description="The other images", examples=[[]])
+    image_id: str
+    url: str | None = URL
+    also: list[str] = Field(description="The other images")
 
 
 class ExplanationAnswer(BaseModel):
     """The score of one image for a query, term by term."""
 
-    query: str = Field(examples=["two dogs on a beach"])
-    backend: str = Field(examples=["sparta"])
+    query: str
+    backend: str
     index_version: str = INDEX_VERSION
-    image_id: str = Field(examples=["beach/two dogs.jpg"])
-    url: str | None = Field(
-        description="Path of the photo on this server; null without a photos folder",
-        examples=["/v1/images/beach/two%20dogs.jpg/file"],
-    )
-    metadata: dict[str, Any] = Field(
-        description="Metadata stored in the index", examples=[{"width": 640, "height": 480}]
-    )
-    score: float = Field(description="Sum of the terms' scores", examples=[412])
+    image_id: str
+    url: str | None = URL
+    metadata: dict[str, Any] = METADATA
+    score: float = Field(description="Sum of the terms' scores")
     terms: list[TermAnswer] = Field(
         description="The terms of the query that the index has, those that the image lacks "
         "included, those of excluded words last"
     )
     coverage: float | None = Field(
-        description="Share, 0 to 1, of the query's weight that belongs to words which the image "
-        "has",
-        examples=[0.86],
+        description="Share, 0 to 1, of the query's weight that belongs to words which the image has"
     )
     against: list[str] = Field(
-        description="Words of the query, with their signs, for which a search leaves the image out",
-        examples=[["-dog"]],
+        description="Words of the query, with their signs, for which a search leaves the image out"
     )
 
 
 class ImageAnswer(BaseModel):
     """One image of an index."""
 
-    image_id: str = Field(examples=["beach/two dogs.jpg"])
-    backend: str = Field(examples=["sparta"])
-    url: str | None = Field(examples=["/v1/images/beach/two%20dogs.jpg/file"])
-    metadata: dict[str, Any] = Field(examples=[{"width": 640, "height": 480}])
+    image_id: str
+    backend: str
+    url: str | None = URL
+    metadata: dict[str, Any] = METADATA
 
 
 WRITTEN: Any = Field(
     default=None,
     description="Version of the index in which searches find the change; null with refresh=none",
-    examples=["0f3a52b1c9de.17"],
 )
 
 
 class WriteAnswer(BaseModel):
     """An image was written."""
 
-    image_id: str = Field(examples=["beach/two dogs.jpg"])
+    image_id: str
     result: Literal["created", "replaced", "updated", "deleted"]
     metadata: dict[str, Any] | None = Field(
         default=None, description="All of it, after a change of metadata; else null"
@@ -325,15 +284,15 @@ class WriteAnswer(BaseModel):
 class DeleteAnswer(BaseModel):
     """Images were deleted."""
 
-    deleted: int = Field(examples=[1])
-    missing: list[str] = Field(description="Ids that the index lacked", examples=[[]])
+    deleted: int
+    missing: list[str] = Field(description="Ids that the index lacked")
     index_version: str | None = WRITTEN
 
 
 class BatchError(BaseModel):
     """A line of a batch that was not written."""
 
-    line: int = Field(description="Its number, from 1", examples=[3])
+    line: int = Field(description="Its number, from 1")
     image_id: str | None = Field(description="Null if the line cannot be read")
     detail: str = Field(description="What is wrong with it")
 
@@ -341,10 +300,10 @@ class BatchError(BaseModel):
 class BatchAnswer(BaseModel):
     """The lines of a batch were written, but for the errors."""
 
-    created: int = Field(default=0, examples=[12])
-    replaced: int = Field(default=0, examples=[0])
-    updated: int = Field(default=0, description="Images whose metadata changed", examples=[0])
-    deleted: int = Field(default=0, examples=[0])
+    created: int = Field(default=0)
+    replaced: int = Field(default=0)
+    updated: int = Field(default=0, description="Images whose metadata changed")
+    deleted: int = Field(default=0)
     errors: list[BatchError]
     index_version: str | None = WRITTEN
 
@@ -352,13 +311,13 @@ class BatchAnswer(BaseModel):
 class BackendInfo(BaseModel):
     """One backend: a searcher that the server offers under a name."""
 
-    name: str = Field(examples=["sparta"])
+    name: str
     default: bool = Field(description="Whether requests without a backend use this one")
-    images: int = Field(description="Number of images that it can find", examples=[5000])
+    images: int = Field(description="Number of images that it can find")
     missing_images: int = MISSING_IMAGES
     photos: bool = Field(description="Whether the server can show the photos")
     explains: bool = Field(description="Whether it can explain its scores")
-    examples: list[str] = Field(description="Example queries", examples=[["two dogs on a beach"]])
+    examples: list[str] = Field(description="Example queries")
 
 
 class BackendList(BaseModel):
@@ -370,17 +329,15 @@ class BackendList(BaseModel):
 class Health(BaseModel):
     """The answer of a server that lives, or is ready."""
 
-    status: str = Field(examples=["ok"])
+    status: str
 
 
 class KeyInfo(_Answer):
     """What is known of an API key; not the key itself, of which a server has only a hash."""
 
-    id: str = Field(description="By which it is listed and revoked", examples=["1f0c92ab"])
-    name: str = Field(description="Who or what uses it", examples=["phone"])
-    scope: str = Field(
-        description="What it allows: search, write, admin or metrics", examples=["search"]
-    )
+    id: str = Field(description="By which it is listed and revoked")
+    name: str = Field(description="Who or what uses it")
+    scope: str = Field(description="What it allows: search, write, admin or metrics")
     created: datetime
     expires: datetime | None = Field(description="When it ends; null if it does not")
 
@@ -394,14 +351,14 @@ class KeyList(BaseModel):
 class SignIn(BaseModel):
     """The key to sign in with."""
 
-    key: str = Field(examples=["sparta_1f0c92ab_…"])
+    key: str
 
 
 class Session(BaseModel):
     """Who sends the requests."""
 
     key: KeyInfo | None = Field(description="The key; null for requests that need none")
-    allows: list[str] = Field(description="What the requests may do", examples=[["search"]])
+    allows: list[str] = Field(description="What the requests may do")
 
 
 class Problem(BaseModel):

@@ -201,17 +201,12 @@ class ServerSettings(BaseSettings):
 
 @dataclass(frozen=True)
 class LoadedSettings:
-    """Settings, and where each came from.
+    """Settings, and where each came from."""
 
-    Attributes:
-        settings: checked.
-        origins: field → what the user wrote it in: a flag, a variable, a file, or "default".
-        ignored: variables that begin like ours and name no setting.
-    """
-
-    settings: ServerSettings
+    settings: ServerSettings  # checked
+    # Field → what the user wrote it in: a flag, a variable, a file, or "default"
     origins: dict[str, str]
-    ignored: list[str]
+    ignored: list[str]  # variables that begin like ours and name no setting
 
     def shown(self, field: str) -> str:
         """A setting as text."""

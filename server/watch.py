@@ -151,11 +151,7 @@ class IndexWatch:
             self._report("refreshed")
 
     def _change(self, known: bool = False) -> bool:
-        """Change over to what is in the folder, unless it is refused.
-
-        Args:
-            known: whether it was refused before.
-        """
+        """Change over to what is in the folder, unless it is refused."""
         start = time.monotonic()
         try:
             found = self._reopen()

@@ -124,35 +124,23 @@ class Explanation(answers.Explanation):
 
 @dataclass(frozen=True)
 class Photo:
-    """The file of a photo.
+    """The file of a photo."""
 
-    Attributes:
-        content: the bytes of the file, unchanged.
-        media_type: as the server read it from the content, such as `image/jpeg`.
-    """
-
-    content: bytes
-    media_type: str
+    content: bytes  # the bytes of the file, unchanged
+    media_type: str  # as the server read it from the content, such as `image/jpeg`
 
 
 @dataclass(frozen=True)
 class Operation(Generic[Answer]):
-    """A request, and how its answer is read.
+    """A request, and how its answer is read."""
 
-    Attributes:
-        method: of HTTP.
-        path: below the address of the server.
-        read: makes the typed answer; raises ValueError if the response is not one.
-        params: of the query; None for those that are left out.
-        body: sent as JSON; None for none.
-        content: bytes sent in place of a body, and their media type; None for none.
-    """
-
-    method: str
-    path: str
+    method: str  # of HTTP
+    path: str  # below the address of the server
+    # Makes the typed answer; raises ValueError if the response is not one
     read: Callable[[httpx.Response], Answer]
-    params: Params = field(default_factory=dict)
-    body: Mapping[str, Any] | None = None
+    params: Params = field(default_factory=dict)  # of the query; None for those that are left out
+    body: Mapping[str, Any] | None = None  # sent as JSON; None for none
+    # Bytes sent in place of a body, and their media type; None for none
     content: tuple[bytes, str] | None = None
 
     def request(self, client: httpx.Client | httpx.AsyncClient, server: str) -> httpx.Request:
@@ -191,7 +179,7 @@ class Operation(Generic[Answer]):
 class described(Generic[P, Answer]):  # a decorator
     """Describes a method of both clients by a function that returns its `Operation`."""
 
-    def __init__(self, describe: Callable[Concatenate[Any, P], Operation[Answer]]) -> None:
+    def __init__(self, describe: Callable[Concatenate[Operations, P], Operation[Answer]]) -> None:
         self.describe = describe
 
     if TYPE_CHECKING:  # `Operations.__init_subclass__` puts functions in place of this
@@ -202,19 +190,19 @@ class described(Generic[P, Answer]):  # a decorator
         def __get__(
             self, client: Awaited, owner: type
         ) -> Callable[P, Coroutine[Any, Any, Answer]]: ...
-        def __get__(self, client: Any, owner: type) -> Any: ...
+        def __get__(self, client: Operations, owner: type) -> object: ...
 
-    def method(self, awaited: bool) -> Callable[..., Any]:
+    def method(self, awaited: bool) -> Callable[..., object]:
         """The method, with the name, docstring and signature that `help` and notebooks show."""
         describe = self.describe
 
-        def wait(client: Any, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        def wait(client: Waiting, /, *args: P.args, **kwargs: P.kwargs) -> Answer:
             return client._get(describe(client, *args, **kwargs))
 
-        async def wait_for(client: Any, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        async def wait_for(client: Awaited, /, *args: P.args, **kwargs: P.kwargs) -> Answer:
             return await client._get(describe(client, *args, **kwargs))
 
-        made: Callable[..., Any] = wait_for if awaited else wait
+        made: Callable[..., object] = wait_for if awaited else wait
         update_wrapper(made, describe, assigned=("__name__", "__doc__"))
         made.__doc__ = (inspect.getdoc(describe) or "") + RAISES
         [answer] = get_args(get_type_hints(describe)["return"])
@@ -229,9 +217,9 @@ class Operations:
     _awaited = False
 
     def __init_subclass__(cls) -> None:
-        """Make methods of the descriptions."""
+        """Make methods of the descriptions, once for each of the two kinds of clients."""
         for name, one in vars(Operations).items():
-            if isinstance(one, described):
+            if isinstance(one, described) and Operations in cls.__bases__:
                 setattr(cls, name, one.method(cls._awaited))
 
     @described
@@ -249,7 +237,7 @@ class Operations:
         sort: str | None = None,
         facets: Sequence[str] = (),
         cursor: str | None = None,
-    ) -> Operation[SearchAnswer]:
+    ) -> Operation[schemas.SearchAnswer]:
         """The k best photos for a text.
 
         Args:
@@ -290,7 +278,7 @@ class Operations:
     @described
     def search_several(
         self, searches: Sequence[Mapping[str, Any]]
-    ) -> Operation[list[SearchAnswer]]:
+    ) -> Operation[list[schemas.SearchAnswer]]:
         """The answers to up to 32 searches, by one request and of one state of the index.
 
         Args:
@@ -303,14 +291,14 @@ class Operations:
         )
 
     @described
-    def suggest(self, query: str, k: int = 10) -> Operation[list[SuggestionAnswer]]:
+    def suggest(self, query: str, k: int = 10) -> Operation[list[schemas.SuggestionAnswer]]:
         """Queries whose last word is completed to words of the index, the most frequent first.
 
         Args:
             query: as far as it is typed.
             k: maximum number of suggestions.
         """
-        read = _reader(SuggestAnswer)
+        read = _reader(schemas.SuggestAnswer)
         params: Params = {"q": query, "k": k}
         return Operation("GET", "/v1/suggest", lambda response: read(response).suggestions, params)
 
@@ -330,7 +318,7 @@ class Operations:
         explain: bool = False,
         backend: str | None = None,
         filter: str | None = None,
-    ) -> Operation[SimilarAnswer]:
+    ) -> Operation[schemas.SimilarAnswer]:
         """The k photos most similar to an indexed one, or to several, without these.
 
         Args:
@@ -356,7 +344,7 @@ class Operations:
     @described
     def similar_to_photo(
         self, photo: bytes, k: int = 10, *, explain: bool = False, filter: str | None = None
-    ) -> Operation[SearchAnswer]:
+    ) -> Operation[schemas.SearchAnswer]:
         """The k photos most similar to one that is sent, which the server does not keep.
 
         Args:
@@ -379,9 +367,13 @@ class Operations:
         return Operation("GET", f"{_image_path(image_id)}/explain", read, params)
 
     @described
-    def get_image(self, image_id: str, *, backend: str | None = None) -> Operation[ImageAnswer]:
+    def get_image(
+        self, image_id: str, *, backend: str | None = None
+    ) -> Operation[schemas.ImageAnswer]:
         """What the index stores about an image."""
-        return Operation("GET", _image_path(image_id), _reader(ImageAnswer), {"backend": backend})
+        return Operation(
+            "GET", _image_path(image_id), _reader(schemas.ImageAnswer), {"backend": backend}
+        )
 
     @described
     def get_photo(self, image_id: str, *, backend: str | None = None) -> Operation[Photo]:
@@ -405,20 +397,20 @@ class Operations:
     @described
     def fields(self, *, backend: str | None = None) -> Operation[dict[str, str]]:
         """The fields that filters, facets and orders may name, with their kinds."""
-        read = _reader(FieldsAnswer)
+        read = _reader(schemas.FieldsAnswer)
         params = {"backend": backend}
         return Operation("GET", "/v1/fields", lambda response: read(response).fields, params)
 
     @described
     def backends(self) -> Operation[list[BackendInfo]]:
         """The backends of the server, the default one first."""
-        read = _reader(BackendList)
+        read = _reader(schemas.BackendList)
         return Operation("GET", "/v1/backends", lambda response: read(response).backends)
 
     @described
     def put_photo(
         self, image_id: str, photo: bytes, *, refresh: Refresh = "wait"
-    ) -> Operation[WriteAnswer]:
+    ) -> Operation[schemas.WriteAnswer]:
         """Add a photo, or put it in the place of the one with this id.
 
         Args:
@@ -437,7 +429,7 @@ class Operations:
         features: Mapping[str, Any] | None = None,
         metadata: Fields | None = None,
         refresh: Refresh = "wait",
-    ) -> Operation[WriteAnswer]:
+    ) -> Operation[schemas.WriteAnswer]:
         """Add an image whose terms or features are known, or replace the one with this id.
 
         Args:
@@ -454,12 +446,14 @@ class Operations:
     @described
     def update_image(
         self, image_id: str, metadata: Fields, *, refresh: Refresh = "wait"
-    ) -> Operation[WriteAnswer]:
+    ) -> Operation[schemas.WriteAnswer]:
         """Change some fields of an image's metadata; None removes a field."""
         return _write("PATCH", image_id, refresh, metadata)
 
     @described
-    def delete_image(self, image_id: str, *, refresh: Refresh = "wait") -> Operation[WriteAnswer]:
+    def delete_image(
+        self, image_id: str, *, refresh: Refresh = "wait"
+    ) -> Operation[schemas.WriteAnswer]:
         """Delete an image; its file stays where it is."""
         return _write("DELETE", image_id, refresh)
 
@@ -470,16 +464,16 @@ class Operations:
         *,
         filter: Filter | None = None,
         refresh: Refresh = "wait",
-    ) -> Operation[DeleteAnswer]:
+    ) -> Operation[schemas.DeleteAnswer]:
         """Delete images by their ids, or those that a filter lets through."""
         body: dict[str, Any] = {"filter": filter} if ids is None else {"ids": list(ids)}
-        read = _reader(DeleteAnswer)
+        read = _reader(schemas.DeleteAnswer)
         return Operation("POST", "/v1/images/delete", read, {"refresh": refresh}, body)
 
     @described
     def write_batch(
         self, lines: Iterable[Mapping[str, Any]], *, refresh: Refresh = "wait"
-    ) -> Operation[BatchAnswer]:
+    ) -> Operation[schemas.BatchAnswer]:
         """Add, replace, change and delete many images in one request.
 
         Args:
@@ -491,7 +485,7 @@ class Operations:
             counts, and the lines that could not be written.
         """
         content = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-        read = _reader(BatchAnswer)
+        read = _reader(schemas.BatchAnswer)
         params = {"refresh": refresh}
         return Operation("POST", "/v1/images/batch", read, params, content=(content, LINES))
 
@@ -499,11 +493,17 @@ class Operations:
 class Waiting(Operations):
     """The operations as methods that wait for their answers."""
 
+    def _get(self, operation: Operation[Answer]) -> Answer:
+        raise NotImplementedError
+
 
 class Awaited(Operations):
     """The operations as coroutines."""
 
     _awaited = True
+
+    async def _get(self, operation: Operation[Answer]) -> Answer:
+        raise NotImplementedError
 
 
 def _write(
@@ -512,10 +512,12 @@ def _write(
     refresh: Refresh,
     body: Mapping[str, Any] | None = None,
     content: tuple[bytes, str] | None = None,
-) -> Operation[WriteAnswer]:
+) -> Operation[schemas.WriteAnswer]:
     """A change of one image."""
     params = {"refresh": refresh}
-    return Operation(method, _image_path(image_id), _reader(WriteAnswer), params, body, content)
+    return Operation(
+        method, _image_path(image_id), _reader(schemas.WriteAnswer), params, body, content
+    )
 
 
 def _image_path(image_id: str) -> str:

@@ -102,24 +102,15 @@ def options(api_key: str | None, timeout: float) -> dict[str, Any]:
 
 @dataclass
 class Server:
-    """One server.
+    """One server."""
 
-    Attributes:
-        url: its address, without a slash at the end.
-        rests_until: time of `monotonic` before which others are preferred.
-        closed_until: time before which it has forbidden to be asked (`Retry-After`).
-    """
-
-    url: str
-    rests_until: float = 0.0
-    closed_until: float = 0.0
+    url: str  # its address, without a slash at the end
+    rests_until: float = 0.0  # time of `monotonic` before which others are preferred
+    closed_until: float = 0.0  # time before which it has forbidden to be asked (`Retry-After`)
 
 
 class Servers:
     """Servers of the same index, taken in turn.
-
-    Args:
-        urls: their addresses, such as `http://127.0.0.1:8000`, or the one of a single server.
 
     Raises:
         InputError: if there is none, or one is not an address of HTTP.
@@ -142,12 +133,7 @@ class Servers:
             return min(in_turn, key=lambda server: max(server.rests_until, now))
 
     def rest(self, server: Server, closed: float | None) -> None:
-        """Prefer other servers from now on.
-
-        Args:
-            server: that failed.
-            closed: seconds for which it has forbidden to be asked, None if it has not.
-        """
+        """Prefer other servers to one that failed, which forbids requests for `closed` seconds."""
         now = monotonic()
         server.closed_until = now + (closed or 0)
         server.rests_until = max(now + REST, server.closed_until)
@@ -162,10 +148,6 @@ class Attempts:
 
     Every request reads, or writes what another one of its kind would write again, so repeating one
     is harmless.
-
-    Args:
-        servers: to choose from.
-        retries: attempts after the first one.
 
     Attributes:
         server: to ask now.

@@ -29,17 +29,11 @@ REFUSED = (InputError, UnknownImageError, TypeError, ValueError)
 
 @dataclass(frozen=True)
 class Served:
-    """An index on a cluster.
+    """An index on a cluster."""
 
-    Attributes:
-        folder: of the index, the same on all machines.
-        version: of the index.
-        shards: how many.
-    """
-
-    folder: str
-    version: str
-    shards: int
+    folder: str  # of the index, the same on all machines
+    version: str  # of the index
+    shards: int  # how many
 
     @classmethod
     def of(cls, index: Path) -> Served:
@@ -69,13 +63,9 @@ def writer_deployment(number: int) -> str:
 
 
 class Refusal(NamedTuple):
-    """A question that cannot be answered, on any replica.
+    """A question that cannot be answered, on any replica."""
 
-    Attributes:
-        error: to be raised by who asked.
-    """
-
-    error: Exception
+    error: Exception  # to be raised by who asked
 
 
 def shard_folder(served: Served, number: int) -> Path:
@@ -93,12 +83,7 @@ def shard_folder(served: Served, number: int) -> Path:
 
 
 class ShardReplica:
-    """Searches a shard; every question is answered at the newest commit.
-
-    Args:
-        served: the index.
-        number: of the shard.
-    """
+    """Searches a shard; every question is answered at the newest commit."""
 
     def __init__(self, served: Served, number: int) -> None:
         self._folder = shard_folder(served, number)
@@ -139,13 +124,7 @@ class Written(NamedTuple):
 
 
 class ShardWriter:
-    """Writes to a shard; there is one of it, which Ray starts again if it ends.
-
-    Args:
-        served: the index.
-        number: of the shard.
-        models: that the index was built with.
-    """
+    """Writes to a shard; there is one of it, which Ray starts again if it ends."""
 
     def __init__(self, served: Served, number: int, models: Sequence[str]) -> None:
         # What it imports, replicas need not load.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from json import JSONEncoder
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs
 
 from prometheus_client import Counter
@@ -20,9 +20,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from indexer.answer import Timings
 from server.monitoring.metrics import MS, Metrics
 from server.settings import ServerSettings
-
-if TYPE_CHECKING:
-    from opentelemetry.trace import Span
 
 ID_HEADER = b"x-request-id"
 INDEX_VERSION = "X-Index-Version"
@@ -48,28 +45,17 @@ _encode = JSONEncoder(separators=(",", ":")).encode
 
 @dataclass(slots=True)
 class RequestRecord:
-    """A request and its answer; stages are measured in milliseconds.
+    """A request and its answer; stages are measured in milliseconds."""
 
-    Attributes:
-        id: from X-Request-ID, or made here.
-        start: of the request, by `perf_counter`.
-        status: of the answer, 0 until it begins.
-        bytes: of the answer's body so far.
-        backend: that searched, "" if none did.
-        engine: of that backend.
-        index: version of the index that was searched.
-        search_ms: of the whole search, without waiting and explanations.
-        stages: stage → its time, in order: "queue", "tokenise", "encode", "search", "explain".
-    """
-
-    id: str
-    start: float = field(default_factory=perf_counter)
-    status: int = 0
-    bytes: int = 0
-    backend: str = ""
-    engine: str = ""
-    index: str = ""
-    search_ms: float = 0.0
+    id: str  # from X-Request-ID, or made here
+    start: float = field(default_factory=perf_counter)  # of the request, by `perf_counter`
+    status: int = 0  # of the answer, 0 until it begins
+    bytes: int = 0  # of the answer's body so far
+    backend: str = ""  # that searched, "" if none did
+    engine: str = ""  # of that backend
+    index: str = ""  # version of the index that was searched
+    search_ms: float = 0.0  # of the whole search, without waiting and explanations
+    # Stage → its time, in order: "queue", "tokenise", "encode", "search", "explain"
     stages: dict[str, float] = field(default_factory=dict)
 
     def searched(self, backend: str, engine: str, timings: Timings) -> None:
@@ -140,21 +126,13 @@ def headers_of(record: RequestRecord) -> list[tuple[bytes, bytes]]:
 
 @dataclass(frozen=True)
 class Monitor:
-    """Where a request is recorded.
+    """Where a request is recorded."""
 
-    Attributes:
-        metrics: of the process.
-        access_log: gets every request; None for none.
-        slow_log: gets slow searches; None for none.
-        slow_ms: milliseconds from which a search is slow.
-        tracing: gets every request; None for none.
-    """
-
-    metrics: Metrics
-    access_log: JsonLog | None = None
-    slow_log: JsonLog | None = None
-    slow_ms: float = 0.0
-    tracing: Tracing | None = None
+    metrics: Metrics  # of the process
+    access_log: JsonLog | None = None  # gets every request; None for none
+    slow_log: JsonLog | None = None  # gets slow searches; None for none
+    slow_ms: float = 0.0  # milliseconds from which a search is slow
+    tracing: Tracing | None = None  # gets every request; None for none
 
     def finished(self, scope: Scope, record: RequestRecord) -> None:
         """Record a request that has been answered."""
@@ -245,9 +223,7 @@ class JsonLog:
 
     Lines that cannot be written, as on a full disk, are counted and dropped.
 
-    Args:
-        path: of the file, "-" for the standard output.
-        lost: counts lines that could not be written.
+    `path` is "-" for the standard output.
 
     Raises:
         OSError: if the file cannot be opened.
@@ -325,7 +301,7 @@ class Tracing:
 
     def finished(self, scope: Scope, record: RequestRecord, route: str, seconds: float) -> None:
         """Send the spans of a request that took so long until now."""
-        from opentelemetry.trace import SpanKind
+        from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
 
         end = time.time_ns()
         start = end - int(seconds * 1e9)
@@ -337,39 +313,31 @@ class Tracing:
         name, context = f"{scope['method']} {route}", self._propagator.extract(sent)
         span = self._tracer.start_span(name, context, SpanKind.SERVER, start_time=start)
         if span.is_recording():
-            self._describe(span, scope, record, route)
-            self._add_stages(span, record, start)
+            span.set_attributes(_attributes(scope, record, route))
+            if record.status >= 500:
+                span.set_status(StatusCode.ERROR)
+            # Stages follow each other from the beginning; what lies between is not measured.
+            inside, at = set_span_in_context(span), start
+            for stage, milliseconds in record.stages.items():
+                stage_end = at + int(milliseconds * 1e6)
+                self._tracer.start_span(stage, inside, start_time=at).end(stage_end)
+                at = stage_end
         span.end(end)
-
-    def _describe(self, span: Span, scope: Scope, record: RequestRecord, route: str) -> None:
-        """Name what was asked and answered, without queries."""
-        from opentelemetry.trace import StatusCode
-
-        span.set_attributes(
-            {
-                "http.request.method": scope["method"],
-                "http.route": route,
-                "http.response.status_code": record.status,
-                "visualsparta.request_id": record.id,
-                "visualsparta.index": record.index,
-            }
-        )
-        if record.backend:
-            span.set_attribute("visualsparta.backend", record.backend)
-            span.set_attribute("visualsparta.engine", record.engine)
-        if record.status >= 500:
-            span.set_status(StatusCode.ERROR)
-
-    def _add_stages(self, span: Span, record: RequestRecord, start: int) -> None:
-        """Stages follow each other from the beginning; what lies between them is not measured."""
-        from opentelemetry.trace import set_span_in_context
-
-        context = set_span_in_context(span)
-        for stage, milliseconds in record.stages.items():
-            end = start + int(milliseconds * 1e6)
-            self._tracer.start_span(stage, context, start_time=start).end(end)
-            start = end
 
     def close(self) -> None:
         """Send what waits, for some seconds at most."""
         self._provider.shutdown()
+
+
+def _attributes(scope: Scope, record: RequestRecord, route: str) -> dict[str, str | int]:
+    """What was asked and answered, without queries."""
+    found: dict[str, str | int] = {
+        "http.request.method": scope["method"],
+        "http.route": route,
+        "http.response.status_code": record.status,
+        "visualsparta.request_id": record.id,
+        "visualsparta.index": record.index,
+    }
+    if record.backend:
+        found |= {"visualsparta.backend": record.backend, "visualsparta.engine": record.engine}
+    return found

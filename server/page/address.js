@@ -24,3 +24,6 @@ export function addressOf(changes) {
   const params = parts.flatMap(([name, value]) => [value].flat().filter((one) => one !== "").map((one) => [name, one]));
   return `?${new URLSearchParams(params)}`;
 }
+
+/** The conditions of a query as one filter. */
+export const joined = (filter) => filter.map((one) => `(${one})`).join(" ");

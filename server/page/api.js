@@ -1,5 +1,7 @@
 // Requests to the REST interface. A published site has a module with the same exports in its place.
 
+import { joined } from "./address.js";
+
 // Shows the server that this page sends a request: scripts of other sites cannot add it.
 const PAGE = { "X-Sparta-Page": "1" };
 
@@ -101,9 +103,6 @@ let asked;
 
 /** The fields of the photos with their kinds. */
 export const fields = () => (asked ??= get("v1/fields").then((answer) => answer.fields));
-
-/** The conditions of a query as one filter. */
-const joined = (filter) => filter.map((one) => `(${one})`).join(" ");
 
 /** How many photos of a query have each value of some fields: {facet: [{value, count}, …]}. */
 export async function counts({ q, filter }, facets, signal) {

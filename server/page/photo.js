@@ -11,7 +11,7 @@ const percent = (share) => `${share * 100}%`;
 export const isWhole = ([x1, y1, x2, y2]) => (x2 - x1) * (y2 - y1) > 0.999;
 
 /** A word of the query with its substitute, if one was searched in its place. */
-export const shownWord = (word, term, similarity) => (similarity === null ? word : `${word} → ${term}`);
+const shownWord = (word, term, similarity) => (similarity === null ? word : `${word} → ${term}`);
 
 /**
  * The words of a hit's explanation with their scores and, for the box, their best term; empty if

@@ -28,27 +28,16 @@ AT_ONCE = 20_000  # images whose postings are handed to the ordering
 
 @dataclass(frozen=True)
 class Collection:
-    """The images of an index; documents are their numbers in the order of their ids.
+    """The images of an index; documents are their numbers in the order of their ids."""
 
-    Attributes:
-        tokenizer: of the index.
-        tables: of words.
-        bits: of an impact.
-        ids: [N] of the documents, rising.
-        impacts: [N, V] sparse, uint16.
-        order: [N] the document at each position; those alike are neighbours.
-        metadata: of a document.
-        groundings: of some documents, packed.
-    """
-
-    tokenizer: WordPieceTokenizer
-    tables: WordTables
-    bits: int
-    ids: Sequence[str]
-    impacts: csr_array
-    order: NDArray[np.int32]
-    metadata: Callable[[int], dict[str, Any]]
-    groundings: Callable[[Sequence[int]], list[bytes]]
+    tokenizer: WordPieceTokenizer  # of the index
+    tables: WordTables  # of words
+    bits: int  # of an impact
+    ids: Sequence[str]  # [N] of the documents, rising
+    impacts: csr_array  # [N, V] sparse, uint16
+    order: NDArray[np.int32]  # [N] the document at each position; those alike are neighbours
+    metadata: Callable[[int], dict[str, Any]]  # of a document
+    groundings: Callable[[Sequence[int]], list[bytes]]  # of some documents, packed
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -58,10 +47,6 @@ def open_collection(index: Path, progress: Progress = no_progress) -> Collection
     """Read the postings of an index folder, of which metadata and groundings are read later.
 
     In memory are some ten bytes a posting.
-
-    Args:
-        index: the folder.
-        progress: stage "terms".
 
     Raises:
         InputError: if it is no index, is damaged, or is divided into shards.

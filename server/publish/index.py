@@ -18,25 +18,9 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from indexer.fields.columns import FieldColumn, part_of
 from indexer.fields.kinds import FOLDER, PATH, Kind
+from server.publish import packs
 from server.publish.collection import Collection
 from server.publish.folder import MARKER, SiteFolder, digest
-from server.publish.packs import (
-    CHUNK,
-    FILE,
-    IMAGES,
-    SUPERBLOCK,
-    Show,
-    Shown,
-    as_json,
-    bound_chunks,
-    deflated,
-    id_chunks,
-    leb128,
-    posting_chunks,
-    rank_chunks,
-    record_chunks,
-    write_pack,
-)
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 
@@ -53,12 +37,12 @@ Runs = list[list[int]]  # first and last of each run
 def write_index(
     site: SiteFolder,
     collection: Collection,
-    show: Show,
+    show: packs.Show,
     *,
     kinds: Mapping[str, Kind] | None = None,
     paths: bool = True,
     about: Mapping[str, Any] | None = None,
-    file_bytes: int = FILE,
+    file_bytes: int = packs.FILE,
     chunk: int | None = None,
     progress: Progress = no_progress,
 ) -> list[str]:
@@ -66,13 +50,13 @@ def write_index(
 
     Args:
         site: the folder.
-        collection: of the images.
+        collection: the images.
         show: what is published of a document.
-        kinds: of fields, declared.
+        kinds: declared kinds of fields.
         paths: whether the ids that are published are paths.
         about: what else the index says of itself.
-        file_bytes: of a file of a pack at most.
-        chunk: postings of a chunk, about; None for what suits the number of images.
+        file_bytes: maximum size of a file of a pack.
+        chunk: about how many postings a chunk has; None for what suits the number of images.
         progress: stage "records", in images.
 
     Returns:
@@ -82,36 +66,43 @@ def write_index(
         InputError: if a browser cannot read queries as the index's tokenizer does.
     """
     if chunk is None:
-        chunk = CHUNK if len(collection) <= MANY else CHUNK // 4
+        chunk = packs.CHUNK if len(collection) <= MANY else packs.CHUNK // 4
     columns = collection.impacts[collection.order].tocsc()
     columns.sort_indices()
     frequencies = np.diff(columns.indptr).astype(np.int64)
     falling = np.argsort(-frequencies, kind="stable")
     rows = falling[: np.count_nonzero(frequencies)]
     images = [show(document) for document in collection.order.tolist()]
-    packs = {
-        "postings": posting_chunks(columns, rows, collection.bits, chunk),
-        "bounds": bound_chunks(columns, rows, collection.bits, chunk),
-        "records": record_chunks(collection, show, progress),
-        "ranks": rank_chunks(collection.order),
-        "ids": id_chunks([image.image_id for image in images]),
+    made = {
+        "postings": packs.posting_chunks(columns, rows, collection.bits, chunk),
+        "bounds": packs.bound_chunks(columns, rows, collection.bits, chunk),
+        "records": packs.record_chunks(collection, show, progress),
+        "ranks": packs.rank_chunks(collection.order),
+        "ids": packs.id_chunks([image.image_id for image in images]),
     }
     own = {
         "format": FORMAT,
         "images": len(collection),
         "bits": collection.bits,
-        "superblock": SUPERBLOCK,
+        "superblock": packs.SUPERBLOCK,
         "chunk": chunk,
-        "record": IMAGES,
+        "record": packs.IMAGES,
         **write_words(site, collection),
         **write_terms(site, collection, columns, frequencies),
         "fields": write_fields(site, images, kinds or {}, paths),
-        "packs": {name: write_pack(site, name, own, file_bytes) for name, own in packs.items()},
+        "packs": {
+            name: packs.write_pack(site, name, chunks, file_bytes) for name, chunks in made.items()
+        },
         **(about or {}),
     }
     own["bytes"] = sum(size for path, size in site.sizes.items() if path.startswith("index/"))
-    own["version"] = digest(as_json(own))
-    site.put(MARKER, as_json(own))
+    own["version"] = digest(packs.as_json(own))
+    site.put(MARKER, packs.as_json(own))
+    return _first_files(own)
+
+
+def _first_files(own: Mapping[str, Any]) -> list[str]:
+    """What a browser fetches before any query."""
     small = [
         pack["directory"]
         for name, pack in own["packs"].items()
@@ -121,15 +112,9 @@ def write_index(
 
 
 def write_fields(
-    site: SiteFolder, images: Sequence[Shown], kinds: Mapping[str, Kind], paths: bool
+    site: SiteFolder, images: Sequence[packs.Shown], kinds: Mapping[str, Kind], paths: bool
 ) -> dict[str, Any]:
-    """Write the fields of images.
-
-    Args:
-        site: the folder.
-        images: [N] by position.
-        kinds: declared, by field.
-        paths: whether ids are paths, which are fields then.
+    """Write the fields of images [N] by position; ids that are paths (`paths`) are fields, too.
 
     Returns:
         by the name of each field its kind and its file.
@@ -138,19 +123,19 @@ def write_fields(
     written = {}
     for name, column in sorted(part.columns.items()):
         if paths or name not in (PATH, FOLDER):
-            content = deflated(_packed(column))
+            content = packs.deflated(_packed(column))
             written[name] = [column.kind, site.put_named("index/field", content)]
     return written
 
 
 def _packed(column: FieldColumn) -> bytes:
     """How many values each image has, then the values, after a header with a keyword's words."""
-    header = as_json(None if column.words is None else column.words.to_pylist())
-    counts = leb128(np.diff(column.starts))
+    header = packs.as_json(None if column.words is None else column.words.to_pylist())
+    counts = packs.leb128(np.diff(column.starts))
     kind = _TYPES.get(column.kind)
-    values = leb128(column.values) if kind is None else column.values.astype(kind)
+    values = packs.leb128(column.values) if kind is None else column.values.astype(kind)
     parts = [header, counts.tobytes(), values.tobytes()]
-    return b"".join(leb128(np.array([len(part)])).tobytes() + part for part in parts)
+    return b"".join(packs.leb128(np.array([len(part)])).tobytes() + part for part in parts)
 
 
 def write_words(site: SiteFolder, collection: Collection) -> dict[str, Any]:
@@ -170,26 +155,19 @@ def write_words(site: SiteFolder, collection: Collection) -> dict[str, Any]:
         "characters": characters(tokenizer),
         "rare": [number for number, term in enumerate(vocabulary) if term in rare],
     }
-    return {"words": site.put_named("index/words", deflated(as_json(words)))}
+    return {"words": site.put_named("index/words", packs.deflated(packs.as_json(words)))}
 
 
 def write_terms(
     site: SiteFolder, collection: Collection, columns: csc_array, frequencies: NDArray[np.int64]
 ) -> dict[str, Any]:
-    """Write what is known of each term: in how many images it is, and its largest impact there.
-
-    Args:
-        site: the folder.
-        collection: of the images.
-        columns: [N, V] impacts.
-        frequencies: [V] of the terms.
-    """
+    """Write what is known of each term: its images, and its largest impact of [N, V] `columns`."""
     present = np.flatnonzero(frequencies)
     starts = columns.indptr[present]
     largest = np.maximum.reduceat(columns.data, starts) if len(present) else columns.data
-    parts = [leb128(frequencies).tobytes(), leb128(largest).tobytes()]
+    parts = [packs.leb128(frequencies).tobytes(), packs.leb128(largest).tobytes()]
     return {
-        "terms": site.put_named("index/terms", deflated(*parts)),
+        "terms": site.put_named("index/terms", packs.deflated(*parts)),
         "substitutes": _write_substitutes(site, collection, frequencies),
     }
 
@@ -208,7 +186,9 @@ def _write_substitutes(
         best = next((one for one in nearest if held(one.term)), None)
         if best and not held(word):
             found[word] = [ids[best.term], best.similarity]
-    return site.put_named("index/substitutes", deflated(as_json(found))) if found else None
+    return (
+        site.put_named("index/substitutes", packs.deflated(packs.as_json(found))) if found else None
+    )
 
 
 # What a tokenizer makes of every character, so that a browser needs no tables of its own.

@@ -31,12 +31,6 @@ def write_pack(
 ) -> dict[str, Any]:
     """Write a pack.
 
-    Args:
-        site: the folder.
-        name: of the pack.
-        chunks: compressed; an empty one takes no room.
-        file_bytes: of a file.
-
     Returns:
         what the index says about it: its files, each with its first chunk, and its directory with
         the bytes of each piece.
@@ -69,10 +63,7 @@ def write_pack(
 def deflated(*parts: bytes, repetitive: bool = True) -> bytes:
     """A raw deflate stream of some parts, each with codes of its own.
 
-    Args:
-        parts: one after the other.
-        repetitive: whether a part repeats itself; numbers that do not are smaller without search
-            for repetitions.
+    Numbers that do not repeat themselves are smaller without the search for repetitions.
     """
     strategy = zlib.Z_DEFAULT_STRATEGY if repetitive else zlib.Z_HUFFMAN_ONLY
     made = zlib.compressobj(9, zlib.DEFLATED, -15, 9, strategy)
@@ -81,11 +72,7 @@ def deflated(*parts: bytes, repetitive: bool = True) -> bytes:
 
 
 def leb128(values: NDArray[np.integer]) -> NDArray[np.uint8]:
-    """Numbers from 0 to 2^35 - 1, seven bits a byte, the lowest first; the last byte is below 128.
-
-    Args:
-        values: [n].
-    """
+    """Numbers [n] from 0 to 2^35 - 1, seven bits a byte, low ones first; the last byte is < 128."""
     if values.max(initial=0) < 128:
         return values.astype(np.uint8)
     numbers = values.astype(np.int64)
@@ -115,19 +102,12 @@ def as_json(value: Any) -> bytes:
 
 
 class Planned(NamedTuple):
-    """A chunk.
+    """A chunk."""
 
-    Attributes:
-        first: the first row.
-        end: the row after the last one.
-        start: the first superblock.
-        stop: the one after the last.
-    """
-
-    first: int
-    end: int
-    start: int
-    stop: int
+    first: int  # the first row
+    end: int  # the row after the last one
+    start: int  # the first superblock
+    stop: int  # the one after the last
 
 
 def chunk_plan(frequencies: NDArray[np.integer], images: int, most: int) -> Iterator[Planned]:
@@ -213,30 +193,18 @@ def bound_chunks(
 
 
 class Shown(NamedTuple):
-    """What is published of an image beside its terms.
+    """What is published of an image beside its terms."""
 
-    Attributes:
-        image_id: as it is published.
-        metadata: the fields that are published, with width and height.
-        photo: the name of its pictures, None if there are none.
-    """
-
-    image_id: str
-    metadata: Mapping[str, Any]
-    photo: str | None
+    image_id: str  # as it is published
+    metadata: Mapping[str, Any]  # the fields that are published, with width and height
+    photo: str | None  # the name of its pictures, None if there are none
 
 
 Show = Callable[[int], Shown]
 
 
 def record_chunks(collection: Collection, show: Show, progress: Progress) -> Iterator[bytes]:
-    """The chunks of all images in their order, compressed.
-
-    Args:
-        collection: of the images.
-        show: what is published of a document.
-        progress: stage "records", in images.
-    """
+    """The chunks of all images in their order, compressed."""
     order = collection.order.tolist()
     for first in range(0, len(order), IMAGES):
         documents = order[first : first + IMAGES]
@@ -280,11 +248,7 @@ def rank_chunks(order: NDArray[np.int32]) -> Iterator[bytes]:
 
 
 def id_chunks(ids: Sequence[str]) -> Iterator[bytes]:
-    """Ids with their positions by the hash of the id, compressed.
-
-    Args:
-        ids: [N] as they are published, by position.
-    """
+    """Ids with their positions by the hash of the id, compressed."""
     buckets: dict[int, list[tuple[str, int]]] = defaultdict(list)
     count = -(-len(ids) // BUCKET)
     for position, image_id in enumerate(ids):

@@ -41,20 +41,14 @@ _EXIF_FLAGS = 0x08 | 0x04  # of EXIF and XMP in a WebP's header
 
 @dataclass(frozen=True)
 class Pictures:
-    """Which pictures of a photo are published.
+    """Which pictures of a photo are published."""
 
-    Attributes:
-        sizes: of the longer side at most in pixels, rising; a photo that is smaller than one has
-            none of the sizes above that.
-        format: of those.
-        originals: whether the file of the photo is published, too.
-        exif: whether that keeps what it says about itself.
-    """
-
+    # Of the longer side at most in pixels, rising; a photo that is smaller than one has none of the
+    # sizes above that
     sizes: tuple[int, ...]
-    format: Format = "webp"
-    originals: bool = False
-    exif: bool = False
+    format: Format = "webp"  # of those
+    originals: bool = False  # whether the file of the photo is published, too
+    exif: bool = False  # whether that keeps what it says about itself
 
     def about(self) -> dict[str, Any]:
         """What the index says about pictures."""
@@ -63,15 +57,10 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Photo:
-    """A photo to publish.
+    """A photo to publish."""
 
-    Attributes:
-        path: of its file, or why it has none.
-        longer: its longer side in pixels, None if unknown.
-    """
-
-    path: Path | PhotoError
-    longer: int | None
+    path: Path | PhotoError  # of its file, or why it has none
+    longer: int | None  # its longer side in pixels, None if unknown
 
 
 def publish_photos(

@@ -38,60 +38,45 @@ _NOSCRIPT = re.compile(r"<noscript>.*?</noscript>", re.DOTALL)
 # Scripts that the server's module `with_server.js` alone imports.
 OF_A_SERVER = {"page/search_by_file.js", "page/sign_in.js"}
 # Fetched by the first filter, and not before.
-LATER = {"search/dates.js", "search/fields.js", "search/filter.js"}
+LATER = {"search/fields.js", "search/filter.js"}
 _CHARSET = '<meta charset="utf-8">\n'
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What is published of an index.
+    """What is published of an index."""
 
-    Attributes:
-        photos: the folder that ids are relative to; None for the one that the index names.
-        pictures: of each photo; None for none.
-        fields: of the metadata, beside width and height.
-        id_key: under which ids are published as hashes; None for the ids themselves.
-        examples: queries to offer.
-        base_url: where the site will be.
-    """
-
+    # The folder that ids are relative to; None for the one that the index names
     photos: Path | None = None
-    pictures: Pictures | None = None
-    fields: tuple[str, ...] = ()
+    pictures: Pictures | None = None  # of each photo; None for none
+    fields: tuple[str, ...] = ()  # of the metadata, beside width and height
+    # Under which ids are published as hashes; None for the ids themselves
     id_key: str | None = None
-    examples: tuple[str, ...] = ()
-    base_url: str | None = None
+    examples: tuple[str, ...] = ()  # queries to offer
+    base_url: str | None = None  # where the site will be
 
 
 @dataclass
 class Report:
-    """What was published.
+    """What was published."""
 
-    Attributes:
-        images: their number.
-        skipped: those whose photo cannot be used, and why.
-        withheld: fields of the metadata that are not published.
-        sizes: bytes of each file by its path.
-        rewritten: paths of those that were not there before, or were different.
-        removed: paths of those that are no longer part of the site.
-    """
-
-    images: int = 0
+    images: int = 0  # their number
+    # Those whose photo cannot be used, and why
     skipped: list[Skipped] = field(default_factory=list)
+    # Fields of the metadata that are not published
     withheld: list[str] = field(default_factory=list)
-    sizes: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)  # bytes of each file by its path
+    # Paths of those that were not there before, or were different
     rewritten: list[str] = field(default_factory=list)
+    # Paths of those that are no longer part of the site
     removed: list[str] = field(default_factory=list)
 
 
 def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_progress) -> Report:
     """Write an index folder as a site of plain files, or what changed since it was written.
 
-    Args:
-        index: the folder.
-        out: of the site; missing, empty, or a site published before.
-        choices: what is published.
-        progress: stages "terms", "photos" and "records".
+    `out` is missing, empty, or a site published before. Stages of the progress are "terms",
+    "photos" and "records".
 
     Raises:
         InputError: if the index cannot be published, no image has a field that is to be, or `out`
@@ -194,10 +179,8 @@ def _withheld(collection: Collection, fields: Sequence[str]) -> list[str]:
 def write_page(site: SiteFolder, first: Sequence[str], base_url: str | None = None) -> None:
     """Write the page, and the service worker that keeps it.
 
-    Args:
-        site: the folder.
-        first: files of the index that the first query needs, as `write_index` returns them.
-        base_url: where the site will be, for search engines and previews of links.
+    `first` are the files of the index that the first query needs; `base_url` is for search engines
+    and previews of links.
     """
     files = {f"page/{path.relative_to(PAGE)}": path for path in PAGE.rglob("*") if path.is_file()}
     files |= {f"search/{path.name}": path for path in (OWN / "search").glob("*.js")}

@@ -127,13 +127,7 @@ class Wanted:
 
 
 class Work:
-    """Runs searches in threads that nothing else uses, so that photos never wait for them.
-
-    Args:
-        metrics: of the process.
-        threads: searches at once.
-        waiting: searches that wait for a thread at most.
-    """
+    """Runs searches in threads that nothing else uses, so that photos never wait for them."""
 
     def __init__(self, metrics: Metrics, threads: int = THREADS, waiting: int = WAITING) -> None:
         self._metrics = metrics
@@ -216,12 +210,6 @@ def answer_json(request: Request, backend: Backend, answer: Answer, **about: Any
 
     It is made of JSON objects, not models: making and checking models would take longer than a
     search.
-
-    Args:
-        request: that is answered.
-        backend: that searched.
-        answer: of the search.
-        **about: what else the answer says.
     """
     record_of(request.scope).searched(backend.name, backend.searcher.engine.name, answer.timings)
     url = photo_urls(request, backend)

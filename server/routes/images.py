@@ -19,24 +19,7 @@ from server.monitoring.monitor import record_of
 from server.photo_files import MEDIA_TYPE, SIZES, PhotoFile, Thumbnails, find_photo, not_modified
 from server.problems import PROBLEM, ProblemError, responses
 from server.requests import IMAGE_PATH
-from server.routes.common import (
-    AlsoParameter,
-    BackendParameter,
-    CountParameter,
-    ExplainParameter,
-    FilterParameter,
-    Json,
-    QueryParameter,
-    SubstituteParameter,
-    Wanted,
-    WordsParameter,
-    answer_json,
-    explained,
-    in_thread,
-    json_response,
-    photo_urls,
-    read,
-)
+from server.routes import common
 from server.routes.writes import forwarder_of
 
 PHOTOS = ("image/", "application/octet-stream")  # kinds of bodies
@@ -89,7 +72,7 @@ router = APIRouter(prefix="/v1/images")
         **responses(*NO_PHOTO),
     },
 )
-def get_photo(request: Request, backend: BackendParameter, image_id: str) -> Response:
+def get_photo(request: Request, backend: common.BackendParameter, image_id: str) -> Response:
     """The photo of an indexed image; its media type is read from the file's content."""
     photo = _photo(backend, image_id)
     headers = {"Cache-Control": PHOTO_CACHE, "ETag": photo.tag}
@@ -114,11 +97,14 @@ def get_photo(request: Request, backend: BackendParameter, image_id: str) -> Res
     },
 )
 async def get_thumbnail(
-    request: Request, backend: BackendParameter, image_id: str, size: SizeParameter = SIZES[0]
+    request: Request,
+    backend: common.BackendParameter,
+    image_id: str,
+    size: SizeParameter = SIZES[0],
 ) -> Response:
     """The photo of an indexed image, upright, reduced and without its metadata."""
 
-    def task(_: Wanted) -> Response:
+    def task(_: common.Wanted) -> Response:
         photo = _photo(backend, image_id)
         tag = photo.picture_tag(size)
         headers = {"Cache-Control": PICTURE_CACHE, "ETag": tag}
@@ -127,7 +113,7 @@ async def get_thumbnail(
         thumbnails: Thumbnails = request.app.state.thumbnails
         return Response(thumbnails.of(photo, size), media_type=MEDIA_TYPE, headers=headers)
 
-    return await in_thread(request, task)
+    return await common.in_thread(request, task)
 
 
 def _photo(backend: Backend, image_id: str) -> PhotoFile:
@@ -145,13 +131,13 @@ def _photo(backend: Backend, image_id: str) -> PhotoFile:
 )
 async def similar(
     request: Request,
-    backend: BackendParameter,
+    backend: common.BackendParameter,
     image_id: str,
-    also: AlsoParameter = [],  # noqa: B006  # FastAPI copies it
-    q: WordsParameter = "",
-    k: CountParameter = 10,
-    explain: ExplainParameter = False,
-    filter: FilterParameter = None,
+    also: common.AlsoParameter = [],  # noqa: B006  # FastAPI copies it
+    q: common.WordsParameter = "",
+    k: common.CountParameter = 10,
+    explain: common.ExplainParameter = False,
+    filter: common.FilterParameter = None,
 ) -> Response:
     """The photos most similar to an indexed image, or to several, without these.
 
@@ -160,18 +146,22 @@ async def similar(
     model compares vectors: it takes no words, has no terms and explains nothing.
     """
 
-    def task(wanted: Wanted) -> Response:
+    def task(wanted: common.Wanted) -> Response:
         answer = backend.searcher.similar(
             [image_id, *also],
             k,
             words=q,
-            filter=read(filter),
-            explain=explained(wanted) if explain else None,
+            filter=common.read(filter),
+            explain=common.explained(wanted) if explain else None,
         )
-        about = {"image_id": image_id, "url": photo_urls(request, backend)(image_id), "also": also}
-        return json_response(_similar(request, backend, answer, q) | about)
+        about = {
+            "image_id": image_id,
+            "url": common.photo_urls(request, backend)(image_id),
+            "also": also,
+        }
+        return common.json_response(_similar(request, backend, answer, q) | about)
 
-    return await in_thread(request, task)
+    return await common.in_thread(request, task)
 
 
 @router.post(
@@ -194,9 +184,9 @@ async def similar(
 )
 async def similar_to_photo(
     request: Request,
-    k: CountParameter = 10,
-    explain: ExplainParameter = False,
-    filter: FilterParameter = None,
+    k: common.CountParameter = 10,
+    explain: common.ExplainParameter = False,
+    filter: common.FilterParameter = None,
 ) -> Response:
     """The photos most similar to one that is sent, which is encoded and not kept.
 
@@ -211,17 +201,17 @@ async def similar_to_photo(
     impacts: dict[str, int] = json.loads(bytes(encoded.body))
     backend = backends_of(request).default
 
-    def task(wanted: Wanted) -> Response:
-        how = explained(wanted) if explain else None
-        answer = backend.searcher.similar_to(impacts, k, filter=read(filter), explain=how)
-        return json_response(_similar(request, backend, answer, ""))
+    def task(wanted: common.Wanted) -> Response:
+        how = common.explained(wanted) if explain else None
+        answer = backend.searcher.similar_to(impacts, k, filter=common.read(filter), explain=how)
+        return common.json_response(_similar(request, backend, answer, ""))
 
-    return await in_thread(request, task)
+    return await common.in_thread(request, task)
 
 
-def _similar(request: Request, backend: Backend, answer: Answer, q: str) -> Json:
+def _similar(request: Request, backend: Backend, answer: Answer, q: str) -> common.Json:
     version = backends_of(request).version_of(answer.version)
-    return answer_json(request, backend, answer, query=q, index_version=version)
+    return common.answer_json(request, backend, answer, query=q, index_version=version)
 
 
 @router.get(
@@ -234,25 +224,25 @@ def _similar(request: Request, backend: Backend, answer: Answer, q: str) -> Json
 )
 async def explain(
     request: Request,
-    backend: BackendParameter,
+    backend: common.BackendParameter,
     image_id: str,
-    q: QueryParameter,
-    substitute: SubstituteParameter = True,
+    q: common.QueryParameter,
+    substitute: common.SubstituteParameter = True,
 ) -> Response:
     """The score of one image for a query, term by term, whether or not a search finds the image.
 
     Dense models compare the text as a whole with a photo and cannot explain their scores.
     """
 
-    def task(_: Wanted) -> Response:
+    def task(_: common.Wanted) -> Response:
         start = perf_counter()
         found = backend.searcher.explain(q, image_id, substitute=substitute)
         record_of(request.scope).stages["explain"] = (perf_counter() - start) * MS
-        url, version = photo_urls(request, backend)(image_id), backends_of(request).version
+        url, version = common.photo_urls(request, backend)(image_id), backends_of(request).version
         about = {"query": q, "backend": backend.name, "index_version": version, "url": url}
-        return json_response({**about, **vars(found)})
+        return common.json_response({**about, **vars(found)})
 
-    return await in_thread(request, task)
+    return await common.in_thread(request, task)
 
 
 @router.get(
@@ -260,11 +250,13 @@ async def explain(
     summary="Get the metadata of an image",
     responses=responses("unknown-image", "unknown-backend"),
 )
-def get_image(request: Request, backend: BackendParameter, image_id: str) -> schemas.ImageAnswer:
+def get_image(
+    request: Request, backend: common.BackendParameter, image_id: str
+) -> schemas.ImageAnswer:
     """The metadata that the index stores for an image."""
     return schemas.ImageAnswer(
         image_id=image_id,
         backend=backend.name,
         metadata=backend.searcher.metadata(image_id),
-        url=photo_urls(request, backend)(image_id),
+        url=common.photo_urls(request, backend)(image_id),
     )

@@ -31,13 +31,7 @@ class Application(FastAPI):
     """An application that answers searches by GET before all its layers."""
 
     def answer_plainly(self, current: Current, guards: Guards, monitor: Monitor) -> None:
-        """Begin to do so, once all layers are there.
-
-        Args:
-            current: the backends.
-            guards: decide who may search.
-            monitor: records what was answered.
-        """
+        """Begin to do so, once all layers are there."""
         self._current, self._guards, self._monitor = current, guards, monitor
         self._plain = guards.surround(self._answer)
 

@@ -23,26 +23,7 @@ from server import schemas
 from server.backends import Backend, backends_of
 from server.problems import PROBLEM, ProblemError, responses
 from server.requests import JsonRoute
-from server.routes.common import (
-    FILTER,
-    MAX_K,
-    MAX_QUERY_LENGTH,
-    NOT_BLANK,
-    QUERY,
-    BackendName,
-    CountParameter,
-    ExplainParameter,
-    FilterParameter,
-    Json,
-    SubstituteParameter,
-    Wanted,
-    answer_json,
-    explained,
-    in_thread,
-    json_response,
-    json_text,
-    read,
-)
+from server.routes import common
 
 MAX_FACETS = 10
 MAX_QUERIES = 32  # of a body
@@ -61,17 +42,17 @@ class Search(BaseModel):
     q: Annotated[
         str,
         Query(
-            max_length=MAX_QUERY_LENGTH,
-            description=f"{QUERY} Without words, all photos that the filter lets through are "
-            "found, in the order of `sort`, else of their ids",
+            max_length=common.MAX_QUERY_LENGTH,
+            description=f"{common.QUERY} Without words, all photos that the filter lets through "
+            "are found, in the order of `sort`, else of their ids",
             examples=["two dogs on a beach"],
-            json_schema_extra={"minLength": 1, "pattern": NOT_BLANK},
+            json_schema_extra={"minLength": 1, "pattern": common.NOT_BLANK},
         ),
     ] = ""
-    backend: BackendName = None
-    k: CountParameter = 10
-    explain: ExplainParameter = False
-    substitute: SubstituteParameter = True
+    backend: common.BackendName = None
+    k: common.CountParameter = 10
+    explain: common.ExplainParameter = False
+    substitute: common.SubstituteParameter = True
     min_coverage: Annotated[
         float | None,
         Query(
@@ -81,7 +62,9 @@ class Search(BaseModel):
             "query's weight that belongs to words which the photo has",
         ),
     ] = None
-    offset: Annotated[int, Query(ge=0, le=MAX_K, description="Hits before the first one")] = 0
+    offset: Annotated[
+        int, Query(ge=0, le=common.MAX_K, description="Hits before the first one")
+    ] = 0
     cursor: Annotated[
         str | None,
         Query(
@@ -111,7 +94,7 @@ class Search(BaseModel):
 class SearchParameters(Search):
     """The query parameters of a search; `read_search` reads them."""
 
-    filter: FilterParameter = None
+    filter: common.FilterParameter = None
     facets: Annotated[
         str,
         Query(
@@ -131,7 +114,7 @@ class SearchParameters(Search):
 class SearchBody(Search):
     """A search as the body of a request."""
 
-    filter: Annotated[str | dict[str, Any] | None, Query(description=FILTER)] = None
+    filter: Annotated[str | dict[str, Any] | None, Query(description=common.FILTER)] = None
     facets: Annotated[
         list[str],
         FailFast(),
@@ -174,9 +157,6 @@ def read_search(query_string: bytes) -> SearchParameters:
     """The parameters of a search, a repeated one as it comes last.
 
     FastAPI would take five times as long for them as pydantic: a tenth of a search's time.
-
-    Args:
-        query_string: of the request.
 
     Raises:
         RequestValidationError: if one is missing or wrong.
@@ -245,8 +225,8 @@ async def searched(request: Request) -> bytes | Response:
     answer = partial(search_answer, request, backend, asked)
     # A quick search takes less time than switching to a thread; others would block the event loop.
     if backend.quick and _is_quick(asked):
-        return json_text(answer())
-    return await in_thread(request, lambda wanted: json_response(answer(wanted)))
+        return common.json_text(answer())
+    return await common.in_thread(request, lambda wanted: common.json_response(answer(wanted)))
 
 
 @router.post(
@@ -266,10 +246,10 @@ async def search_by_body(request: Request, asked: OneOrSeveral) -> Response:
     of the same state of the index. If one of them cannot be answered none is.
     """
     answer = partial(_answers, request, asked)
-    return await in_thread(request, lambda wanted: json_response(answer(wanted)))
+    return await common.in_thread(request, lambda wanted: common.json_response(answer(wanted)))
 
 
-def _answers(request: Request, asked: SearchBody | Searches, wanted: Wanted) -> Json:
+def _answers(request: Request, asked: SearchBody | Searches, wanted: common.Wanted) -> common.Json:
     backends = backends_of(request)
     if isinstance(asked, SearchBody):
         return search_answer(request, backends.get(asked.backend), asked, wanted)
@@ -292,8 +272,8 @@ def search_answer(
     request: Request,
     backend: Backend,
     asked: SearchParameters | SearchBody,
-    wanted: Wanted | None = None,
-) -> Json:
+    wanted: common.Wanted | None = None,
+) -> common.Json:
     """Search one backend and convert the answer to a `SearchAnswer`.
 
     Raises:
@@ -308,16 +288,16 @@ def search_answer(
         asked.q,
         asked.k,
         substitute=asked.substitute,
-        filter=read(asked.filter),
+        filter=common.read(asked.filter),
         min_coverage=asked.min_coverage,
         sort=asked.sort,
         facets=asked.counted,
         offset=asked.offset,
         after=_position(asked, key),
-        explain=explained(wanted) if asked.explain else None,
+        explain=common.explained(wanted) if asked.explain else None,
         partial=asked.partial,
     )
-    return answer_json(
+    return common.answer_json(
         request,
         backend,
         answer,
@@ -331,10 +311,7 @@ def search_answer(
 def _search_key(asked: SearchParameters | SearchBody, backend: str, version: str) -> str:
     """What two searches share if a cursor of one continues the other: hits and their order.
 
-    Args:
-        asked: the search.
-        backend: that answers.
-        version: of the index; commits of one index share what is before the dot.
+    Commits of one index share what is before the dot of `version`.
     """
     filtered = _json(asked.filter) if isinstance(asked.filter, dict) else asked.filter
     chosen = filtered, asked.sort, asked.substitute, asked.min_coverage
@@ -344,14 +321,7 @@ def _search_key(asked: SearchParameters | SearchBody, backend: str, version: str
 
 
 def _written(position: Position | None, hits: int, k: int, key: str) -> str | None:
-    """The cursor of an answer, None if no hits follow.
-
-    Args:
-        position: of its last hit; None without hits.
-        hits: of the answer.
-        k: hits that were wanted.
-        key: of the search.
-    """
+    """The cursor of an answer, None if no hits follow."""
     if position is None or hits < k or position.rank >= DEEPEST:
         return None
     content = [key, position.value, position.image_id, position.rank]
@@ -360,10 +330,6 @@ def _written(position: Position | None, hits: int, k: int, key: str) -> str | No
 
 def _position(asked: SearchParameters | SearchBody, key: str) -> Position | None:
     """The place that the cursor of a search names, None without one.
-
-    Args:
-        asked: the search.
-        key: of it.
 
     Raises:
         ProblemError: if it is none, or of another search.

@@ -74,11 +74,7 @@ class Admission:
 
     @contextmanager
     def admitted(self, scope: ASGIScope, path: str) -> Iterator[None]:
-        """Let a request run, with who sent it in its scope.
-
-        Args:
-            scope: of the request; nothing that is sent becomes a part of it.
-            path: of its route.
+        """Let a request run, with who sent it in its scope, of which nothing sent becomes a part.
 
         Raises:
             ProblemError: if it is refused.

@@ -40,12 +40,7 @@ SAFE = frozenset({"GET", "HEAD"})  # sent without Origin by a page to its own se
 
 
 class Hosts:
-    """The hosts that a server answers for.
-
-    Args:
-        listening: the address it listens on.
-        allowed: further names.
-    """
+    """The hosts that a server answers for."""
 
     def __init__(self, listening: str, allowed: Iterable[str] = ()) -> None:
         self._names = {_host(name) for name in (listening, *allowed)}
@@ -105,21 +100,13 @@ def _is_address(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Caller:
-    """Who sent a request.
+    """Who sent a request."""
 
-    Attributes:
-        name: under which limits are counted and requests logged.
-        allows: what it may do.
-        key: that it sent, None without one.
-        limited: whether limits apply.
-        refused: why the key that it sent is not valid, empty otherwise.
-    """
-
-    name: str
-    allows: frozenset[Scope]
-    key: Key | None = None
-    limited: bool = True
-    refused: str = ""
+    name: str  # under which limits are counted and requests logged
+    allows: frozenset[Scope]  # what it may do
+    key: Key | None = None  # that it sent, None without one
+    limited: bool = True  # whether limits apply
+    refused: str = ""  # why the key that it sent is not valid, empty otherwise
 
 
 class Callers:
@@ -196,9 +183,7 @@ def _is_direct(address: str, headers: Mapping[bytes, bytes]) -> bool:
 def is_of_another_origin(headers: Mapping[bytes, bytes], scheme: str) -> bool:
     """Whether a browser says that another origin's page sent a request.
 
-    Args:
-        headers: of the request.
-        scheme: "https" or "http"; the latter also where a proxy that ends TLS is not named.
+    `scheme` is "http" also where a proxy that ends TLS is not named.
     """
     origin = headers.get(b"origin")
     if origin is None:

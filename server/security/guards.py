@@ -69,18 +69,13 @@ MORE: list[dict[str, list[str]]] = [{BEARER: []}, {HEADER: []}]
 
 @dataclass(frozen=True)
 class Guards:
-    """What decides who may do what.
+    """What decides who may do what."""
 
-    Attributes:
-        admission: of requests.
-        outer: what changes requests before they are decided on, or answers afterwards; the last
-            one is the first to see a request.
-        root_path: of all routes, empty for none.
-    """
-
-    admission: Admission
+    admission: Admission  # of requests
+    # What changes requests before they are decided on, or answers afterwards; the last one is the
+    # first to see a request
     outer: Sequence[Middleware]
-    root_path: str
+    root_path: str  # of all routes, empty for none
 
     def surround(self, app: ASGIApp) -> ASGIApp:
         """An application inside `outer`."""

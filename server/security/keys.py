@@ -40,25 +40,17 @@ log = logging.getLogger(__name__)
 
 
 class Key(BaseModel):
-    """What is stored of a key.
-
-    Attributes:
-        id: public part, by which it is listed, logged and revoked.
-        name: who or what uses it.
-        scope: what it allows; see `ALLOWS`.
-        sha256: of the whole key, hexadecimal.
-        created: when.
-        expires: when it ends; None if it does not.
-    """
+    """What is stored of a key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    # Public part, by which it is listed, logged and revoked
     id: str = Field(pattern="^[0-9a-f]{8}$")
-    name: str
-    scope: Scope
-    sha256: str = Field(pattern="^[0-9a-f]{64}$")
-    created: AwareDatetime
-    expires: AwareDatetime | None = None
+    name: str  # who or what uses it
+    scope: Scope  # what it allows; see `ALLOWS`
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")  # of the whole key, hexadecimal
+    created: AwareDatetime  # when
+    expires: AwareDatetime | None = None  # when it ends; None if it does not
 
     def is_expired(self) -> bool:
         """Whether it has ended."""

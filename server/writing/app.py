@@ -43,13 +43,7 @@ JSON = ("application/json", "application/merge-patch+json")
 
 
 class Writing:
-    """The index, opened for the first request, and again after a failure or a switched alias.
-
-    Args:
-        folder: of the index.
-        models: that it was built with.
-        board: where commits are announced.
-    """
+    """The index, opened for the first request, and again after a failure or a switched alias."""
 
     def __init__(self, folder: Path, models: Sequence[str], board: Board) -> None:
         self._folder, self._models, self._board = folder, models, board
@@ -165,9 +159,8 @@ def create_app(writing: Writing) -> FastAPI:
 
     app = FastAPI(openapi_url=None, lifespan=lifespan)
     problems.install(app)
-    app.add_exception_handler(ValidationError, _unreadable)
-    app.add_exception_handler(InputError, _unusable)
-    app.add_exception_handler(ExistingImageError, _existing)
+    for kind in (ValidationError, InputError, ExistingImageError):
+        app.add_exception_handler(kind, _refused)
 
     async def batch(request: Request) -> Response:
         body = await request.body()
@@ -192,20 +185,16 @@ def create_app(writing: Writing) -> FastAPI:
     return app
 
 
-def _unreadable(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ValidationError)
-    problem = ProblemError("invalid-parameter", problem_of(error), "body")
+def _refused(request: Request, error: Exception) -> Response:
+    if isinstance(error, ValidationError):
+        problem = ProblemError("invalid-parameter", problem_of(error), "body")
+    elif isinstance(error, ExistingImageError):
+        has = f"image {request.path_params['image_id'][:200]!r} is in the index"
+        choose = "choose another id, or leave out If-None-Match"
+        problem = ProblemError("image-exists", f"{has}: {choose}")
+    else:
+        problem = ProblemError("invalid-image", str(error))
     return problems.problem_response(request, problem)
-
-
-def _unusable(request: Request, error: Exception) -> Response:
-    return problems.problem_response(request, ProblemError("invalid-image", str(error)))
-
-
-def _existing(request: Request, error: Exception) -> Response:
-    image_id = request.path_params["image_id"][:200]
-    detail = f"image {image_id!r} is in the index: choose another id, or leave out If-None-Match"
-    return problems.problem_response(request, ProblemError("image-exists", detail))
 
 
 # Each returns the answer and the number of the change. They raise `OSError` if the disk fails, and
@@ -256,11 +245,7 @@ def _delete_many(index: WritableIndex, body: bytes) -> tuple[DeleteAnswer, int]:
 
 
 class _Batch:
-    """Writes the lines of a batch, in their order and many at once.
-
-    Args:
-        index: to write to.
-    """
+    """Writes the lines of a batch, in their order and many at once."""
 
     def __init__(self, index: WritableIndex) -> None:
         self._index = index

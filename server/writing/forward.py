@@ -35,9 +35,6 @@ class Board:
 
     Each number has one writer, and a processor writes eight bytes at once, so there are no locks,
     which a killed process would hold for ever.
-
-    Args:
-        workers: number of them.
     """
 
     def __init__(self, workers: int) -> None:
@@ -67,13 +64,7 @@ class Board:
         return self.commit
 
     def show(self, worker: int, commit: int, place: int = 0) -> None:
-        """A worker shows what was committed up to this one's number, or is `NOT_OPEN`.
-
-        Args:
-            worker: number of it.
-            commit: number of the commit.
-            place: of the index that it shows; see `indexer.state.place_of`.
-        """
+        """A worker shows what was committed up to a number, or is `NOT_OPEN`; see `place_of`."""
         self._places[worker] = place
         self._shown[worker] = commit
 
@@ -90,15 +81,10 @@ class Board:
 
 @dataclass(frozen=True)
 class WriterAddress:
-    """Where workers reach the writer, and what they share with it.
+    """Where workers reach the writer, and what they share with it."""
 
-    Attributes:
-        path: of the socket, in a folder that only this user can enter.
-        board: of commits.
-    """
-
-    path: str
-    board: Board
+    path: str  # of the socket, in a folder that only this user can enter
+    board: Board  # of commits
 
 
 class Forwarder:
@@ -149,11 +135,8 @@ class Forwarder:
     ) -> Response:
         """Pass a request on, and answer when every worker shows the change it waits for.
 
-        Args:
-            request: its method, kind of body and body are passed on.
-            path: below /v1/images/.
-            refresh: "wait" until the change can be found, or "none".
-            body: in place of the request's.
+        `path` is below /v1/images/; `body` takes the place of the request's; `refresh` is "wait"
+        until the change can be found, or "none".
 
         Raises:
             ProblemError: if there is no writer, it ends, or a worker does not show the change.

@@ -33,12 +33,7 @@ if TYPE_CHECKING:
 
 
 class PhotoEncoder:
-    """As `ResidentEncoder`, safe from any thread; the index itself is not opened.
-
-    Args:
-        folder: of the index.
-        models: folders or hub names of the models that it was built with.
-    """
+    """As `ResidentEncoder`, safe from any thread; the index itself is not opened."""
 
     def __init__(self, folder: Path, models: Sequence[str]) -> None:
         self._folder, self._models = folder, models
@@ -56,9 +51,6 @@ class PhotoEncoder:
 
     def impacts(self, photo: bytes) -> dict[str, int]:
         """The terms of a photo with their impacts; it is not kept.
-
-        Args:
-            photo: the content of the file.
 
         Raises:
             InputError: if it cannot be used, or the index was built from something else.
@@ -89,15 +81,10 @@ log = logging.getLogger(__name__)
 
 
 class Committed(NamedTuple):
-    """A commit.
+    """A commit."""
 
-    Attributes:
-        version: of the index.
-        number: on the board.
-    """
-
-    version: int
-    number: int
+    version: int  # of the index
+    number: int  # on the board
 
 
 class ExistingImageError(KeyError):
@@ -109,11 +96,6 @@ class WritableIndex:
 
     A change is acknowledged when it is synced. A thread commits what has been written, at once if
     somebody waits for it: changes that come meanwhile are in the next commit together.
-
-    Args:
-        folder: of the index.
-        encoder: of images as those of the index.
-        board: where commits are announced.
 
     Attributes:
         place: of the index; see `place_of`.
@@ -182,9 +164,7 @@ class WritableIndex:
     def write(self, changes: Sequence[Change], only_new: bool = False) -> tuple[list[bool], int]:
         """Write changes, all or none, and wait until they survive a power cut.
 
-        Args:
-            changes: to write.
-            only_new: whether they may only be of images that the index lacks.
+        With `only_new` none may be of an image that the index has.
 
         Returns:
             whether each image was there before, and a number for `wait`.
@@ -204,13 +184,17 @@ class WritableIndex:
                 for change, known in zip(changes, there, strict=True)
                 if known or not isinstance(change, Delete)
             ]
-            position = self._guarded(lambda: self._writer.write(changes))
-            self._written += len(changes)
-            number = self._written
-            deleted = sum(isinstance(change, Delete) for change in changes)
-            self._board.count(images_written=len(changes) - deleted, images_deleted=deleted)
+            number, position = self._append(changes)
         self._guarded(lambda: self._writer.sync(position))
         return there, number
+
+    def _append(self, changes: Sequence[Change]) -> tuple[int, Any]:
+        """Write changes to the log: the number of the last one, and its position to sync up to."""
+        position = self._guarded(lambda: self._writer.write(changes))
+        self._written += len(changes)
+        deleted = sum(isinstance(change, Delete) for change in changes)
+        self._board.count(images_written=len(changes) - deleted, images_deleted=deleted)
+        return self._written, position
 
     def update(self, image_id: str, fields: dict[str, Any]) -> tuple[dict[str, Any], int]:
         """Change fields of an image's metadata, as RFC 7396 merges objects: null removes a field.
@@ -225,11 +209,7 @@ class WritableIndex:
         """
         with self._writing:
             metadata = with_given(self._writer.metadata(image_id), fields)
-            change = MetadataChange(image_id, metadata, fields)
-            position = self._guarded(lambda: self._writer.write([change]))
-            self._written += 1
-            number = self._written
-            self._board.count(images_written=1)
+            number, position = self._append([MetadataChange(image_id, metadata, fields)])
         self._guarded(lambda: self._writer.sync(position))
         return metadata, number
 

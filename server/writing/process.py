@@ -36,11 +36,6 @@ class WriterStarter:
 
     Attributes:
         address: of the writer.
-
-    Args:
-        settings: of the server.
-        listening: where the writer is reached.
-        address: the same as an address.
     """
 
     def __init__(
@@ -76,11 +71,7 @@ class WriterStarter:
 
 @contextmanager
 def writer_starter(settings: ServerSettings) -> Iterator[WriterStarter]:
-    """What starts a writer for workers, as long as the block calls `look`.
-
-    Args:
-        settings: of the server.
-    """
+    """What starts a writer for workers, as long as the block calls `look`."""
     with (
         TemporaryDirectory(prefix="visualsparta-writer-") as folder,
         socket.socket(socket.AF_UNIX) as listening,
@@ -97,11 +88,7 @@ def writer_starter(settings: ServerSettings) -> Iterator[WriterStarter]:
 
 @contextmanager
 def writer_process(settings: ServerSettings) -> Iterator[WriterAddress]:
-    """Start a writer whenever there is something to write, until the block ends.
-
-    Args:
-        settings: of the server.
-    """
+    """Start a writer whenever there is something to write, until the block ends."""
     stopped = threading.Event()
     with writer_starter(settings) as starter:
         looking = threading.Thread(target=_look, args=(starter, stopped), daemon=True)

@@ -34,6 +34,14 @@ def drawings(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return index_drawings(tmp_path_factory.mktemp("drawings") / "index", photos)
 
 
+@pytest.fixture(scope="module")
+def address(photos: Path) -> Iterator[str]:
+    """The address of a server of the drawings and of a dense model of them."""
+    sparta = Backend("sparta", FakeSearcher(), photos, ("red", "blue green"))
+    with serving(sparta, Backend("vse++", FakeDense(), photos)) as address:
+        yield address
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """Where a server has its keys; there are none yet."""

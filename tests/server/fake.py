@@ -237,9 +237,6 @@ class FakeSearcher(Searcher):
     def similar(self, image_ids: str | Sequence[str], k: int = 10, **options: Any) -> Answer:
         return timed(super().similar(image_ids, k, **options), 0.5, 1.5)
 
-    def explain(self, query: str | Query, image_id: str, *, substitute: bool = True) -> Explanation:
-        return super().explain(query, image_id, substitute=substitute)
-
 
 def timed(answer: Answer, tokenise: float, search: float, encode: float = 0.0) -> Answer:
     """An answer that took so many milliseconds."""

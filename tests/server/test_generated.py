@@ -13,19 +13,10 @@ import httpx
 import openapi_generator_cli
 import pytest
 
-from server.backends import Backend
 from tests.documents import ROOT, code_blocks
-from tests.server.apps import serving
-from tests.server.fake import FakeDense, FakeSearcher
+from tests.server.fake import FakeSearcher
 
 PACKAGES = Path(__file__).parent / "typescript/node_modules"
-
-
-@pytest.fixture(scope="module")
-def address(photos: Path) -> Iterator[str]:
-    sparta = Backend("sparta", FakeSearcher(), photos, ("red",))
-    with serving(sparta, Backend("vse++", FakeDense(), photos)) as address:
-        yield address
 
 
 @pytest.fixture(scope="module")

@@ -68,7 +68,7 @@ class Case:
 
     @property
     def operation(self) -> Operation[Any]:
-        return OPERATIONS[self.name].describe(None, *self.arguments, **self.options)
+        return OPERATIONS[self.name].describe(Operations(), *self.arguments, **self.options)
 
 
 ONE = "garden/one.png"

@@ -12,18 +12,11 @@ from playwright.sync_api import Browser, Locator, Page, Route, expect
 from indexer.grounding import Box
 from server.backends import Backend
 from tests.server.apps import serving
-from tests.server.fake import DRAWINGS, LEFT, RIGHT, WHOLE, FakeDense, FakeSearcher
+from tests.server.fake import DRAWINGS, LEFT, RIGHT, WHOLE, FakeSearcher
 from tests.server.pages import DRAG, PHONE, violations, visited, width
 
 WORDS = ".words .chip"
 PHOTOS = re.compile("/(file|thumbnail)([?].*)?$")
-
-
-@pytest.fixture(scope="module")
-def address(photos: Path) -> Iterator[str]:
-    sparta = Backend("sparta", FakeSearcher(), photos, ("red", "blue green"))
-    with serving(sparta, Backend("vse++", FakeDense(), photos)) as address:
-        yield address
 
 
 @pytest.fixture

@@ -211,12 +211,6 @@ def test_adding_can_be_stopped(page: Page) -> None:
     expect(page.locator(".card .name")).to_have_text(["a.jpg"])
 
 
-def test_an_error_after_adding_is_shown(page: Page) -> None:
-    page.route("**/v1/backends", lambda route: route.fulfill(status=503, json={}))
-    add(page, "a.jpg")
-    expect(page.get_by_role("alert").first).to_contain_text("The server failed")
-
-
 def test_a_phone_adds_photos_and_searches_by_them(
     browser: Browser, guarded: str, write_key: str, index: Index
 ) -> None:

@@ -16,7 +16,7 @@ from server.backends import Backend
 from tests.server.apps import make_key, serving
 from tests.server.drawings import index_drawings
 from tests.server.fake import DRAWINGS, FakeSearcher
-from tests.server.pages import PHONE, sign_in, violations, visited, width
+from tests.server.pages import sign_in, violations, visited
 
 TAKEN = ["2023-05-01", "2024-06-01", "2024-06-01T12:00:00", "2024-07-03", None]
 CAMERAS = ["Canon", "Canon", 'The "old" one', "Nikon", "Nikon"]
@@ -104,14 +104,6 @@ def test_a_wrong_filter_is_an_error(page: Page) -> None:
     expect(page.locator("#facets")).to_contain_text("no image has the field 'camra'")
     page.locator("#filters .chip").click()
     expect(page.locator(".card").first).to_be_visible()
-
-
-def test_a_phone_shows_filters(browser: Browser, address: str) -> None:
-    with visited(browser, address, **PHONE) as page:
-        page.goto("/?q=red+green+blue&filter=taken%3A2024")
-        page.get_by_text("Filter", exact=True).click()
-        expect(page.locator(".timeline button").first).to_be_visible()
-        assert width(page) <= 360
 
 
 KEY = "Sign in with a key"

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.server.apps import make_key
 from tests.server.drawings import index_drawings
-from tests.server.pages import PHONE, sign_in, violations, visited, width
+from tests.server.pages import sign_in, violations, visited
 from tests.server.served import served
 
 
@@ -132,25 +132,6 @@ def test_a_failure_is_shown_and_the_selection_stays(page: Page, write_key: str) 
     assert selected(page) == ["1"]
     page.get_by_label("Select photo 2").click()
     expect(bar.get_by_role("alert")).to_be_hidden()
-
-
-def test_in_both_columns_a_photo_is_the_same(page: Page) -> None:
-    page.goto("/?q=red&compare=sparta")
-    expect(page.locator(".card")).to_have_count(6)
-    page.locator(".opener").nth(0).press("x")
-    assert selected(page) == ["1", "1"]
-
-
-def test_a_phone_selects(browser: Browser, guarded: str, write_key: str) -> None:
-    with visited(browser, guarded, **PHONE) as page:
-        page.goto("/?q=red+blue")
-        sign_in(page, write_key)
-        page.get_by_label("Select photo 1").tap()
-        bar = page.get_by_role("region", name="Selected photos").bounding_box()
-        assert bar and bar["x"] >= 0 and bar["x"] + bar["width"] <= 360 and bar["height"] < 70
-        assert width(page) <= 360
-        page.get_by_role("button", name="Delete…").tap()
-        expect(page.get_by_role("dialog")).to_be_visible()
 
 
 def test_selected_photos_are_deleted(

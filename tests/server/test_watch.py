@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import time
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -14,9 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from indexer.state import index_version, place_of
-from indexer.store.changes import Delete
 from indexer.store.commit import COMMIT, ReplacedError
-from indexer.update.writer import open_writer
 from server import watch as module
 from server.app import create_app
 from server.backends import Backends, Current, open_backends
@@ -382,26 +379,3 @@ def test_a_server_changes_over(
         gc.unfreeze()
         gc.enable()
     assert any(record.levelno == logging.WARNING for record in caplog.records)
-
-
-def test_a_server_follows_what_is_written(
-    tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index = index_drawings(tmp_path / "index", photos)
-    with changing(index, monkeypatch) as client:
-
-        def wait_for(version: str) -> list[str]:
-            end = time.monotonic() + 60
-            while time.monotonic() < end:
-                answer = client.get("/v1/search", params={"q": "red"}).json()
-                if answer["index_version"] == version:
-                    return [hit["image_id"] for hit in answer["hits"]]
-            raise AssertionError(f"no {version}")
-
-        before = wait_for(index_version(index))
-        with open_writer(index) as writer:
-            writer.write([Delete(before[0])])
-            writer.commit()
-            assert wait_for(f"{index_version(index)}.1") == before[1:]
-            metrics = client.get("/metrics").text
-            assert 'visualsparta_index_changes_total{result="refreshed"}' in metrics

@@ -1,6 +1,4 @@
-// Files of a published index, whole or in part, as far as the host answers range requests.
-
-import { Bytes, inflated } from "./bytes.js";
+// Files of a published index, whole or in part as far as the host answers range requests; bytes.
 
 const PIECE = 4096; // chunks of a piece of a directory
 const GAP = 8192; // bytes that are fetched needlessly rather than with a request of their own
@@ -26,8 +24,6 @@ export class Source {
   /** @param {URL} base */
   constructor(base) {
     this.base = base;
-    this.fetched = 0; // bytes
-    this.requests = 0;
     /** Whether the host answers range requests; unknown until an answer says it. @type {boolean | null} */
     this.ranges = null;
     /** The first request for a part, where no answer said it before. @type {Promise<unknown> | undefined} */
@@ -38,12 +34,9 @@ export class Source {
 
   /** @param {string} name @param {RequestInit} [options] */
   async #bytes(name, options) {
-    this.requests++;
     const response = await answer(new URL(name, this.base), options);
     if (response.headers.get("Accept-Ranges") === "bytes") this.ranges = true;
-    const bytes = new Uint8Array(await response.arrayBuffer());
-    this.fetched += bytes.length;
-    return { status: response.status, bytes };
+    return { status: response.status, bytes: new Uint8Array(await response.arrayBuffer()) };
   }
 
   /** The file that names all others, which is asked for anew every time. */
@@ -210,4 +203,57 @@ export class Pack {
     for (const one of old) if (!numbers.includes(one)) this.chunks.delete(one);
     this.kept = KEPT / 2;
   }
+}
+
+const UTF8 = new TextDecoder();
+
+/** Reads bytes from front to back. */
+export class Bytes {
+  /** @param {Uint8Array} bytes */
+  constructor(bytes) {
+    this.bytes = bytes;
+    this.at = 0;
+  }
+
+  get left() {
+    return this.bytes.length - this.at;
+  }
+
+  /** A number in LEB128: seven bits a byte, the lowest first. */
+  number() {
+    let found = 0;
+    for (let scale = 1; ; scale *= 128) {
+      const byte = this.bytes[this.at++];
+      found += (byte & 127) * scale;
+      if (byte < 128) return found;
+    }
+  }
+
+  /** @param {number} count */
+  numbers(count) {
+    const found = new Uint32Array(count);
+    for (let i = 0; i < count; i++) found[i] = this.number();
+    return found;
+  }
+
+  /** A part of the bytes, @param {number} length */
+  take(length) {
+    this.at += length;
+    return this.bytes.subarray(this.at - length, this.at);
+  }
+
+  /** A part that begins with its length. */
+  part() {
+    return this.take(this.number());
+  }
+}
+
+/** @param {Uint8Array} bytes */
+export const parsed = (bytes) => JSON.parse(UTF8.decode(bytes));
+
+/** The content of a raw deflate stream, @param {Uint8Array} bytes */
+export async function inflated(bytes) {
+  const blob = new Blob([/** @type {Uint8Array<ArrayBuffer>} */ (bytes)]);
+  const stream = blob.stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
 }

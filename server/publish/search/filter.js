@@ -37,7 +37,6 @@ export class FilterError extends Error {
   constructor(reason, column) {
     super(`filter${column ? `, column ${column}` : ""}: ${reason}`);
     this.name = "FilterError"; // for scripts that do without this one until there is a filter
-    this.reason = reason;
     this.column = column;
   }
 }

@@ -3,14 +3,11 @@
 //   const index = await open("index/");
 //   const { hits } = await index.search("two dogs on a beach", { k: 20 });
 
-import { inflated, parsed } from "./bytes.js";
-import { against, coverage, explained, termsOfWords } from "./explanations.js";
-import { Pack, Source } from "./files.js";
+import { against, coverage, explained, having, termsOfWords, weights } from "./explanations.js";
+import { inflated, Pack, parsed, Source } from "./files.js";
 import { Finder } from "./finder.js";
 import { stripped } from "./grammar.js";
-import { imagesAndWords } from "./image_query.js";
 import { Lists, Terms } from "./postings.js";
-import { having, weights } from "./presence.js";
 import { Reader } from "./reader.js";
 import { Ids, Records } from "./records.js";
 import { Tokenizer } from "./tokenizer.js";
@@ -309,4 +306,33 @@ function timings(start, tokenised, searched, explains) {
     total_ms: searched - start,
     explain_ms: explains ? performance.now() - searched : null,
   };
+}
+
+const TERMS = 10;
+const COUNTS = 256; // what counts add up to at most
+
+/** @typedef {Map<number, number>} Weights of terms */
+
+/** @param {Weights} weights @param {number} counts @returns {Weights} */
+function shares(weights, counts) {
+  const total = [...weights.values()].reduce((sum, one) => sum + one, 0);
+  const own = [...weights].map(([term, weight]) => /** @type {[number, number]} */ ([term, Math.floor((weight * counts) / total)]));
+  return new Map(own.filter(([, share]) => share));
+}
+
+/** @param {Weights} impacts of all terms of the images, added, in an order that breaks ties @param {number} counts */
+function imageQuery(impacts, counts) {
+  const strongest = [...impacts].sort((a, b) => b[1] - a[1]).slice(0, TERMS);
+  return shares(new Map(strongest), counts);
+}
+
+/**
+ * The query for images similar to some, and to words as well; both have half of the weight.
+ * @param {Weights} impacts of all terms of the images, added, in an order that breaks ties @param {Weights} words terms with their counts
+ */
+function imagesAndWords(impacts, words) {
+  if (!words.size) return imageQuery(impacts, COUNTS);
+  const query = imageQuery(impacts, COUNTS / 2);
+  for (const [term, share] of shares(words, COUNTS / 2)) query.set(term, (query.get(term) ?? 0) + share);
+  return new Map([...query].sort((a, b) => b[1] - a[1]));
 }

@@ -1,6 +1,6 @@
 // The lists of postings: which chunks have them, and what is in these.
 
-import { Bytes } from "./bytes.js";
+import { Bytes } from "./files.js";
 
 /** @import { Pack } from "./files.js" */
 /** @import { About } from "./index.js" */

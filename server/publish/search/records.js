@@ -1,6 +1,6 @@
 // What the index knows of single images, and what won their terms.
 
-import { Bytes, parsed } from "./bytes.js";
+import { Bytes, parsed } from "./files.js";
 
 /** @import { Pack } from "./files.js" */
 

@@ -2,6 +2,7 @@
 // page of a published site has as its api.js.
 
 import { QueryError } from "../search/index.js";
+import { joined } from "./address.js";
 import { opened } from "./opened.js";
 
 const BACKEND = "sparta";
@@ -64,9 +65,6 @@ export const backends = () =>
 export const suggestions = (q) => answered((index) => index.complete(q, 6));
 
 export const fields = () => answered((index) => index.kinds);
-
-/** The conditions of a query as one filter. */
-const joined = (filter) => filter.map((one) => `(${one})`).join(" ");
 
 export const counts = ({ q, filter }, facets, signal) =>
   answered(async (index) => (await index.browse(q, { k: 1, facets, filter: joined(filter), signal })).facets);

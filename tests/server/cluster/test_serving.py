@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -22,7 +20,6 @@ import pytest
 from fastapi.testclient import TestClient
 
 from indexer.engines.open import open_index
-from indexer.manifest import owner
 from indexer.store.changes import Add, Change, Delete
 from indexer.update.writer import open_writer
 from server.app import create_app
@@ -31,7 +28,7 @@ from tests.indexer.random_postings import random_postings
 from tests.indexer.vocabulary import small_tokenizer
 from tests.redis_server import needs_redis
 from tests.served_cluster import ServedCluster, patiently, served_cluster
-from tests.served_load import QUERIES, Expected, Load, ranking
+from tests.served_load import QUERIES, Load, ranking
 from tests.server.apps import client_of, make_key, settings
 from tests.server.test_sharded import PATHS, without_times
 from tests.torture.cluster_kills import kill_one, shards_and_answers
@@ -146,46 +143,3 @@ def test_another_index_is_rolled_out_without_a_failed_request(running: Running) 
     assert load.wrong == []
     assert load.retried == []
     assert load.versions == {*running.expected, *expected}
-
-
-def test_a_shard_that_does_not_answer_is_missing(running: Running) -> None:
-    """Of one replica each, as the index was rolled out."""
-    query: Expected = next(iter(running.expected.values()))
-    assert query
-    stopped = running.cluster.kill("shard-000", random.Random(0), signal.SIGSTOP)
-    assert stopped
-    found = running.get("/v1/search?q=the&k=100&partial=true").json()
-    assert (found["partial"], found["missing_shards"]) == (True, ["shard-000"])
-    assert 0 < len(found["hits"]) < 50
-    refused = running.client.get("/v1/search?q=the&k=100")
-    if refused.status_code == 503:  # unless Ray had another replica by now
-        # The other one may be slow on a busy machine, and is named then as well.
-        assert re.match("shard-000.*: no machine answers", refused.json()["detail"])
-    running.cluster.kill("shard-000", random.Random(0), signal.SIGCONT)
-    whole = running.get("/v1/search?q=the&k=100").json()
-    assert (whole["partial"], whole["missing_shards"]) == (False, [])
-    assert len(whole["hits"]) == 50
-
-
-def test_a_shard_that_died_is_missing_until_ray_has_started_it_again(running: Running) -> None:
-    """Of one replica each, as the index was rolled out."""
-    asked = "/v1/search?q=the&k=100&partial=true"
-    # Not a partial answer: on a busy machine a shard may take longer than that waits.
-    right = [hit["image_id"] for hit in running.get("/v1/search?q=the&k=100").json()["hits"]]
-    others = [image_id for image_id in right if owner(image_id, 2) == 1]
-    assert len(right) == 50 and 0 < len(others) < 50
-    assert running.cluster.kill("shard-000", random.Random(0))
-    answers = [running.get(asked).json()]
-    assert answers[0]["partial"]
-    while answers[-1]["partial"]:
-        refused = running.client.get("/v1/search?q=the&k=100")
-        if refused.status_code != 200:
-            assert refused.status_code == 503
-            assert re.match("shard-000.*: no machine answers", refused.json()["detail"])
-        else:  # Ray had started another replica while it waited
-            assert [hit["image_id"] for hit in refused.json()["hits"]] == right
-        answers.append(running.get(asked).json())
-    for answer in answers:
-        found = [hit["image_id"] for hit in answer["hits"]]
-        missing = ["shard-000"] if answer["partial"] else []
-        assert (found, answer["missing_shards"]) == (others if missing else right, missing)

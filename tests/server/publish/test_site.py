@@ -1,4 +1,4 @@
-"""Published sites in a browser, from Python's own host of files; the demo's, and of real photos."""
+"""Published sites in a browser, from Python's own host of files, and that of the demo."""
 
 from __future__ import annotations
 
@@ -348,17 +348,3 @@ def test_the_demo(browser: Browser, tmp_path: Path) -> None:
         text = example.inner_text()
         example.click()
         check(page, tmp_path / "index", text)
-
-
-def test_real_photos(browser: Browser, shared: Path, tmp_path: Path) -> None:
-    names = sorted(path.name for path in (shared / "photos" / "images").iterdir())[:COUNT]
-    photos = tmp_path / "photos"
-    photos.mkdir()
-    for name in names:
-        shutil.copy(shared / "photos" / "images" / name, photos)
-    sparta("index", photos, "--out", tmp_path / "index")
-    sparta("publish", tmp_path / "index", "--out", tmp_path / "site")
-    with opened_site(browser, tmp_path / "site") as page:
-        page.locator("#q").fill("two dogs run on the grass")
-        page.keyboard.press("Enter")
-        check(page, tmp_path / "index", "two dogs run on the grass")

@@ -103,13 +103,6 @@ def test_code_in_this_process_needs_no_key(app: FastAPI, file: Path) -> None:
     assert ask(client, "/v1/keys").status_code == 401
 
 
-def test_without_the_middleware_scopes_are_refused() -> None:
-    app = FastAPI(dependencies=[requires("search")])
-    app.add_api_route("/", lambda: None)
-    with pytest.raises(Exception, match="needs an API key"):
-        TestClient(app).get("/")
-
-
 def test_a_key_is_revoked_at_once(elsewhere: TestClient, file: Path) -> None:
     key = make_key(file)
     assert ask(elsewhere, SEARCH, key).status_code == 200
@@ -235,13 +228,6 @@ class Clock:
         return self.now
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(access, "monotonic", clock)
-    return clock
-
-
 @given(st.lists(st.sampled_from([0, 1, 3, 8]), max_size=60))
 def test_the_same_as_counted_tokens(pauses: list[int]) -> None:
     """Compared with tokens that are counted; times are eighths of a second, which are exact."""
@@ -255,23 +241,6 @@ def test_the_same_as_counted_tokens(pauses: list[int]) -> None:
             tokens = min(5.0, tokens + 4 * pause / 8)
             assert limit.take("a") == max(0, (1 - tokens) / 4)
             tokens -= tokens >= 1
-
-
-def test_another_client_counts_only_where_both_cells_are_shared(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    digests = {b"a": b"\0\1\0\2", b"b": b"\0\1\0\3", b"c": b"\0\1\0\2"}
-
-    class Hash:
-        def __init__(self, name: bytes, **_: Any) -> None:
-            self.name = name
-
-        def digest(self) -> bytes:
-            return digests[self.name]
-
-    monkeypatch.setattr(access, "blake2b", Hash)
-    limit = RateLimit(1, 1, Buckets())
-    assert (limit.take("a"), limit.take("a"), limit.take("b"), limit.take("c")) == (0, 1, 0, 1)
 
 
 def _take(buckets: Buckets, times: int) -> int:

@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from server.backends import Backend
-from server.routes.keys import MAX_AGE
+from server.routes.about import MAX_AGE
 from server.security.callers import Caller, Callers
 from server.security.keys import KeyRing, Scope, new_key, write_keys
 from tests.server.apps import app_of, client_of, make_key

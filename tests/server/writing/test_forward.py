@@ -171,12 +171,6 @@ def test_many_are_deleted_in_parts(
         assert forwarder.parts == [*zip(sent, ["none", "none", "wait"], strict=True)]
 
 
-def test_a_program_without_a_writer_says_so(file: Path) -> None:
-    with client_with(file) as client:
-        response = client.delete("/v1/images/a")
-    assert (response.status_code, response.json()["title"]) == (409, "The index cannot be written")
-
-
 @pytest.mark.parametrize("scope", ["search", "metrics", None])
 def test_writing_needs_its_scope(file: Path, scope: Any) -> None:
     with client_with(file, scope) as client:

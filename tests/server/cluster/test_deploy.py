@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,12 +24,9 @@ from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends
 from server.cluster import deploy
-from server.cluster import ingress as remote
-from server.cluster.deploy import serve_on
-from server.cluster.ingress import Ingress, RemoteShards, divided_lines
+from server.cluster.deploy import Ingress, RemoteShards, divided_lines, serve_on
 from server.cluster.shard import Served, ShardReplica, ShardWriter, shard_folder
 from server.requests import MANY
-from server.settings import ServerSettings
 from sparta import extras
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
@@ -115,10 +111,10 @@ def indexes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.fixture(scope="module")
 def cluster(indexes: tuple[Path, Path]) -> Iterator[LocalCluster]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(remote, "SECONDS", 0.3)
-        patch.setattr(remote, "PARTIAL_SECONDS", 0.2)
-        patch.setattr(remote, "PAUSE", 0.01)
-        patch.setattr(remote, "WRITE_SECONDS", 30.0)
+        patch.setattr(deploy, "SECONDS", 0.3)
+        patch.setattr(deploy, "PARTIAL_SECONDS", 0.2)
+        patch.setattr(deploy, "PAUSE", 0.01)
+        patch.setattr(deploy, "WRITE_SECONDS", 30.0)
         found = LocalCluster(indexes[1])
         found.install(patch)
         yield found
@@ -328,25 +324,3 @@ def test_no_cluster_answers() -> None:
     address = f"127.0.0.1:{free_port()}"
     with pytest.raises(InputError, match=rf"^--ray {address}: no cluster answers there"):
         serve_on(address, settings(index=Path("nothing")), 1)
-
-
-@pytest.mark.parametrize("address", ["local", "10.0.0.1:6379"])
-def test_a_cluster_of_others_goes_on(
-    address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    deployed: list[tuple[ServerSettings, int]] = []
-
-    def stop(_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(deploy, "connected", lambda *_, **__: nullcontext())
-    monkeypatch.setattr(deploy, "deploy", lambda *given: deployed.append(given))
-    monkeypatch.setattr("server.cluster.deploy.Event.wait", stop)
-    monkeypatch.setattr("server.cluster.deploy.signal.signal", lambda *_: None)
-    chosen = settings(index=Path("divided"), port=8123)
-    deploy.serve_on(address, chosen, 3)
-    assert deployed == [(chosen, 3)]
-    printed = capsys.readouterr().err
-    assert "Serving divided at http://127.0.0.1:8123 on every machine" in printed
-    assert ("Stop with Ctrl+C." in printed) == (address == "local")
-    assert ("It stays when this command ends" in printed) == (address != "local")

@@ -1,7 +1,8 @@
-"""What a server has: backends, the fields, words and numbers of their images, and its health."""
+"""What a server has and who asks: backends, fields, words, counts, health, keys and sessions."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -13,17 +14,13 @@ from server.backends import backends_of
 from server.monitoring.metrics import Metrics
 from server.problems import PROBLEM, ProblemError, responses
 from server.requests import JsonRoute
-from server.routes.common import (
-    FILTER,
-    MAX_QUERY_LENGTH,
-    BackendName,
-    BackendParameter,
-    in_thread,
-    json_response,
-    read,
-)
+from server.routes import common
+from server.security.access import key_needed, requires
+from server.security.callers import COOKIE, Caller, is_of_another_origin
+from server.security.keys import ALLOWS, BadKeyError, Key, KeyRing
 
 MOST = 50  # suggestions
+MAX_AGE = 30 * 24 * 3600  # seconds that a browser is signed in
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 router = APIRouter(route_class=JsonRoute)
@@ -59,7 +56,7 @@ def list_backends(request: Request) -> schemas.BackendList:
     response_model=schemas.FieldsAnswer,
     responses=responses("unknown-backend", "overloaded"),
 )
-async def list_fields(request: Request, backend: BackendParameter) -> Response:
+async def list_fields(request: Request, backend: common.BackendParameter) -> Response:
     """The fields of the photos' metadata that filters may name, with their kinds."""
     version = backends_of(request).version
 
@@ -67,7 +64,7 @@ async def list_fields(request: Request, backend: BackendParameter) -> Response:
         kinds = {name: str(kind) for name, kind in backend.searcher.kinds().items()}
         return schemas.FieldsAnswer(backend=backend.name, index_version=version, fields=kinds)
 
-    return await in_thread(request, lambda _: json_response(answer()))
+    return await common.in_thread(request, lambda _: common.json_response(answer()))
 
 
 @router.get(
@@ -79,7 +76,7 @@ async def list_fields(request: Request, backend: BackendParameter) -> Response:
 async def suggest(
     request: Request,
     q: Annotated[
-        str, Query(max_length=MAX_QUERY_LENGTH, description="A query as far as it is typed")
+        str, Query(max_length=common.MAX_QUERY_LENGTH, description="A query as far as it is typed")
     ],
     k: Annotated[int, Query(ge=1, le=MOST, description="Largest number of suggestions")] = 10,
 ) -> Response:
@@ -96,14 +93,14 @@ async def suggest(
         version = backends.version
         return schemas.SuggestAnswer(query=q, index_version=version, suggestions=suggestions)
 
-    return await in_thread(request, lambda _: json_response(answer()))
+    return await common.in_thread(request, lambda _: common.json_response(answer()))
 
 
 class CountBody(BaseModel):
     """What is counted."""
 
-    filter: Annotated[str | dict[str, Any] | None, Query(description=FILTER)] = None
-    backend: BackendName = None
+    filter: Annotated[str | dict[str, Any] | None, Query(description=common.FILTER)] = None
+    backend: common.BackendName = None
 
 
 @router.post(
@@ -122,11 +119,11 @@ async def count_images(request: Request, asked: CountBody) -> Response:
     backend = backends.get(asked.backend)
 
     def answer() -> schemas.CountAnswer:
-        count = backend.searcher.count(read(asked.filter))
+        count = backend.searcher.count(common.read(asked.filter))
         version = backends.version
         return schemas.CountAnswer(backend=backend.name, index_version=version, count=count)
 
-    return await in_thread(request, lambda _: json_response(answer()))
+    return await common.in_thread(request, lambda _: common.json_response(answer()))
 
 
 @router.get("/livez", summary="Check that the server answers")
@@ -153,3 +150,86 @@ def metrics(request: Request) -> Response:
     """The metrics of all processes, for Prometheus."""
     found: Metrics = request.app.state.metrics
     return Response(found.text(), media_type=METRICS_TYPE)
+
+
+@router.get("/v1/keys", summary="List the API keys", dependencies=[requires("admin")])
+async def list_keys(request: Request) -> schemas.KeyList:
+    """Every key that the server accepts, expired ones included, with a key of scope admin."""
+    ring: KeyRing = request.app.state.keys
+    return schemas.KeyList(keys=[schemas.KeyInfo.model_validate(key) for key in ring])
+
+
+@router.get("/v1/session", summary="Show who sends the requests")
+async def get_session(request: Request) -> schemas.Session:
+    """The key that was sent, if any, and what requests with it may do."""
+    caller: Caller = request.scope["caller"]
+    key = None if caller.key is None else schemas.KeyInfo.model_validate(caller.key)
+    return schemas.Session(key=key, allows=sorted(caller.allows))
+
+
+def _refuse_other_sites(request: Request) -> None:
+    """Let no page of another site sign a browser in, with a key of its own, or out.
+
+    Raises:
+        ProblemError: if a browser says that the request comes from another site's page.
+    """
+    if is_of_another_origin(dict(request.headers.raw), request.url.scheme):
+        origin = request.headers["origin"]
+        raise ProblemError("other-site", f"the request comes from a page of {origin[:60]}")
+
+
+@router.post(
+    "/v1/sign-in",
+    status_code=204,
+    summary="Sign in with a key",
+    responses={
+        400: {"description": "The body is not JSON", "content": PROBLEM},
+        **responses("invalid-parameter", "key-needed", "scope-missing", "other-site"),
+    },
+)
+async def sign_in(request: Request, given: schemas.SignIn) -> Response:
+    """Store a key as a cookie of this browser, so that the page can search and show photos.
+
+    Requests with the cookie may search; those that this server's page sends, with the header
+    `X-Sparta-Page`, may also write if the key allows it. The cookie allows nothing else.
+    """
+    _refuse_other_sites(request)
+    ring: KeyRing = request.app.state.keys
+    text = given.key.strip()
+    try:
+        key = ring.valid(text)
+    except BadKeyError as error:
+        raise key_needed(str(error), "invalid_token") from error
+    if "search" not in ALLOWS[key.scope]:
+        raise ProblemError("scope-missing", f"the key {key.id} does not allow searching")
+    response = Response(status_code=204)
+    _set_cookie(request, response, text, _max_age(key))
+    return response
+
+
+@router.post("/v1/sign-out", status_code=204, summary="Sign out", responses=responses("other-site"))
+async def sign_out(request: Request) -> Response:
+    """Remove the cookie from this browser."""
+    _refuse_other_sites(request)
+    response = Response(status_code=204)
+    _set_cookie(request, response, "", 0)
+    return response
+
+
+def _set_cookie(request: Request, response: Response, value: str, max_age: int) -> None:
+    response.set_cookie(
+        COOKIE,
+        value,
+        max_age=max_age,
+        path=f"{request.scope.get('root_path', '')}/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+
+
+def _max_age(key: Key) -> int:
+    """Seconds until a browser is to forget the key."""
+    if key.expires is None:
+        return MAX_AGE
+    return min(MAX_AGE, int((key.expires - datetime.now(UTC)).total_seconds()))
