@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from indexer.search.answer import RefusedError, UnavailableError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from indexer.answer import RefusedError, UnavailableError
 from indexer.filters.expression import FilterError
 from indexer.query import QueryError
 from indexer.store.images import UnknownImageError
@@ -26,112 +26,29 @@ PROBLEM: dict[str, Any] = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas
 RETRY_AFTER = "1"  # seconds
 _SHOWN = 60
 
-# Kind → status, title, and an example of a detail for the documentation.
-KINDS: dict[str, tuple[int, str, str]] = {
-    "invalid-parameter": (
-        422,
-        "Invalid parameter",
-        "k: input should be less than or equal to 1000 (found '5000')",
-    ),
-    "unknown-backend": (
-        404,
-        "Unknown backend",
-        "backend 'clip' is unknown; this server has: sparta, vse++",
-    ),
-    "backend-unavailable": (
-        503,
-        "The backend cannot be opened",
-        "faiss is not installed; run: pip install 'visualsparta[dense]'",
-    ),
-    "overloaded": (
-        503,
-        "Too many searches at once",
-        "too many searches are running; try again in a second",
-    ),
-    "stopping": (503, "The server is stopping", "the server is stopping; ask another one"),
-    "wrong-host": (
-        421,
-        "The server does not answer for this host",
-        "the request is for 'photos.example'; if that is this server, name it: --set allowed_hosts",
-    ),
-    "key-needed": (
-        401,
-        "A key is needed",
-        "this needs an API key: send it as 'Authorization: Bearer KEY'; whoever runs the server "
-        "makes one with: sparta keys create NAME",
-    ),
-    "scope-missing": (
-        403,
-        "The key does not allow this",
-        "this needs a key of scope admin; the key 1f0c92ab allows search",
-    ),
-    "other-site": (
-        403,
-        "The request comes from another site",
-        "the request comes from a page of https://evil.example",
-    ),
-    "too-many-requests": (
-        429,
-        "Too many requests",
-        "key 1f0c92ab has sent more requests than it may; wait",
-    ),
-    "body-too-large": (
-        413,
-        "The body is too large",
-        "the body has 1,000,000 bytes; 65,536 are allowed",
-    ),
-    "length-required": (
-        411,
-        "The length of the body is missing",
-        "the length of the body is missing: send Content-Length",
-    ),
-    "not-writable": (
-        409,
-        "The index cannot be written",
-        "index is being written by process 4711 on host since 2026-01-01T12:00:00+00:00: wait "
-        "until it ends, or stop it",
-    ),
-    "writing-failed": (
-        503,
-        "Writing failed",
-        "index cannot be written: [Errno 28] No space left on device: look at the server's disk",
-    ),
-    "invalid-image": (
-        422,
-        "The image cannot be written",
-        "the photo cannot be used: not an image, or of an unknown format",
-    ),
-    "unsupported-media": (
-        415,
-        "The body is of another kind",
-        "send a photo as image/jpeg (or other) or application/octet-stream, or JSON",
-    ),
-    "image-exists": (
-        412,
-        "The index has an image with this id",
-        "image 'beach/dog.jpg' is in the index: choose another id, or leave out If-None-Match",
-    ),
-    "unknown-image": (
-        404,
-        "The index has no such image",
-        "image 'beach/cat.jpg' is not in the index",
-    ),
-    "photo-unreadable": (
-        404,
-        "The photo cannot be shown as a picture",
-        "the file of the image cannot be shown as a picture: cannot identify image file",
-    ),
-    "photo-missing": (
-        404,
-        "The photo file is missing",
-        "image 'beach/dog.jpg' is in the index, but its file is missing from the photos folder",
-    ),
-    "photo-forbidden": (
-        403,
-        "The photo file is outside the photos folder",
-        "image 'beach/dog.jpg' leads out of the photos folder, as a link does whose file is "
-        "elsewhere; only files inside are served: index the folder that holds them, or copy them",
-    ),
+# Kind → status and title.
+KINDS: dict[str, tuple[int, str]] = {
+    "invalid-parameter": (422, "Invalid parameter"),
+    "unknown-backend": (404, "Unknown backend"),
+    "backend-unavailable": (503, "The backend cannot be opened"),
+    "overloaded": (503, "Too many searches at once"),
+    "stopping": (503, "The server is stopping"),
+    "wrong-host": (421, "The server does not answer for this host"),
+    "key-needed": (401, "A key is needed"),
+    "scope-missing": (403, "The key does not allow this"),
+    "other-site": (403, "The request comes from another site"),
+    "too-many-requests": (429, "Too many requests"),
+    "body-too-large": (413, "The body is too large"),
+    "length-required": (411, "The length of the body is missing"),
+    "not-writable": (409, "The index cannot be written"),
+    "writing-failed": (503, "Writing failed"),
+    "invalid-image": (422, "The image cannot be written"),
+    "unsupported-media": (415, "The body is of another kind"),
+    "image-exists": (412, "The index has an image with this id"),
+    "unknown-image": (404, "The index has no such image"),
+    "photo-unreadable": (404, "The photo cannot be shown as a picture"),
+    "photo-missing": (404, "The photo file is missing"),
+    "photo-forbidden": (403, "The photo file is outside the photos folder"),
 }
 
 

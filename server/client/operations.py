@@ -29,19 +29,8 @@ import httpx
 from pydantic import BaseModel, TypeAdapter
 
 from indexer import answer as answers
+from server import schemas
 from server.client import transport
-from server.schemas import (
-    BackendInfo,
-    BackendList,
-    BatchAnswer,
-    CountAnswer,
-    DeleteAnswer,
-    FieldsAnswer,
-    ImageAnswer,
-    SuggestAnswer,
-    SuggestionAnswer,
-    WriteAnswer,
-)
 from sparta.addresses import id_problem
 
 P = ParamSpec("P")
@@ -237,7 +226,7 @@ class Operations:
         sort: str | None = None,
         facets: Sequence[str] = (),
         cursor: str | None = None,
-    ) -> Operation[schemas.SearchAnswer]:
+    ) -> Operation[SearchAnswer]:
         """The k best photos for a text.
 
         Args:
@@ -278,7 +267,7 @@ class Operations:
     @described
     def search_several(
         self, searches: Sequence[Mapping[str, Any]]
-    ) -> Operation[list[schemas.SearchAnswer]]:
+    ) -> Operation[list[SearchAnswer]]:
         """The answers to up to 32 searches, by one request and of one state of the index.
 
         Args:
@@ -305,7 +294,7 @@ class Operations:
     @described
     def count(self, filter: Filter | None = None, *, backend: str | None = None) -> Operation[int]:
         """How many images a filter, as text or as JSON, lets through; all without one."""
-        read, body = _reader(CountAnswer), {"filter": filter, "backend": backend}
+        read, body = _reader(schemas.CountAnswer), {"filter": filter, "backend": backend}
         return Operation("POST", "/v1/images/count", lambda found: read(found).count, body=body)
 
     @described
@@ -318,7 +307,7 @@ class Operations:
         explain: bool = False,
         backend: str | None = None,
         filter: str | None = None,
-    ) -> Operation[schemas.SimilarAnswer]:
+    ) -> Operation[SimilarAnswer]:
         """The k photos most similar to an indexed one, or to several, without these.
 
         Args:
@@ -344,7 +333,7 @@ class Operations:
     @described
     def similar_to_photo(
         self, photo: bytes, k: int = 10, *, explain: bool = False, filter: str | None = None
-    ) -> Operation[schemas.SearchAnswer]:
+    ) -> Operation[SearchAnswer]:
         """The k photos most similar to one that is sent, which the server does not keep.
 
         Args:
@@ -402,7 +391,7 @@ class Operations:
         return Operation("GET", "/v1/fields", lambda response: read(response).fields, params)
 
     @described
-    def backends(self) -> Operation[list[BackendInfo]]:
+    def backends(self) -> Operation[list[schemas.BackendInfo]]:
         """The backends of the server, the default one first."""
         read = _reader(schemas.BackendList)
         return Operation("GET", "/v1/backends", lambda response: read(response).backends)
@@ -539,11 +528,12 @@ def _reader(model: type[Model]) -> Callable[[httpx.Response], Model]:
 
 def _plain_reader(kind: type[Plain]) -> Callable[[httpx.Response], Plain]:
     """Reads an answer of a kind that is no model of pydantic's."""
-    return lambda response: _adapter(kind).validate_json(response.content)
+    adapter: TypeAdapter[Plain] = _adapter(kind)
+    return lambda response: adapter.validate_json(response.content)
 
 
 @cache
-def _adapter(kind: type[Plain]) -> TypeAdapter[Plain]:
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from indexer import grounding as winners_module
+from indexer.answer import WinningLabel
 from indexer.columns import native
-from indexer.grounding import UNKNOWN, Grounding, Layout, Winner, WinningLabel, pack_all, unpack
+from indexer.grounding import UNKNOWN, Grounding, Layout, Winner, pack_all, unpack
 from indexer.postings import ImagePostings, Inputs, Postings
 from sparta.errors import InputError
 from tests.reference.winner import winner

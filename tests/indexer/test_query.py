@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.answer import WinningLabel
 from indexer.commands.search import won_by
 from indexer.engines.open import open_index
-from indexer.grounding import WinningLabel
 from indexer.postings import Postings
 from indexer.query import Clause, Query, QueryError, parse, plain_text, searchable
 from indexer.search import reader as module

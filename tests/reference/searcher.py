@@ -10,6 +10,7 @@ from typing import Any
 
 from indexer.answer import (
     Answer,
+    Bucket,
     Condition,
     Explanation,
     Hit,
@@ -20,7 +21,6 @@ from indexer.answer import (
     Timings,
     Version,
 )
-from indexer.filters.browse import Bucket
 from indexer.filters.expression import Filter
 from indexer.grounding import Grounding
 from indexer.postings import ImagePostings

@@ -12,9 +12,9 @@ import numpy as np
 from PIL import Image, ImageDraw
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from indexer.answer import Answer, Explanation, Timings, Version
+from indexer.answer import Answer, Box, Timings, Version, WinningLabel
 from indexer.filters.expression import FilterError
-from indexer.grounding import Box, WinningLabel, pack_all
+from indexer.grounding import pack_all
 from indexer.postings import ImagePostings, Inputs, Postings
 from indexer.query import Query
 from indexer.search.engine import (

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from indexer import answer
-from indexer.filters.browse import Bucket
+from indexer.answer import Bucket
 from server import mcp as tools
 from server import schemas
 from tests.server.fake import FakeSearcher
@@ -90,7 +90,7 @@ def test_a_field_of_a_hit_is_carried_by_six_files() -> None:
             carriers.add(str(path.relative_to(root)))
     assert carriers == {
         "indexer/answer.py",
-        "indexer/search/searcher.py",
+        "indexer/search/explanations.py",
         "server/schemas.py",
         "server/mcp.py",
         "server/page/grid.js",

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from indexer.grounding import Box
+from indexer.answer import Box
 from server.backends import Backend
 from tests.server.apps import serving
 from tests.server.fake import DRAWINGS, LEFT, RIGHT, WHOLE, FakeSearcher
