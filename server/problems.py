@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from indexer.search.answer import RefusedError, UnavailableError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from indexer.answer import RefusedError, UnavailableError
 from indexer.filters.expression import FilterError
 from indexer.query import QueryError
 from indexer.store.images import UnknownImageError

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from indexer.grounding import WinningLabel
+from indexer.answer import WinningLabel
 from indexer.manifest import Manifest
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from indexer.grounding import UNKNOWN, Grounding, Winner, WinningLabel
+from indexer.answer import WinningLabel
+from indexer.grounding import UNKNOWN, Grounding, Winner
 
 
 def winner(grounding: Grounding, term: int, vocabulary: Sequence[str]) -> Winner:
