@@ -52,8 +52,7 @@ class Detected(NamedTuple):
 
     def take(self, rows: NDArray[np.int64]) -> Detected:
         """Some of the queries, in the order given."""
-        boxes, confidences, classes, states = self
-        return Detected(boxes[rows], confidences[rows], classes[rows], states[rows])
+        return Detected(*(part[rows] for part in self))
 
 
 def _resize(processor: Any, photo: Image.Image) -> NDArray[np.uint8]:
