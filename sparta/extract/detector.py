@@ -52,7 +52,8 @@ class Detected(NamedTuple):
 
     def take(self, rows: NDArray[np.int64]) -> Detected:
         """Some of the queries, in the order given."""
-        return Detected(*(part[rows] for part in self))
+        boxes, confidences, classes, states = self
+        return Detected(boxes[rows], confidences[rows], classes[rows], states[rows])
 
 
 def _resize(processor: Any, photo: Image.Image) -> NDArray[np.uint8]:

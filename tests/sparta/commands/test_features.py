@@ -22,9 +22,8 @@ from sparta.features.store import FeatureStore
 from tests.fake_hub import HubModel, fake_hub
 from tests.sparta.extract.tiny_networks import RESNET, save
 from tests.sparta.readers.samples import (
-    lxmert_line,
+    SAMPLES,
     random_images,
-    write,
     write_scene_graph,
     write_vocabulary,
 )
@@ -138,7 +137,8 @@ def test_finds_the_format_and_leaves_out_bad_images(tmp_path: Path, importing: T
 
 
 def test_numbers_of_classes_become_words(tmp_path: Path, importing: Typer) -> None:
-    path = write(tmp_path / "a.tsv", [lxmert_line("7")])
+    [image] = random_images("7", regions=3)
+    path = SAMPLES["lxmert"].write(tmp_path, [image])
     vocabulary = write_vocabulary(tmp_path / "genome")
     asked = ["auto", str(path), "--regions", "1", "--keep", "confident", "--out"]
     done = CliRunner().invoke(importing, [*asked, str(tmp_path / "plain")])
@@ -150,7 +150,8 @@ def test_numbers_of_classes_become_words(tmp_path: Path, importing: Typer) -> No
     assert done.exit_code == 0, done.output
     assert "Regions have no labels" not in done.output
     store = FeatureStore.open(tmp_path / "named")
-    assert (store[0].labels, store[0].attributes) == (("traffic light",), ("brown",))
+    assert store[0].labels == (image.labels[-1] or "yolk",)  # the surest
+    assert store[0].attributes == image.attributes[-1:]
     assert store.source.extra == {"regions": 1, "keep": "confident", "attributes": 0.05}
 
 

@@ -116,12 +116,6 @@ def test_shrink_writes_a_compact_model(tmp_path: Path) -> None:
     assert "is not empty" in str(again.exception)
 
 
-def test_only_visualsparta_models_shrink(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    result = CliRunner().invoke(cli, ["shrink", str(tmp_path), "--out", str(tmp_path / "out")])
-    assert isinstance(result.exception, InputError)
-
-
 def test_the_command_gives_a_model_its_table(
     model: VisualSparta, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

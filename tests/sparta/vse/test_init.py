@@ -185,14 +185,6 @@ def test_a_single_row_is_normalised_as_in_evaluation() -> None:
     assert module.mlp[0].weight.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("limit", [1, 2, 4, 9])
-def test_the_first_regions_are_kept(limit: int) -> None:
-    batch = collate_regions(tiny.images(), limit)
-    assert batch.lengths.tolist() == [min(limit, n) for n in (3, 1, 5, 4)]
-    kept = int(batch.lengths.max())
-    assert torch.equal(batch.regions, collate_regions(tiny.images()).regions[:, :kept])
-
-
 def test_an_image_without_regions_is_one_zero_vector() -> None:
     batch = collate_regions([tiny.image(0), tiny.image(2)])
     assert batch.lengths.tolist() == [1, 2]
