@@ -163,11 +163,6 @@ def test_a_byte_order_mark_and_an_empty_last_line_are_no_classes(tmp_path: Path)
 CONFIDENCES = np.array([0.5, 0.9, 0.5, 1.0], np.float32)
 
 
-def test_the_surest_regions_come_first_and_equal_ones_stay_in_order() -> None:
-    assert RegionLimit(by="confident").rows(4, CONFIDENCES, "x").tolist() == [3, 1, 0, 2]
-    assert RegionLimit(3, "confident").rows(4, CONFIDENCES, "x").tolist() == [3, 1, 0]
-
-
 @pytest.mark.parametrize("confidences", [None, CONFIDENCES[:3], np.array([1, np.nan, 0, 0])])
 def test_confidences_must_be_there(confidences: np.ndarray | None) -> None:
     with pytest.raises(InputError, match=r"^f\.tsv, line 7: confidence: "):
