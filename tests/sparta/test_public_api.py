@@ -11,11 +11,16 @@ from PIL import Image
 
 import sparta
 from indexer.build import build_index
+from sparta.captions.read import read_captions
 from sparta.errors import InputError
 from sparta.extract.job import extract_photos
+from sparta.extract.photos import find_photos
 from sparta.extras import EXTRAS, missing_extra, package_folder, require
-from sparta.features.store import FeatureStore
+from sparta.features.record import read_skipped
+from sparta.features.store import FeatureStore, stores_in, verify_stores
+from sparta.readers.registry import detect, import_features, open_reader
 from sparta.visualsparta.batch import ImagePadder
+from sparta.word_tables import WordTables
 
 HEAVY = ["torch", "transformers", "jnius", "numba", "pyarrow"]
 
@@ -71,6 +76,23 @@ assert searcher.search("a green tent", k=3).hits
 searcher.close()
 """
         assert not {"torch", "transformers"} & set(loaded(program))
+
+
+def test_folders_may_be_given_as_text(store: FeatureStore, photos: Path, tmp_path: Path) -> None:
+    assert FeatureStore.open(str(store.folder)).fingerprint == store.fingerprint
+    assert stores_in(str(store.folder)) == [store.folder]
+    assert verify_stores([str(store.folder)]) == [] == read_skipped(str(store.folder))
+    assert find_photos(str(photos)) == store.ids
+    report = extract_photos(str(photos), str(tmp_path / "out"), "pixels", image_size=32, workers=0)
+    assert report.images == len(store)
+    (tmp_path / "captions.jsonl").write_text('{"image": "a", "captions": ["a dog"]}')
+    assert len(read_captions(str(tmp_path / "captions.jsonl"))) == 1
+    WordTables().save(str(tmp_path))
+    assert WordTables.open(str(tmp_path)) == WordTables()
+    np.save(tmp_path / "dev_ims.npy", np.ones((1, 2, 4), np.float32))
+    (tmp_path / "dev_ids.txt").write_text("a")
+    reader = open_reader(detect([str(tmp_path)]), [str(tmp_path)], ["dev"])
+    assert import_features(reader, str(tmp_path / "imported")).ids == ["a"]
 
 
 def test_encode_photos_agrees_with_encoding_a_store(store: FeatureStore, photos: Path) -> None:

@@ -241,11 +241,8 @@ FIELDS = b"{'descr': '<i8', 'fortran_order': False, 'shape': (), }"
 # Headers changed as fuzzing changed them, and what NumPy raises out of its parser of each.
 HEADERS = {
     "IndentationError, dedent": FIELDS + b"\n  " + b"\0" * 56 + b"\n \0",
-    "IndentationError, indent": FIELDS + b"\n    0\n  0" + b" " * 50 + b"\n",
     "TokenError": b"(" * 100 + b"\n",
-    "TypeError": b"{[]: 1}\n",
     "OverflowError, shape": FIELDS.replace(b"()", b"(" + b"9" * 30 + b",)") + b"\n",
-    "OverflowError, map": FIELDS.replace(b"()", b"(-9,)") + b"\n",
     "MemoryError": FIELDS.replace(b"()", b"(" + b"9" * 13 + b",)") + b"\n",
     "ValueError of two lines": FIELDS + b" " * 20000 + b"\n",
 }
