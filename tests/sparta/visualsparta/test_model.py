@@ -306,26 +306,6 @@ def test_what_does_not_go_together_is_refused() -> None:
 IDS = {term: i for i, term in enumerate(tiny.VOCABULARY)}
 
 
-def test_images_are_padded_with_zeros() -> None:
-    images = tiny.images()
-    batch = tiny.batch(images)
-    assert len(batch) == 4
-    assert (batch.regions.shape, batch.regions.dtype) == ((4, 5, 5), torch.float16)
-    assert (batch.locations.shape, batch.locations.dtype) == ((4, 5, 6), torch.float32)
-    assert batch.label_ids.dtype == batch.label_regions.dtype == torch.int64
-    assert batch.region_mask.sum(dim=1).tolist() == [3, 1, 5, 4]
-    assert batch.label_mask.sum(dim=1).tolist() == [4, 0, 6, 1]
-    for i, image in enumerate(images):
-        n = len(image.features)
-        np.testing.assert_array_equal(batch.regions[i, :n], image.features)
-        np.testing.assert_array_equal(batch.locations[i, :n], image.locations)
-        assert batch.region_mask[i].tolist() == [True] * n + [False] * (5 - n)
-        assert not batch.regions[i, n:].any()
-        assert not batch.locations[i, n:].any()
-    assert not batch.label_ids[~batch.label_mask].any()
-    assert not batch.label_regions[~batch.label_mask].any()
-
-
 def test_labels_are_attribute_then_label_in_word_pieces_with_their_region() -> None:
     batch = tiny.batch([tiny.image(5, ("", "runs", "sea", "zebra man"))])
     words = ["brown", "run", "##s", "sea", "brown", "man"]
