@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sparta.addresses import (
-    LONGEST,
+    LONGEST_ID,
     UnreachableError,
     check_id,
     download,
@@ -113,7 +113,7 @@ def test_what_has_no_keys_and_values(tmp_path: Path, content: bytes, problem: st
 DOTS = ["..", ".", "a/../b.jpg", "a/./b.jpg", "../b.jpg", "a/..", "/b.jpg", "a//b.jpg", "a/", "/"]
 
 
-@pytest.mark.parametrize("image_id", [*DOTS, "", "a\0b", "\ud800", "é" * LONGEST])
+@pytest.mark.parametrize("image_id", [*DOTS, "", "a\0b", "\ud800", "é" * LONGEST_ID])
 def test_what_would_reach_another_image_is_refused(image_id: str) -> None:
     assert id_problem(image_id)
     with pytest.raises(InputError, match="the image id"):
