@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import sparta
 from indexer.build import build_index
@@ -21,6 +20,7 @@ from sparta.features.store import FeatureStore, stores_in, verify_stores
 from sparta.readers.registry import detect, import_features, open_reader
 from sparta.visualsparta.batch import ImagePadder
 from sparta.word_tables import WordTables
+from tests.sparta.extract.tiny_networks import noisy
 
 HEAVY = ["torch", "transformers", "jnius", "numba", "pyarrow"]
 
@@ -48,12 +48,8 @@ def test_every_public_name_exists_and_is_documented() -> None:
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("photos")
-    random = np.random.default_rng(0)
-    for name in ("b.png", "a.png", "c.png"):
-        pixels = random.integers(0, 256, (60, 80, 3), np.uint8)
-        Image.fromarray(pixels).save(folder / name)
-    return folder
+    names = ("b.png", "a.png", "c.png")
+    return noisy(tmp_path_factory.mktemp("photos"), *names, size=(80, 60))
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ from sparta.extract import job as job
 from sparta.extract.job import ExtractReport, extract_photos, work_ahead
 from sparta.features.record import Skipped, read_skipped
 from sparta.features.store import FeatureStore
+from tests.sparta.extract.tiny_networks import noisy
 
 KILLED = """
 import multiprocessing, os, signal, sys
@@ -48,11 +49,8 @@ def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
     """30 photos, three of them no photos."""
-    folder = tmp_path / "photos"
-    (folder / "trip").mkdir(parents=True)
-    for i in range(30):
-        noise = np.random.default_rng(i).integers(0, 256, (20, 30, 3), np.uint8)
-        Image.fromarray(noise).save(folder / ("trip" if i % 2 else ".") / f"{i:02d}.png")
+    names = (f"{'trip/' if i % 2 else ''}{i:02d}.png" for i in range(30))
+    folder = noisy(tmp_path / "photos", *names)
     for name in ("04.png", "trip/05.png", "28.png"):
         (folder / name).write_text("broken")
     return folder

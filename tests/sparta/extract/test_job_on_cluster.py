@@ -9,9 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image
 from typer.testing import CliRunner
 
 from sparta.cluster import Cluster, Worker, WorkerPlan, connected, plan_workers
@@ -25,6 +23,7 @@ from tests import ray_cluster as ray
 from tests.bad_paths import add_bad_paths
 from tests.s3_server import upload
 from tests.sparta.extract.test_job import contents
+from tests.sparta.extract.tiny_networks import noisy
 
 OPTIONS: dict[str, Any] = {"image_size": 32, "batch_size": 3, "workers": 1}
 
@@ -49,11 +48,7 @@ with connected(sys.argv[3]) as cluster:
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
     """Ten photos, one of them broken."""
-    folder = tmp_path / "photos"
-    folder.mkdir()
-    for i in range(10):
-        noise = np.random.default_rng(i).integers(0, 256, (20, 30, 3), np.uint8)
-        Image.fromarray(noise).save(folder / f"{i:02d}.png")
+    folder = noisy(tmp_path / "photos", *(f"{i:02d}.png" for i in range(10)))
     (folder / "05.png").write_text("broken")
     return folder
 
