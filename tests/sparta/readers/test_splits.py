@@ -335,15 +335,6 @@ def write(path: Path, content: bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n\r\n"])
-def test_a_mark_at_the_start_and_empty_lines_at_the_end_belong_to_no_line(
-    tmp_path: Path, end: bytes
-) -> None:
-    file = TsvFile(write(tmp_path / "a.tsv", MARK + b"a\t\n" + b"bb\tyz" + end))
-    assert file.keys == ["a", "bb"]
-    assert [file.cells(line, NAMES) for line in range(2)] == [[b"a", b""], [b"bb", b"yz"]]
-
-
 def test_lines_are_found_by_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"{number}\t{'x' * number}" for number in range(30)]
     path = write(tmp_path / "a.tsv", ("\n".join(lines) + "\n" * 9).encode())
