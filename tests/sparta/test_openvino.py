@@ -50,6 +50,12 @@ def test_an_entry_is_found_again_by_its_key(tmp_path: Path) -> None:
     assert inference.find_entry({**KEY, "side": 9}) is None
 
 
+def test_another_runtime_makes_other_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    inference.add_entry(KEY, make)
+    monkeypatch.setattr(inference, "version", lambda name: "another")
+    assert inference.find_entry(KEY) is None
+
+
 @pytest.mark.parametrize("file", ["network.bin", "description.json", "sha256.json"])
 @pytest.mark.parametrize("damage", ["cut", "changed", "missing"])
 def test_a_damaged_entry_is_made_again(file: str, damage: str) -> None:

@@ -14,7 +14,10 @@ import torch
 import transformers as hf
 from PIL import Image
 from safetensors.torch import save_file
+from typer import Typer
+from typer.testing import CliRunner
 
+from sparta.commands.features import extract as command
 from sparta.errors import InputError
 from sparta.extract import detector as module
 from sparta.extract import job as job
@@ -363,6 +366,20 @@ def test_photos_too_narrow_to_see_are_skipped(tmp_path: Path, detector: str) -> 
     assert store.ids == ["a.png"]
     line = json.loads((tmp_path / "out" / "skipped.jsonl").read_text())
     assert line["reason"] == "8x4000 pixels, too narrow for the detector"
+
+
+def test_the_command(photos: Path, tmp_path: Path, detector: str) -> None:
+    app = Typer()
+    app.command()(command)
+    asked = [str(photos), "--detector", detector, "--regions", "4", "--threshold", "0.001"]
+    asked += ["--colours", "--workers", "0", "--device", "cpu", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, asked, env={"COLUMNS": "300"})
+    assert done.exit_code == 0, done.output
+    assert "7 images, 8 photos in" in done.output
+    detection = DetectorSettings(detector, 4, 0.001, colours=True)
+    store = FeatureStore.open(tmp_path / "out")
+    assert DetectorSettings.of(store.source) == detection
+    assert store.fingerprint == extract(photos, tmp_path / "same", detection).fingerprint
 
 
 def test_options_of_a_backbone_need_one(photos: Path, tmp_path: Path, detector: str) -> None:

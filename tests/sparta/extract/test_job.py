@@ -349,6 +349,11 @@ def test_results_are_in_order_and_a_few_values_ahead() -> None:
     assert list(work_ahead(str, [])) == []
 
 
+def test_two_values_are_worked_on_at_once() -> None:
+    both = threading.Barrier(2, timeout=30)  # passed by two threads together or not at all
+    assert sorted(work_ahead(lambda _: both.wait(), range(4))) == [0, 0, 1, 1]
+
+
 def test_an_error_and_a_reader_that_stops_end_the_threads() -> None:
     before = threading.active_count()
     failing = work_ahead(lambda value: 1 // value, [2, 1, 0, 1])

@@ -355,6 +355,8 @@ def test_a_file_of_something_else_is_named(
     with pytest.raises(InputError, match=r"test_img_frcnn_feats\.pt.* " + message):
         open_reader("oscar-pt", [folder])
     assert not Path("run").exists()
+    with pytest.raises(InputError, match=r"a\.pt: expected a name that ends with _feats\.pt"):
+        open_reader("oscar-pt", [tmp_path / "a.pt"])
 
 
 def test_labels_may_be_json(tmp_path: Path) -> None:

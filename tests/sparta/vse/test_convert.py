@@ -228,6 +228,12 @@ def test_another_vocabulary(method: str, embedded: int, words: list[str], tmp_pa
         convert_checkpoint(path, vocabulary=vocabulary_file(tmp_path, words))
 
 
+def test_a_byte_order_mark_is_no_part_of_a_vocabulary(tmp_path: Path) -> None:
+    path, _ = saved(tmp_path, "vse-inf", "words")
+    other = vocabulary_file(tmp_path, published.WORDS, encoding="utf-8-sig")
+    convert_checkpoint(path, vocabulary=other)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

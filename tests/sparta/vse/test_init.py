@@ -1,5 +1,6 @@
 """How dense models start, and their batches and projection in training."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from sparta.errors import InputError
 from sparta.features.record import FeatureKind, FeatureSource
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.vse.batch import collate_regions
-from sparta.vse.encoders import VisualProjection
+from sparta.vse.encoders import VisualProjection, WordEncoder
 from sparta.vse.init import from_bert, from_captions
 from sparta.vse.model import VseModel
 from tests import tiny
@@ -183,6 +184,20 @@ def test_a_single_row_is_normalised_as_in_evaluation() -> None:
     found.sum().backward()
     assert module.mlp[0].weight.grad is not None
     assert module.mlp[0].weight.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("part", ["projection", "words"])
+def test_weights_start_even_within_their_bound(part: str) -> None:
+    """A linear layer's is Xavier's."""
+    torch.manual_seed(0)
+    if part == "words":
+        weight, bound = WordEncoder(400, 50, 4, 0.0).embedding.weight, 0.1
+    else:
+        linear = VisualProjection(200, 100, residual=True).linear
+        weight, bound = linear.weight, math.sqrt(6 / 300)
+        assert not linear.bias.any()
+    assert weight.abs().max() <= bound
+    assert_close(weight.std().item(), bound / math.sqrt(3), rtol=0.02, atol=0)
 
 
 def test_an_image_without_regions_is_one_zero_vector() -> None:

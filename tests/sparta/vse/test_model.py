@@ -188,6 +188,15 @@ def test_a_model_over_word_pieces_needs_nothing_else(tmp_path: Path) -> None:
     assert str(tmp_path) not in (tmp_path / "model" / "config.json").read_text()
 
 
+def test_half_precision_file_loads_in_float32(tmp_path: Path) -> None:
+    bigru().half().save_pretrained(tmp_path)
+    stored = load_file(tmp_path / "model.safetensors")
+    assert stored["word_encoder.embedding.weight"].dtype == torch.float16
+    loaded = VseModel.from_pretrained(tmp_path)
+    assert {p.dtype for p in loaded.parameters()} == {torch.float32}
+    assert loaded.embed_texts(SENTENCES).dtype == torch.float32
+
+
 def test_what_is_no_vse_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere does not exist"):
         VseModel.from_pretrained(tmp_path / "nowhere")
