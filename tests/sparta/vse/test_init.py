@@ -186,6 +186,14 @@ def test_a_single_row_is_normalised_as_in_evaluation() -> None:
     assert module.mlp[0].weight.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("limit", [1, 2, 4, 9])
+def test_the_first_regions_are_kept(limit: int) -> None:
+    batch = collate_regions(tiny.images(), limit)
+    assert batch.lengths.tolist() == [min(limit, n) for n in (3, 1, 5, 4)]
+    kept = int(batch.lengths.max())
+    assert torch.equal(batch.regions, collate_regions(tiny.images()).regions[:, :kept])
+
+
 @pytest.mark.parametrize("part", ["projection", "words"])
 def test_weights_start_even_within_their_bound(part: str) -> None:
     """A linear layer's is Xavier's."""

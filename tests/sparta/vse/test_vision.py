@@ -119,6 +119,15 @@ def test_a_source_of_other_vectors_is_refused(tmp_path: Path) -> None:
         seeing(folder, source)
 
 
+def test_only_cells_need_a_square_grid(tmp_path: Path) -> None:
+    folder = save(NETWORKS["vit"](), tmp_path)
+    wide = PixelBatch(torch.zeros(1, 3, SIDE, 2 * SIDE))
+    assert seeing(folder, vision_vectors="output").look(wide).lengths.tolist() == [33]
+    model = seeing(folder)
+    with pytest.raises(InputError, match="33 tokens for 64 x 32 pixels form no square grid"):
+        model.encode_images(wide)
+
+
 SOURCE = FeatureSource("grid", "network", "abc", 5, 16, extra={"resample": 2})
 
 
