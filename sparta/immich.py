@@ -154,36 +154,14 @@ def _asset(fields: dict[str, Any]) -> Asset:
 
 PHOTOS, METADATA = "photos", "metadata.jsonl"
 VERSION = "version"  # in a line of METADATA: that of the picture in the folder
-SUFFIXES = {
-    "image/jpeg": ".jpg",
-    "image/webp": ".webp",
-    "image/png": ".png",
-    "image/avif": ".avif",
-    "image/heic": ".heic",
-    "image/heif": ".heif",
-    "image/gif": ".gif",
-    "image/tiff": ".tif",
-    "image/bmp": ".bmp",
-    "image/jp2": ".jp2",
-}
-# Field of ours → immich's, in the asset's EXIF data.
-_EXIF = {
-    "description": "description",
-    "city": "city",
-    "state": "state",
-    "country": "country",
-    "latitude": "latitude",
-    "longitude": "longitude",
-    "make": "make",
-    "model": "model",
-    "rating": "rating",
-    "lensModel": "lensModel",
-    "iso": "iso",
-    "fNumber": "fNumber",
-    "focalLength": "focalLength",
-    "orientation": "orientation",
-    "bytes": "fileSizeInByte",
-}
+_KINDS = ("webp", "png", "avif", "heic", "heif", "gif", "bmp", "jp2")
+SUFFIXES = {"image/jpeg": ".jpg", "image/tiff": ".tif"}
+SUFFIXES |= {f"image/{kind}": f".{kind}" for kind in _KINDS}
+# Fields of an asset's EXIF data that are stored under their own names.
+_EXIF = (
+    *("description", "city", "state", "country", "latitude", "longitude", "make", "model"),
+    *("rating", "lensModel", "iso", "fNumber", "focalLength", "orientation"),
+)
 
 
 @dataclass
@@ -316,5 +294,5 @@ def metadata(asset: Asset, address: str) -> dict[str, Any]:
         "people": [person["name"] for person in fields.get("people") or [] if person["name"]],
         "tags": [tag["name"] for tag in fields.get("tags") or []],
     }
-    found |= {ours: exif.get(theirs) for ours, theirs in _EXIF.items()}
+    found |= {name: exif.get(name) for name in _EXIF} | {"bytes": exif.get("fileSizeInByte")}
     return {name: value for name, value in found.items() if value not in (None, "", [])}

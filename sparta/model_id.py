@@ -139,13 +139,7 @@ def _local_folder(name: str | Path) -> Path | None:
 
 
 class _Repository(NamedTuple):
-    """A model on the hub at one commit.
-
-    Attributes:
-        name: OWNER/NAME@COMMIT.
-        files: of the commit.
-        cached: whether the hub could not be asked, and they are those of its copy in the cache.
-    """
+    """A model on the hub at one commit; or its copy in the cache, where the hub was not reached."""
 
     name: str
     files: list[str]

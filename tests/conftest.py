@@ -123,7 +123,6 @@ def cluster(ray_nodes: Any) -> Iterator[Cluster]:
 SLOWEST = (
     "torture/test_torture.py",
     "server/publish/test_search.py",
-    "sparta/visualsparta/test_shipped_photos.py",
     "server/test_page_adding.py",
     "indexer/encoding/test_scorers.py",
     "server/test_openapi.py",

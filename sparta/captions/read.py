@@ -168,11 +168,6 @@ def read_karpathy(
 TOKEN_LINE = re.compile(r"(?P<image>[^\t]+)#(?P<number>\d+)\t(?P<text>.*)", re.DOTALL)
 
 
-def fits_tokens(line: str) -> bool:
-    """Whether a file's first line looks like one of these."""
-    return TOKEN_LINE.fullmatch(line) is not None
-
-
 def read_token_file(path: Path) -> list[CaptionedPhoto]:
     """Photos of a file of lines `image.jpg#0`, tab, caption, with all their captions."""
     return by_photo(path, _token_lines(path))
@@ -196,11 +191,6 @@ CAPTION = {"caption", "comment"}
 LAYOUTS = ([IMAGE, CAPTION], [IMAGE, NUMBER, CAPTION])
 # A line of the published results.csv lacks the separator behind the number.
 JOINED = re.compile(r"(\d+)\s+(.+)")
-
-
-def fits_table(line: str) -> bool:
-    """Whether a file's first line names such columns, with commas or pipes between them."""
-    return _columns(line) is not None
 
 
 def read_table(path: Path) -> list[CaptionedPhoto]:
@@ -401,9 +391,9 @@ def _of_text(path: Path) -> list[CaptionedPhoto]:
     line = start.decode(errors="replace").rstrip("\r")
     if path.suffix == ".jsonl" or line.lstrip().startswith("{"):
         return read_objects(path)
-    if fits_tokens(line):
+    if TOKEN_LINE.fullmatch(line):
         return read_token_file(path)
-    if fits_table(line):
+    if _columns(line):
         return read_table(path)
     raise _unknown(f"{path}: its first line {line[:60]!r} is of no known format")
 

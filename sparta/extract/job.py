@@ -127,25 +127,14 @@ def extract_photos(
     photos, out = folder_at(photos), Path(out)
     chosen = Augmentation(augmentation)
     ids = find_photos(photos) if ids is None else list(ids)
-    if not is_remote(photos) and (unnamed := not_utf8(os.path.realpath(photos))):
-        raise InputError(f"{unnamed.image_id}: the path is not UTF-8; rename the folder")
-    if outside := links_outside(photos, ids):
-        notice(
-            f"{photos}: {outside:,} of {len(ids):,} photos are links that lead out of the folder; "
-            "a server will not show them"
-        )
+    _check(photos, ids, notice)
     load = partial(load_extractor, backbone, detection, image_size, labels, device, grid)
     extractor = load(progress)
     stamps = file_stamps(photos, ids)
     listing = {"files": f"{len(ids)} with hash {listing_hash(stamps)}"}
     with writing(out), full_disk_reported(out):
         writer = StoreWriter(
-            out,
-            extractor.source,
-            photos=photos,
-            augmentation=augmentation,
-            inputs=listing,
-            stamps=stamps,
+            out, extractor.source, photos, augmentation=augmentation, inputs=listing, stamps=stamps
         )
         if writer.unchanged.changes:
             notice(f"{photos}: {writer.unchanged.changes}")
@@ -168,6 +157,17 @@ def extract_photos(
             raise InputError(f"{photos}: no photo could be used; {out / SKIPPED} says why")
         writer.finish()
     return ExtractReport(writer.images, writer.skipped, time.perf_counter() - started, reused)
+
+
+def _check(photos: Path, ids: list[str], notice: Notice) -> None:
+    """Refuse a folder that cannot be named in text; tell how many links lead out of it."""
+    if not is_remote(photos) and (unnamed := not_utf8(os.path.realpath(photos))):
+        raise InputError(f"{unnamed.image_id}: the path is not UTF-8; rename the folder")
+    if outside := links_outside(photos, ids):
+        notice(
+            f"{photos}: {outside:,} of {len(ids):,} photos are links that lead out of the folder; "
+            "a server will not show them"
+        )
 
 
 def _plan(writer: StoreWriter, ids: list[str], size: int) -> list[ShardPlan]:

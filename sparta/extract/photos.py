@@ -235,12 +235,7 @@ UNKNOWN = Stamp(-1, -1)
 
 
 def read_stamp(path: Path) -> Stamp:
-    """The stamp of a photo's file.
-
-    Raises:
-        PhotoError: if it is no regular file.
-        OSError: if it is not there, or may not be read.
-    """
+    """The stamp of a photo's file; PhotoError if it is not regular, OSError if not readable."""
     status = path.stat() if is_remote(path) else readable_status(path)
     return Stamp(status.st_size, status.st_mtime_ns)
 

@@ -165,11 +165,7 @@ class FeatureStore(Sequence[ImageFeatures]):
         ]
 
     def index(self, image_id: str) -> int:  # type: ignore[override]
-        """Row of an image.
-
-        Raises:
-            KeyError: if the store has no such image.
-        """
+        """Row of an image; KeyError if the store has none of that id."""
         row = bisect_left(self.ids, image_id)
         if row == len(self) or self.ids[row] != image_id:
             raise KeyError(image_id)
@@ -202,11 +198,7 @@ class FeatureStore(Sequence[ImageFeatures]):
 
 
 def read_header(folder: Path) -> dict[str, Any]:
-    """The content of `store.json`, of a finished or unfinished store.
-
-    Raises:
-        InputError: if there is none, or it is damaged or of another format.
-    """
+    """The content of `store.json`, of a finished or unfinished store of this format."""
     path = folder / HEADER
     try:
         header: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -295,31 +287,23 @@ def stores_in(folder: str | Path) -> list[Path]:
 
 
 def verify_stores(folders: Iterable[str | Path], progress: Progress = no_progress) -> list[str]:
-    """As `verify_store`, of several; a store that cannot be opened is one line."""
+    """What is damaged in feature stores, a line each; a store that cannot be opened is one line.
+
+    Progress is of the stage "hash", in megabytes of each store.
+    """
     problems: list[str] = []
     for folder in folders:
         try:
-            problems += verify_store(folder, progress)
+            store = FeatureStore.open(folder)
         except InputError as error:
             problems.append(str(error))
-    return problems
-
-
-def verify_store(folder: str | Path, progress: Progress = no_progress) -> list[str]:
-    """What is damaged in a feature store, a line each; progress of the stage "hash" in megabytes.
-
-    Raises:
-        InputError: if the folder holds no finished store of this version, or a shard has another
-            size.
-    """
-    store = FeatureStore.open(folder)
-    problems: list[str] = []
-    done, total = 0, sum(store.shard_bytes)
-    for number, size in enumerate(store.shard_bytes):
-        try:
-            store.check_shard(number)
-        except InputError as error:
-            problems.append(str(error))
-        done += size
-        progress("hash", -(-done // 10**6), -(-total // 10**6))
+            continue
+        done, total = 0, sum(store.shard_bytes)
+        for number, size in enumerate(store.shard_bytes):
+            try:
+                store.check_shard(number)
+            except InputError as error:
+                problems.append(str(error))
+            done += size
+            progress("hash", -(-done // 10**6), -(-total // 10**6))
     return problems

@@ -61,7 +61,6 @@ def load_encoder(
     if labels and (backbone == "pixels" or is_lite(backbone)):
         raise InputError(f"--labels needs a backbone with named classes; {backbone} has none")
     if backbone == "pixels":
-        _check_device(device)
         return PixelPatches(image_size)
     if not is_lite(backbone):
         backbone = pinned_name(backbone)
@@ -79,14 +78,6 @@ def load_encoder(
         return encoder
     progress("convert", 1, 1)
     return ConvertedEncoder(*entry, backbone)
-
-
-def _check_device(device: str) -> None:
-    """Refuse a device that is none, also where no network runs; torch is needed for GPUs alone."""
-    if device not in ("auto", "cpu"):
-        from sparta.networks.backbone import pick_device
-
-        pick_device(device)
 
 
 def _load_torch(backbone: str, image_size: int | None, labels: int, device: str) -> TorchEncoder:

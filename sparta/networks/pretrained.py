@@ -139,7 +139,7 @@ def load_model(name: str, task: Task = "a vision model") -> Any:
     """
     kind, folder = TASKS[task], model_folder(name)
     options: dict[str, Any] = {}
-    if task == "a vision model" and model_type(name) in BLIP:
+    if task == "a vision model" and read_settings(name, "config.json").get("model_type") in BLIP:
         # The library's automatic class has no part of BLIP without text.
         kind, options = BlipVisionModel, {"key_mapping": {r"^vision_model\.": ""}}
     try:
@@ -165,12 +165,6 @@ def load_model(name: str, task: Task = "a vision model") -> Any:
     if task != "a vision model":
         raise InputError(f"{name}: networks of timm name no classes here; leave out --labels")
     return TimmVision(model)
-
-
-def model_type(name: str) -> str | None:
-    """The type of a checkpoint's network as its `config.json` has it, None if that is absent."""
-    found: str | None = read_settings(name, "config.json").get("model_type")
-    return found
 
 
 def read_settings(name: str, file: str) -> dict[str, Any]:

@@ -81,15 +81,10 @@ class RegionLimit:
 
 
 class ImportOptions(NamedTuple):
-    """How files are read.
+    """How files are read; see `open_reader`.
 
-    Attributes:
-        made_by: what made the features, "" for the format's own name; it replaces the hash of the
-            weights, which files do not record: features of equal names count as equal.
-        splits: of a folder, where the format has several in one.
-        image_suffix: put behind each key to make the image id.
-        limit: of the regions and attributes to keep.
-        vocabulary: folder of the words for numbered classes; None for regions without labels.
+    `made_by` replaces the hash of the weights, which files do not record: features of equal names
+    count as equal.
     """
 
     made_by: str

@@ -113,6 +113,9 @@ class BottomUpReader(FeatureReader):
 
 # ---- the .npz files of bottom-up-attention.pytorch -----------------------------------------------
 
+# Classes and confidences are in `info`, a pickled object, and unpickling may run code. So `info` is
+# never read. Users who trust the files convert them once, which writes the content of `info` as
+# further arrays.
 CONVERSION = """\
 import glob, numpy
 for path in glob.glob("FOLDER/*.npz"):

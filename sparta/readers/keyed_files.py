@@ -193,9 +193,7 @@ def line_offsets(file: BinaryIO, path: Path) -> list[int]:
     A byte order mark at the start and empty lines at the end belong to no line.
     """
     first = len(BOM_UTF8) if os.pread(file.fileno(), len(BOM_UTF8), 0) == BOM_UTF8 else 0
-    end = _end_of_text(file)
-    if end <= first:
-        raise InputError(f"{path} is empty")
+    end = os.fstat(file.fileno()).st_size
     found = [first]
     for start in range(first, end, BLOCK):
         block = os.pread(file.fileno(), min(BLOCK, end - start), start)
@@ -203,19 +201,13 @@ def line_offsets(file: BinaryIO, path: Path) -> list[int]:
         while feed >= 0:
             found.append(start + feed + 1)
             feed = block.find(b"\n", feed + 1)
-    return [*found, end]
-
-
-def _end_of_text(file: BinaryIO) -> int:
-    """The end of the last line that is not empty."""
-    end = os.fstat(file.fileno()).st_size
-    while end:
-        start = max(0, end - BLOCK)
-        text = os.pread(file.fileno(), end - start, start).rstrip(b"\r\n")
-        if text:
-            return start + len(text)
-        end = start
-    return 0
+    if found[-1] < end:
+        found.append(end)
+    while len(found) > 1 and not os.pread(file.fileno(), HEAD, found[-2]).strip(b"\r\n"):
+        found.pop()
+    if len(found) == 1:
+        raise InputError(f"{path} is empty")
+    return found
 
 
 class Cells:

@@ -131,15 +131,7 @@ def _read_words(path: Path) -> list[str]:
 
 
 class DetectedObject(BaseModel):
-    """One object; further fields are ignored.
-
-    Attributes:
-        label: its class.
-        attributes: words for how it looks.
-        attr_scores: their confidences, if known.
-        rect: x1, y1, x2, y2 in pixels, if known.
-        conf: the confidence, if known.
-    """
+    """One object, its rect x1, y1, x2, y2 in pixels; further fields are ignored."""
 
     model_config = ConfigDict(strict=True)
     label: str = Field(alias="class")

@@ -167,8 +167,8 @@ class _VinvlFolder(OscarPart):
 
     The former has key, number of regions n, and base64 of n rows of little-endian floats, the last
     six of each its location; the latter key and JSON of `image_h`, `image_w` and the regions'
-    `objects`, or of the objects alone: the photo's size is then unknown. The
-    indexes of lines beside them, `.lineidx` and `imageid2idx.json`, are not needed.
+    `objects`, or of the objects alone: the photo's size is then unknown. The indexes of lines
+    beside them, `.lineidx` and `imageid2idx.json`, are not needed.
     """
 
     def __init__(self, folder: Path, above: float) -> None:

@@ -223,24 +223,17 @@ def import_features(
         "images": f"{images} with hash {_hash(reader.ids)}",
     }
     with writing(out), full_disk_reported(out):
-        return _write(reader, out, listing, progress, skip_bad)
-
-
-def _write(
-    reader: FeatureReader, out: Path, listing: dict[str, str], progress: Progress, skip_bad: bool
-) -> FeatureStore:
-    writer = StoreWriter(out, reader.source, inputs=listing)
-    images = len(reader.ids)
-    if writer.complete:
-        return FeatureStore.open(out)
-    for start in range(writer.done * SHARD_SIZE, images, SHARD_SIZE):
-        rows = range(start, min(start + SHARD_SIZE, images))
-        writer.write_shard(*_read(reader, rows, skip_bad))
-        check_room(out, (images - rows.stop) * writer.shard_bytes // SHARD_SIZE)
-        progress("import", rows.stop, images)
-    if not writer.images:
-        raise InputError(f"no image could be used; {out / SKIPPED} says why")
-    return writer.finish()
+        writer = StoreWriter(out, reader.source, inputs=listing)
+        if writer.complete:
+            return FeatureStore.open(out)
+        for start in range(writer.done * SHARD_SIZE, images, SHARD_SIZE):
+            rows = range(start, min(start + SHARD_SIZE, images))
+            writer.write_shard(*_read(reader, rows, skip_bad))
+            check_room(out, (images - rows.stop) * writer.shard_bytes // SHARD_SIZE)
+            progress("import", rows.stop, images)
+        if not writer.images:
+            raise InputError(f"no image could be used; {out / SKIPPED} says why")
+        return writer.finish()
 
 
 def _read(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from sparta.errors import InputError
-from sparta.extract.extractor import Extractor, load_extractor_of
-from sparta.extract.photos import Augmentation, Photo, find_photos
-from sparta.features.record import FeatureSource, ImageFeatures, Skipped
+from sparta.extract.extractor import load_extractor_of
+from sparta.extract.job import PhotoWorker
+from sparta.extract.photos import Augmentation, find_photos
+from sparta.features.record import FeatureSource
 from sparta.networks.backbone import pick_device
 from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.model import VisualSparta, load_visualsparta
@@ -58,7 +59,13 @@ def encode_images(
     ids = find_photos(folder) if isinstance(photos, str | Path) else [str(path) for path in photos]
     collate = ImagePadder.of(model.tokenizer, model.config)
     found: dict[str, dict[str, float]] = {}
-    for images in _extract(extractor, folder, ids):
+    size = extractor.batch_size
+    batches = ([*ids[start : start + size]] for start in range(0, len(ids), size))
+    for images, skipped in PhotoWorker(extractor, folder, Augmentation("plain"), 0)(batches):
+        for photo in skipped:
+            log.warning("%s: %s; left out", folder / photo.image_id, photo.reason)
+        if not images:
+            continue
         indptr, terms, scores, _ = model.encode_images(collate(images))
         for number, image in enumerate(images):
             row = slice(indptr[number], indptr[number + 1])
@@ -68,42 +75,3 @@ def encode_images(
     if not found:
         raise InputError(f"{photos}: no photo could be decoded; the warnings give the reasons")
     return found
-
-
-def encode_queries(
-    queries: str | Sequence[str], model: str | Path | VisualSparta
-) -> list[dict[str, int]]:
-    """Count the terms of queries: all that an index needs of a query (VisualSparta equation 15).
-
-    Args:
-        queries: one text, or several.
-        model: as for `encode_images`.
-
-    Returns:
-        term → count, one dict a query.
-
-    Raises:
-        InputError: if the model cannot be loaded, or has no tokenizer.
-    """
-    if isinstance(model, str | Path):
-        model = load_visualsparta(model)
-    if model.tokenizer is None:
-        raise InputError("the model has no tokenizer: load it from a folder, or set .tokenizer")
-    tokenizer = model.tokenizer
-    texts = [queries] if isinstance(queries, str) else queries
-    return [dict(tokenizer.encode_query(one).terms) for one in texts]
-
-
-def _extract(
-    extractor: Extractor, folder: Path, ids: Sequence[str]
-) -> Iterator[list[ImageFeatures]]:
-    decode = extractor.decoder(folder, Augmentation("plain"))
-    for start in range(0, len(ids), extractor.batch_size):
-        photos: list[Photo] = []
-        for photo in decode(list(ids[start : start + extractor.batch_size])):
-            if isinstance(photo, Skipped):
-                log.warning("%s: %s; left out", folder / photo.image_id, photo.reason)
-            else:
-                photos.append(photo)
-        if photos:
-            yield extractor(photos)

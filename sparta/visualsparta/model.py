@@ -300,11 +300,7 @@ class VisualSparta(PreTrainedModel):
         )
 
     def encode_queries(self, texts: Sequence[str]) -> TermCounts:
-        """Tokenise queries and count their terms (equation 1 needs no more); no network runs.
-
-        Raises:
-            ValueError: if the model has no tokenizer.
-        """
+        """Tokenise queries and count their terms (equation 1 needs no more); no network runs."""
         if self.tokenizer is None:
             raise ValueError("the model has no tokenizer: load it from a folder, or set .tokenizer")
         return count_terms(*pad_ids(map(self.tokenizer.encode_ids, texts), self.bias.device))

@@ -8,7 +8,7 @@ both at d = 1024.
 from __future__ import annotations
 
 from inspect import signature
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +29,6 @@ from sparta.vse.pooling import (
     Pooling,
     PoolingVariant,
     SoftPooling,
-    check_variant,
     masked_mean,
     masked_softmax,
     soft_pool,
@@ -74,7 +73,6 @@ class GPO(Pooling):
         super().__init__(dimension)
         if temperature <= 0:
             raise InputError(f"pooling 'gpo': temperature must be positive, not {temperature}")
-        check_variant("gpo", variant)
         self.temperature = temperature
         self.first_position = 1 if variant == "paper" else 0
         self.gru = nn.GRU(WIDTH, WIDTH, batch_first=True, bidirectional=True)
@@ -156,7 +154,6 @@ class ADPool(Pooling):
         padded_to: int | None = None,
     ) -> None:
         super().__init__(dimension)
-        check_variant("adpool", variant)
         if token_weight is not None and not 0 <= token_weight <= 1:
             raise InputError(
                 f"pooling 'adpool': token_weight must be from 0 to 1, not {token_weight}"
@@ -367,4 +364,6 @@ def make_pooling(name: str, dimension: int, **options: Any) -> Pooling:
         if option not in known:
             has = f"it has: {', '.join(known)}" if known else "it has none"
             raise InputError(f"pooling {name!r} has no option {option!r}; {has}")
+    if (variant := options.get("variant", "paper")) not in get_args(PoolingVariant):
+        raise InputError(f"pooling {name!r} has no variant {variant!r}: use 'paper' or 'code'")
     return POOLINGS[name](dimension, **options)

@@ -26,6 +26,8 @@ from sparta.networks.pretrained import Preprocessing, timm_processor
 from sparta.vse.batch import real_rows
 from sparta.vse.config import VisionVectors
 
+BATCH = 32  # photos decoded at a time
+
 
 class RowNorm(nn.BatchNorm1d):
     """Batch norm over rows [R, d] that takes a single row in training too.
@@ -199,9 +201,6 @@ def vision_part(network: nn.Module) -> Any:
     return getattr(network, "vision_model", network)
 
 
-BATCH = 32
-
-
 def vision_source(network: str) -> FeatureSource:
     """The source of a vision network's features; `extra["resample"]` is Pillow's filter for photos.
 
@@ -245,7 +244,7 @@ class PhotoFolder:
         return len(self.ids)
 
     def index(self, image_id: str) -> int:
-        """Row of a photo."""
+        """Row of a photo; KeyError if there is none of that id."""
         return self._rows[image_id]
 
     def __getitem__(self, row: int) -> NDArray[np.uint8]:

@@ -110,11 +110,7 @@ class VseModel(PreTrainedModel):
     # ---- encoding -----------------------------------------------------------------------------
 
     def encode_images(self, images: RegionBatch | PixelBatch) -> Tensor:
-        """B images → [B, K, D] float32 of unit length, differentiable.
-
-        Raises:
-            ValueError: if it is given photos and has no vision network.
-        """
+        """B images → [B, K, D] float32 of unit length, differentiable; photos need its network."""
         if isinstance(images, PixelBatch):
             images = self.look(images)
         visual = images.regions.float()
@@ -157,11 +153,7 @@ class VseModel(PreTrainedModel):
 
     @torch.no_grad()
     def embed_texts(self, texts: Sequence[str], batch_size: int = 128) -> Tensor:
-        """Q texts as typed → [Q, D] float32 on the CPU, computed in eval mode.
-
-        Raises:
-            ValueError: if the model has no tokenizer.
-        """
+        """Q texts as typed → [Q, D] float32 on the CPU, in eval mode, by the model's tokenizer."""
         if self.tokenizer is None:
             raise ValueError("the model has no tokenizer: load it from a folder, or set .tokenizer")
         ids = [self.tokenizer.encode(text) for text in texts]

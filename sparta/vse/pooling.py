@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from sparta.errors import InputError
+from sparta.vse.batch import real_rows
 
 # A method as its paper defines it, or as its authors' published code computes it.
 PoolingVariant = Literal["paper", "code"]
-
-
-def check_variant(pooling: str, variant: str) -> None:
-    """Refuse a variant that does not exist."""
-    if variant not in get_args(PoolingVariant):
-        raise InputError(f"pooling {pooling!r} has no variant {variant!r}: use 'paper' or 'code'")
 
 
 class Pooling(nn.Module, ABC):
@@ -42,8 +37,7 @@ class Pooling(nn.Module, ABC):
         Returns:
             [B, d] float32.
         """
-        positions = torch.arange(features.shape[1], device=features.device)
-        mask = (positions < lengths[:, None])[:, :, None]
+        mask = real_rows(lengths, features.shape[1])[:, :, None]
         with torch.autocast(features.device.type, enabled=False):
             return self._pool(features.float().masked_fill(~mask, 0.0), mask)
 

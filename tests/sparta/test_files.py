@@ -277,6 +277,14 @@ def test_waiting_for_the_other_writer(tmp_path: Path, caplog: pytest.LogCaptureF
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_holder_that_cannot_be_read_is_another_process(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with files.writing(out):
+        files.lock_path(out).write_text("")
+        with pytest.raises(InputError, match="written by another process"), files.writing(out):
+            pass
+
+
 def test_the_working_folder_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")

@@ -72,19 +72,12 @@ class StubAsset:
 
 @dataclass
 class StubImmich:
-    """The server's state, and what was asked of it.
-
-    Attributes:
-        assets: id → photo.
-        page: assets a page at most, as if that were immich's limit.
-        pictures: paths of the pictures that were asked for.
-        broken: paths that are answered with status 500.
-    """
+    """The server's state, and what was asked of it."""
 
     assets: dict[str, StubAsset]
-    page: int = 2
-    pictures: list[str] = field(default_factory=list)
-    broken: set[str] = field(default_factory=set)
+    page: int = 2  # assets a page at most, as if that were immich's limit
+    pictures: list[str] = field(default_factory=list)  # paths that were asked for
+    broken: set[str] = field(default_factory=set)  # paths that are answered with status 500
 
     def app(self) -> FastAPI:
         app = FastAPI()
@@ -271,7 +264,7 @@ def failure(address: str, key: str = KEY) -> str:
     return str(error.value)
 
 
-def test_a_wrong_key() -> None:
+def test_a_wrong_key_and_no_server() -> None:
     with running(StubImmich({}).app()) as address:
         assert failure(address, "other") == (
             f"{address} refuses the API key (status 401): it must allow asset.read, asset.view and "
@@ -279,9 +272,6 @@ def test_a_wrong_key() -> None:
         )
         with Library(f"{address}/api", KEY) as library:
             assert list(library.assets()) == []
-
-
-def test_no_server() -> None:
     assert failure("http://127.0.0.1:1").startswith("http://127.0.0.1:1 does not answer: ")
     problem = "is not the address of a server; give one like http://localhost:2283"
     assert problem in failure("localhost:2283")

@@ -13,7 +13,7 @@ from torch import Tensor
 from torchmetrics.retrieval import RetrievalHitRate
 
 import sparta.metrics
-from sparta.metrics import Recall, Ties, captions_of_images, ranks, ranks_by_block, recall
+from sparta.metrics import Recall, Ties, ranks, ranks_by_block, recall
 
 POLICIES: tuple[Ties, ...] = get_args(Ties)
 
@@ -89,11 +89,6 @@ def test_blocks_are_bounded_and_progress_is_reported(monkeypatch: pytest.MonkeyP
     assert seen[0] == ("rank", 3, 23) and seen[-1] == ("rank", 23, 23)
 
 
-def test_no_queries() -> None:
-    found = ranks_by_block(lambda part: torch.empty(0, 5), 5, [], ties="pessimistic")
-    assert found.tolist() == []
-
-
 @pytest.mark.parametrize("k", [1, 5, 10])
 def test_recall_is_the_hit_rate_of_torchmetrics(k: int) -> None:
     """Unequal numbers of right items for each query, as images have captions."""
@@ -115,7 +110,3 @@ def test_recall_counts_in_percent() -> None:
     expected = [100 * (rank <= k).mean() for k in (1, 5, 10)]
     assert found == pytest.approx([*expected, np.median(rank)])
     assert str(Recall(25.0, 50.0, 75.25, 5.5)) == "25.0 / 50.0 / 75.2, 5.5"
-
-
-def test_captions_of_images() -> None:
-    assert captions_of_images(torch.tensor([1, 0, 1, 3]), 4) == [[1], [0, 2], [], [3]]

@@ -7,15 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import sparta
 from indexer.build import build_index
+from sparta.captions.read import read_captions
 from sparta.errors import InputError
 from sparta.extract.job import extract_photos
+from sparta.extract.photos import find_photos
 from sparta.extras import EXTRAS, missing_extra, package_folder, require
-from sparta.features.store import FeatureStore
+from sparta.features.record import read_skipped
+from sparta.features.store import FeatureStore, stores_in, verify_stores
+from sparta.readers.registry import detect, import_features, open_reader
 from sparta.visualsparta.batch import ImagePadder
+from sparta.word_tables import WordTables
+from tests.sparta.extract.tiny_networks import noisy
 
 HEAVY = ["torch", "transformers", "jnius", "numba", "pyarrow"]
 
@@ -43,12 +48,8 @@ def test_every_public_name_exists_and_is_documented() -> None:
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("photos")
-    random = np.random.default_rng(0)
-    for name in ("b.png", "a.png", "c.png"):
-        pixels = random.integers(0, 256, (60, 80, 3), np.uint8)
-        Image.fromarray(pixels).save(folder / name)
-    return folder
+    names = ("b.png", "a.png", "c.png")
+    return noisy(tmp_path_factory.mktemp("photos"), *names, size=(80, 60))
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,24 @@ searcher.close()
         assert not {"torch", "transformers"} & set(loaded(program))
 
 
-def test_encode_images_agrees_with_encoding_a_store(store: FeatureStore, photos: Path) -> None:
+def test_folders_may_be_given_as_text(store: FeatureStore, photos: Path, tmp_path: Path) -> None:
+    assert FeatureStore.open(str(store.folder)).fingerprint == store.fingerprint
+    assert stores_in(str(store.folder)) == [store.folder]
+    assert verify_stores([str(store.folder)]) == [] == read_skipped(str(store.folder))
+    assert find_photos(str(photos)) == store.ids
+    report = extract_photos(str(photos), str(tmp_path / "out"), "pixels", image_size=32, workers=0)
+    assert report.images == len(store)
+    (tmp_path / "captions.jsonl").write_text('{"image": "a", "captions": ["a dog"]}')
+    assert len(read_captions(str(tmp_path / "captions.jsonl"))) == 1
+    WordTables().save(str(tmp_path))
+    assert WordTables.open(str(tmp_path)) == WordTables()
+    np.save(tmp_path / "dev_ims.npy", np.ones((1, 2, 4), np.float32))
+    (tmp_path / "dev_ids.txt").write_text("a")
+    reader = open_reader(detect([str(tmp_path)]), [str(tmp_path)], ["dev"])
+    assert import_features(reader, str(tmp_path / "imported")).ids == ["a"]
+
+
+def test_encode_photos_agrees_with_encoding_a_store(store: FeatureStore, photos: Path) -> None:
     model = sparta.VisualSparta.from_pretrained("sample")
     assert model.tokenizer is not None
     batch = ImagePadder.of(model.tokenizer, model.config)(list(store))

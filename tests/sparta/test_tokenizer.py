@@ -38,27 +38,12 @@ def test_ids_are_the_terms_of_the_query(tiny_tokenizer: WordPieceTokenizer, text
     assert not set(terms) & set(tiny.SPECIAL)
 
 
-def test_special_and_unused_terms_are_not_indexable(tiny_tokenizer: WordPieceTokenizer) -> None:
-    found = tiny_tokenizer.indexable
-    assert found.dtype == np.bool_
-    assert found.tolist() == [i >= 6 for i in range(len(tiny.VOCABULARY))]
-
-
 def test_saved_and_read_back(tiny_tokenizer: WordPieceTokenizer, tmp_path: Path) -> None:
     tiny_tokenizer.save(tmp_path)
     loaded = WordPieceTokenizer.from_folder(tmp_path)
     assert loaded.vocabulary == tiny.VOCABULARY
     assert loaded.vocabulary_hash == tiny_tokenizer.vocabulary_hash
     assert loaded.encode_query("two dogs run") == tiny_tokenizer.encode_query("two dogs run")
-
-
-def test_hash_knows_the_order_of_terms() -> None:
-    a, b = ({t: i for i, t in enumerate(terms)} for terms in (["[UNK]", "x"], ["x", "[UNK]"]))
-    first, second = (
-        WordPieceTokenizer(Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]")))
-        for vocabulary in (a, b)
-    )
-    assert first.vocabulary_hash != second.vocabulary_hash
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_term(tmp_path: Path) -> None:
@@ -161,24 +146,25 @@ def test_a_folder_without_tables_has_empty_ones(tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())
 
 
-TABLES = ["{", "[]", '{"format_version": 2, "words": {}}', '{"format_version": 1, "words": []}']
-TABLES += ['{"format_version": 1, "words": {"sloop": [["boat", "near"]]}}']
+WORDS = '{"format_version": %s}'
+DAMAGED = {
+    SUBSTITUTES: ["{", "[]", WORDS % '2, "words": {}', WORDS % '1, "words": []'],
+    RARE_TERMS: ["{", "[]", "\xff", '{"photos": 10, "terms": ["boat", 1]}'],
+}
+DAMAGED[SUBSTITUTES] += [WORDS % '1, "words": {"sloop": [["boat", "near"]]}']
 
 
-@pytest.mark.parametrize("content", TABLES)
-def test_another_format_or_damaged_substitutes_are_refused(tmp_path: Path, content: str) -> None:
-    (tmp_path / SUBSTITUTES).write_text(content)
-    with pytest.raises(InputError, match="not a table of substitutes of format 1"):
-        WordTables.open(tmp_path)
-
-
-@pytest.mark.parametrize("content", ["{", "[]", "\xff", '{"photos": 10, "terms": ["boat", 1]}'])
-def test_a_damaged_list_of_rare_terms_is_refused(tmp_path: Path, content: str) -> None:
-    (tmp_path / RARE_TERMS).write_text(content, "latin-1")
-    with pytest.raises(InputError, match="is not a list of rare terms") as error:
+@pytest.mark.parametrize(
+    ("name", "content"), [(name, text) for name, texts in DAMAGED.items() for text in texts]
+)
+def test_a_damaged_table_or_one_of_another_format_is_refused(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    (tmp_path / name).write_text(content, "latin-1")
+    with pytest.raises(InputError, match=r"is not a (table of substitutes|list of rare)") as error:
         WordTables.open(tmp_path)
     said = str(error.value)
-    assert said.startswith(f"{tmp_path / RARE_TERMS} is") and "\n" not in said
+    assert said.startswith(f"{tmp_path / name} is") and "\n" not in said
 
 
 def test_what_was_read_is_parsed_when_it_is_needed(tmp_path: Path) -> None:

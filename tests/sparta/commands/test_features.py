@@ -150,7 +150,8 @@ def test_numbers_of_classes_become_words(tmp_path: Path, importing: Typer) -> No
     assert done.exit_code == 0, done.output
     assert "Regions have no labels" not in done.output
     store = FeatureStore.open(tmp_path / "named")
-    assert (store[0].labels, store[0].attributes) == (("traffic light",), ("brown",))
+    assert store[0].labels == (image.labels[-1] or "yolk",)  # the surest
+    assert store[0].attributes == image.attributes[-1:]
     assert store.source.extra == {"regions": 1, "keep": "confident", "attributes": 0.05}
 
 

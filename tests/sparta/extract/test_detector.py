@@ -306,8 +306,7 @@ def test_the_source_of_features(photos: Path, tmp_path: Path, detector: str, bac
     runs: dict[str, tuple[DetectorSettings, dict[str, Any]]] = {
         "base": (base, {}),
         "regions": (replace(base, regions=5), {}),
-        "threshold": (replace(base, threshold=0.1), {}),
-        "colours": (replace(base, colours=True), {}),
+        "threshold": (replace(base, threshold=0.1, colours=True), {}),
         "other": (replace(base, detector=str(other)), {}),
         "pooled": (base, {"backbone": backbone}),
         "small": (base, {"backbone": backbone, "image_size": 32}),

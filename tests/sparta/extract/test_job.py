@@ -23,6 +23,7 @@ from sparta.extract import job as job
 from sparta.extract.job import ExtractReport, extract_photos, work_ahead
 from sparta.features.record import Skipped, read_skipped
 from sparta.features.store import FeatureStore
+from tests.sparta.extract.tiny_networks import noisy
 
 KILLED = """
 import multiprocessing, os, signal, sys
@@ -48,11 +49,8 @@ def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
     """30 photos, three of them no photos."""
-    folder = tmp_path / "photos"
-    (folder / "trip").mkdir(parents=True)
-    for i in range(30):
-        noise = np.random.default_rng(i).integers(0, 256, (20, 30, 3), np.uint8)
-        Image.fromarray(noise).save(folder / ("trip" if i % 2 else ".") / f"{i:02d}.png")
+    names = (f"{'trip/' if i % 2 else ''}{i:02d}.png" for i in range(30))
+    folder = noisy(tmp_path / "photos", *names)
     for name in ("04.png", "trip/05.png", "28.png"):
         (folder / name).write_text("broken")
     return folder
@@ -349,6 +347,11 @@ def test_results_are_in_order_and_a_few_values_ahead() -> None:
     assert drawn == [0, 1, 2, 3]
     assert list(results) == [value * value for value in range(1, 20)]
     assert list(work_ahead(str, [])) == []
+
+
+def test_two_values_are_worked_on_at_once() -> None:
+    both = threading.Barrier(2, timeout=30)  # passed by two threads together or not at all
+    assert sorted(work_ahead(lambda _: both.wait(), range(4))) == [0, 0, 1, 1]
 
 
 def test_an_error_and_a_reader_that_stops_end_the_threads() -> None:

@@ -54,6 +54,15 @@ def photos(count: int = 2, side: int = SIDE) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (count, side, side, 3), np.uint8)
 
 
+def noisy(folder: Path, *names: str, size: tuple[int, int] = (30, 20)) -> Path:
+    """A folder with photos of noise, each its own."""
+    for seed, name in enumerate(names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        noise = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), np.uint8)
+        Image.fromarray(noise).save(folder / name)
+    return folder
+
+
 # ---- detectors of four families ------------------------------------------------------------------
 
 QUERIES = 12

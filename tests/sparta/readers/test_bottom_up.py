@@ -16,6 +16,7 @@ from sparta.readers.bottom_up import CONVERSION
 from sparta.readers.labels import (
     Classes,
     Classifier,
+    DetectedObject,
     LabelledObjects,
     WordPlacer,
     match,
@@ -163,11 +164,6 @@ def test_a_byte_order_mark_and_an_empty_last_line_are_no_classes(tmp_path: Path)
 CONFIDENCES = np.array([0.5, 0.9, 0.5, 1.0], np.float32)
 
 
-def test_the_surest_regions_come_first_and_equal_ones_stay_in_order() -> None:
-    assert RegionLimit(by="confident").rows(4, CONFIDENCES, "x").tolist() == [3, 1, 0, 2]
-    assert RegionLimit(3, "confident").rows(4, CONFIDENCES, "x").tolist() == [3, 1, 0]
-
-
 @pytest.mark.parametrize("confidences", [None, CONFIDENCES[:3], np.array([1, np.nan, 0, 0])])
 def test_confidences_must_be_there(confidences: np.ndarray | None) -> None:
     with pytest.raises(InputError, match=r"^f\.tsv, line 7: confidence: "):
@@ -241,3 +237,30 @@ def test_the_largest_is_one_that_models_read() -> None:
     assert placed.labels == ("cat dog", *[""] * 50)
     placed = WordPlacer(RegionLimit(1)).place(image([0.0, 0.0, 0.1, 1.0], ALL), sighted("cat"), "x")
     assert placed.labels == ("cat",)
+
+
+def test_as_many_objects_without_boxes_are_those_of_the_regions() -> None:
+    assert match(boxes(LEFT, RIGHT), sighted("cat dog")).tolist() == [0, 1]
+    assert match(boxes(LEFT, RIGHT), sighted("cat dog hat")).tolist() == [-1, -1, -1]
+
+
+def test_boxes_that_agree_row_by_row_are_taken_as_they_stand() -> None:
+    line = [0.5, 0.2, 0.5, 0.4]  # it has no area, and so overlaps nothing
+    twice = boxes(LEFT, LEFT, line)
+    assert match(twice, sighted("cat dog hat", LEFT, LEFT, line)).tolist() == [0, 1, 2]
+
+
+def test_boxes_and_confidences_are_known_for_all_objects_or_not_at_all() -> None:
+    full = DetectedObject.model_validate({"class": "a", "rect": [0, 0, 5.0, 5], "conf": 0.5})
+    poor = DetectedObject.model_validate({"class": "b"})
+    found = LabelledObjects.of([full, full], 10, 20, "x")
+    assert found.boxes is not None
+    assert found.confidences is not None
+    np.testing.assert_allclose(found.boxes, [[0, 0, 0.5, 0.25]] * 2)
+    assert found.confidences.tolist() == [0.5, 0.5]
+    mixed = LabelledObjects.of([full, poor], 10, 20, "x")
+    assert mixed.boxes is None
+    assert mixed.confidences is None
+    assert LabelledObjects.of([full], 0, 0, "x").boxes is None
+    with pytest.raises(InputError, match=r"^x: objects\.rect, row 1: expected .* not within"):
+        LabelledObjects.of([full], 4, 4, "x")

@@ -18,7 +18,7 @@ from torch.testing import assert_close
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.batch import ImageBatch, ImagePadder
-from sparta.visualsparta.init import PICKLED, SAFE, from_bert, from_config, from_oscar
+from sparta.visualsparta.init import PICKLED, SAFE, from_bert, from_oscar
 from sparta.visualsparta.model import VisualSparta
 from tests import tiny
 from tests.sparta.vse.published import affine, bert_embeddings, bert_layers, layer_norm
@@ -106,25 +106,39 @@ def test_roberta_like_with_one_segment(tmp_path: Path) -> None:
     assert queries.counts.sum() > 0
 
 
+VIT = hf.ViTConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2)
+GPT2 = hf.GPT2Config(vocab_size=25, n_embd=32, n_layer=1, n_head=2)
+T5 = hf.T5Config(d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2, vocab_size=9)
+NARROW = hf.ElectraConfig(vocab_size=25, embedding_size=16, **SIZES)
+
+
 @pytest.mark.parametrize(
-    "stranger",
+    ("config", "message"),
     [
-        hf.ViTModel(hf.ViTConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2)),
-        hf.GPT2Model(hf.GPT2Config(vocab_size=25, n_embd=32, n_layer=1, n_head=2)),
-        hf.T5Model(hf.T5Config(d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2, vocab_size=9)),
+        (VIT, "is of a vit, which is no BERT-like text encoder"),
+        (GPT2, r"\(GPT2Model\) is not BERT-like: it lacks word embeddings"),
+        (T5, "is of a t5, which is no BERT-like text encoder"),
+        (NARROW, "token embeddings have 16 numbers, hidden states 32"),
+        (hf.BertConfig(vocab_size=9, **SIZES), "has 9 token embeddings, its tokenizer 25 entries"),
     ],
-    ids=["vit", "gpt2", "t5"],
 )
-def test_other_architectures_are_refused(stranger: hf.PreTrainedModel, tmp_path: Path) -> None:
-    save_checkpoint(stranger, tiny.tokenizer(), tmp_path)
-    with pytest.raises(InputError, match=r"is not BERT-like|is of a (vit|t5), which is no BERT-"):
+def test_a_checkpoint_that_does_not_fit_is_refused(
+    config: hf.PreTrainedConfig, message: str, tmp_path: Path
+) -> None:
+    save_checkpoint(hf.AutoModel.from_config(config), tiny.tokenizer(), tmp_path)
+    with pytest.raises(InputError, match=message):
         from_bert(tmp_path, tiny.source())
 
 
-def test_narrower_token_embeddings_are_refused(tmp_path: Path) -> None:
-    narrow = hf.ElectraModel(hf.ElectraConfig(vocab_size=25, embedding_size=16, **SIZES))
-    with pytest.raises(InputError, match="token embeddings have 16 numbers, hidden states 32"):
-        from_bert(save_checkpoint(narrow, tiny.tokenizer(), tmp_path), tiny.source())
+def test_what_is_missing_or_unknown_is_named(bert: Path, tmp_path: Path) -> None:
+    for option in ("use_label", "feature_dim", "hidden_size"):
+        with pytest.raises(InputError, match=rf"unknown model options \['{option}'\]"):
+            from_bert(bert, tiny.source(), **dict[str, Any]({option: 1}))
+    (bert / "tokenizer.json").unlink()
+    with pytest.raises(InputError, match=r"has no tokenizer\.json: choose a checkpoint that has"):
+        from_bert(bert, tiny.source())
+    with pytest.raises(InputError, match="nowhere does not exist"):
+        from_bert(tmp_path / "nowhere", tiny.source())
 
 
 @pytest.mark.parametrize("kind", [hf.BertModel, hf.RobertaModel, hf.ElectraModel])
@@ -137,26 +151,6 @@ def test_spare_token_embeddings_are_left_out(kind: Any, tmp_path: Path) -> None:
     assert_whole(model, padded)
     model.save_pretrained(tmp_path / "model")
     assert_whole(VisualSparta.from_pretrained(tmp_path / "model"), padded)
-
-
-def test_another_models_tokenizer_is_refused(bert: Path) -> None:
-    byte_pairs().save(bert)
-    with pytest.raises(InputError, match=r"bert has 25 token embeddings, its tokenizer 60 entries"):
-        from_bert(bert, tiny.source())
-
-
-def test_a_missing_tokenizer_or_checkpoint_is_named(bert: Path, tmp_path: Path) -> None:
-    (bert / "tokenizer.json").unlink()
-    with pytest.raises(InputError, match=r"has no tokenizer\.json: choose a checkpoint that has"):
-        from_bert(bert, tiny.source())
-    with pytest.raises(InputError, match="nowhere does not exist"):
-        from_bert(tmp_path / "nowhere", tiny.source())
-
-
-@pytest.mark.parametrize("option", ["use_label", "feature_dim", "hidden_size"])
-def test_unknown_options_are_refused(option: str) -> None:
-    with pytest.raises(InputError, match=rf"unknown model options \['{option}'\]"):
-        from_config(tiny.encoder(), tiny.tokenizer(), tiny.source(), **{option: 1})
 
 
 WIDTH = tiny.DIMENSION + 6

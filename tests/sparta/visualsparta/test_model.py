@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 from transformers import BertModel
@@ -21,7 +19,7 @@ from sparta.extract.extractor import grid_boxes
 from sparta.features.record import ImageFeatures
 from sparta.inference import Network, convert
 from sparta.networks.encoder import PixelPatches
-from sparta.visualsparta.batch import ImageBatch, ImagePadder
+from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.image_head import ConvolutionalStem
 from sparta.visualsparta.init import from_config
 from sparta.visualsparta.model import VisualSparta
@@ -101,22 +99,6 @@ def slow_scores(model: VisualSparta, image: ImageFeatures) -> tuple[list[float],
     return scores, positions
 
 
-def widen(batch: ImageBatch, regions: int, tokens: int) -> ImageBatch:
-    """More padding, and rubbish in it."""
-    torch.manual_seed(regions + 7 * tokens)
-    size = len(batch)
-    visual = 9 * torch.rand(size, regions, batch.regions.shape[2]).half()
-    rubbish = torch.randint(len(tiny.VOCABULARY), (size, tokens))
-    return ImageBatch(
-        torch.cat([batch.regions, visual], dim=1),
-        torch.cat([batch.locations, torch.rand(size, regions, 6)], dim=1),
-        torch.cat([batch.region_mask, torch.zeros(size, regions, dtype=torch.bool)], dim=1),
-        torch.cat([batch.label_ids, rubbish], dim=1),
-        torch.cat([batch.label_mask, torch.zeros(size, tokens, dtype=torch.bool)], dim=1),
-        torch.cat([batch.label_regions, rubbish], dim=1),
-    )
-
-
 def test_regions_without_locations_with_roots_and_norm() -> None:
     model = tiny.model(use_locations=False, square_root=True, region_layer_norm=True)
     image = tiny.images()[2]
@@ -163,18 +145,6 @@ def test_score_sums_over_query_tokens_and_counts_repeats(model: VisualSparta) ->
             assert_close(float(found[row, column]), expected, **CLOSE)
     assert_close(model(tiny.batch(), queries), found)
     assert not found.requires_grad
-
-
-@settings(max_examples=12)
-@given(regions=st.integers(0, 9), tokens=st.integers(0, 12))
-def test_padding_of_regions_and_labels_changes_nothing(regions: int, tokens: int) -> None:
-    model = tiny.model()
-    alone, padded = (
-        model.term_scores(b) for b in (tiny.batch(), widen(tiny.batch(), regions, tokens))
-    )
-    assert_close(padded.scores, alone.scores, **CLOSE)
-    present = alone.scores > 1e-4
-    assert torch.equal(padded.positions[present], alone.positions[present])
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 25, 1000])
@@ -334,26 +304,6 @@ def test_what_does_not_go_together_is_refused() -> None:
 
 
 IDS = {term: i for i, term in enumerate(tiny.VOCABULARY)}
-
-
-def test_images_are_padded_with_zeros() -> None:
-    images = tiny.images()
-    batch = tiny.batch(images)
-    assert len(batch) == 4
-    assert (batch.regions.shape, batch.regions.dtype) == ((4, 5, 5), torch.float16)
-    assert (batch.locations.shape, batch.locations.dtype) == ((4, 5, 6), torch.float32)
-    assert batch.label_ids.dtype == batch.label_regions.dtype == torch.int64
-    assert batch.region_mask.sum(dim=1).tolist() == [3, 1, 5, 4]
-    assert batch.label_mask.sum(dim=1).tolist() == [4, 0, 6, 1]
-    for i, image in enumerate(images):
-        n = len(image.features)
-        np.testing.assert_array_equal(batch.regions[i, :n], image.features)
-        np.testing.assert_array_equal(batch.locations[i, :n], image.locations)
-        assert batch.region_mask[i].tolist() == [True] * n + [False] * (5 - n)
-        assert not batch.regions[i, n:].any()
-        assert not batch.locations[i, n:].any()
-    assert not batch.label_ids[~batch.label_mask].any()
-    assert not batch.label_regions[~batch.label_mask].any()
 
 
 def test_labels_are_attribute_then_label_in_word_pieces_with_their_region() -> None:

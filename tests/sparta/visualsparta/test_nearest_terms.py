@@ -123,13 +123,7 @@ def test_a_model_becomes_small(tmp_path: Path) -> None:
         converted(tmp_path / "model", tmp_path / "other", "--text", "bert")
 
 
-def test_another_model_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(InputError):
-        converted(tmp_path, tmp_path / "out")
-
-
-def test_a_small_model_has_and_keeps_its_table(
+def test_the_command_gives_a_model_its_table(
     model: VisualSparta, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nearest_terms, "MINIMUM_SIMILARITY", -1.0)

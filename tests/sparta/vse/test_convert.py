@@ -181,25 +181,26 @@ def test_every_missing_unexpected_or_misshaped_key_is_listed(tmp_path: Path) -> 
     )
 
 
-@pytest.mark.parametrize("prefix", ["model.", "module.module."])
-@pytest.mark.parametrize("which", [0, 1])
-def test_other_prefixes_load_nothing_in_silence(which: int, prefix: str, tmp_path: Path) -> None:
-    parts = published.encoders("vse-inf", "words", tmp_path)
-    parts[which] = {prefix + key: value for key, value in parts[which].items()}
-    expected = "is of no known layout: its weights are img_enc." if which == 0 else "txt_enc.embed"
-    assert expected in refused(tmp_path, parts)
-
-
-def test_both_encoders_are_needed(tmp_path: Path) -> None:
+def test_what_is_no_whole_checkpoint_is_refused(tmp_path: Path) -> None:
     image, text = published.encoders("vse-inf", "words", tmp_path)
     assert "img_enc.fc.weight is missing" in refused(tmp_path, [text, image])
     assert "txt_enc.embed.weight is missing" in refused(tmp_path, [image, {}])
     assert "its weights are none" in refused(tmp_path, [{}, {}])
     assert "found ['model', 'opt']" in refused(tmp_path, [image])
-    assert "found ['model', 'opt']" in refused(tmp_path, None)
     assert "not tensors: img_enc.fc.bias" in refused(tmp_path, [{**image, "fc.bias": 3}, text])
     flat = {**image, "fc.weight": torch.zeros(3)}
     assert "img_enc.fc.weight is [3], expected a matrix" in refused(tmp_path, [flat, text])
+    for prefix in ("model.", "module.module."):
+        images, texts = ({prefix + k: v for k, v in part.items()} for part in (image, text))
+        assert "its weights are img_enc." in refused(tmp_path, [images, text])
+        assert "txt_enc.embed" in refused(tmp_path, [image, texts])
+    for name in ("opt", "args"):
+        flags: dict[str, Any] = {name: argparse.Namespace(no_txtnorm=True)}
+        assert "was trained with --no_txtnorm" in refused(tmp_path, [image, text], **flags)
+    for content in (b"", b"hello\n world", b"\x80\x02garbage", b"PK\x03\x04"):
+        (tmp_path / "a.pth").write_bytes(content)
+        with pytest.raises(InputError, match=r"a\.pth is no checkpoint of torch's, or it is dama"):
+            convert_checkpoint(tmp_path / "a.pth")
 
 
 @pytest.mark.parametrize("inner", ["image_encoder", "img_proj"])
@@ -225,6 +226,12 @@ def test_another_vocabulary(method: str, embedded: int, words: list[str], tmp_pa
     expected = f"other.json has {len(words)} words.*model_best.pth embeds {embedded}: it was"
     with pytest.raises(InputError, match=expected):
         convert_checkpoint(path, vocabulary=vocabulary_file(tmp_path, words))
+
+
+def test_a_byte_order_mark_is_no_part_of_a_vocabulary(tmp_path: Path) -> None:
+    path, _ = saved(tmp_path, "vse-inf", "words")
+    other = vocabulary_file(tmp_path, published.WORDS, encoding="utf-8-sig")
+    convert_checkpoint(path, vocabulary=other)
 
 
 @pytest.mark.parametrize(
@@ -254,13 +261,6 @@ def test_what_the_text_side_needs_is_asked_for(tmp_path: Path) -> None:
             convert_checkpoint(bert, **wrong)
 
 
-def test_vectors_that_were_not_normalised_are_refused(tmp_path: Path) -> None:
-    parts = published.encoders("vse-inf", "words", tmp_path)
-    for name in ("opt", "args"):
-        flags: dict[str, Any] = {name: argparse.Namespace(no_txtnorm=True)}
-        assert "was trained with --no_txtnorm" in refused(tmp_path, parts, **flags)
-
-
 class Shell:
     def __reduce__(self) -> Any:
         return os.mkdir, ("ran",)
@@ -272,14 +272,6 @@ def test_no_code_of_a_checkpoint_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     for hidden in (Shell(), argparse.Namespace(epochs=Shell())):
         assert "contains a posix.mkdir besides weights" in refused(tmp_path, parts, opt=hidden)
     assert not Path("ran").exists()
-
-
-@pytest.mark.parametrize("content", [b"", b"hello\n world", b"\x80\x02garbage", b"PK\x03\x04"])
-def test_what_is_no_checkpoint_is_refused(content: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "a.pth"
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=r"a\.pth is no checkpoint of torch's, or it is damaged"):
-        convert_checkpoint(path)
 
 
 # ---- the command --------------------------------------------------------------------------------

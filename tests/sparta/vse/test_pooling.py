@@ -63,20 +63,6 @@ def assert_same(found: Tensor, expected: Tensor) -> None:
 
 
 @every_case
-@settings(max_examples=15)
-@given(lengths=sizes, extra=st.integers(0, 6), junk=st.sampled_from(JUNK), seed=seeds)
-def test_a_set_as_if_alone(
-    case: str, lengths: list[int], extra: int, junk: float, seed: int
-) -> None:
-    pooling = made(case, seed).eval()
-    features, counts = padded(lengths, extra, junk, seed)
-    alone = [
-        pooling(features[i : i + 1, :length], counts[i : i + 1]) for i, length in enumerate(lengths)
-    ]
-    assert_same(pooling(features, counts), torch.cat(alone))
-
-
-@every_case
 @settings(max_examples=5)
 @given(lengths=sizes, extra=st.integers(1, 6), junk=st.sampled_from(JUNK), seed=seeds)
 def test_padding_in_training(

@@ -19,7 +19,7 @@ from sparta.vse.batch import PixelBatch, RegionBatch
 from sparta.vse.encoders import PhotoFolder, vision_part, vision_source
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel
-from tests.sparta.extract.tiny_networks import RESNET, SIDE, clip, photos, prepared, save
+from tests.sparta.extract.tiny_networks import RESNET, SIDE, clip, noisy, photos, prepared, save
 from tests.sparta.extract.tiny_networks import SMALL as NETWORK
 from tests.sparta.vse.models import CAPTIONS, SENTENCES, SMALL
 
@@ -133,12 +133,7 @@ SOURCE = FeatureSource("grid", "network", "abc", 5, 16, extra={"resample": 2})
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    rng = np.random.default_rng(0)
-    for name in ("b", "a", "sub/c"):
-        path = tmp_path / "photos" / f"{name}.png"
-        path.parent.mkdir(exist_ok=True, parents=True)
-        Image.fromarray(rng.integers(0, 255, (24, 36, 3), np.uint8)).save(path)
-    return tmp_path / "photos"
+    return noisy(tmp_path / "photos", "b.png", "a.png", "sub/c.png", size=(36, 24))
 
 
 def test_a_network_that_cannot_be_trained_here_is_refused() -> None:
