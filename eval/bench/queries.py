@@ -50,13 +50,6 @@ def ask(
 ) -> QuerySet:
     """Queries of a file, captions of photos in the source, or drawn ones where neither is given.
 
-    Args:
-        index: the index folder, for its tokenizer.
-        source: images of the index.
-        file: text, one query a line.
-        captions: as `sparta.captions.read.read_captions` takes them.
-        split: of the captions.
-
     Raises:
         InputError: if both are given, fewer than two queries have a word of the index, or no
             captioned photo is in the source.
@@ -148,10 +141,7 @@ def measure_recall(
 ) -> Recall:
     """Recall of captions among the source's own images, pruned, by a full scan.
 
-    Args:
-        source: N images.
-        top_n: terms that an image keeps; None for all.
-        judged: captions, and the places of their images in the source.
+    The captions come with the places of their images in the source.
     """
     kept = keep_top(source, source.impacts, top_n)
     asked = query_matrix([query for query, _ in judged], len(source.vocabulary))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.bench.collections import Corpus, ImpactSource, Kind, enlarge
-from eval.bench.engines import DENSE, ENGINES, SPARSE, Engine, GroundTruth, find
+from eval.bench.engines import DENSE, SPARSE, Engine, GroundTruth, find
 from eval.bench.queries import QuerySet, TermQuery, measure_recall
 from eval.bench.tables import Cell, Results
 from eval.bench.timing import CHECKED, Asked, Pace, time_in_turns
@@ -116,14 +116,6 @@ def make_plan(
 ) -> SpeedPlan:
     """Check the choices, embed the queries, and note in the results what is used.
 
-    Args:
-        index: with the dense parts that are asked for.
-        source: images of the index.
-        asked: queries and captions.
-        choices: what to measure.
-        results: of earlier runs.
-        notice: gets a line for each dense part.
-
     Raises:
         InputError: if an engine or a dense part is unknown, or the results are of other images.
     """
@@ -135,19 +127,8 @@ def make_plan(
         name: {"settings": engine.settings, "promise": engine.promise.value}
         for name, engine in engines.items()
     }
-    results.missing |= {f"engine {name}": why for name, why in left_out.items()}
-    if others := [name for name in ENGINES if name not in choices.engines]:
-        results.missing["other engines"] = f"--engines {','.join(others)}"
-    if engines.keys() & DENSE.keys() and all(one.name == CLUSTERED for one in vectors):
-        results.missing["a dense model's vectors, and the time of encoding a text"] = (
-            "--dense NAME, after sparta index-dense"
-        )
-    kept = source.about["top_n"]
-    if kept != "all":
-        what = f"more than the {kept} terms an image that the index keeps"
-        results.missing[what] = "--features DIR, its feature store, and --model"
-    if not asked.judged:
-        results.missing["recall by top-n"] = "--captions FILE, of photos in the index"
+    for name, why in left_out.items():
+        notice(f"Left out: engine {name}, {why}")
     results.note("images", source.about)
     results.note("queries", {"count": len(asked.queries), "from": asked.origin})
     for one in vectors:
@@ -203,11 +184,7 @@ def measure_speed(
     A collection and its indexes are made when a cell needs them, and deleted. An interrupted run
     goes on with the first collection that lacks a cell.
 
-    Args:
-        plan: what to measure.
-        results: grows.
-        progress: of the stage "rounds", in rounds of a cell.
-        notice: gets a line for every collection, index and cell.
+    Progress is of the stage "rounds", in rounds of a cell.
 
     Raises:
         InputError: if the disk has too little room.

@@ -18,7 +18,6 @@ from sparta.errors import InputError
 FILE = "speed.json"
 SAME = ("machine", "pace")  # of all runs that share a file
 Record = dict[str, Any]
-FAST = "columns"  # the engine that others are compared with
 NONE = "-"
 SHORT = "*"  # marks what was timed for too few queries
 COLLECTIONS = {
@@ -55,7 +54,6 @@ class Results:
         runs: the runs that wrote it: their heads (see `eval.report.head_of`) and pace.
         about: the images, vectors and queries that were used, by name.
         engines: name → settings and promise.
-        missing: parts of the report that were not measured, and the option that brings each.
         encoders: name of dense vectors → milliseconds of embedding a text.
         recall: one for each top-n.
         records: one for each cell: its figures, and the run that measured it.
@@ -65,7 +63,6 @@ class Results:
     runs: list[dict[str, Any]] = field(default_factory=list)
     about: dict[str, Any] = field(default_factory=dict)
     engines: dict[str, Any] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
     encoders: dict[str, Any] = field(default_factory=dict)
     recall: list[Record] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -154,10 +151,7 @@ def label(record: Record) -> str:
 def of_size(results: Results, kind: str, threads: int | None = None) -> list[Record]:
     """Records of table 2: the first top-n, the fewest hits, and a number of threads.
 
-    Args:
-        results: measured.
-        kind: of the collection.
-        threads: None for the fewest.
+    None stands for the fewest threads.
     """
     records = _simplest([one for one in results.records if one["kind"] == kind], threads)
     top_n = first_top_n(records)
@@ -233,11 +227,6 @@ def _by_size(results: Results, kind: str) -> Iterator[Sheet]:
         )
     records = of_size(results, kind)
     about = _conditions(records)
-    quickest = {one["images"]: one["ms"] for one in records if one["engine"] == FAST}
-    if quickest and len({label(one) for one in records}) > 1:
-        compared = [one for one in records if one["images"] in quickest]
-        title = f"Times as long as {FAST}: {about}"
-        yield _sheet(title, compared, lambda one: _ms(one["ms"] / quickest[one["images"]]))
     yield _sheet(f"Index on disk, MB: {about}", records, lambda one: _mb(one["index_bytes"]))
 
 
@@ -365,9 +354,6 @@ def markdown(results: Results) -> str:
         promise = about["promise"][0].upper() + about["promise"][1:]
         lines.append(f"- **{name}**: {about['settings']}. {promise}.")
     lines += ["", "Memory is that of the arrays or files a search reads from."]
-    if results.missing:
-        lines += ["", "## Not measured", ""]
-        lines += [f"- {what}: {how}." for what, how in results.missing.items()]
     return "\n".join(lines) + "\n"
 
 

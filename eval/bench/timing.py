@@ -83,11 +83,7 @@ def time_in_turns(
     the processor's cache. Every cell is asked the same queries in the same order: all of them
     shuffled, then all of them shuffled again, and so on. Each thread has one core.
 
-    Args:
-        cells: by any name.
-        queries: at least one.
-        pace: how long.
-        progress: of the stage "rounds", in rounds of a cell.
+    Progress is of the stage "rounds", in rounds of a cell.
     """
     names = list(cells)
     streams = {

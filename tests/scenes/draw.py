@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageDraw, ImageFilter
 
-from tests.scenes.captions import Box, Caption, CaptionWriter, SceneObject, SceneRecord, overlap
+from tests.scenes.captions import Box, CaptionWriter, SceneObject, SceneRecord, overlap
 from tests.scenes.drawings import (
     BACKDROPS,
     COLOURS,
@@ -639,12 +639,7 @@ class Scene:
 
     image: Image.Image  # RGB, 192 × 192
     record: SceneRecord  # background, light, weather and objects
-    captions: tuple[Caption, ...]  # five different captions with the facts they state
-
-    @property
-    def texts(self) -> list[str]:
-        """The texts of the captions."""
-        return [caption.text for caption in self.captions]
+    texts: list[str]  # five different captions
 
 
 def render_scene(seed: int, index: int) -> Scene:
@@ -664,7 +659,7 @@ def render_scene(seed: int, index: int) -> Scene:
     _precipitate(canvas, weather, rng)
     image = _photograph(canvas.reduce(OVERSAMPLING), grain)
     record = SceneRecord(background, light, weather, tuple(s.item for s in sprites))
-    return Scene(image, record, tuple(CaptionWriter(record, rng).write()))
+    return Scene(image, record, CaptionWriter(record, rng).write())
 
 
 def _texture(image: Image.Image, grain: np.random.Generator) -> Image.Image:

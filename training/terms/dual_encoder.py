@@ -69,10 +69,7 @@ class DualEncoder(nn.Module):
     def loss(self, features: Tensor, texts: Texts, photos: Tensor) -> Tensor:
         """Contrast of B photos with two captions of each, one after the other.
 
-        Args:
-            features: [B, d] of a view of each photo.
-            texts: with their captions.
-            photos: [B] their numbers.
+        Features are [B, d] of a view of each photo, photos [B] their numbers.
         """
         images = self.image.direction(features)
         rows = torch.cat([texts.caption_of(photos), texts.caption_of(photos)])
@@ -101,13 +98,7 @@ def contrast(scores: Tensor) -> Tensor:
 
 
 class Teachers:
-    """An ensemble: the mean of its members' cosines, each divided by its own temperature.
-
-    Args:
-        members: trained dual encoders, in eval mode.
-        views: of the photos.
-        texts: that they are compared with.
-    """
+    """An ensemble: the mean of its members' cosines, each divided by its own temperature."""
 
     def __init__(self, members: list[DualEncoder], views: Views, texts: Texts) -> None:
         self._scales = [member.scale.item() for member in members]

@@ -32,6 +32,7 @@ class Bags:
     """S sentences as bags of T terms."""
 
     terms: Tensor  # [T] int64, word pieces in rising order
+    places: Tensor  # [V + 1] int64, the place of each word piece among these, T without one
     columns: Tensor  # [S, L] int64, which of these a sentence contains, T for padding
     frequencies: Tensor  # [T] int64, sentences with each term
 
@@ -43,7 +44,7 @@ class Bags:
         terms = (counts >= least).nonzero()[:, 0]
         places = torch.full((vocabulary + 1,), len(terms))
         places[terms] = torch.arange(len(terms))
-        return cls(terms, places[texts.terms], counts[terms])
+        return cls(terms, places, places[texts.terms], counts[terms])
 
     def ridge(self, vectors: Tensor) -> Tensor:
         """(AᵀA + λI)⁻¹ AᵀV: the term vectors [T, d] whose sums come nearest to V [S, d].
