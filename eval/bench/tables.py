@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from eval.bench.timing import ENOUGH
 from eval.report import markdown_head
 from sparta.errors import InputError
 
@@ -19,6 +18,7 @@ FILE = "speed.json"
 SAME = ("machine", "pace")  # of all runs that share a file
 Record = dict[str, Any]
 NONE = "-"
+ENOUGH = 1_000  # timed queries of a cell; fewer are marked
 SHORT = "*"  # marks what was timed for too few queries
 COLLECTIONS = {
     "near-duplicates": "photos drawn with replacement, every impact perturbed by 15 %, as the "
@@ -306,24 +306,20 @@ def shown(sheet: Sheet) -> Table:
 
 def method(results: Results) -> list[str]:
     """How the cells were timed, in sentences."""
-    pace, least = results.runs[-1]["pace"], min(one["warm_up"] for one in results.records)
-    queries = results.about["queries"]
+    pace, queries = results.runs[-1]["pace"], results.about["queries"]
     text = [
         f"Engines take turns in {pace['rounds']} rounds; every cell is timed for "
-        f"{pace['seconds']:g} s, after a warm-up of {pace['warm_up']:,} queries or "
-        f"{pace['seconds']:g} s ({least:,} queries at least). All cells are asked the same "
-        f"{queries['count']:,} queries ({queries['from']}), shuffled again and again (seed 0).",
+        f"{pace['seconds']:g} s, after a warm-up of {pace['warm_up']:,} queries or as many "
+        f"seconds. All are asked the same {queries['count']:,} queries ({queries['from']}), "
+        "shuffled again and again (seed 0). A query has one core.",
         "Milliseconds are the median of the rounds (±: half their interquartile range); queries/s "
-        "= 1,000 * threads / ms. A query has one core.",
-        "Dense vectors are perturbed copies of given ones, also among synthetic images.",
-        "The first answers of every cell were compared with a full scan: exact engines gave the "
-        "exact answers.",
+        "= 1,000 * threads / ms. Exact engines gave the answers of a full scan to the first "
+        "queries. Dense vectors are perturbed copies of given ones, also among synthetic images.",
     ]
-    short = [one for one in results.records if one["queries"] < ENOUGH]
-    if short:
-        fewest = min(one["queries"] for one in short)
+    few = [one["queries"] for one in results.records if one["queries"] < ENOUGH]
+    if few:
         text.append(
-            f"{SHORT} Fewer than {ENOUGH:,} queries fitted into the time ({fewest:,} at least): "
+            f"{SHORT} Fewer than {ENOUGH:,} queries fitted into the time ({min(few):,} at least): "
             "a larger --seconds times more."
         )
     if results.recall:

@@ -174,15 +174,13 @@ def measure_pruning(
 ) -> PruningStudy:
     """Encode the photos once, then prune, quantise and search them in every way chosen.
 
-    Offsets are estimated over all photos searched.
-
-    Stores are of the same photos, the plain one first; models have one vocabulary, and their scores
-    are averaged. If all choices use "trained" terms, the float model does too. Each width of
-    `bits`, None for no quantisation, is measured with each choice, and each quantised choice built
-    as an index, for its size: not with `exact`, unless `indexes` names a folder to keep them in.
-    Impacts are summed in memory in any case, as an index sums them. `all_images` searches the
-    photos without captions too. Progress is of the stages "encode", in images, and "choose", in
-    choices.
+    Offsets are estimated over all photos searched. Stores are of the same photos, the plain one
+    first; models have one vocabulary, and their scores are averaged. If all choices use "trained"
+    terms, the float model does too. Each width of `bits`, None for no quantisation, is measured
+    with each choice, and each quantised choice built as an index, for its size: not with `exact`,
+    unless `indexes` names a folder to keep them in. Impacts are summed in memory in any case, as an
+    index sums them. `all_images` searches the photos without captions too. Progress is of the
+    stages "encode", in images, and "choose", in choices.
 
     Raises:
         InputError: if photos have no features, models and stores do not go together, term

@@ -160,8 +160,6 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class SceneObject:
-    """One drawn object."""
-
     label: str  # its kind
     colour: str  # name of its main colour (of the clothes, for people)
     size: str  # "small", "medium" or "large", relative to its kind
@@ -172,7 +170,6 @@ class SceneObject:
 
     @property
     def centre(self) -> tuple[float, float]:
-        """Centre of the box."""
         x1, y1, x2, y2 = self.box
         return (x1 + x2) / 2, (y1 + y2) / 2
 
@@ -216,7 +213,6 @@ def overlap(a: Box, b: Box) -> float:
 
 
 def _gap(a: Box, b: Box) -> float:
-    """Distance between two boxes, 0 if they touch."""
     dx = max(a[0] - b[2], b[0] - a[2], 0.0)
     dy = max(a[1] - b[3], b[1] - a[3], 0.0)
     return max(dx, dy)
@@ -294,12 +290,7 @@ _SLOT = re.compile(r"\{(\w+)\}")
 
 
 class CaptionWriter:
-    """Writes the captions of one scene, in different forms; they say only what is true of it.
-
-    Args:
-        record: description of the scene.
-        rng: source of random choices.
-    """
+    """Writes the captions of one scene, in different forms; they say only what is true of it."""
 
     def __init__(self, record: SceneRecord, rng: random.Random) -> None:
         self.record = record
@@ -419,8 +410,6 @@ COLOUR, NUMBER, PAIR = "colour and object", "count and object", "two objects"
 
 @dataclass(frozen=True)
 class ComposedQuery:
-    """A query and the images that answer it."""
-
     query: str  # the text
     kind: str  # what it composes
     images: tuple[str, ...]  # names of all scenes of which it is true
@@ -429,13 +418,7 @@ class ComposedQuery:
 def compose_queries(
     records: Mapping[str, SceneRecord], count: int, seed: int
 ) -> list[ComposedQuery]:
-    """Write different queries, the three kinds in turn, each about a scene chosen at random.
-
-    Args:
-        records: scenes by image name.
-        count: number of queries; there are fewer if the scenes do not suffice.
-        seed: of all random choices.
-    """
+    """Write different queries, the three kinds in turn, each about a scene chosen at random."""
     rng = random.Random(f"queries/{seed}")
     found: dict[str, ComposedQuery] = {}
     kinds = cycle((COLOUR, NUMBER, PAIR))

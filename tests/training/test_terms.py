@@ -33,8 +33,7 @@ from tests.training.corpus import THINGS
 from training.fit import train
 from training.terms import steps
 from training.terms.config import TermVectorsConfig
-from training.terms.dual_encoder import DualEncoder
-from training.terms.student import Bags, TermVectors, divergence
+from training.terms.models import Bags, DualEncoder, TermVectors, divergence
 
 DIMENSION = 16
 BOXES = np.array([[0, 0, 0.5, 1], [0.5, 0, 1, 1], [0, 0, 1, 1]], np.float32)

@@ -28,9 +28,8 @@ from training.run_folder import TrainResult, say_recall
 from training.teacher.similarities import read_sentences
 from training.terms.config import TermVectorsConfig
 from training.terms.data import Texts, Views, read_texts
-from training.terms.dual_encoder import DualEncoder, Teachers
+from training.terms.models import Bags, DualEncoder, Teachers, TermVectors
 from training.terms.steps import Plan, optimise
-from training.terms.student import Bags, TermVectors
 from training.terms.tune import check_tune, tune
 
 STUDENT = "terms.pt"  # unfinished term vectors

@@ -24,7 +24,7 @@ from sparta.features.extract.photos import Augmentation, Decoder, Photo
 from sparta.progress import Progress
 from training.terms.config import TermVectorsConfig, TuneConfig
 from training.terms.data import Texts
-from training.terms.dual_encoder import DualEncoder
+from training.terms.models import DualEncoder
 from training.terms.steps import Plan, optimise
 
 # Random changes of a photo, from the least to the most.

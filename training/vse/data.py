@@ -96,10 +96,6 @@ class PairBatch(NamedTuple):
     texts: TextBatch  # B captions
     photos: Tensor  # [B] int64, index of each pair's photo in the data set
 
-    def to(self, device: torch.device | str) -> PairBatch:
-        """The same batch on another device."""
-        return PairBatch(self.images.to(device), self.texts.to(device), self.photos.to(device))
-
 
 @dataclass(frozen=True)
 class TrainingPair:
