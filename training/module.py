@@ -27,6 +27,7 @@ from sparta.features.store import FeatureStore
 from sparta.metrics import Recall
 from sparta.vse.photo_folder import PhotoFolder
 from training.run_config import RunConfig
+from training.run_folder import say_recall
 
 Schedule = Literal["constant", "linear", "cosine"]
 
@@ -60,11 +61,12 @@ class TrainingModule(L.LightningModule):
                 )
 
     def log_recall(self, found: Recall, mean: float) -> None:
-        """Log R@1, R@5 and R@10 of captions, and the mean that selects the best checkpoint."""
+        """Log and print R@1, R@5 and R@10 of captions; the mean selects the best checkpoint."""
         self.log("val_recall_1", found.at_1, prog_bar=True)
         self.log("val_recall_5", found.at_5)
         self.log("val_recall_10", found.at_10, prog_bar=True)
         self.log("val_recall", mean)
+        say_recall(self.current_epoch + 1, self.config.epochs, found[:3])
 
     def scheduled(self, optimiser: Optimizer, warmup: float, schedule: Schedule) -> Any:
         """An optimiser whose rates rise and fall; see `learning_rate_factor`."""

@@ -144,13 +144,13 @@ def measure_recall(
     The captions come with the places of their images in the source.
     """
     kept = keep_top(source, source.impacts, top_n)
-    asked = query_matrix([query for query, _ in judged], len(source.vocabulary))
+    counts = query_matrix([query for query, _ in judged], len(source.vocabulary))
     own = [place for _, place in judged]
 
     def block(part: slice) -> torch.Tensor:
-        return torch.from_numpy((asked[part] @ kept.T).toarray().astype(np.float32))
+        return torch.from_numpy((counts[part] @ kept.T).toarray().astype(np.float32))
 
     rank = ranks_by_block(block, len(source.ids), [[place] for place in own], ties="by_id")
     # A search does not return images without any of the words.
-    rank[torch.from_numpy((asked * kept[own]).sum(axis=1) == 0)] = len(source.ids) + 1
+    rank[torch.from_numpy((counts * kept[own]).sum(axis=1) == 0)] = len(source.ids) + 1
     return recall(rank)

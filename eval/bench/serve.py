@@ -185,8 +185,8 @@ def measure_serving(
     with TemporaryDirectory() as name:
         folder = Path(name)
         paths = folder / "paths.txt"
-        asked = (urlencode({"q": query, "k": k}) for query in queries)
-        paths.write_text("".join(f"/v1/search?{one}\n" for one in asked), encoding="ascii")
+        sent = (urlencode({"q": query, "k": k}) for query in queries)
+        paths.write_text("".join(f"/v1/search?{one}\n" for one in sent), encoding="ascii")
         key = write_key(folder / "keys.json")
         limits = {"keys": folder / "keys.json", "rate": RATE, "concurrency": CONCURRENCY}
         flags = [text for flag, value in limits.items() for text in (f"--{flag}", str(value))]
@@ -199,8 +199,8 @@ def measure_serving(
                 drive(server.address, paths, WARM_UP_CONNECTIONS, WARM_UP, key)
                 # The index is as it was built until the last load without writes is over.
                 for rate, number in product(rates, connections):
-                    before = server.processor_seconds()
                     with writer.writing(rate) as written:
+                        before = server.processor_seconds()
                         load = drive(server.address, paths, number, seconds, key)
                         used = server.processor_seconds() - before
                     each = 1000 * used / max(1, load.requests)

@@ -86,7 +86,7 @@ def parse_choices(
     )
     kept = [None if one == "all" else _number(int, one, "--top-n") for one in _listed(top_n)]
     combined = product(weighed, _listed(terms), _listed(offset), kept)
-    return [PruningChoice(n, kind, which, *pair) for pair, which, kind, n in combined]  # type: ignore[arg-type]
+    return [PruningChoice(n, kind, which, *pair) for pair, which, kind, n in combined]
 
 
 def parse_bits(text: str) -> list[int | None]:
