@@ -83,7 +83,7 @@ class TrainingModule(L.LightningModule):
 def learning_rate_factor(step: int, total: int, warmup: float, schedule: Schedule) -> float:
     """Factor on the learning rate at a step: linear warm-up, then the schedule's decay to 0.
 
-    The factor rises over a share `warmup` of all steps, which are counted from 0.
+    `step` counts from 0; the rate rises in a share `warmup` of the `total` steps.
     """
     rise = max(1, round(total * warmup))
     if step < rise:

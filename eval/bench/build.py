@@ -98,7 +98,7 @@ def measure_build(
 ) -> BuildSpeed:
     """Build an index as `sparta index` does, time its stages, and remove it.
 
-    The first `images` photos by name are taken, None for all. Progress is of the stages of
+    The first `images` photos by name are taken, None for all. Reports progress of the stages of
     `sparta index`.
 
     Raises:

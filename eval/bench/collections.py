@@ -63,7 +63,7 @@ class ImpactSource:
 def open_features(index: Path, folders: Sequence[Path] = ()) -> list[FeatureStore]:
     """The feature stores that an index was built from, the plain one first.
 
-    They are those given, by default those beside the index, in `INDEX.features`.
+    Without `folders`, looks beside the index, in `INDEX.features`.
 
     Returns:
         an empty list if one is missing or has changed.
@@ -85,7 +85,7 @@ def open_source(
     """Impacts of all terms where an index's features and model are at hand, else those it has.
 
     By default, features are those beside the index, and the model is the package's, if the index
-    was built with one. Progress is of the stage "encode", in images.
+    was built with one. Reports progress of the stage "encode", in images.
 
     Raises:
         InputError: if given features or models are not those of the index.
@@ -117,7 +117,7 @@ def encode_source(
 ) -> ImpactSource:
     """Impacts of all terms of an index's images, by its offsets and scale; at most 10,000 images.
 
-    Progress is of the stage "encode", in images.
+    Reports progress of the stage "encode", in images.
 
     Raises:
         InputError: if models or stores are not those of the index.
@@ -224,7 +224,7 @@ def enlarge(
     near another, the terms keep their document frequencies, but half of what ties terms to one
     another is lost. "synthetic" draws from a distribution fitted to the images, which keeps both.
 
-    Images keep `top_n` terms, None for all. The same seed gives the same collection.
+    An image keeps `top_n` terms, None for all. The same seed gives the same collection.
 
     Yields:
         int32 impacts of some thousand images [n, V]; terms rise within an image.
@@ -249,7 +249,7 @@ def check_kind(name: str) -> Kind:
 def keep_top(source: ImpactSource, impacts: Impacts, top_n: int | None) -> csr_array:
     """Each row's n largest products of impact and weight; of equals lower term ids.
 
-    Of impacts [images, A], n is `top_n`; None keeps all.
+    `impacts` is [images, A]. A `top_n` of None keeps all.
 
     Returns:
         int32 impacts [images, V].
@@ -333,12 +333,12 @@ class Corpus:
 
     @property
     def images(self) -> int:
-        """How many there are."""
+        """Number of images."""
         return len(self.starts) - 1
 
     @property
     def postings(self) -> int:
-        """How many there are."""
+        """Number of postings."""
         return int(self.starts[-1])
 
     def rows(self) -> Iterator[csr_array]:

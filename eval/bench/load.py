@@ -136,7 +136,7 @@ def find_wrk() -> str:
 def drive(address: str, paths: Path, connections: int, seconds: int, key: str) -> Load:
     """Send requests from one thread, in the order of a file, repeatedly.
 
-    The file of paths has one a line; the address is that of the server, without a path.
+    `paths` is a file of paths, one a line; `address` is the server's, without a path.
 
     Raises:
         InputError: if wrk is not installed, or fails.

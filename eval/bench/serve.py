@@ -173,7 +173,7 @@ def measure_serving(
     Every request has an API key. Limits are counted, and so high that they refuse nothing.
 
     Writes are images a second that are added to a copy of the index, during a second load over
-    each number of connections; 0 for none. Progress is of the stage "load", in loads.
+    each number of connections; 0 for none. Reports progress of the stage "load", in loads.
 
     Raises:
         InputError: if wrk is not installed, or a server does not start.
@@ -324,9 +324,8 @@ def _new_images(index: Path) -> list[dict[str, float]]:
 def enlarge_index(index: Path, out: Path, images: int, progress: Progress = no_progress) -> None:
     """Write an index of any size, made of near-duplicates of the images of a small one.
 
-    Ids rise with the numbers of the images, and no grounding is stored.
-
-    Progress is of the stage "write", in images.
+    Ids rise with the numbers of the images, and no grounding is stored. Reports progress of the
+    stage "write", in images.
 
     Raises:
         InputError: if the folder is no index.

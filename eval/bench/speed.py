@@ -97,9 +97,8 @@ def time_in_turns(
 
     Other load on the machine then affects all cells alike, and none profits from its own data in
     the processor's cache. Every cell is asked the same queries in the same order: all of them
-    shuffled, then all of them shuffled again, and so on. Each thread has one core.
-
-    Progress is of the stage "rounds", in rounds of a cell.
+    shuffled, then all of them shuffled again, and so on. Each thread has one core. Reports progress
+    of the stage "rounds", in rounds of a cell.
     """
     names = list(cells)
     streams = {
@@ -320,9 +319,8 @@ def measure_speed(
     """Measure the cells missing from the results, and save them collection by collection.
 
     A collection and its indexes are made when a cell needs them, and deleted. An interrupted run
-    goes on with the first collection that lacks a cell.
-
-    Progress is of the stage "rounds", in rounds of a cell.
+    goes on with the first collection that lacks a cell. Reports progress of the stage "rounds", in
+    rounds of a cell.
 
     Raises:
         InputError: if the disk has too little room.

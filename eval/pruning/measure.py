@@ -179,7 +179,7 @@ def measure_pruning(
     terms, the float model does too. Each width of `bits`, None for no quantisation, is measured
     with each choice, and each quantised choice built as an index, for its size: not with `exact`,
     unless `indexes` names a folder to keep them in. Impacts are summed in memory in any case, as an
-    index sums them. `all_images` searches the photos without captions too. Progress is of the
+    index sums them. `all_images` searches the photos without captions too. Reports progress of the
     stages "encode", in images, and "choose", in choices.
 
     Raises:

@@ -266,7 +266,7 @@ def measure_cxc(
 ) -> CxcRecall:
     """Measure a model, or an ensemble by the mean of its members' scores.
 
-    Progress is of the stages "texts", "images" and "rank".
+    Reports progress of the stages "texts", "images" and "rank".
 
     Raises:
         InputError: if a text is missing.

@@ -144,7 +144,7 @@ class SearcherRecall:
 def measure_index_recall(gallery: Gallery, progress: Progress = no_progress) -> SearcherRecall:
     """Search with every caption; its one right image is its photo.
 
-    Progress is of the stage "search", in queries.
+    Reports progress of the stage "search", in queries.
     """
     queries, ranks, spent = gallery.queries(), [], 0.0
     start = time.perf_counter()
@@ -170,7 +170,8 @@ def write_run(
 ) -> None:
     """Search for every caption and write the hits, `qid Q0 docid rank score tag` on each line.
 
-    The tag, in the last column, is the name of the run. Progress is of the stage "run", in queries.
+    The tag, in the last column, is the name of the run. Reports progress of the stage "run", in
+    queries.
     """
     queries = gallery.queries()
     with path.open("w", encoding="ascii") as file:
@@ -284,7 +285,7 @@ def measure_first_hits(
     """Search with every query; the first hit is right if it is one of the query's images.
 
     With `allow_missing`, images that the index lacks are left out, and the queries that have no
-    others. Progress is of the stage "search", in queries.
+    others. Reports progress of the stage "search", in queries.
 
     Raises:
         InputError: as of `missing_of`.

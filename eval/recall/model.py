@@ -325,7 +325,7 @@ def measure_model_recall(
 
     Folds are of `eval.recall.photos.choose`; they stay as they are without the missing photos,
     which a member lacks. With reference images, captions are compared by P(image | caption), see
-    `caption_posterior`. Progress is of the stages "texts", "images" and "rank".
+    `caption_posterior`. Reports progress of the stages "texts", "images" and "rank".
     """
     start = time.perf_counter()
     kept = [[photo for photo in fold if photo.image_id not in missing] for fold in folds]
@@ -397,7 +397,7 @@ def data_sets(
 ) -> list[DataSet]:
     """Combine the options of each data set, which are in the same order.
 
-    The split and the protocol are one for all, or one for each with commas between.
+    `split` and `protocol` name one for all, or one for each with commas between.
 
     Raises:
         InputError: if there are fewer than two data sets, or the counts do not fit.
@@ -441,8 +441,8 @@ def measure_transfer(
 ) -> Transfer:
     """Measure each model by itself on each data set.
 
-    All sets are opened before the first measurement, so that errors appear at once. Progress is of
-    the stages "texts", "images" and "rank", anew for each measurement.
+    All sets are opened before the first measurement, so that errors appear at once. Reports
+    progress of the stages "texts", "images" and "rank", anew for each measurement.
     """
     found = []
     for own, members, folds, missing in sets:

@@ -81,7 +81,7 @@ def read_texts(
 ) -> Texts:
     """Captions and sentences as vectors and word pieces.
 
-    Vectors are read from the cache if that file exists. Progress is of the stage "sentences".
+    Vectors are read from the cache if that file exists. Reports progress of the stage "sentences".
 
     Raises:
         InputError: if the file has the vectors of other texts.

@@ -73,7 +73,7 @@ class DualEncoder(nn.Module):
     def loss(self, features: Tensor, texts: Texts, photos: Tensor) -> Tensor:
         """Contrast of B photos with two captions of each, one after the other.
 
-        Features are [B, d] of a view of each photo, photos [B] their numbers.
+        `features` are [B, d] of a view of each photo, `photos` [B] their numbers.
         """
         images = self.image.direction(features)
         rows = torch.cat([texts.caption_of(photos), texts.caption_of(photos)])

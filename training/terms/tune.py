@@ -57,7 +57,7 @@ def tune(
 ) -> Path:
     """Train the backbone's later stages and the heads of a dual encoder on the photos themselves.
 
-    The member was trained on the backbone's features. Progress is of the stages "photos" and
+    The member was trained on the backbone's features. Reports progress of the stages "photos" and
     "tune".
 
     Returns:

@@ -68,7 +68,7 @@ def disturb_words(
     piece by piece so that their length is unchanged; 40 % are deleted, which is the size
     augmentation. GPO's paper drops 20 % of the words.
 
-    Words are the ids of each word's pieces, without start and end tokens.
+    `words` has the ids of each word's pieces, without start and end tokens.
 
     Returns:
         The words that stay, in order. If all would be deleted, one drawn word stays unchanged.
@@ -109,7 +109,7 @@ class TrainingPair:
 class CaptionedImages(Dataset[TrainingPair]):
     """Pairs of images and captions; store or crop, regions and words are drawn per pair and epoch.
 
-    Images are feature stores of the same photos, or the photos themselves.
+    `images` are feature stores of the same photos, or the photos themselves.
     """
 
     def __init__(
