@@ -257,9 +257,9 @@ def keep_top(source: ImpactSource, impacts: Impacts, top_n: int | None) -> csr_a
     keys = impacts.astype(np.float32)
     if source.weights is not None:
         keys *= source.weights
-    kept = csr_array((impacts * largest(keys, top_n)).astype(np.int32))
-    shape = (len(impacts), len(source.vocabulary))
-    return csr_array((kept.data, source.terms[kept.indices], kept.indptr), shape)
+    kept = csr_array(impacts * largest(keys, top_n))
+    numbers = kept.data.astype(np.int32), source.terms[kept.indices], kept.indptr
+    return csr_array(numbers, (len(impacts), len(source.vocabulary)))
 
 
 Maker = Callable[[int, np.random.Generator], csr_array]

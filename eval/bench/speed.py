@@ -339,12 +339,13 @@ def measure_speed(
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         with ExitStack() as stack:
-            members = list(_members(plan, folder, top_n, _wanted(plan, results, images, top_n)))
-            figures = [_build(member, notice) for member in members]
-            for member in members:
+            wanted = _wanted(plan, results, images, top_n)
+            built = []  # with some hundred megabytes of right answers
+            for member in list(_members(plan, folder, top_n, wanted)):
+                built.append((member, _build(member, notice)))
                 stack.callback(member.engine.close)
-            _time(plan, results, list(zip(members, figures, strict=True)), progress, notice)
-        del members  # some hundred megabytes of right answers
+            _time(plan, results, built, progress, notice)
+        del built, member
         shutil.rmtree(folder)
     if choices.work.is_dir() and not any(choices.work.iterdir()):
         choices.work.rmdir()
