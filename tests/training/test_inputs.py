@@ -13,9 +13,7 @@ from filelock import FileLock
 from PIL import Image
 
 from sparta.errors import InputError
-from sparta.features.extract import job
 from sparta.features.store import FeatureStore
-from sparta.features.writer import StoreWriter
 from tests import tiny
 from tests.stores import write_store
 from tests.training.corpus import DIMENSION, Corpus
@@ -209,31 +207,6 @@ def test_other_photos_and_settings_have_features_of_their_own(photos: Path, tmp_
     folders |= {features_folder(photos, "pixels", 4, run)}
     assert len(folders) == 5
     assert {folder.parent for folder in folders} == {tmp_path / "runs" / "features"}
-
-
-def test_a_killed_extraction_continues(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(job, "SHARD_SIZE", 2)
-    unbroken = extract_for_training(pixel_settings(photos), tmp_path / "unbroken" / "run")
-    write, out = StoreWriter.write_shard, tmp_path / "runs" / "mine"
-
-    def failing(self: StoreWriter, *args: object) -> None:
-        if self.folder.name == "flip" and self.done == 1:
-            raise KeyboardInterrupt
-        write(self, *args)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(StoreWriter, "write_shard", failing)
-        with pytest.raises(KeyboardInterrupt):
-            extract_for_training(pixel_settings(photos), out)
-    folder = features_folder(photos, "pixels", 4, out)
-    finished = sorted(folder.glob("*/shard-*"))
-    assert len(finished) == 3
-    before = [path.stat().st_mtime_ns for path in finished]
-    stores = extract_for_training(pixel_settings(photos), out)
-    assert [path.stat().st_mtime_ns for path in finished] == before
-    assert [s.fingerprint for s in stores] == [s.fingerprint for s in unbroken]
 
 
 def test_a_second_run_waits_for_the_first(
