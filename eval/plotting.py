@@ -31,10 +31,7 @@ def legend(axes: Axes, columns: int = 1) -> None:
 def save(figure: Figure, data: Mapping[str, Any], out: Path) -> None:
     """Write the picture, and beside it as .json its numbers.
 
-    Args:
-        figure: drawn.
-        data: JSON values: the head, and everything in the figure.
-        out: of the picture.
+    `data` has the numbers as JSON values: the head, and everything in the figure.
     """
     figure.savefig(out, dpi=DOTS_PER_INCH)
     text = json.dumps(data, indent=2, default=str, ensure_ascii=False)

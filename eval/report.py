@@ -195,12 +195,8 @@ def report(
 ) -> None:
     """Print and write the figures below their head.
 
-    Args:
-        found: the figures.
-        head: see `head_of`.
-        out: JSON file, None to write none.
-        as_json: print JSON instead of a table.
-        markdown: write the table too, as Markdown, beside the JSON file.
+    The head is that of `head_of`. `out` is a JSON file; with `markdown` the table is written too,
+    beside it.
     """
     text = json.dumps({**head, **found.record()}, indent=2, default=str)
     if out is not None:

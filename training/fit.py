@@ -37,7 +37,6 @@ from training.run_folder import (
     save_held_out,
     save_settings,
     say,
-    say_recall,
 )
 from training.terms.config import TermVectorsConfig
 from training.terms.fit import check_term_vectors, forget_term_vectors, train_term_vectors
@@ -291,17 +290,6 @@ class _Averaging(EMAWeightAveraging):
     on_fit_end = EMAWeightAveraging.on_train_end
 
 
-class _PrintedRecall(Callback):
-    """Prints the recall on the held-out photos after each epoch."""
-
-    def __init__(self, epochs: int) -> None:
-        self.epochs = epochs
-
-    def on_validation_end(self, trainer: L.Trainer, _: L.LightningModule) -> None:
-        found = [float(trainer.callback_metrics[f"val_recall_{k}"]) for k in (1, 5, 10)]
-        say_recall(trainer.current_epoch + 1, self.epochs, found)
-
-
 def _callbacks(config: LightningConfig, out: Path, best: ModelCheckpoint | None) -> list[Callback]:
     # Written at the end of epochs only: from there a resumed run repeats the random draws of an
     # uninterrupted one.
@@ -314,8 +302,6 @@ def _callbacks(config: LightningConfig, out: Path, best: ModelCheckpoint | None)
     )
     # The best one first: the last checkpoint holds its state, which a resumed run goes on with.
     callbacks: list[Callback] = [RichProgressBar(), *([] if best is None else [best]), last]
-    if best is not None:
-        callbacks.append(_PrintedRecall(config.epochs))
     if config.average:
         # Buffers hold positions and flags: integers, which averaging would round.
         callbacks.append(_Averaging(decay=config.average, use_buffers=False))

@@ -102,12 +102,8 @@ def split_photos(
 ) -> tuple[list[CaptionedPhoto], list[CaptionedPhoto]]:
     """Training photos and held-out photos, each sorted by id and among those of the run.
 
-    Args:
-        config: captions and splits.
-        there: photos of the run.
-        seed: of the choice of held-out photos.
-        needs_captions: without, the photos that the captions do not mention are training photos
-            that have none.
+    Without `needs_captions`, the photos that the captions do not mention are training photos that
+    have none. The seed chooses the held-out photos.
 
     Raises:
         InputError: if captions are needed and not configured, no photo is left to train on, or

@@ -27,6 +27,7 @@ from sparta.features.store import FeatureStore
 from sparta.metrics import Recall
 from sparta.vse.encoders import PhotoFolder
 from training.run_config import RunConfig
+from training.run_folder import say_recall
 
 Schedule = Literal["constant", "linear", "cosine"]
 
@@ -60,11 +61,12 @@ class TrainingModule(L.LightningModule):
                 )
 
     def log_recall(self, found: Recall, mean: float) -> None:
-        """Log R@1, R@5 and R@10 of captions, and the mean that selects the best checkpoint."""
+        """Log and print R@1, R@5 and R@10 of captions; the mean selects the best checkpoint."""
         self.log("val_recall_1", found.at_1, prog_bar=True)
         self.log("val_recall_5", found.at_5)
         self.log("val_recall_10", found.at_10, prog_bar=True)
         self.log("val_recall", mean)
+        say_recall(self.current_epoch + 1, self.config.epochs, found[:3])
 
     def scheduled(self, optimiser: Optimizer, warmup: float, schedule: Schedule) -> Any:
         """An optimiser whose rates rise and fall; see `learning_rate_factor`."""
@@ -81,11 +83,7 @@ class TrainingModule(L.LightningModule):
 def learning_rate_factor(step: int, total: int, warmup: float, schedule: Schedule) -> float:
     """Factor on the learning rate at a step: linear warm-up, then the schedule's decay to 0.
 
-    Args:
-        step: from 0.
-        total: steps of the run.
-        warmup: share of the steps in which the rate rises.
-        schedule: how the rate decays after the warm-up.
+    `step` counts from 0; the rate rises in a share `warmup` of the `total` steps.
     """
     rise = max(1, round(total * warmup))
     if step < rise:
@@ -114,63 +112,57 @@ class Run(NamedTuple):
     validation: DataLoader[Any] | None
 
 
-class EpochSampler(Sampler[tuple[int, int]]):
-    """Shuffled (epoch, photo) pairs for process `rank` of `world`.
+class EpochSampler(Sampler[tuple[int, ...]]):
+    """Shuffled (epoch, photo) keys for process `rank` of `world`.
 
     The key includes the epoch, so that every draw is a function of seed, epoch and photo: loader
     processes that persist over epochs and resumed runs give the same draws.
     """
 
-    def __init__(self, photos: int, seed: int, rank: int = 0, world: int = 1) -> None:
-        self.photos, self.seed, self.rank, self.world = photos, seed, rank, world
+    def __init__(self, size: int, seed: int, rank: int = 0, world: int = 1) -> None:
+        self.size, self.seed, self.rank, self.world = size, seed, rank, world
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch of the next iteration; the trainer calls this before each epoch."""
         self.epoch = epoch
 
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        order = np.random.default_rng((self.seed, self.epoch)).permutation(self.photos)
-        part = order[: len(self) * self.world][self.rank :: self.world]
-        return iter([(self.epoch, int(photo)) for photo in part])
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        keys = self._keys(np.random.default_rng((self.seed, self.epoch)))
+        part = keys[: len(self) * self.world][self.rank :: self.world]
+        return iter([(self.epoch, *key) for key in part])
+
+    def _keys(self, rng: np.random.Generator) -> list[tuple[int, ...]]:
+        return [(photo,) for photo in rng.permutation(self.size).tolist()]
 
     def __len__(self) -> int:
-        return self.photos // self.world
+        return self.size // self.world
 
 
-class PairSampler(Sampler[tuple[int, int, int]]):
-    """Shuffled (epoch, photo, caption) for one of `world` processes; an epoch contains every pair.
+class PairSampler(EpochSampler):
+    """Shuffled (epoch, photo, caption) keys; an epoch contains every pair.
 
     An epoch consists of rounds over the photos, with another caption of each photo in every round,
     so that a batch has two captions of one photo only at the border of two rounds.
+
+    Args:
+        captions: how many each photo has.
     """
 
     def __init__(self, captions: Sequence[int], seed: int, rank: int = 0, world: int = 1) -> None:
-        self.captions = np.asarray(captions)  # how many each photo has
-        self.seed, self.rank, self.world = seed, rank, world
-        self.epoch = 0
+        super().__init__(sum(captions), seed, rank, world)
+        self.captions = np.asarray(captions)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of the next iteration; the trainer calls this before each epoch."""
-        self.epoch = epoch
-
-    def __iter__(self) -> Iterator[tuple[int, int, int]]:
-        rng = np.random.default_rng((self.seed, self.epoch))
-        pairs = list(self._pairs(rng))[: len(self) * self.world]
-        return iter([(self.epoch, *pair) for pair in pairs[self.rank :: self.world]])
-
-    def _pairs(self, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
+    def _keys(self, rng: np.random.Generator) -> list[tuple[int, ...]]:
         most = int(self.captions.max())
         draw = rng.random((len(self.captions), most))
         draw[np.arange(most) >= self.captions[:, None]] = 2  # sorted behind the captions
         order = draw.argsort(axis=1)
-        for number in range(most):
-            photos = np.flatnonzero(self.captions > number)
-            for photo in rng.permutation(photos).tolist():
-                yield photo, int(order[photo, number])
-
-    def __len__(self) -> int:
-        return int(self.captions.sum()) // self.world
+        return [
+            (photo, int(order[photo, number]))
+            for number in range(most)
+            for photo in rng.permutation(np.flatnonzero(self.captions > number)).tolist()
+        ]
 
 
 def check_batch_size(size: int, examples: int, what: str, world: int = 1) -> None:
@@ -188,11 +180,17 @@ def check_batch_size(size: int, examples: int, what: str, world: int = 1) -> Non
 def batches(
     config: RunConfig,
     dataset: Dataset[Any],
-    sampler: EpochSampler | PairSampler,
+    sampler: EpochSampler,
     collate: Callable[[Any], Any],
     part: ProcessPart,
+    what: str,
 ) -> DataLoader[Any]:
-    """Batches of training examples for one process."""
+    """Batches of training examples for one process.
+
+    Raises:
+        InputError: if the batch size is no multiple of the processes, or exceeds the epoch.
+    """
+    check_batch_size(config.batch_size, sampler.size, what, part.world)
     # Loader processes fetch the first examples before the trainer sets the sampler's epoch.
     sampler.set_epoch(part.epoch)
     return DataLoader(

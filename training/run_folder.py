@@ -115,13 +115,7 @@ def save_settings(config: Section, out: Path) -> None:
 
 @rank_zero_only
 def save_held_out(photos: Sequence[CaptionedPhoto], total: int, out: Path) -> None:
-    """List the held-out photos in `out/held-out.jsonl`, captions of split "val", and say so.
-
-    Args:
-        photos: none if none are held out.
-        total: of all photos of the run.
-        out: folder of the run.
-    """
+    """List the held-out photos in `out/held-out.jsonl`, captions of split "val", and say so."""
     lines = [
         {"image": photo.image_id, "split": "val", "captions": photo.captions} for photo in photos
     ]

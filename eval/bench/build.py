@@ -98,14 +98,8 @@ def measure_build(
 ) -> BuildSpeed:
     """Build an index as `sparta index` does, time its stages, and remove it.
 
-    Args:
-        source: folder of photos, or a feature store.
-        model: folder, hub name or shipped name.
-        work: folder for the features and the index.
-        images: photos to take, the first by name; None for all.
-        pruning: of the index.
-        device: of the networks.
-        progress: stages of `sparta index`.
+    The first `images` photos by name are taken, None for all. Reports progress of the stages of
+    `sparta index`.
 
     Raises:
         InputError: if the photos are fewer, or `sparta index` would refuse them or the model.
@@ -116,13 +110,16 @@ def measure_build(
         store = _features(source, model, out, images, device, clock)
         manifest = build_index([store], [model], out, pruning, device=device, progress=clock)
         clock.end(INDEX, manifest.images)
+        peaks = [one.memory for one in clock.stages if one.memory]
+        seconds = sum(one.seconds for one in clock.stages)
+        whole = Stage(ALL, seconds, manifest.images, max(peaks, default=None))
         return BuildSpeed(
             model=Path(model).name,
             images=manifest.images,
             postings=manifest.postings,
             top_n=manifest.top_n,
             conversion_seconds=clock.converted,
-            stages=[*clock.stages, _together(clock.stages)],
+            stages=[*clock.stages, whole],
             bytes={"features": bytes_below(store.folder)} | index_info(out).bytes,
         )
 
@@ -174,12 +171,6 @@ class _Clock:
         self._start, self._peak.bytes = now, None
 
 
-def _together(stages: list[Stage]) -> Stage:
-    peaks = [one.memory for one in stages if one.memory]
-    seconds = sum(one.seconds for one in stages)
-    return Stage(ALL, seconds, stages[-1].images, max(peaks, default=None))
-
-
 # ---- memory ------------------------------------------------------------------------------------
 
 
@@ -196,9 +187,7 @@ def watch(process: int | None = None) -> Iterator[Peak]:
 
     Memory is what is resident, mapped files included, though the system could take those back. A
     page that n processes share counts as an nth in each of them (Linux' proportional set size).
-
-    Args:
-        process: its id; None for this process.
+    The process is that of an id, None for this one.
     """
     peak, over = Peak(), threading.Event()
 
@@ -228,10 +217,7 @@ def family(process: int) -> list[int]:
 
 
 def proportional_size(pid: int) -> int:
-    """A process's share of memory in bytes; 0 without /proc, or if the process has ended.
-
-    A page that n processes share counts as an nth.
-    """
+    """A process's share of memory in bytes; 0 without /proc, or if the process has ended."""
     try:
         sums = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:

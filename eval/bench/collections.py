@@ -63,9 +63,7 @@ class ImpactSource:
 def open_features(index: Path, folders: Sequence[Path] = ()) -> list[FeatureStore]:
     """The feature stores that an index was built from, the plain one first.
 
-    Args:
-        index: the index folder, divided into shards or not.
-        folders: of the stores; by default those beside the index, in `INDEX.features`.
+    Without `folders`, looks beside the index, in `INDEX.features`.
 
     Returns:
         an empty list if one is missing or has changed.
@@ -86,11 +84,8 @@ def open_source(
 ) -> ImpactSource:
     """Impacts of all terms where an index's features and model are at hand, else those it has.
 
-    Args:
-        index: the index folder.
-        features: its feature stores; by default those beside it.
-        models: its models; by default that of the package, if it was built with one.
-        progress: of the stage "encode", in images.
+    By default, features are those beside the index, and the model is the package's, if the index
+    was built with one. Reports progress of the stage "encode", in images.
 
     Raises:
         InputError: if given features or models are not those of the index.
@@ -122,11 +117,7 @@ def encode_source(
 ) -> ImpactSource:
     """Impacts of all terms of an index's images, by its offsets and scale; at most 10,000 images.
 
-    Args:
-        index: that gives offsets, scale and the weights of terms.
-        stores: that it was built from.
-        models: that it was built with.
-        progress: of the stage "encode", in images.
+    Reports progress of the stage "encode", in images.
 
     Raises:
         InputError: if models or stores are not those of the index.
@@ -233,12 +224,7 @@ def enlarge(
     near another, the terms keep their document frequencies, but half of what ties terms to one
     another is lost. "synthetic" draws from a distribution fitted to the images, which keeps both.
 
-    Args:
-        source: the images there are.
-        images: how many to make.
-        top_n: terms an image keeps; None keeps all.
-        kind: of collection.
-        seed: the same seed gives the same collection.
+    An image keeps `top_n` terms, None for all. The same seed gives the same collection.
 
     Yields:
         int32 impacts of some thousand images [n, V]; terms rise within an image.
@@ -263,10 +249,7 @@ def check_kind(name: str) -> Kind:
 def keep_top(source: ImpactSource, impacts: Impacts, top_n: int | None) -> csr_array:
     """Each row's n largest products of impact and weight; of equals lower term ids.
 
-    Args:
-        source: that gives the weights.
-        impacts: [images, A].
-        top_n: n; None keeps all.
+    `impacts` is [images, A]. A `top_n` of None keeps all.
 
     Returns:
         int32 impacts [images, V].
@@ -274,9 +257,9 @@ def keep_top(source: ImpactSource, impacts: Impacts, top_n: int | None) -> csr_a
     keys = impacts.astype(np.float32)
     if source.weights is not None:
         keys *= source.weights
-    kept = csr_array((impacts * largest(keys, top_n)).astype(np.int32))
-    shape = (len(impacts), len(source.vocabulary))
-    return csr_array((kept.data, source.terms[kept.indices], kept.indptr), shape)
+    kept = csr_array(impacts * largest(keys, top_n))
+    numbers = kept.data.astype(np.int32), source.terms[kept.indices], kept.indptr
+    return csr_array(numbers, (len(impacts), len(source.vocabulary)))
 
 
 Maker = Callable[[int, np.random.Generator], csr_array]
@@ -350,12 +333,12 @@ class Corpus:
 
     @property
     def images(self) -> int:
-        """How many there are."""
+        """Number of images."""
         return len(self.starts) - 1
 
     @property
     def postings(self) -> int:
-        """How many there are."""
+        """Number of postings."""
         return int(self.starts[-1])
 
     def rows(self) -> Iterator[csr_array]:

@@ -54,12 +54,7 @@ Data = TypeVar("Data", Corpus, Vectors)
 
 
 class Engine(ABC, Generic[Data]):
-    """An index of one collection, and its search.
-
-    Args:
-        data: the collection.
-        folder: for the engine's index.
-    """
+    """An index of one collection, and its search."""
 
     settings: ClassVar[str]  # description of how it is built and searched
     promise: ClassVar[Promise]  # about its answers
@@ -393,12 +388,6 @@ class GroundTruth:
 
     def check(self, name: str, promise: Promise, answers: Sequence[Answer], k: int) -> float:
         """Compare an engine's answers with the exact ones.
-
-        Args:
-            name: of the engine.
-            promise: that its answers must satisfy.
-            answers: to the first queries.
-            k: hits per query.
 
         Returns:
             overlap at 10: the share of the ten best images that the engine found; any image with

@@ -1,4 +1,4 @@
-"""A server as a child process, its API keys, and load on it by the generator `wrk`."""
+"""A server as a child process, its API key, and load on it by the generator `wrk`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 from tempfile import TemporaryFile
 from typing import IO
-from urllib.parse import urlencode
 
 from server.security.keys import new_key, write_keys
 from sparta.errors import InputError
@@ -28,21 +27,11 @@ ERRORS = ("connect", "read", "write", "timeout", "status")
 STOP_SECONDS = 40  # more than a server has for requests in flight
 
 
-@dataclass(frozen=True)
-class Access:
-    """A file of two API keys for a server, and their texts."""
-
-    file: Path  # for the server
-    search: str  # allows to search
-    write: str  # allows to write
-
-    @classmethod
-    def create(cls, file: Path) -> Access:
-        """Write a file with two new keys."""
-        search, searching = new_key("searching", "search")
-        write, writing = new_key("writing", "write")
-        write_keys(file, [search, write])
-        return cls(file, searching, writing)
+def write_key(file: Path) -> str:
+    """Write a file of one new API key, which allows to search and to write; the key."""
+    record, key = new_key("bench", "write")
+    write_keys(file, [record])
+    return key
 
 
 @dataclass(frozen=True)
@@ -68,10 +57,6 @@ class Server:
 @contextmanager
 def serving(index: Path, *options: str) -> Iterator[Server]:
     """Serve an index on a free local port, and stop the server at the end in any case.
-
-    Args:
-        index: as `sparta index` makes it.
-        options: of `sparta serve`.
 
     Raises:
         InputError: if the server does not start; the message has the last line of its output.
@@ -148,20 +133,10 @@ def find_wrk() -> str:
     return found
 
 
-def search_paths(queries: Iterable[str], k: int) -> list[str]:
-    """The path of the request for each query."""
-    return [f"/v1/search?{urlencode({'q': query, 'k': k})}" for query in queries]
-
-
 def drive(address: str, paths: Path, connections: int, seconds: int, key: str) -> Load:
     """Send requests from one thread, in the order of a file, repeatedly.
 
-    Args:
-        address: of the server, without a path.
-        paths: file of paths, one a line.
-        connections: to open.
-        seconds: of the load.
-        key: API key, sent with every request.
+    `paths` is a file of paths, one a line; `address` is the server's, without a path.
 
     Raises:
         InputError: if wrk is not installed, or fails.

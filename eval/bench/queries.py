@@ -50,13 +50,6 @@ def ask(
 ) -> QuerySet:
     """Queries of a file, captions of photos in the source, or drawn ones where neither is given.
 
-    Args:
-        index: the index folder, for its tokenizer.
-        source: images of the index.
-        file: text, one query a line.
-        captions: as `sparta.captions.read.read_captions` takes them.
-        split: of the captions.
-
     Raises:
         InputError: if both are given, fewer than two queries have a word of the index, or no
             captioned photo is in the source.
@@ -148,19 +141,16 @@ def measure_recall(
 ) -> Recall:
     """Recall of captions among the source's own images, pruned, by a full scan.
 
-    Args:
-        source: N images.
-        top_n: terms that an image keeps; None for all.
-        judged: captions, and the places of their images in the source.
+    The captions come with the places of their images in the source.
     """
     kept = keep_top(source, source.impacts, top_n)
-    asked = query_matrix([query for query, _ in judged], len(source.vocabulary))
+    counts = query_matrix([query for query, _ in judged], len(source.vocabulary))
     own = [place for _, place in judged]
 
     def block(part: slice) -> torch.Tensor:
-        return torch.from_numpy((asked[part] @ kept.T).toarray().astype(np.float32))
+        return torch.from_numpy((counts[part] @ kept.T).toarray().astype(np.float32))
 
     rank = ranks_by_block(block, len(source.ids), [[place] for place in own], ties="by_id")
     # A search does not return images without any of the words.
-    rank[torch.from_numpy((asked * kept[own]).sum(axis=1) == 0)] = len(source.ids) + 1
+    rank[torch.from_numpy((counts * kept[own]).sum(axis=1) == 0)] = len(source.ids) + 1
     return recall(rank)

@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from itertools import count, pairwise, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -20,7 +22,7 @@ from rich.table import Table
 
 from eval.bench.collections import enlarge, read_source
 from eval.bench.engines import postings_of
-from eval.bench.load import Access, Load, Server, drive, search_paths, serving
+from eval.bench.load import Load, Server, drive, serving, write_key
 from indexer.index_writer import write_index
 from indexer.manifest import OFFSETS, Manifest, index_folders
 from indexer.postings import PostingShard
@@ -170,16 +172,8 @@ def measure_serving(
 
     Every request has an API key. Limits are counted, and so high that they refuse nothing.
 
-    Args:
-        index: as `sparta index` makes it, divided into shards or not; stays as it is.
-        queries: sent in this order, repeatedly.
-        settings: of the servers.
-        connections: numbers of connections.
-        seconds: for each number.
-        k: images of an answer.
-        writes: images a second that are added during a second load over each number of
-            connections, to a copy of the index; 0 for none.
-        progress: of the stage "load", in loads.
+    Writes are images a second that are added to a copy of the index, during a second load over
+    each number of connections; 0 for none. Reports progress of the stage "load", in loads.
 
     Raises:
         InputError: if wrk is not installed, or a server does not start.
@@ -191,22 +185,26 @@ def measure_serving(
     with TemporaryDirectory() as name:
         folder = Path(name)
         paths = folder / "paths.txt"
-        paths.write_text("\n".join(search_paths(queries, k)) + "\n", encoding="ascii")
-        access = Access.create(folder / "keys.json")
-        limits = {"keys": access.file, "rate": RATE, "concurrency": CONCURRENCY}
+        sent = (urlencode({"q": query, "k": k}) for query in queries)
+        paths.write_text("".join(f"/v1/search?{one}\n" for one in sent), encoding="ascii")
+        key = write_key(folder / "keys.json")
+        limits = {"keys": folder / "keys.json", "rate": RATE, "concurrency": CONCURRENCY}
         flags = [text for flag, value in limits.items() for text in (f"--{flag}", str(value))]
         new = _new_images(folders[0]) if writes else []
         for setting in settings:
             options = ["--engine", setting.engine, "--workers", str(setting.workers), *flags]
             with _served(index, folder if writes else None, *options) as server:
-                writer = Writer(server.address, access, new)
+                writer = Writer(server.address, key, new)
                 images = writer.count()
-                drive(server.address, paths, WARM_UP_CONNECTIONS, WARM_UP, access.search)
+                drive(server.address, paths, WARM_UP_CONNECTIONS, WARM_UP, key)
                 # The index is as it was built until the last load without writes is over.
                 for rate, number in product(rates, connections):
                     with writer.writing(rate) as written:
-                        run = _load(server, setting, paths, number, seconds, access.search)
-                    runs.append(replace(run, written=written) if rate else run)
+                        before = server.processor_seconds()
+                        load = drive(server.address, paths, number, seconds, key)
+                        used = server.processor_seconds() - before
+                    each = 1000 * used / max(1, load.requests)
+                    runs.append(Served(setting, load, each, written if rate else None))
                     progress("load", len(runs), len(settings) * len(connections) * len(rates))
                 writer.check(images)
     return UnderLoad(images, len(folders), runs)
@@ -226,15 +224,6 @@ def _served(index: Path, copies: Path | None, *options: str) -> Iterator[Server]
             yield server
 
 
-def _load(
-    server: Server, setting: ServeSetting, paths: Path, connections: int, seconds: int, key: str
-) -> Served:
-    before = server.processor_seconds()
-    load = drive(server.address, paths, connections, seconds, key)
-    used = server.processor_seconds() - before
-    return Served(setting, load, 1000 * used / max(1, load.requests))
-
-
 # ---- writes beside -----------------------------------------------------------------------------
 
 
@@ -242,13 +231,11 @@ class Writer:
     """Adds images to the index of a server, from threads of this process.
 
     Args:
-        address: of the server.
-        access: with a key that allows to search, and one that allows to write.
         new: term → score above its offset, for each of the images that are sent over and over.
     """
 
-    def __init__(self, address: str, access: Access, new: Sequence[Mapping[str, float]]) -> None:
-        self._address, self._access, self._new = address, access, new
+    def __init__(self, address: str, key: str, new: Sequence[Mapping[str, float]]) -> None:
+        self._client, self._new = partial(Client, address, api_key=key), new
         self._numbers = count()
         self._written = 0
 
@@ -256,9 +243,8 @@ class Writer:
     def writing(self, rate: int) -> Iterator[Written]:
         """Add images while the `with` block runs; what came of it is complete at its end.
 
-        Args:
-            rate: images a second, each sent when the one before is acknowledged, so that a busy
-                server gets fewer; and one more a second, whose search is awaited. 0 for none.
+        `rate` is images a second, each sent when the one before is acknowledged, so that a busy
+        server gets fewer; and one more a second, whose search is awaited. 0 is for none.
 
         Raises:
             ClientError: if a request fails.
@@ -268,10 +254,7 @@ class Writer:
             yield written
             return
         over = Event()
-        with (
-            Client(self._address, api_key=self._access.write) as client,
-            ThreadPoolExecutor(2) as pool,
-        ):
+        with self._client() as client, ThreadPoolExecutor(2) as pool:
             if not self._written:  # with the first image the server opens its writer: seconds
                 self._add(client, "wait")
                 self._written += 1
@@ -311,8 +294,8 @@ class Writer:
 
     def count(self) -> int:
         """How many images searches find."""
-        with Client(self._address, api_key=self._access.search) as client:
-            return client.count()
+        with self._client() as client:
+            return client.count().count
 
     def check(self, before: int) -> None:
         """Compare the images that searches find with those that were there and those added.
@@ -341,13 +324,8 @@ def _new_images(index: Path) -> list[dict[str, float]]:
 def enlarge_index(index: Path, out: Path, images: int, progress: Progress = no_progress) -> None:
     """Write an index of any size, made of near-duplicates of the images of a small one.
 
-    Ids rise with the numbers of the images, and no grounding is stored.
-
-    Args:
-        index: as `sparta index` makes it.
-        out: must not exist.
-        images: number to write.
-        progress: of the stage "write", in images.
+    Ids rise with the numbers of the images, and no grounding is stored. Reports progress of the
+    stage "write", in images.
 
     Raises:
         InputError: if the folder is no index.

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from threadpoolctl import threadpool_limits
 
 from eval.bench.collections import Corpus, ImpactSource, Kind, enlarge
-from eval.bench.engines import DENSE, ENGINES, SPARSE, Engine, GroundTruth, find
+from eval.bench.engines import DENSE, SPARSE, Answer, Engine, GroundTruth, find
 from eval.bench.queries import QuerySet, TermQuery, measure_recall
 from eval.bench.tables import Cell, Results
-from eval.bench.timing import CHECKED, Asked, Pace, time_in_turns
 from eval.bench.vectors import CLUSTERED, DenseSource, clustered, enlarge_vectors, read_dense
 from sparta.files import check_room
 from sparta.progress import Notice, Progress, no_notice, no_progress
@@ -26,6 +29,140 @@ TOP_N_IMAGES = 200_000  # other top-n than the first are timed at the largest si
 POSTING_SECONDS, GRAPH_SECONDS = 8e-7, 1e-3
 CORPUS_BYTES = 3  # of a posting of a collection on disk
 BYTES = {"lucene": 5, "columns": 4, "bm25s": 8}  # of a posting in an index
+LEAST = 10  # queries of a warm-up, however long they take
+CHECKED = 100  # answers of a cell that are compared with exact ones
+
+Name = TypeVar("Name")
+Round = list[list[float]]  # seconds of each query, by thread
+
+
+# ---- timing in turns ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long a cell is measured."""
+
+    seconds: float = 5  # timed, and at most as many to warm up
+    warm_up: int = 500  # queries before the first timed one, at most, but ten at least
+    rounds: int = 10  # repetitions that the timed seconds are divided into
+
+
+class Asked(NamedTuple):
+    """What a cell times: an open engine, the hits of an answer, and threads that ask at once."""
+
+    engine: Engine[Any]
+    k: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One cell's times."""
+
+    threads: int  # that asked at once
+    warm_up: int  # queries before the first timed one
+    answers: list[Answer]  # to the first of the queries
+    rounds: list[Round]  # in order
+
+    def figures(self) -> dict[str, float | int]:
+        """Queries per second and milliseconds a query, by one clock: their product is threads.
+
+        Both are the median of the rounds; "low_ms" and "high_ms" are their quartiles. Percentiles
+        are of all timed queries.
+        """
+        rates = [sum(len(own) / sum(own) for own in one) for one in self.rounds]
+        latencies = [seconds for one in self.rounds for own in one for seconds in own]
+        low, rate, high = (float(one) for one in np.percentile(rates, (25, 50, 75)))
+        tails = {f"p{p}_ms": 1000 * float(np.percentile(latencies, p)) for p in (50, 95, 99)}
+        return {
+            "queries": len(latencies),
+            "seconds": sum(max(sum(own) for own in one) for one in self.rounds),
+            "warm_up": self.warm_up,
+            "queries_per_second": rate,
+            "ms": 1000 * self.threads / rate,
+            "low_ms": 1000 * self.threads / high,
+            "high_ms": 1000 * self.threads / low,
+            **tails,
+        }
+
+
+def time_in_turns(
+    cells: Mapping[Name, Asked],
+    queries: Sequence[TermQuery],
+    pace: Pace,
+    progress: Progress = no_progress,
+) -> dict[Name, Timed]:
+    """Time cells of open engines in rounds, taking turns: A B C, B C A, C A B.
+
+    Other load on the machine then affects all cells alike, and none profits from its own data in
+    the processor's cache. Every cell is asked the same queries in the same order: all of them
+    shuffled, then all of them shuffled again, and so on. Each thread has one core. Reports progress
+    of the stage "rounds", in rounds of a cell.
+    """
+    names = list(cells)
+    streams = {
+        name: [_shuffled(queries, thread) for thread in range(cell.threads)]
+        for name, cell in cells.items()
+    }
+    found: dict[Name, list[Round]] = {name: [] for name in names}
+    with (
+        threadpool_limits(1),
+        ThreadPoolExecutor(initializer=threadpool_limits, initargs=(1,)) as pool,
+    ):
+        _read_ahead(cells)
+        warmed = {name: _warm_up(cell, queries, pace) for name, cell in cells.items()}
+        # Where the indexes fill the memory, warming up one may have pushed out another's files.
+        _read_ahead(cells)
+        for number in range(pace.rounds):
+            first = number % len(names)
+            for place, name in enumerate(names[first:] + names[:first], 1):
+                seconds = pace.seconds / pace.rounds
+                found[name].append(_round(pool, cells[name], streams[name], seconds))
+                progress("rounds", number * len(names) + place, pace.rounds * len(names))
+    return {name: Timed(cells[name].threads, *warmed[name], found[name]) for name in names}
+
+
+def _read_ahead(cells: Mapping[Name, Asked]) -> None:
+    for engine in {id(cell.engine): cell.engine for cell in cells.values()}.values():
+        engine.read_ahead()
+
+
+def _shuffled(queries: Sequence[TermQuery], seed: int) -> Iterator[TermQuery]:
+    rng = np.random.default_rng(seed)
+    while True:
+        for place in rng.permutation(len(queries)):
+            yield queries[place]
+
+
+def _warm_up(cell: Asked, queries: Sequence[TermQuery], pace: Pace) -> tuple[int, list[Answer]]:
+    """How many queries were asked, and the answers to the first."""
+    answers: list[Answer] = []
+    asked, start = 0, time.perf_counter()
+    while asked < LEAST or (asked < pace.warm_up and time.perf_counter() - start < pace.seconds):
+        answer = cell.engine.search(queries[asked % len(queries)], cell.k)
+        if asked < min(CHECKED, len(queries)):
+            answers.append(answer)
+        asked += 1
+    return asked, answers
+
+
+def _round(
+    pool: ThreadPoolExecutor, cell: Asked, streams: Sequence[Iterator[TermQuery]], seconds: float
+) -> Round:
+    def ask(stream: Iterator[TermQuery]) -> list[float]:
+        latencies: list[float] = []
+        now = start = time.perf_counter()
+        while now - start < seconds or not latencies:
+            cell.engine.search(next(stream), cell.k)
+            then = time.perf_counter()
+            latencies.append(then - now)  # no time falls between two queries
+            now = then
+        return latencies
+
+    if cell.threads == 1:
+        return [ask(streams[0])]
+    return [one.result() for one in [pool.submit(ask, stream) for stream in streams]]
 
 
 # ---- what to measure ---------------------------------------------------------------------------
@@ -116,14 +253,6 @@ def make_plan(
 ) -> SpeedPlan:
     """Check the choices, embed the queries, and note in the results what is used.
 
-    Args:
-        index: with the dense parts that are asked for.
-        source: images of the index.
-        asked: queries and captions.
-        choices: what to measure.
-        results: of earlier runs.
-        notice: gets a line for each dense part.
-
     Raises:
         InputError: if an engine or a dense part is unknown, or the results are of other images.
     """
@@ -135,19 +264,8 @@ def make_plan(
         name: {"settings": engine.settings, "promise": engine.promise.value}
         for name, engine in engines.items()
     }
-    results.missing |= {f"engine {name}": why for name, why in left_out.items()}
-    if others := [name for name in ENGINES if name not in choices.engines]:
-        results.missing["other engines"] = f"--engine {','.join(others)}"
-    if engines.keys() & DENSE.keys() and all(one.name == CLUSTERED for one in vectors):
-        results.missing["a dense model's vectors, and the time of encoding a text"] = (
-            "--dense NAME, after sparta add --dense"
-        )
-    kept = source.about["top_n"]
-    if kept != "all":
-        what = f"more than the {kept} terms an image that the index keeps"
-        results.missing[what] = "--features DIR, its feature store, and --model"
-    if not asked.judged:
-        results.missing["recall by top-n"] = "--captions FILE, of photos in the index"
+    for name, why in left_out.items():
+        notice(f"Left out: engine {name}, {why}")
     results.note("images", source.about)
     results.note("queries", {"count": len(asked.queries), "from": asked.origin})
     for one in vectors:
@@ -201,13 +319,8 @@ def measure_speed(
     """Measure the cells missing from the results, and save them collection by collection.
 
     A collection and its indexes are made when a cell needs them, and deleted. An interrupted run
-    goes on with the first collection that lacks a cell.
-
-    Args:
-        plan: what to measure.
-        results: grows.
-        progress: of the stage "rounds", in rounds of a cell.
-        notice: gets a line for every collection, index and cell.
+    goes on with the first collection that lacks a cell. Reports progress of the stage "rounds", in
+    rounds of a cell.
 
     Raises:
         InputError: if the disk has too little room.
@@ -226,12 +339,13 @@ def measure_speed(
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         with ExitStack() as stack:
-            members = list(_members(plan, folder, top_n, _wanted(plan, results, images, top_n)))
-            figures = [_build(member, notice) for member in members]
-            for member in members:
+            wanted = _wanted(plan, results, images, top_n)
+            built = []  # with some hundred megabytes of right answers
+            for member in list(_members(plan, folder, top_n, wanted)):
+                built.append((member, _build(member, notice)))
                 stack.callback(member.engine.close)
-            _time(plan, results, list(zip(members, figures, strict=True)), progress, notice)
-        del members  # some hundred megabytes of right answers
+            _time(plan, results, built, progress, notice)
+        del built, member
         shutil.rmtree(folder)
     if choices.work.is_dir() and not any(choices.work.iterdir()):
         choices.work.rmdir()

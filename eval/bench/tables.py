@@ -11,15 +11,14 @@ from typing import Any, NamedTuple
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from eval.bench.timing import ENOUGH
 from eval.report import markdown_head
 from sparta.errors import InputError
 
 FILE = "speed.json"
 SAME = ("machine", "pace")  # of all runs that share a file
 Record = dict[str, Any]
-FAST = "columns"  # the engine that others are compared with
 NONE = "-"
+ENOUGH = 1_000  # timed queries of a cell; fewer are marked
 SHORT = "*"  # marks what was timed for too few queries
 COLLECTIONS = {
     "near-duplicates": "photos drawn with replacement, every impact perturbed by 15 %, as the "
@@ -55,7 +54,6 @@ class Results:
         runs: the runs that wrote it: their heads (see `eval.report.head_of`) and pace.
         about: the images, vectors and queries that were used, by name.
         engines: name → settings and promise.
-        missing: parts of the report that were not measured, and the option that brings each.
         encoders: name of dense vectors → milliseconds of embedding a text.
         recall: one for each top-n.
         records: one for each cell: its figures, and the run that measured it.
@@ -65,7 +63,6 @@ class Results:
     runs: list[dict[str, Any]] = field(default_factory=list)
     about: dict[str, Any] = field(default_factory=dict)
     engines: dict[str, Any] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
     encoders: dict[str, Any] = field(default_factory=dict)
     recall: list[Record] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -154,10 +151,7 @@ def label(record: Record) -> str:
 def of_size(results: Results, kind: str, threads: int | None = None) -> list[Record]:
     """Records of table 2: the first top-n, the fewest hits, and a number of threads.
 
-    Args:
-        results: measured.
-        kind: of the collection.
-        threads: None for the fewest.
+    None stands for the fewest threads.
     """
     records = _simplest([one for one in results.records if one["kind"] == kind], threads)
     top_n = first_top_n(records)
@@ -233,11 +227,6 @@ def _by_size(results: Results, kind: str) -> Iterator[Sheet]:
         )
     records = of_size(results, kind)
     about = _conditions(records)
-    quickest = {one["images"]: one["ms"] for one in records if one["engine"] == FAST}
-    if quickest and len({label(one) for one in records}) > 1:
-        compared = [one for one in records if one["images"] in quickest]
-        title = f"Times as long as {FAST}: {about}"
-        yield _sheet(title, compared, lambda one: _ms(one["ms"] / quickest[one["images"]]))
     yield _sheet(f"Index on disk, MB: {about}", records, lambda one: _mb(one["index_bytes"]))
 
 
@@ -317,24 +306,20 @@ def shown(sheet: Sheet) -> Table:
 
 def method(results: Results) -> list[str]:
     """How the cells were timed, in sentences."""
-    pace, least = results.runs[-1]["pace"], min(one["warm_up"] for one in results.records)
-    queries = results.about["queries"]
+    pace, queries = results.runs[-1]["pace"], results.about["queries"]
     text = [
         f"Engines take turns in {pace['rounds']} rounds; every cell is timed for "
-        f"{pace['seconds']:g} s, after a warm-up of {pace['warm_up']:,} queries or "
-        f"{pace['seconds']:g} s ({least:,} queries at least). All cells are asked the same "
-        f"{queries['count']:,} queries ({queries['from']}), shuffled again and again (seed 0).",
+        f"{pace['seconds']:g} s, after a warm-up of {pace['warm_up']:,} queries or as many "
+        f"seconds. All are asked the same {queries['count']:,} queries ({queries['from']}), "
+        "shuffled again and again (seed 0). A query has one core.",
         "Milliseconds are the median of the rounds (±: half their interquartile range); queries/s "
-        "= 1,000 * threads / ms. A query has one core.",
-        "Dense vectors are perturbed copies of given ones, also among synthetic images.",
-        "The first answers of every cell were compared with a full scan: exact engines gave the "
-        "exact answers.",
+        "= 1,000 * threads / ms. Exact engines gave the answers of a full scan to the first "
+        "queries. Dense vectors are perturbed copies of given ones, also among synthetic images.",
     ]
-    short = [one for one in results.records if one["queries"] < ENOUGH]
-    if short:
-        fewest = min(one["queries"] for one in short)
+    few = [one["queries"] for one in results.records if one["queries"] < ENOUGH]
+    if few:
         text.append(
-            f"{SHORT} Fewer than {ENOUGH:,} queries fitted into the time ({fewest:,} at least): "
+            f"{SHORT} Fewer than {ENOUGH:,} queries fitted into the time ({min(few):,} at least): "
             "a larger --seconds times more."
         )
     if results.recall:
@@ -365,9 +350,6 @@ def markdown(results: Results) -> str:
         promise = about["promise"][0].upper() + about["promise"][1:]
         lines.append(f"- **{name}**: {about['settings']}. {promise}.")
     lines += ["", "Memory is that of the arrays or files a search reads from."]
-    if results.missing:
-        lines += ["", "## Not measured", ""]
-        lines += [f"- {what}: {how}." for what, how in results.missing.items()]
     return "\n".join(lines) + "\n"
 
 

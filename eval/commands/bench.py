@@ -109,9 +109,8 @@ def speed(
     from eval.bench.collections import check_kind, open_source
     from eval.bench.plots import save_plots
     from eval.bench.queries import ask
-    from eval.bench.speed import Choices, make_plan, measure_speed
+    from eval.bench.speed import Choices, Pace, make_plan, measure_speed
     from eval.bench.tables import Results
-    from eval.bench.timing import Pace
     from eval.report import head_of, index_models, print_head
     from sparta.console import Console
     from sparta.progress import progress_bars

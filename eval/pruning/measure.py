@@ -16,7 +16,7 @@ from rich.table import Table
 
 from eval.plotting import DOTS_PER_INCH, legend, panels
 from eval.pruning.index import IndexBytes, PrunedIndex, PruningChoice, columns_of, score_rows
-from eval.pruning.queries import QueryGroups, overlap
+from eval.pruning.queries import StudyQueries
 from eval.recall.photos import missing_in
 from indexer.encoding.encoder import ImageEncoder
 from indexer.encoding.features import check_stores
@@ -174,22 +174,13 @@ def measure_pruning(
 ) -> PruningStudy:
     """Encode the photos once, then prune, quantise and search them in every way chosen.
 
-    Offsets are estimated over all photos searched.
-
-    Args:
-        stores: of the same photos, the plain one first.
-        models: folders or hub names of models with one vocabulary, whose scores are averaged.
-        captions: the target photos.
-        choices: ways to prune; if all use "trained" terms, the float model does too.
-        bits: of an impact, 1 to 16, or None for no quantisation; each with each choice.
-        exact: build no indexes; otherwise each quantised choice is built as one, for its size.
-            Impacts are summed in memory in any case, as an index sums them.
-        indexes: folder to keep the indexes in, which are then built in spite of `exact`.
-        all_images: search all photos of the stores, those without captions too.
-        allow_missing: leave out captioned photos that the stores lack.
-        batch_size: images per pass of a model.
-        device: "auto" takes a GPU if there is one.
-        progress: of the stages "encode", in images, and "choose", in choices.
+    Offsets are estimated over all photos searched. Stores are of the same photos, the plain one
+    first; models have one vocabulary, and their scores are averaged. If all choices use "trained"
+    terms, the float model does too. Each width of `bits`, None for no quantisation, is measured
+    with each choice, and each quantised choice built as an index, for its size: not with `exact`,
+    unless `indexes` names a folder to keep them in. Impacts are summed in memory in any case, as an
+    index sums them. `all_images` searches the photos without captions too. Reports progress of the
+    stages "encode", in images, and "choose", in choices.
 
     Raises:
         InputError: if photos have no features, models and stores do not go together, term
@@ -211,15 +202,15 @@ def measure_pruning(
     images = score_rows(encoder, range(len(stores[0])) if all_images else own, progress)
     encoded = time.perf_counter()
     frequencies = torch.from_numpy(encoder.frequencies)
-    groups = QueryGroups.of(encoder.tokenizer, photos, images.ids, frequencies)
+    queries = StudyQueries.of(encoder.tokenizer, photos, images.ids, frequencies)
     built = indexes is not None or not exact
-    rows = _measure(encoder, images, groups, choices, asked, bits, built, indexes, progress)
+    rows = _measure(encoder, images, queries, choices, asked, bits, built, indexes, progress)
     return PruningStudy(
         models=encoder.models,
         images=len(images.ids),
         missing=len(captions) - len(photos),
-        queries=groups.captions,
-        other_queries={name: len(own) for name, own in groups.others.items()},
+        queries=queries.captions,
+        other_queries={name: len(own) for name, own in queries.groups.items()},
         vocabulary=len(encoder.tokenizer.vocabulary),
         encode_seconds=encoded - start,
         seconds=time.perf_counter() - start,
@@ -241,7 +232,7 @@ def _asked(encoder: ImageEncoder, asked: str, power: float) -> AskedTerms:
 def _measure(
     encoder: ImageEncoder,
     images: ScoredImages,
-    groups: QueryGroups,
+    queries: StudyQueries,
     choices: Sequence[PruningChoice],
     asked: Mapping[tuple[str, float], AskedTerms],
     bits: Sequence[int | None],
@@ -250,29 +241,24 @@ def _measure(
     progress: Progress,
 ) -> list[PruningRow]:
     """The float model's row, and one for each choice and number of bits."""
-    scores, queries = images.scores, groups.queries
+    scores = images.scores
     own = columns_of(scores, encoder.terms, queries.terms.numpy())
-    every = queries.rank(torch.from_numpy(own).T.contiguous())
-    whole = every.until(groups.captions)
+    whole = queries.rank(torch.from_numpy(own).T.contiguous())
     positive = int(np.count_nonzero(scores)) / len(scores)
-    rows = [
-        PruningRow(None, None, whole.recall, 100.0, 100.0, positive, None, groups.recalls(every))
-    ]
+    others = queries.recalls(whole)
+    rows = [PruningRow(None, None, queries.recall(whole), 100.0, 100.0, positive, None, others)]
     kinds = {choice.offset for choice in choices}
     offsets = {kind: estimate_offsets(scores, kind) for kind in kinds}
     for choice in choices:
         weighed = asked[choice.asked, choice.asked_power]
         pruned = PrunedIndex(encoder, images, choice, offsets[choice.offset], weighed)
         weights, postings = pruned.weights(queries.terms)
-        unrounded = queries.rank(weights).until(groups.captions)
+        unrounded = queries.rank(weights)
         for width in bits:
-            every = queries.rank(pruned.quantised(weights, width) if width else weights)
-            ranking = every.until(groups.captions)
+            ranking = queries.rank(pruned.quantised(weights, width)) if width else unrounded
             size = pruned.build(width, indexes) if width and built else None
-            overlaps = overlap(ranking, whole), overlap(ranking, unrounded)
-            others = groups.recalls(every)
-            rows.append(
-                PruningRow(choice, width, ranking.recall, *overlaps, postings, size, others)
-            )
+            found, others = queries.recall(ranking), queries.recalls(ranking)
+            overlaps = ranking.overlap(whole), ranking.overlap(unrounded)
+            rows.append(PruningRow(choice, width, found, *overlaps, postings, size, others))
             progress("choose", len(rows) - 1, len(choices) * len(bits))
     return rows

@@ -19,54 +19,74 @@ from sparta.tokenizer import WordPieceTokenizer
 
 FIRST = 10
 # Of a term in the training captions; a term in more of them is hardly rare.
-BANDS = {"1-9": range(1, 10), "10-99": range(10, 100), "100-999": range(100, 1000)}
+BANDS = {"1-9": (1, 10), "10-99": (10, 100), "100-999": (100, 1000)}
 
 
-class InMemoryRanking(NamedTuple):
-    """Rankings of N images for Q captions."""
+class Ranking(NamedTuple):
+    """Rankings of N images for Q queries."""
 
-    ranks: Tensor  # [Q] int64, of each caption's photo, 1 for the best
-    first: Tensor  # [Q, N] bool, the first ten images, fewer where fewer are found
+    ranks: Tensor  # [Q] int64, of each query's photo, 1 for the best
+    first: Tensor  # [captions, N] bool, the first ten images, fewer where fewer are found
 
-    @property
-    def recall(self) -> Recall:
-        """Text→image recall."""
-        return recall(self.ranks)
+    def overlap(self, reference: Ranking) -> float:
+        """Overlap of the captions' first ten images with those of a reference ranking.
 
-    def until(self, count: int) -> InMemoryRanking:
-        """Of the first captions alone."""
-        return InMemoryRanking(self.ranks[:count], self.first[:count])
+        Returns:
+            Percent, the mean over the captions for which the reference finds anything.
+        """
+        wanted = reference.first.sum(dim=1)
+        both = (self.first & reference.first).sum(dim=1)
+        answered = wanted > 0
+        return 100 * float((both[answered] / wanted[answered]).double().mean())
 
 
 @dataclass(frozen=True)
-class CaptionQueries:
-    """Q captions, each with its photo as the target."""
+class StudyQueries:
+    """Captions and short queries of the same photos, each with its photo as the target."""
 
-    terms: Tensor  # [U] int64, the captions' vocabulary ids, each once, rising
-    # Each caption's terms, as positions in `terms`; repeated terms are repeated.
+    terms: Tensor  # [U] int64, the queries' vocabulary ids, each once, rising
+    # Each query's terms, as positions in `terms`; repeated terms are repeated. Captions come first.
     texts: list[list[int]]
     targets: Tensor  # [Q] int64, the photos' positions among the images searched
+    captions: int  # how many of the queries are captions
+    groups: dict[str, Tensor]  # name → [q] int64, the queries of every other group
 
     @classmethod
     def of(
         cls,
         tokenizer: WordPieceTokenizer,
-        captions: Sequence[CaptionedPhoto],
+        photos: Sequence[CaptionedPhoto],
         image_ids: Sequence[str],
-    ) -> CaptionQueries:
-        """Tokenise all captions of some photos, which must be among the images searched."""
-        ids = [tokenizer.encode_ids(text) for photo in captions for text in photo.captions]
+        frequencies: Tensor,
+    ) -> StudyQueries:
+        """Tokenise captions, make short queries, and group all by the rarity of their words.
+
+        The photos are among the images searched. Of terms, frequencies [V] int64 are those in the
+        training captions; without any there are no groups of rare words.
+        """
+        every = [*photos, *short_queries(photos)]
+        ids = [tokenizer.encode_ids(text) for photo in every for text in photo.captions]
         terms = sorted({term for text in ids for term in text})
         places = {term: place for place, term in enumerate(terms)}
-        columns = {image_id: column for column, image_id in enumerate(image_ids)}
-        targets = [columns[photo.image_id] for photo in captions for _ in photo.captions]
         texts = [[places[term] for term in text] for text in ids]
-        return cls(torch.tensor(terms, dtype=torch.int64), texts, torch.tensor(targets))
+        columns = {image_id: column for column, image_id in enumerate(image_ids)}
+        targets = [columns[photo.image_id] for photo in every for _ in photo.captions]
+        captions = sum(len(photo.captions) for photo in photos)
+        is_short = torch.arange(len(texts)) >= captions
+        groups = {"short": is_short.nonzero()[:, 0]}
+        own = frequencies[torch.tensor(terms, dtype=torch.int64)]
+        for name, kind in (("captions", ~is_short), ("short", is_short)):
+            for band, (least, below) in BANDS.items():
+                rare = ((own >= least) & (own < below)).tolist()
+                with_rare = torch.tensor([any(rare[place] for place in text) for text in texts])
+                if len(chosen := (kind & with_rare).nonzero()[:, 0]):
+                    groups[f"{name} {band}"] = chosen
+        return cls(torch.tensor(terms), texts, torch.tensor(targets), captions, groups)
 
-    def rank(self, weights: Tensor) -> InMemoryRanking:
-        """Sum each caption's weights (equation 15) and order the images by them.
+    def rank(self, weights: Tensor) -> Ranking:
+        """Sum each query's weights (equation 15) and order the images by them.
 
-        As in an index, equal scores go by column, and an image without any of a caption's terms
+        As in an index, equal scores go by column, and an image without any of a query's terms
         is not found: it ranks behind all images, and behind the tenth in any case.
 
         Args:
@@ -85,67 +105,15 @@ class CaptionQueries:
             rank.append(found.masked_fill(missed, behind))
             # `largest` breaks ties as searchers do: by column.
             first.append(torch.from_numpy(largest(block.numpy(), FIRST)))
-        return InMemoryRanking(torch.cat(rank), torch.cat(first))
+        return Ranking(torch.cat(rank), torch.cat(first)[: self.captions])
 
+    def recall(self, ranking: Ranking) -> Recall:
+        """Text→image recall of the captions."""
+        return recall(ranking.ranks[: self.captions])
 
-def overlap(found: InMemoryRanking, reference: InMemoryRanking) -> float:
-    """Overlap of the first ten images with those of a reference ranking.
-
-    Returns:
-        Percent, the mean over the captions for which the reference finds anything.
-    """
-    wanted = reference.first.sum(dim=1)
-    both = (found.first & reference.first).sum(dim=1)
-    answered = wanted > 0
-    return 100 * float((both[answered] / wanted[answered]).double().mean())
-
-
-@dataclass(frozen=True)
-class QueryGroups:
-    """Captions and short queries of the same photos, and which of them are reported together."""
-
-    queries: CaptionQueries  # Q, the captions before the short queries
-    captions: int  # how many of them are captions
-    others: dict[str, Tensor]  # name → [q] int64, the queries of every other group
-
-    @classmethod
-    def of(
-        cls,
-        tokenizer: WordPieceTokenizer,
-        photos: Sequence[CaptionedPhoto],
-        image_ids: Sequence[str],
-        frequencies: Tensor,
-    ) -> QueryGroups:
-        """Make short queries, and sort all queries by the rarity of their words.
-
-        Args:
-            tokenizer: of the models.
-            photos: with their captions.
-            image_ids: of the images searched.
-            frequencies: [V] int64, of terms in the training captions; without any there are no
-                groups of rare words.
-        """
-        queries = CaptionQueries.of(tokenizer, [*photos, *short_queries(photos)], image_ids)
-        captions = sum(len(photo.captions) for photo in photos)
-        every = torch.arange(len(queries.texts))
-        others = {"short": every[captions:]}
-        for name, kinds in (("captions", every < captions), ("short", every >= captions)):
-            for band, own in BANDS.items():
-                chosen = (kinds & _with_a_word(queries, frequencies, own)).nonzero()[:, 0]
-                if len(chosen):
-                    others[f"{name} {band}"] = chosen
-        return cls(queries, captions, others)
-
-    def recalls(self, ranking: InMemoryRanking) -> dict[str, Recall]:
-        """Recall of every other group, from the rankings of all queries."""
-        return {name: recall(ranking.ranks[own]) for name, own in self.others.items()}
-
-
-def _with_a_word(queries: CaptionQueries, frequencies: Tensor, band: range) -> Tensor:
-    """[Q] bool: queries with at least one term of a frequency in the band."""
-    own = frequencies[queries.terms]
-    wanted = ((own >= band.start) & (own < band.stop)).tolist()
-    return torch.tensor([any(wanted[place] for place in text) for text in queries.texts])
+    def recalls(self, ranking: Ranking) -> dict[str, Recall]:
+        """Recall of every other group."""
+        return {name: recall(ranking.ranks[own]) for name, own in self.groups.items()}
 
 
 LONGEST = 3  # words of a query

@@ -266,13 +266,7 @@ def measure_cxc(
 ) -> CxcRecall:
     """Measure a model, or an ensemble by the mean of its members' scores.
 
-    Args:
-        members: at least one, each with a store of the images.
-        judged: of a split.
-        sentences: texts of its captions, by number.
-        batch_size: images per pass.
-        progress: of the stages "texts", "images" and "rank".
-        missing: images to leave out.
+    Reports progress of the stages "texts", "images" and "rank".
 
     Raises:
         InputError: if a text is missing.

@@ -144,9 +144,7 @@ class SearcherRecall:
 def measure_index_recall(gallery: Gallery, progress: Progress = no_progress) -> SearcherRecall:
     """Search with every caption; its one right image is its photo.
 
-    Args:
-        gallery: to search.
-        progress: of the stage "search", in queries.
+    Reports progress of the stage "search", in queries.
     """
     queries, ranks, spent = gallery.queries(), [], 0.0
     start = time.perf_counter()
@@ -172,12 +170,8 @@ def write_run(
 ) -> None:
     """Search for every caption and write the hits, `qid Q0 docid rank score tag` on each line.
 
-    Args:
-        gallery: to search.
-        path: of the file, which is replaced.
-        depth: hits per query at most.
-        tag: name of the run, in the last column.
-        progress: of the stage "run", in queries.
+    The tag, in the last column, is the name of the run. Reports progress of the stage "run", in
+    queries.
     """
     queries = gallery.queries()
     with path.open("w", encoding="ascii") as file:
@@ -290,11 +284,8 @@ def measure_first_hits(
 ) -> FirstHits:
     """Search with every query; the first hit is right if it is one of the query's images.
 
-    Args:
-        images: of the index to search.
-        queries: with the images that answer them.
-        allow_missing: leave out images that the index lacks, and the queries that have no others.
-        progress: of the stage "search", in queries.
+    With `allow_missing`, images that the index lacks are left out, and the queries that have no
+    others. Reports progress of the stage "search", in queries.
 
     Raises:
         InputError: as of `missing_of`.

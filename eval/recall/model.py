@@ -276,12 +276,8 @@ def open_members(
 ) -> list[EvaluatedModel]:
     """Open models and their features.
 
-    Args:
-        models: folders or hub names.
-        features: feature stores, or photos for models with a vision network inside; one for each
-            model or one for all.
-        transfer: accept features that a model was not trained on.
-        device: "auto" takes a GPU if there is one.
+    There is one store, or folder of photos for a model with a vision network inside, for each model
+    or one for all. `transfer` accepts features that a model was not trained on.
 
     Raises:
         InputError: if the counts do not fit, or a model or store cannot be used.
@@ -327,15 +323,9 @@ def measure_model_recall(
 ) -> ModelRecall:
     """Measure a model, or an ensemble by the mean of its members' scores.
 
-    Args:
-        members: at least one.
-        protocol: name of the protocol that chose the folds.
-        folds: of `eval.recall.photos.choose`.
-        batch_size: images per pass.
-        reference: images for `caption_posterior`, which compares captions by P(image | caption);
-            None compares the scores.
-        progress: of the stages "texts", "images" and "rank".
-        missing: photos that a member lacks; they are left out, and the folds stay as they are.
+    Folds are of `eval.recall.photos.choose`; they stay as they are without the missing photos,
+    which a member lacks. With reference images, captions are compared by P(image | caption), see
+    `caption_posterior`. Reports progress of the stages "texts", "images" and "rank".
     """
     start = time.perf_counter()
     kept = [[photo for photo in fold if photo.image_id not in missing] for fold in folds]
@@ -407,11 +397,7 @@ def data_sets(
 ) -> list[DataSet]:
     """Combine the options of each data set, which are in the same order.
 
-    Args:
-        features: one for each.
-        captions: one for each; at least two.
-        split: one for all, or one for each with commas between.
-        protocol: likewise.
+    `split` and `protocol` name one for all, or one for each with commas between.
 
     Raises:
         InputError: if there are fewer than two data sets, or the counts do not fit.
@@ -455,10 +441,8 @@ def measure_transfer(
 ) -> Transfer:
     """Measure each model by itself on each data set.
 
-    Args:
-        sets: all opened before the first measurement, so that errors appear at once.
-        batch_size: images per pass.
-        progress: of the stages "texts", "images" and "rank", anew for each measurement.
+    All sets are opened before the first measurement, so that errors appear at once. Reports
+    progress of the stages "texts", "images" and "rank", anew for each measurement.
     """
     found = []
     for own, members, folds, missing in sets:

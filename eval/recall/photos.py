@@ -45,10 +45,8 @@ def choose(
 ) -> list[list[CaptionedPhoto]]:
     """The photos of each fold of a protocol, with the captions that take part.
 
-    Args:
-        protocol: one of `PROTOCOLS`.
-        photos: of a split, in the order of its file.
-        images: for oscar-1k, a file of image ids or of COCO's numbers for them, one a line.
+    Photos are those of a split, in the order of its file. For oscar-1k, images is a file of image
+    ids or of COCO's numbers for them, one a line.
 
     Raises:
         InputError: if the protocol is unknown, or not defined on these photos or captions.
@@ -111,14 +109,8 @@ def missing_of(
 ) -> set[str]:
     """The ids that are wanted and not there.
 
-    Args:
-        wanted: ids.
-        there: those of them that there are.
-        others: ids that there are, for the message.
-        where: they should be.
-        allowed: --allow-missing; None for a command without this option.
-        what: they are of.
-        remedy: what else the user may do.
+    `where` they should be, `what` they are of, three of the others that there are, and the `remedy`
+    are for the message. `allowed` is --allow-missing, None for a command without this option.
 
     Raises:
         InputError: if some are missing and that is not allowed, or all are; it names three of them
@@ -143,14 +135,7 @@ def missing_in(
     allowed: bool | None,
     what: str = "captioned photos",
 ) -> set[str]:
-    """The photos that at least one store lacks, found as `stored_ids` does; see `missing_of`.
-
-    Args:
-        stores: of features, or of photos; those that cannot be read count as missing.
-        wanted: ids of the photos.
-        allowed: see `missing_of`.
-        what: see `missing_of`.
-    """
+    """The photos that at least one store lacks, found as `stored_ids` does; see `missing_of`."""
     missing = set[str]()
     for folder, store in {store.folder: store for store in stores}.items():
         own = stored_ids(wanted, set(store.ids), str(folder))

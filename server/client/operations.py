@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, update_wrapper
+from functools import update_wrapper
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -109,6 +109,11 @@ class Explanation(answers.Explanation):
     backend: str = ""
     index_version: str = ""
     url: str | None = None
+
+
+_SEARCH, _SIMILAR = TypeAdapter(SearchAnswer), TypeAdapter(SimilarAnswer)
+_SEVERAL = TypeAdapter(dict[Literal["answers"], list[SearchAnswer]])
+_EXPLANATION = TypeAdapter(Explanation)
 
 
 @dataclass(frozen=True)
@@ -255,7 +260,7 @@ class Operations:
             "cursor": cursor,
             "sort": sort,
         }
-        read = _plain_reader(SearchAnswer)
+        read = _plain_reader(_SEARCH)
         if filter is None or isinstance(filter, str):
             params |= {"filter": filter, "facets": ",".join(facets) or None}
             return Operation("GET", "/v1/search", read, params)
@@ -273,7 +278,7 @@ class Operations:
         Args:
             searches: each with the fields of `POST /v1/search`, such as `{"q": "two dogs"}`.
         """
-        read = _plain_reader(dict[Literal["answers"], list[SearchAnswer]])
+        read = _plain_reader(_SEVERAL)
         body = {"queries": list(searches)}
         return Operation(
             "POST", "/v1/search", lambda response: read(response)["answers"], body=body
@@ -327,7 +332,7 @@ class Operations:
             "backend": backend,
             "filter": filter,
         }
-        read = _plain_reader(SimilarAnswer)
+        read = _plain_reader(_SIMILAR)
         return Operation("GET", f"{_image_path(first)}/similar", read, params)
 
     @described
@@ -343,7 +348,7 @@ class Operations:
             filter: photos that may be found, as text.
         """
         params: Params = {"k": k, "explain": explain, "filter": filter}
-        read = _plain_reader(SearchAnswer)
+        read = _plain_reader(_SEARCH)
         return Operation("POST", "/v1/images/similar", read, params, content=(photo, PHOTO))
 
     @described
@@ -352,7 +357,7 @@ class Operations:
     ) -> Operation[Explanation]:
         """The score of one image for a text, term by term."""
         params: Params = {"q": query, "substitute": substitute, "backend": backend}
-        read = _plain_reader(Explanation)
+        read = _plain_reader(_EXPLANATION)
         return Operation("GET", f"{_image_path(image_id)}/explain", read, params)
 
     @described
@@ -526,15 +531,9 @@ def _reader(model: type[Model]) -> Callable[[httpx.Response], Model]:
     return lambda response: model.model_validate_json(response.content)
 
 
-def _plain_reader(kind: type[Plain]) -> Callable[[httpx.Response], Plain]:
+def _plain_reader(kind: TypeAdapter[Plain]) -> Callable[[httpx.Response], Plain]:
     """Reads an answer of a kind that is no model of pydantic's."""
-    adapter: TypeAdapter[Plain] = _adapter(kind)
-    return lambda response: adapter.validate_json(response.content)
-
-
-@cache
-def _adapter(kind: Hashable) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    return lambda response: kind.validate_json(response.content)
 
 
 def _photo(response: httpx.Response) -> Photo:

@@ -8,18 +8,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
-from eval.pruning import queries as module
 from eval.pruning.index import PruningChoice, parse_choices
 from eval.pruning.measure import PruningStudy, measure_pruning
-from eval.pruning.queries import CaptionQueries, InMemoryRanking, QueryGroups, short_queries
+from eval.pruning.queries import short_queries
+from eval.recall.index import Gallery, measure_index_recall
 from eval.recall.scores import check_memory
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
-from sparta.metrics import recall
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.model import VisualSparta
@@ -243,20 +240,14 @@ def shared(found: list[set[str]], reference: list[set[str]]) -> float:
 
 def test_all_images_are_searched(data: Data) -> None:
     given, some = (data.views, data.models), data.captioned[3:17:2]
-    whole = measure_pruning(*given, data.captioned, CHOICES[2:], device="cpu")
-    studies = []
-    for exact in (False, True):
-        study = measure_pruning(
-            *given, some, CHOICES[2:], exact=exact, all_images=True, device="cpu"
-        )
-        assert (study.images, study.queries) == (21, 14)
-        for row, expected in zip(study.rows, whole.rows, strict=True):
-            assert row.postings_per_image == expected.postings_per_image
-            assert exact or row.size == expected.size
-        studies.append(study)
-    assert [row.recall for row in studies[0].rows] == [row.recall for row in studies[1].rows]
-    alone = measure_pruning(*given, some, CHOICES[2:], exact=True, device="cpu")
-    assert alone.rows[0].recall.at_1 > studies[0].rows[0].recall.at_1
+    options: dict[str, Any] = {"exact": True, "device": "cpu"}
+    whole = measure_pruning(*given, data.captioned, CHOICES[2:], **options)
+    study = measure_pruning(*given, some, CHOICES[2:], all_images=True, **options)
+    assert (study.images, study.queries) == (21, 14)
+    for row, expected in zip(study.rows, whole.rows, strict=True):
+        assert row.postings_per_image == expected.postings_per_image
+    alone = measure_pruning(*given, some, CHOICES[2:], **options)
+    assert alone.rows[0].recall.at_1 > study.rows[0].recall.at_1
 
 
 @pytest.mark.parametrize(
@@ -287,53 +278,6 @@ def test_too_many_images_are_refused() -> None:
 
 
 # ---- queries, their groups, and rankings ---------------------------------------------------------
-
-
-PHOTOS = [
-    CaptionedPhoto("a", "val", ("a dog on the beach", "the dog")),
-    CaptionedPhoto("b", "val", ("red ball", "a red sky", "cat")),
-]
-FREQUENCIES = {"dog": 999, "beach": 9, "red": 10, "ball": 1, "sky": 1000}
-
-
-@pytest.mark.parametrize("images", [4, 30])
-def test_rank_against_one_at_a_time(images: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LARGEST_BLOCK", 3 * images)
-    random = np.random.default_rng(images)
-    # Few small whole numbers: ties and images without any of the terms abound.
-    weights = random.integers(0, 3, (6, images)) * random.integers(0, 2, (6, images))
-    texts = [random.integers(0, 6, random.integers(0, 4)).tolist() for _ in range(50)]
-    targets = random.integers(0, images, 50)
-    found = CaptionQueries(torch.arange(6), texts, torch.from_numpy(targets)).rank(
-        torch.from_numpy(weights).float()
-    )
-    places = []
-    for text, target, first in zip(texts, targets, found.first, strict=True):
-        scores = [sum(int(weights[term, image]) for term in text) for image in range(images)]
-        order = sorted(range(images), key=lambda image: (-scores[image], image))
-        hits = [image for image in order if scores[image]]
-        assert first.nonzero()[:, 0].tolist() == sorted(hits[:10])
-        places.append(hits.index(target) + 1 if target in hits else max(images, 10) + 1)
-    assert found.recall == recall(torch.tensor(places))
-
-
-def test_queries_by_their_rarest_words(tokenizer: WordPieceTokenizer) -> None:
-    counts = torch.tensor([FREQUENCIES.get(term, 0) for term in tokenizer.vocabulary])
-    found = QueryGroups.of(tokenizer, PHOTOS, ["a", "b"], counts)
-    # Short queries: dog; red, cat.
-    assert (found.captions, len(found.queries.texts)) == (5, 8)
-    assert {name: own.tolist() for name, own in found.others.items()} == {
-        "short": [5, 6, 7],
-        "captions 1-9": [0, 2],
-        "captions 10-99": [2, 3],
-        "captions 100-999": [0, 1],
-        "short 10-99": [6],
-        "short 100-999": [5],
-    }
-    ranks = torch.tensor([1, 2, 3, 4, 5, 6, 7, 30])
-    recalls = found.recalls(InMemoryRanking(ranks, torch.empty(8, 0)))
-    assert list(recalls["captions 1-9"]) == [50, 100, 100, 2]
-    assert recalls["short"] == pytest.approx((0, 0, 200 / 3, 7))
 
 
 def made_of(*captions: tuple[str, ...]) -> list[tuple[str, ...]]:

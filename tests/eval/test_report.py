@@ -58,7 +58,7 @@ def test_every_command_has_the_head(index: Path, data: Data, tmp_path: Path) -> 
         (
             ["pruning", store.folder, "--model", model, "--captions", captions, "--exact",
              "--top-n", "3", "--frequencies", f"none,{queries}"],
-            f"sparta eval pruning plain --model {model} --captions captions.jsonl --out out.json "
+            f"sparta eval pruning plain --model {model} --captions captions.jsonl "
             f"--top-n 3 --frequencies none,{queries} --exact",
             {
                 "features": [store.fingerprint],
@@ -69,18 +69,15 @@ def test_every_command_has_the_head(index: Path, data: Data, tmp_path: Path) -> 
         ),
     ):  # fmt: skip
         out = tmp_path / "out.json"
-        pruning = arguments[0] == "pruning"
-        text = shown("eval", *arguments, *(["--out", out] if pruning else []), width=40)
-        found = json.loads(out.read_text()) if pruning else record("eval", *arguments)
-        if not pruning:
-            shown("eval", *arguments, "--out", out)
-            assert json.loads(out.read_text()).keys() == found.keys()
-            assert found["command"] == command + " --json"
+        text = shown("eval", *arguments, "--out", out, width=40)
+        found = json.loads(out.read_text())
+        if arguments[0] != "pruning":
+            assert record("eval", *arguments).keys() == found.keys()
+        assert found["command"].replace(" --out out.json", "") == command
         assert found["data"] == known and found["models"] == models and found["seed"] is None
-        assert found["arguments"]["captions"] == captions.name
         assert found["machine"]["cores"] == len(os.sched_getaffinity(0))
         lines = text.splitlines()
-        assert lines[0] == command
+        assert lines[0] == found["command"]
         assert lines[1].startswith(f"visualsparta {found['version']}, 20")
         assert lines[1].endswith(f"cores of {found['machine']['processor']}")
         assert lines[2].startswith("data: ") and lines[2].endswith("; seed: none")

@@ -1,4 +1,4 @@
-"""What is said of a scene: its facts, five captions that state some of them, and queries."""
+"""What is said of a scene: five captions that are true of it, and queries."""
 
 from __future__ import annotations
 
@@ -160,8 +160,6 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class SceneObject:
-    """One drawn object."""
-
     label: str  # its kind
     colour: str  # name of its main colour (of the clothes, for people)
     size: str  # "small", "medium" or "large", relative to its kind
@@ -172,7 +170,6 @@ class SceneObject:
 
     @property
     def centre(self) -> tuple[float, float]:
-        """Centre of the box."""
         x1, y1, x2, y2 = self.box
         return (x1 + x2) / 2, (y1 + y2) / 2
 
@@ -197,44 +194,6 @@ class Mention:
     count: int
 
 
-@dataclass(frozen=True)
-class Doing:
-    """All mentioned objects do this action."""
-
-    who: Mention
-    action: str
-
-
-@dataclass(frozen=True)
-class Located:
-    """All mentioned objects are in this part of the picture."""
-
-    who: Mention
-    position: str
-
-
-@dataclass(frozen=True)
-class Related:
-    """Every mentioned subject has this relation to every mentioned object."""
-
-    who: Mention
-    relation: str
-    whom: Mention
-
-
-@dataclass(frozen=True)
-class Setting:
-    """The scene's background, light or weather (`aspect`) has this value."""
-
-    aspect: str
-    value: str
-
-
-Fact = Mention | Doing | Located | Related | Setting
-Stated = tuple[str, tuple[Fact, ...]]
-"""The words for one slot of a pattern, and the facts they state."""
-
-
 def mentioned(record: SceneRecord, who: Mention) -> list[SceneObject]:
     """All objects that a mention's noun with its adjectives describes, however many."""
     kinds = CATEGORIES.get(who.noun, {who.noun})
@@ -254,7 +213,6 @@ def overlap(a: Box, b: Box) -> float:
 
 
 def _gap(a: Box, b: Box) -> float:
-    """Distance between two boxes, 0 if they touch."""
     dx = max(a[0] - b[2], b[0] - a[2], 0.0)
     dy = max(a[1] - b[3], b[1] - a[3], 0.0)
     return max(dx, dy)
@@ -291,22 +249,6 @@ def located(item: SceneObject, position: str) -> bool:
     }[position]
 
 
-def holds(record: SceneRecord, fact: Fact) -> bool:
-    """Whether a fact is true of a scene."""
-    match fact:
-        case Mention(count=count):
-            return len(mentioned(record, fact)) == count
-        case Doing(who, action):
-            return all(o.action == action for o in mentioned(record, who))
-        case Located(who, position):
-            return all(located(o, position) for o in mentioned(record, who))
-        case Related(who, relation, whom):
-            pairs = product(mentioned(record, who), mentioned(record, whom))
-            return all(a is not b and related(record, a, relation, b) for a, b in pairs)
-        case Setting(aspect, value):
-            return bool(getattr(record, aspect) == value)
-
-
 # ---- captions ------------------------------------------------------------------------------------
 
 
@@ -330,10 +272,6 @@ def noun_phrase(who: Mention, rng: random.Random, article: bool = True) -> str:
     return (_with_article(words, rng) if article else words) + tail
 
 
-def _verb(who: Mention) -> Stated:
-    return "are" if who.count > 1 else "is", ()
-
-
 def _clothes(who: Mention, colour: str, rng: random.Random) -> str:
     one, many = rng.choice(CLOTHES[who.noun])
     worn = f"{colour} {many}" if who.count > 1 else _with_article(f"{colour} {one}")
@@ -349,46 +287,31 @@ def _with_article(words: str, rng: random.Random | None = None) -> str:
 
 
 _SLOT = re.compile(r"\{(\w+)\}")
-Slot = Callable[[], Stated]
-
-
-@dataclass(frozen=True)
-class Caption:
-    """A text and the facts it states."""
-
-    text: str
-    facts: tuple[Fact, ...]
 
 
 class CaptionWriter:
-    """Writes the captions of one scene, in different forms.
-
-    Args:
-        record: description of the scene.
-        rng: source of random choices.
-    """
+    """Writes the captions of one scene, in different forms; they say only what is true of it."""
 
     def __init__(self, record: SceneRecord, rng: random.Random) -> None:
         self.record = record
         self.rng = rng
 
-    def write(self) -> list[Caption]:
-        """Five captions with different texts, in random order."""
+    def write(self) -> list[str]:
+        """Five different captions in random order."""
         forms = ["listing", "relating", "single", "setting"]
         forms.append(self.rng.choice(["acting", "placing", "pairing", "short", "relating"]))
         if self.rng.random() < 0.4:
             forms[2] = "short"
-        captions: dict[str, Caption] = {}
+        captions: list[str] = []
         for form in forms:
             # The setting has many wordings, so that this ends.
             for wanted in chain([form] * 8, repeat("setting")):
                 caption = self._caption(wanted)
-                if caption is not None and caption.text not in captions:
-                    captions[caption.text] = caption
+                if caption is not None and caption not in captions:
+                    captions.append(caption)
                     break
-        found = list(captions.values())
-        self.rng.shuffle(found)
-        return found
+        self.rng.shuffle(captions)
+        return captions
 
     def _mention(self, label: str | None = None, rich: float = 0.7) -> Mention:
         """Refer to some objects by noun and, with probability `rich`, by colour and by size."""
@@ -410,9 +333,14 @@ class CaptionWriter:
         disjoint = len({id(o) for o in both}) == len(both)
         return (a, b) if disjoint else None
 
-    def _caption(self, form: str) -> Caption | None:
+    def _related(self, a: Mention, relation: str, b: Mention) -> bool:
+        """Whether every mentioned subject has a relation to every mentioned object."""
+        pairs = product(mentioned(self.record, a), mentioned(self.record, b))
+        return all(one is not o and related(self.record, one, relation, o) for one, o in pairs)
+
+    def _caption(self, form: str) -> str | None:
         """A caption of this form, None if the objects it would mention have nothing of the kind."""
-        b, known = None, None
+        b, relation = None, None
         if form in ("pairing", "relating", "short"):
             pair = self._pair()
             if pair is None and form != "short":
@@ -421,74 +349,57 @@ class CaptionWriter:
         else:
             a = self._mention(rich=0.4 if form == "setting" else 0.7)
         if form == "relating" and b is not None:
-            true = [tie for r in RELATIONS if holds(self.record, tie := Related(a, r, b))]
+            true = [one for one in RELATIONS if self._related(a, one, b)]
             if not true:
                 return None
-            known = self.rng.choice(true)
-        slots = self._slots(a, b, known)
-        where = [part for p in POSITIONS if holds(self.record, part := Located(a, p))]
+            relation = self.rng.choice(true)
+        slots = self._slots(a, b)
+        if relation is not None:
+            slots["rel"] = partial(self.rng.choice, RELATIONS[relation])
+        own = mentioned(self.record, a)
+        where = [part for part in POSITIONS if all(located(o, part) for o in own)]
         names = slots.keys() | ({"where"} if where else set())
         possible = [p for p in PATTERNS[form] if set(_SLOT.findall(p)) <= names]
         if not possible:
             return None
         if where:
-            place = self.rng.choice(where)
-            slots["where"] = partial(self._words, POSITIONS[place.position], place)
-        facts: dict[Fact, None] = {}
-
-        def put(match: re.Match[str]) -> str:
-            text, stated = slots[match[1]]()
-            facts.update(dict.fromkeys(stated))
-            return text
-
-        text = _SLOT.sub(put, self.rng.choice(possible))
+            slots["where"] = partial(self.rng.choice, POSITIONS[self.rng.choice(where)])
+        text = _SLOT.sub(lambda match: slots[match[1]](), self.rng.choice(possible))
         if self.rng.random() < 0.6:
             text = text[0].upper() + text[1:] + ("." if self.rng.random() < 0.8 else "")
-        return Caption(text, tuple(facts))
+        return text
 
-    def _slots(self, a: Mention, b: Mention | None, known: Related | None) -> dict[str, Slot]:
-        """The slots that can be filled with facts of this scene, by name."""
-        slots: dict[str, Slot] = {
-            "place": partial(self._setting, PLACES, "background"),
-            "view": partial(self._setting, VIEWS, "background"),
+    def _slots(self, a: Mention, b: Mention | None) -> dict[str, Callable[[], str]]:
+        """The slots that can be filled with what is true of this scene, by name."""
+        choose = self.rng.choice
+        slots: dict[str, Callable[[], str]] = {
+            "place": partial(choose, PLACES[self.record.background]),
+            "view": partial(choose, VIEWS[self.record.background]),
             "when": self._when,
             "list": self._list,
         }
         for name, bare, who in (("a", "bare", a), ("b", "bare_b", b)):
             if who is not None:
-                slots[name] = partial(self._phrase, who)
-                slots[bare] = partial(self._phrase, who, False)
-                slots[f"{name}_is"] = partial(_verb, who)
-                action = mentioned(self.record, who)[0].action
-                if action and holds(self.record, doing := Doing(who, action)):
-                    slots[f"{name}_does"] = partial(self._words, ACTIONS[action], doing)
-        if known is not None:
-            slots["rel"] = partial(self._words, RELATIONS[known.relation], known)
+                slots[name] = partial(noun_phrase, who, self.rng)
+                slots[bare] = partial(noun_phrase, who, self.rng, False)
+                slots[f"{name}_is"] = partial(str, "are" if who.count > 1 else "is")
+                [action, *others] = {o.action for o in mentioned(self.record, who)}
+                if action and not others:
+                    slots[f"{name}_does"] = partial(choose, ACTIONS[action])
         return slots
 
-    def _phrase(self, who: Mention, article: bool = True) -> Stated:
-        return noun_phrase(who, self.rng, article), (who,)
-
-    def _words(self, synonyms: tuple[str, ...], fact: Fact) -> Stated:
-        return self.rng.choice(synonyms), (fact,)
-
-    def _setting(self, words: dict[str, tuple[str, ...]], aspect: str) -> Stated:
-        value = str(getattr(self.record, aspect))
-        return self._words(words[value], Setting(aspect, value))
-
-    def _when(self) -> Stated:
+    def _when(self) -> str:
         if self.record.weather != "clear" and self.rng.random() < 0.6:
-            return self._setting(WEATHERS, "weather")
-        return self._setting(LIGHTS, "light")
+            return self.rng.choice(WEATHERS[self.record.weather])
+        return self.rng.choice(LIGHTS[self.record.light])
 
-    def _list(self) -> Stated:
+    def _list(self) -> str:
         """An enumeration of up to four kinds of object in the scene."""
         labels = list(dict.fromkeys(o.label for o in self.record.objects))
         self.rng.shuffle(labels)
-        mentions = tuple(self._mention(label, rich=0.85) for label in labels[:4])
+        mentions = [self._mention(label, rich=0.85) for label in labels[:4]]
         phrases = [noun_phrase(who, self.rng) for who in mentions]
-        text = phrases[0] if len(phrases) == 1 else f"{', '.join(phrases[:-1])} and {phrases[-1]}"
-        return text, mentions
+        return phrases[0] if len(phrases) == 1 else f"{', '.join(phrases[:-1])} and {phrases[-1]}"
 
 
 # ---- queries -------------------------------------------------------------------------------------
@@ -499,8 +410,6 @@ COLOUR, NUMBER, PAIR = "colour and object", "count and object", "two objects"
 
 @dataclass(frozen=True)
 class ComposedQuery:
-    """A query and the images that answer it."""
-
     query: str  # the text
     kind: str  # what it composes
     images: tuple[str, ...]  # names of all scenes of which it is true
@@ -509,13 +418,7 @@ class ComposedQuery:
 def compose_queries(
     records: Mapping[str, SceneRecord], count: int, seed: int
 ) -> list[ComposedQuery]:
-    """Write different queries, the three kinds in turn, each about a scene chosen at random.
-
-    Args:
-        records: scenes by image name.
-        count: number of queries; there are fewer if the scenes do not suffice.
-        seed: of all random choices.
-    """
+    """Write different queries, the three kinds in turn, each about a scene chosen at random."""
     rng = random.Random(f"queries/{seed}")
     found: dict[str, ComposedQuery] = {}
     kinds = cycle((COLOUR, NUMBER, PAIR))

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageDraw, ImageFilter
 
-from tests.scenes.captions import Box, Caption, CaptionWriter, SceneObject, SceneRecord, overlap
+from tests.scenes.captions import Box, CaptionWriter, SceneObject, SceneRecord, overlap
 from tests.scenes.drawings import (
     BACKDROPS,
     COLOURS,
@@ -112,13 +112,7 @@ def _terms(text: str) -> list[tuple[float, list[str]]]:
 
 
 class Canvas:
-    """Draws steps on an image in unit coordinates, x to the right and y down.
-
-    Args:
-        image: to draw on.
-        rng: source of the differences between two drawings.
-        colours: by name.
-    """
+    """Draws steps on an image in unit coordinates, x to the right and y down."""
 
     def __init__(self, image: Image.Image, rng: random.Random, colours: dict[str, RGB]) -> None:
         self.image, self.rng = image, rng
@@ -129,7 +123,6 @@ class Canvas:
         self._path: list[float] = []
 
     def draw(self, steps: Iterable[Step]) -> None:
-        """Draw steps one after the other."""
         for name, groups, colours, body in steps:
             if name == "let":
                 ((variable, text),) = groups
@@ -158,7 +151,6 @@ class Canvas:
                     getattr(self, name)(numbers, *map(self.colour, colours))
 
     def value(self, text: str) -> float:
-        """A number of a drawing."""
         if (plain := _plain(text)) is not None:
             return plain
         if "<" in text:
@@ -184,7 +176,6 @@ class Canvas:
         return int(self.rng.choice(text.split("|")) if "|" in text else text)
 
     def colour(self, text: str) -> RGB:
-        """A colour of a drawing."""
         test, alternatives, pair = text.rpartition(":")
         if alternatives:
             limit = self.rng.random() < 0.5 if test == "half" else self._brightness < int(test)
@@ -247,14 +238,7 @@ def smooth(points: Sequence[Point], steps: int = 6) -> list[Point]:
 
 
 class Brush(Canvas):
-    """Draws one object with outlines on a transparent canvas.
-
-    Args:
-        width: canvas width in pixels.
-        height: canvas height in pixels.
-        colour: the object's main colour.
-        rng: source of the small differences between two drawings of one kind.
-    """
+    """Draws one object with outlines on a transparent canvas."""
 
     def __init__(self, width: int, height: int, colour: RGB, rng: random.Random) -> None:
         golden = colour[2] > 90 or colour[1] < 120
@@ -288,7 +272,6 @@ class Brush(Canvas):
         self._draw.polygon([self._xy(x, y) for x, y in points], **self._filled(fill))
 
     def poly(self, numbers: Sequence[float], fill: RGB | None = None) -> None:
-        """A polygon."""
         self._polygon(self.points(numbers), fill)
 
     def blob(self, numbers: Sequence[float], fill: RGB | None = None) -> None:
@@ -302,7 +285,6 @@ class Brush(Canvas):
         self._draw.rounded_rectangle(self._box(x1, y1, x2, y2), radius=radius, **self._filled(fill))
 
     def oval(self, numbers: Sequence[float], fill: RGB | None = None) -> None:
-        """An ellipse: centre and both radii."""
         x, y, rx, ry = numbers
         self._draw.ellipse(self._box(x - rx, y - ry, x + rx, y + ry), **self._filled(fill))
 
@@ -359,12 +341,6 @@ def draw_kind(label: str, colour: str, height: int, rng: random.Random) -> Image
 class Backdrop(Canvas):
     """Draws a background, whose colours are tinted by the light.
 
-    Args:
-        name: of the background.
-        side: of the square canvas in pixels.
-        light: "day", "dusk" or "night".
-        rng: source of random choices.
-
     Attributes:
         zones: in which objects can be placed.
     """
@@ -413,16 +389,13 @@ class Backdrop(Canvas):
         self._gradient(y, y + h - 1 / self.side, *SKIES[self.light], x, x + w)
 
     def poly(self, numbers: Sequence[float], colour: RGB) -> None:
-        """A polygon."""
         self._draw.polygon(self._scaled(numbers), fill=self._tint(colour))
 
     def rect(self, numbers: Sequence[float], colour: RGB) -> None:
-        """Two corners of a rectangle."""
         x1, y1, x2, y2 = numbers
         self.poly((x1, y1, x2, y1, x2, y2, x1, y2), colour)
 
     def oval(self, numbers: Sequence[float], colour: RGB) -> None:
-        """An ellipse: centre and both radii."""
         x, y, rx, ry = numbers
         box = self._scaled((x - rx, y - ry, x + rx, y + ry))
         self._draw.ellipse(box, fill=self._tint(colour))
@@ -502,12 +475,7 @@ def _lit(image: Image.Image, light: str) -> Image.Image:
 
 
 class SceneLayout:
-    """Places objects on a square canvas so that each remains visible.
-
-    Args:
-        backdrop: the drawn background.
-        rng: source of random choices.
-    """
+    """Places objects on a square canvas so that each remains visible."""
 
     def __init__(self, backdrop: Backdrop, rng: random.Random) -> None:
         self.backdrop, self.zones, self.rng = backdrop, backdrop.zones, rng
@@ -635,16 +603,9 @@ def paste(canvas: Image.Image, sprite: Sprite) -> None:
 
 @dataclass(frozen=True)
 class Scene:
-    """A rendered scene."""
-
     image: Image.Image  # RGB, 192 × 192
     record: SceneRecord  # background, light, weather and objects
-    captions: tuple[Caption, ...]  # five different captions with the facts they state
-
-    @property
-    def texts(self) -> list[str]:
-        """The texts of the captions."""
-        return [caption.text for caption in self.captions]
+    texts: list[str]  # five different captions
 
 
 def render_scene(seed: int, index: int) -> Scene:
@@ -664,7 +625,7 @@ def render_scene(seed: int, index: int) -> Scene:
     _precipitate(canvas, weather, rng)
     image = _photograph(canvas.reduce(OVERSAMPLING), grain)
     record = SceneRecord(background, light, weather, tuple(s.item for s in sprites))
-    return Scene(image, record, tuple(CaptionWriter(record, rng).write()))
+    return Scene(image, record, CaptionWriter(record, rng).write())
 
 
 def _texture(image: Image.Image, grain: np.random.Generator) -> Image.Image:

@@ -8,9 +8,7 @@ from time import perf_counter
 
 import pytest
 
-from indexer.answer import Timings
-from server.client.operations import Hit, SearchAnswer
-from server.security.listening import listen, url
+from server.schemas import HitAnswer, SearchAnswer
 from tests.indexer.random_postings import random_postings
 from tests.indexer.vocabulary import small_tokenizer
 from tests.torture import __main__ as torture
@@ -117,13 +115,6 @@ def test_wrong_answers_to_hostile_requests(answer: bytes, wrong: str | None) -> 
     assert found == wrong or (wrong and found and wrong in found)
 
 
-def test_no_answer_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests, "TIMEOUT", 0.1)
-    with listen("127.0.0.1", 0) as socket:
-        answer = requests.send(url("127.0.0.1", socket.getsockname()[1]), b"GET / HTTP/1.1")
-    assert check_answer(answer) == "status 599"
-
-
 QUERY, OWN = "dog the", PREFIX + "0/0"
 DOG = small_tokenizer().vocabulary.index("dog")
 IMAGES = random_postings(small_tokenizer(), 20)
@@ -175,12 +166,3 @@ def test_wrong_answers_about_images_that_are_written() -> None:
     assert "has 3000.0 of [0.0]" in judged(judge, [second, *best[:4]])[-1]
     judge.check_images("at the end", [(OWN, {DOG: 3000})], math.inf, math.inf)
     assert judge.described()[-1].startswith("at the end")
-
-
-def test_memory_that_grows_and_tracebacks_are_seen() -> None:
-    assert soak.growth([(400.0 + n, 200.0) for n in range(50)]) == {
-        "all workers": 30.0,
-        "oldest worker, private": 0.0,
-    }
-    error = 'File "x.py", line 1, in f\n    f()\nValueError: no\n'
-    assert soak.tracebacks(f"said\n{soak.TRACEBACK}:\n  {error}") == ["ValueError: no"]

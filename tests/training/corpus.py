@@ -82,7 +82,6 @@ METHODS: dict[str, dict[str, Any]] = {
         "objective": {"kind": "adopt"},
     },
     "mv-vse": {"model": {"views": 2}, "objective": {"kind": "multi-view-triplet"}},
-    "softmax": {"model": {"views": 2}, "objective": {"kind": "multi-view-softmax"}},
 }
 
 

@@ -9,9 +9,6 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import (
-    ChineseCLIPConfig,
-    ChineseCLIPImageProcessorPil,
-    ChineseCLIPModel,
     CLIPConfig,
     CLIPImageProcessorPil,
     CLIPModel,
@@ -52,16 +49,9 @@ def siglip(folder: Path) -> Path:
     return _save(folder, SiglipModel(config), SiglipImageProcessorPil(**size))
 
 
-def chinese_clip(folder: Path) -> Path:
-    config = ChineseCLIPConfig(text_config=TEXT, vision_config=VISION, projection_dim=8)
-    size: dict[str, Any] = {"size": {"height": SIDE, "width": SIDE}, "do_center_crop": False}
-    return _save(folder, ChineseCLIPModel(config), ChineseCLIPImageProcessorPil(**size))
-
-
 ENCODERS: dict[str, Callable[[Path], Path]] = {
     "clip": clip,
     "siglip": siglip,
-    "chinese-clip": chinese_clip,
 }
 
 

@@ -16,7 +16,6 @@ from transformers import BertModel
 from typer.testing import CliRunner
 
 from sparta.command_line import cli
-from sparta.errors import InputError
 from sparta.visualsparta.model import VisualSparta
 from tests import tiny
 from tests.eval.data import record, refused
@@ -47,15 +46,6 @@ def test_a_run_starts_from_oscars_weights(corpus: Corpus, tmp_path: Path) -> Non
         ("embeddings.word_embeddings.weight", "query_embedding.weight"),
     ):
         assert_close(model.state_dict()[name], state[f"bert.{key}"], rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("library", ["lightning", "tensorboard"])
-def test_a_missing_extra_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, library: str
-) -> None:
-    monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(InputError, match=rf"{library} is not installed.*visualsparta\[train\]"):
-        CliRunner().invoke(cli, ["train", "sample", "--out", str(tmp_path)], catch_exceptions=False)
 
 
 def test_a_run_records_the_commit_and_resumes_with_it(corpus: Corpus, tmp_path: Path) -> None:

@@ -141,12 +141,3 @@ def test_a_teacher_trained_on_other_features_is_named(
     arguments = write_run(tmp_path, corpus, photos)
     with pytest.raises(InputError, match=r"was trained on other features .* teacher\.features"):
         run([*arguments, "--teacher", teachers[0], "--out", str(tmp_path / "out")])
-
-
-def test_only_visualsparta_has_a_teacher(tmp_path: Path) -> None:
-    path = tmp_path / "dense.yaml"
-    path.write_text("family: vse\n")
-    with pytest.raises(InputError, match=r"teacher: there is no such setting"):
-        run(["train", str(path), "--out", str(tmp_path), "--teacher", "a"])
-    with pytest.raises(InputError, match=r"teacher\.models: Field required"):
-        run(["train", "sample", "--out", str(tmp_path), "--sentences", "a.txt"])

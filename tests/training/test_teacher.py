@@ -117,22 +117,11 @@ def test_a_key_changes_with_models_photos_and_sentences(
     assert keys[0] == teacher_key(names, teacher_inputs(stores[0], tmp_path))
 
 
-def test_wrong_teachers_are_named(stores: list[FeatureStore], tmp_path: Path) -> None:
-    inputs = teacher_inputs(stores[0], tmp_path / "cache")
-    with pytest.raises(InputError, match=r"--teacher \./nowhere does not exist: give a model"):
-        open_teacher(["./nowhere"], inputs)
-    (tmp_path / "config.json").write_text("{")
-    with pytest.raises(InputError, match=r"is not a teacher: its config\.json is not JSON"):
-        open_teacher([str(tmp_path)], inputs)
-    tiny.model().save_pretrained(tmp_path / "sparse")
-    with pytest.raises(InputError, match=r"sparse is a VisualSparta model: give a dual encoder"):
-        open_teacher([str(tmp_path / "sparse")], inputs)
+def test_a_dual_encoder_needs_the_photos(stores: list[FeatureStore], tmp_path: Path) -> None:
     encoder = str(clip(tmp_path / "clip"))
-    with pytest.raises(InputError, match=r"clip looks at photos.*nowhere\): give teacher\.photos"):
-        open_teacher([encoder], inputs)
-    gone = teacher_inputs(stores[0], tmp_path, photos=tmp_path / "gone")
-    with pytest.raises(InputError, match=r"gone\): give teacher\.photos"):
-        open_teacher([encoder], gone)
+    for photos, where in ((None, "nowhere"), (tmp_path / "gone", "gone")):
+        with pytest.raises(InputError, match=rf"looks at photos.*{where}\): give teacher\.photos"):
+            open_teacher([encoder], teacher_inputs(stores[0], tmp_path, photos=photos))
 
 
 def test_vectors_are_averaged_over_stores(
@@ -149,16 +138,6 @@ def test_vectors_are_averaged_over_stores(
     assert np.allclose(found, (each[0] + each[1]) / 2, atol=1e-3)
     read = np.concatenate(list(teacher.sentences(TEXTS)))
     assert np.allclose(read, model.embed_texts(TEXTS), atol=1e-3)
-
-
-def test_a_model_that_does_not_read_features_is_refused(
-    stores: list[FeatureStore], tmp_path: Path
-) -> None:
-    model = models.bigru()
-    model.tokenizer = None
-    model.save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="has a vision network inside or no tokenizer"):
-        DenseTeacher(str(tmp_path), stores, torch.device("cpu"))
 
 
 CPU = torch.device("cpu")

@@ -12,7 +12,6 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 from torch.testing import assert_close
-from transformers import BertModel
 from typer.testing import CliRunner
 
 from eval.recall.index import Gallery, measure_index_recall
@@ -23,9 +22,6 @@ from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.networks.encoder import LITE2, weights_file
-from sparta.networks.lite import EfficientNetLite
-from sparta.progress import no_progress
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.image_head import ImageHead
 from tests import tiny
@@ -35,9 +31,7 @@ from tests.training.corpus import THINGS
 from training.fit import train
 from training.terms import steps
 from training.terms.config import TermVectorsConfig
-from training.terms.data import sentence_vectors
-from training.terms.dual_encoder import DualEncoder
-from training.terms.student import Bags, TermVectors, divergence
+from training.terms.models import Bags, DualEncoder, TermVectors, divergence
 
 DIMENSION = 16
 BOXES = np.array([[0, 0, 0.5, 1], [0.5, 0, 1, 1], [0, 0, 1, 1]], np.float32)
@@ -95,7 +89,7 @@ def test_ridge_is_the_closed_form() -> None:
     vectors = torch.from_numpy(rng.standard_normal((4, 5))).float()
     a = np.array([[1, 0, 1], [0, 1, 0], [1, 1, 1], [0, 0, 1]], np.float64)
     expected = np.linalg.inv(a.T @ a + 2 * np.eye(3)) @ a.T @ vectors.numpy()
-    bags = Bags(torch.arange(3), columns, torch.tensor([2, 2, 3]))
+    bags = Bags(torch.arange(3), torch.arange(4), columns, torch.tensor([2, 2, 3]))
     assert_close(bags.ridge(vectors), torch.from_numpy(expected).float(), atol=1e-5, rtol=1e-5)
 
 
@@ -109,16 +103,6 @@ def test_scores_are_those_of_equations_10_and_11() -> None:
         for column, term in enumerate(terms.tolist()):
             expected = math.log(1 + max(0.0, float(h @ vectors[term])))
             assert found[image, column].item() == pytest.approx(expected, abs=1e-5)
-
-
-def test_the_first_vectors_score_photos_less_their_mean() -> None:
-    """Less the photos' mean vector, products have the mean 0, so about half of them score."""
-    torch.manual_seed(0)
-    head, features = ImageHead(4, 3, 3), torch.rand(200, 4)
-    mean = head.direction(features).mean(dim=0)
-    taught = TermVectors(head, torch.randn(3, 2), mean)
-    products = taught.head(features[:, None])[:, 0] @ taught.vectors.T
-    assert_close(products.mean(dim=0), torch.zeros(3), atol=1e-5, rtol=0)
 
 
 def test_divergence_is_that_of_the_softmax_distributions() -> None:
@@ -209,23 +193,6 @@ def test_a_killed_run_ends_with_the_weights_of_an_uninterrupted_one(
     assert_same(trained(short, out, resume=True), whole)
 
 
-def test_an_encoder_may_have_spare_token_embeddings_but_not_fewer(
-    folder: Path, tmp_path: Path
-) -> None:
-    texts = ["a dog by the sea", "two dogs"]
-    expected = sentence_vectors(str(folder / "bert"), texts, no_progress)
-    bert = BertModel.from_pretrained(folder / "bert")
-    for rows in (64, 9):
-        bert.resize_token_embeddings(rows)
-        bert.save_pretrained(tmp_path)
-        tiny.tokenizer().save(tmp_path)
-        if rows == 64:
-            assert torch.equal(sentence_vectors(str(tmp_path), texts, no_progress), expected)
-            continue
-        with pytest.raises(InputError, match="has 9 token embeddings, its tokenizer 25 entries"):
-            sentence_vectors(str(tmp_path), texts, no_progress)
-
-
 def test_a_tuned_network_is_the_backbone_of_another_run(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,18 +228,6 @@ def test_a_tuned_network_is_the_backbone_of_another_run(
     again = train(settings(folder, **changes, epochs=1, batch_size=4), tmp_path / "again")
     config = json.loads((again.model / "config.json").read_text())
     assert config["feature_source"]["backbone"] == str(result.model)
-
-
-def test_features_of_0_have_a_gradient_and_negative_ones_keep_their_sign() -> None:
-    """A ReLU network's mean is 0 where nothing fired; other networks' vectors have any sign."""
-    torch.manual_seed(0)
-    head = ImageHead(4, 3, 3)
-    features = torch.tensor([[0.0, 1.0, 4.0, -4.0]], requires_grad=True)
-    head.direction(features).sum().backward()
-    assert features.grad is not None and features.grad.isfinite().all()
-    with torch.no_grad():
-        other = head.direction(torch.tensor([[0.0, 1.0, 4.0, 4.0]]))
-        assert not torch.allclose(head.direction(features), other)
 
 
 def test_a_run_is_not_resumed_with_other_sentences(

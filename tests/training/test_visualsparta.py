@@ -151,6 +151,20 @@ def test_a_batch_in_parts_trains_as_one_padded_batch(monkeypatch: pytest.MonkeyP
         assert_close(value, found[1][name], msg=name)
 
 
+def test_photos_of_similar_length_come_together_with_their_captions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("training.visualsparta.dataset.PART", 2)
+    regions = {4: 5, 2: 3, 5: 1}  # by photo
+    examples = [TrainingExample(i, tiny.image(n), [[6 + i], [7, i]]) for i, n in regions.items()]
+    batch = TrainingCollator(ImageCollator(tiny.tokenizer(), 50, 35))(examples)
+    assert batch.photos.tolist() == [5, 2, 4]
+    assert batch.query_photos.tolist() == [5, 5, 2, 2, 4, 4]
+    assert [ids[0] for ids in batch.query_ids.tolist()] == [11, 7, 8, 7, 10, 7]
+    masks = [part.region_mask for part in batch.images]
+    assert [mask.sum(dim=1).tolist() for mask in masks] == [[1, 3], [5]]
+
+
 def test_a_batch_is_a_multiple_of_the_devices() -> None:
     with pytest.raises(InputError, match="batch_size: 30 must be a multiple of the 4 devices"):
         check_batch_size(30, 90, "photos", 4)

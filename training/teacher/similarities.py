@@ -54,12 +54,7 @@ def read_sentences(path: Path) -> list[str]:
 
 
 def pool_sentences(captions: Sequence[Sequence[str]], sentences: Sequence[str]) -> SentencePool:
-    """Number the distinct sentences, captions first.
-
-    Args:
-        captions: of each of N photos, possibly none.
-        sentences: that belong to no photo.
-    """
+    """Number the distinct sentences, captions first."""
     numbers: dict[str, int] = {}
     own = [[numbers.setdefault(text, len(numbers)) for text in texts] for texts in captions]
     for text in sentences:
@@ -107,11 +102,7 @@ class Similarities:
 
 
 class Teacher:
-    """The mean of several teachers' standardised similarities.
-
-    Args:
-        parts: of the same sentences and photos.
-    """
+    """The mean of several teachers' standardised similarities."""
 
     def __init__(self, parts: Sequence[Similarities]) -> None:
         self.parts = parts
@@ -150,14 +141,7 @@ def _spread(count: int) -> Numbers:
 def nearest_sentences(
     teacher: Teacher, photos: range, sentences: int, count: int
 ) -> Iterator[NDArray[np.int32]]:
-    """The `count` sentences most similar to each photo, [p, count], rising, a block at a time.
-
-    Args:
-        teacher: that judges.
-        photos: numbers of the photos.
-        sentences: S, how many there are.
-        count: at most S.
-    """
+    """The `count` sentences most similar to each photo, [p, count], rising, a block at a time."""
     everything = np.arange(sentences)
     for start in range(photos.start, photos.stop, PHOTOS_AT_ONCE):
         some = np.arange(start, min(start + PHOTOS_AT_ONCE, photos.stop))

@@ -20,9 +20,11 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 from sparta.errors import InputError, first_line
-from sparta.extract.image_files import load_photo
-from sparta.extract.photos import file_stamps, listing_hash
-from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.extract.image_files import load_photo
+from sparta.features.extract.networks.encoder import hash_files, weights_hash
+from sparta.features.extract.networks.pretrained import load_model, load_processor
+from sparta.features.extract.photos import file_stamps, listing_hash
+from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.model_id import find_file, model_folder, read_model_config
 from sparta.networks.encoder import hash_files, weights_hash
@@ -45,11 +47,6 @@ def matching_stores(
 ) -> list[FeatureStore]:
     """Those stores that hold the features a model was trained on.
 
-    Args:
-        name: folder or hub name of the model, for messages.
-        config: the model's, with `feature_source` and `feature_dim`.
-        stores: to choose from.
-
     Raises:
         InputError: if there is none.
     """
@@ -68,30 +65,8 @@ def matching_stores(
     return found
 
 
-def batches_of(
-    store: FeatureStore, image_ids: Sequence[str], start: int
-) -> Iterator[list[ImageFeatures]]:
-    """Images of a store in the order of their ids, from a given place on, `BATCH` at a time.
-
-    Raises:
-        InputError: if the store lacks one.
-    """
-    for first in range(start, len(image_ids), BATCH):
-        try:
-            yield [store[store.index(name)] for name in image_ids[first : first + BATCH]]
-        except KeyError as error:
-            raise InputError(
-                f"{store.folder} lacks photo {error.args[0]}: the teacher needs every training "
-                "photo"
-            ) from error
-
-
 class DualEncoder:
     """An image tower and a text tower into one space.
-
-    Args:
-        name: hub name or folder.
-        device: to compute on.
 
     Raises:
         InputError: if it is no dual encoder, or lacks its weights, image processor or tokenizer.
@@ -117,12 +92,6 @@ class DualEncoder:
         self, folder: Path, ids: Sequence[str], workers: int, start: int
     ) -> Iterator[NDArray[np.float16]]:
         """Vectors [n, 1, D] of unit length of photos from a given one on, some at a time.
-
-        Args:
-            folder: of the photos.
-            ids: their paths in it.
-            workers: processes that decode.
-            start: number of the first photo.
 
         Raises:
             InputError: naming a photo that cannot be read.
@@ -201,9 +170,7 @@ class DenseTeacher:
     """A dense VSE model that reads features.
 
     Args:
-        name: folder or hub name.
         stores: to choose from; vectors are averaged over those the model can read.
-        device: to compute on.
 
     Raises:
         InputError: if it is no whole model, has a vision network inside, or reads other features.
@@ -227,13 +194,20 @@ class DenseTeacher:
     @torch.inference_mode()
     def photos(self, ids: Sequence[str], start: int) -> Iterator[NDArray[np.float16]]:
         """Vectors [n, K, D] of photos from a given one on, some at a time."""
-        limit = self.model.config.max_regions
-        for copies in zip(*(batches_of(store, ids, start) for store in self.stores), strict=True):
-            found = [
-                self.model.encode_images(collate_images(images, limit).to(self.model.device))
-                for images in copies
-            ]
+        for first in range(start, len(ids), BATCH):
+            found = [self._encoded(store, ids[first : first + BATCH]) for store in self.stores]
             yield torch.stack(found).mean(dim=0).cpu().numpy().astype(np.float16)
+
+    def _encoded(self, store: FeatureStore, ids: Sequence[str]) -> Tensor:
+        try:
+            images = [store[store.index(name)] for name in ids]
+        except KeyError as error:
+            raise InputError(
+                f"{store.folder} lacks photo {error.args[0]}: the teacher needs every training "
+                "photo"
+            ) from error
+        limit = self.model.config.max_regions
+        return self.model.encode_images(collate_images(images, limit).to(self.model.device))
 
     def sentences(self, texts: Sequence[str]) -> Iterator[NDArray[np.float16]]:
         """Vectors [n, D] of sentences, some at a time."""
@@ -270,9 +244,9 @@ class TeacherInputs:
     workers: int  # processes that decode photos
     progress: Progress  # of `STAGES`
 
-    def cached(self, stage: str, rows: Rows) -> NDArray[Any]:
+    def cached(self, rows: Rows) -> NDArray[Any]:
         """An array of the run's folder, computed if it is not there."""
-        return cached_rows(self.folder, rows, partial(self.progress, stage))
+        return cached_rows(self.folder, rows, partial(self.progress, rows.name))
 
 
 def open_teacher(names: Sequence[str], inputs: TeacherInputs) -> Teacher:
@@ -296,14 +270,7 @@ def check_teachers(names: Sequence[str]) -> None:
 
 
 def find_nearest(teacher: Teacher, key: str, count: int, inputs: TeacherInputs) -> NDArray[Any]:
-    """The sentences nearest to each photo, [N, at most `count`] int32, cached.
-
-    Args:
-        teacher: of the inputs.
-        key: names the teacher's models.
-        count: sentences for each photo.
-        inputs: of the teacher.
-    """
+    """The sentences nearest to each photo, [N, at most `count`] int32, cached."""
     photos, sentences = len(inputs.image_ids), len(inputs.sentences)
     count = min(count, sentences)
 
@@ -311,7 +278,7 @@ def find_nearest(teacher: Teacher, key: str, count: int, inputs: TeacherInputs) 
         return nearest_sentences(teacher, range(start, photos), sentences, count)
 
     rows = Rows("nearest", [key], (photos, count), np.int32, blocks)
-    return inputs.cached("nearest", rows)
+    return inputs.cached(rows)
 
 
 def teacher_key(names: Sequence[str], inputs: TeacherInputs) -> str:
@@ -351,7 +318,7 @@ def _open(name: str, kind: str, inputs: TeacherInputs) -> Similarities:
         np.float16,
         lambda start: embed(texts[start:]),
     )
-    return Similarities(name, inputs.cached("sentences", read), inputs.cached("photos", shown))
+    return Similarities(name, inputs.cached(read), inputs.cached(shown))
 
 
 def _photo_folder(name: str, inputs: TeacherInputs) -> Path:
@@ -398,11 +365,6 @@ def cached_rows(folder: Path, rows: Rows, report: Report) -> NDArray[Any]:
 
     Rows are appended to a file that is renamed when it is whole: an interrupted computation goes
     on behind the last whole row.
-
-    Args:
-        folder: of the files.
-        rows: the array.
-        report: called after each block.
     """
     content = "\n".join([rows.name, str(rows.shape), str(np.dtype(rows.dtype)), *rows.key])
     digest = hashlib.sha256(content.encode()).hexdigest()[:16]

@@ -52,10 +52,6 @@ class Views:
         views = torch.randint(len(self.features), photos.shape)
         return self.features[views, photos].float()
 
-    def plain(self, photos: Tensor) -> Tensor:
-        """[B] numbers of photos to features [B, d] float32 of the photos as they are."""
-        return self.features[0, photos].float()
-
 
 @dataclass
 class Texts:
@@ -70,15 +66,9 @@ class Texts:
         """[B] numbers of photos to the numbers of a random caption of each."""
         return self.first[photos] + (torch.rand(len(photos)) * self.count[photos]).long()
 
-    def captions(self, photos: Tensor) -> tuple[Tensor, Tensor]:
-        """All captions of [B] photos: their numbers [Q], and the place of each one's photo."""
-        owners = torch.arange(len(photos)).repeat_interleave(self.count[photos])
-        within = torch.arange(len(owners)) - _starts(self.count[photos])[owners]
-        return self.first[photos][owners] + within, owners
-
-
-def _starts(counts: Tensor) -> Tensor:
-    return counts.cumsum(0) - counts
+    def owners(self) -> Tensor:
+        """[Q] the number of each caption's photo."""
+        return torch.arange(len(self.count)).repeat_interleave(self.count)
 
 
 def read_texts(
@@ -91,13 +81,7 @@ def read_texts(
 ) -> Texts:
     """Captions and sentences as vectors and word pieces.
 
-    Args:
-        photos: N, each with captions.
-        sentences: further ones.
-        encoder: hub name or folder of the sentence encoder.
-        tokenizer: of the terms.
-        cache: file of the vectors, read where it is there.
-        progress: stage "sentences".
+    Vectors are read from the cache if that file exists. Reports progress of the stage "sentences".
 
     Raises:
         InputError: if the file has the vectors of other texts.
@@ -119,7 +103,7 @@ def read_texts(
         save_file({"vectors": vectors}, partial, {"texts": digest})
         partial.replace(cache)
     terms = padded(list(map(tokenizer.encode_ids, texts)), len(tokenizer.vocabulary))
-    return Texts(vectors, terms, _starts(count), count)
+    return Texts(vectors, terms, count.cumsum(0) - count, count)
 
 
 def padded(rows: Sequence[Sequence[int]], padding: int) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -28,9 +28,8 @@ from training.run_folder import TrainResult, say_recall
 from training.teacher.similarities import read_sentences
 from training.terms.config import TermVectorsConfig
 from training.terms.data import Texts, Views, read_texts
-from training.terms.dual_encoder import DualEncoder, Teachers
+from training.terms.models import Bags, DualEncoder, Teachers, TermVectors
 from training.terms.steps import Plan, optimise
-from training.terms.student import Bags, TermVectors
 from training.terms.tune import check_tune, tune
 
 STUDENT = "terms.pt"  # unfinished term vectors
@@ -80,13 +79,6 @@ def train_term_vectors(
 
     Everything that is finished is kept in `out/checkpoints`, from where a killed run continues.
 
-    Args:
-        config: settings of the run.
-        stores: features of the photos, the plain view first.
-        out: folder of the run.
-        photos: to train on.
-        held_out: to measure recall on; may be empty.
-
     Returns:
         with recall by all term scores.
 
@@ -97,40 +89,36 @@ def train_term_vectors(
     tokenizer = load_word_pieces(config.model.init)
     kept = out / "checkpoints"
     kept.mkdir(exist_ok=True)
+    count = 1 if config.tune else config.teachers.count
     stages = {
         "features": ("Reading features", "views"),
         "sentences": ("Sentence vectors", "sentences"),
-        **{f"teacher {n}": (f"Teacher {n}", "steps") for n in range(1, config.teachers.count + 1)},
+        **{f"teacher {n}": (f"Teacher {n}", "steps") for n in range(1, count + 1)},
         "photos": ("Reading photos", "photos"),
         "tune": ("Tuning the network", "steps"),
         "terms": ("Term vectors", "steps"),
     }
     with progress_bars(stages, Console()) as progress:
-        read = partial(_read, config, stores, tokenizer, kept, progress)
-        views, texts = read(photos, _sentences(config, held_out), "texts")
-        vocabulary = len(tokenizer.vocabulary)
-        count = 1 if config.tune else config.teachers.count
-        members = [
-            _teacher(config, number, views, texts, vocabulary, kept, progress)
-            for number in range(count)
-        ]
+        run = _Run(config, stores, tokenizer, kept, progress)
+        views, texts = run.read(photos, _sentences(config, held_out), "texts")
+        members = [run.teacher(number, views, texts) for number in range(count)]
         if config.tune:
             ids = [photo.image_id for photo in photos]
             file = tune(config, members[0], texts, ids, out, progress)
             return TrainResult(file, {}, config.planned_epochs, config.planned_epochs)
-        bags = Bags.of(texts, vocabulary, config.model.least_sentences)
-        validation = read(held_out, [], "held-out") if held_out else None
-        taught = _student(config, members, views, texts, bags, validation, kept, progress)
-        found = {}
-        if validation:
-            recall = _recall(taught, bags, *validation)
-            found = dict(zip(("held-out R@1", "R@5", "R@10"), recall, strict=True))
+        bags = Bags.of(texts, len(tokenizer.vocabulary), config.model.least_sentences)
+        validation = run.read(held_out, [], "held-out") if held_out else None
+        taught = run.student(members, views, texts, bags, validation)
+    found = {}
+    if validation:
+        recall = _recall(taught, bags, *validation)
+        found = dict(zip(("held-out R@1", "R@5", "R@10"), recall, strict=True))
     source = stores[0].source
     if config.model.grid is not None:
         source = replace(source, extra=source.extra | {"grid": config.model.grid})
     model = _model(taught, bags, tokenizer, source)
     model.save_pretrained(out / "model")
-    _write_rare(bags, texts, tokenizer, len(photos), out / "model")
+    _write_rare(bags, texts, tokenizer, out / "model")
     return TrainResult(out / "model", found, config.epochs, config.epochs)
 
 
@@ -144,105 +132,91 @@ def _sentences(config: TermVectorsConfig, held_out: Sequence[CaptionedPhoto]) ->
     return [found[place] for place in sorted(order[: config.most_sentences].tolist())]
 
 
-def _read(
-    config: TermVectorsConfig,
-    stores: Sequence[FeatureStore],
-    tokenizer: WordPieceTokenizer,
-    kept: Path,
-    progress: Progress,
-    photos: Sequence[CaptionedPhoto],
-    sentences: Sequence[str],
-    name: str,
-) -> tuple[Views, Texts]:
-    assert config.model.init is not None
-    views = Views.read(stores, photos, progress)
-    cache = kept / f"{name}.safetensors"
-    return views, read_texts(photos, sentences, config.model.init, tokenizer, cache, progress)
+@dataclass(frozen=True)
+class _Run:
+    """The steps of a training, each of which a killed run continues."""
 
+    config: TermVectorsConfig
+    stores: Sequence[FeatureStore]
+    tokenizer: WordPieceTokenizer
+    kept: Path  # folder of what is finished
+    progress: Progress
 
-def _teacher(
-    config: TermVectorsConfig,
-    number: int,
-    views: Views,
-    texts: Texts,
-    vocabulary: int,
-    kept: Path,
-    progress: Progress,
-) -> DualEncoder:
-    """One trained dual encoder, or the one that was trained before."""
-    settings, seed = config.teachers, config.seed * 1000 + number
-    torch.manual_seed(seed)
-    member = DualEncoder(config, views.features[0], texts, vocabulary)
-    # Each has a checkpoint of its own: that of another would be taken for its beginning.
-    done, unfinished = kept / f"teacher-{number}.pt", kept / f"unfinished-{number}.pt"
-    if done.is_file():
-        member.load_state_dict(torch.load(done, weights_only=True))
-        return member.eval()
-    rate = settings.learning_rate
-    optimise(
-        member,
-        torch.optim.AdamW(member.parameters(), rate, betas=(0.9, 0.98), weight_decay=0.1),
-        lambda photos: member.loss(views.draw(photos), texts, photos),
-        Plan(config, len(texts.first), settings.batch_size, settings.epochs, seed),
-        unfinished,
-        partial(progress, f"teacher {number + 1}"),
-    )
-    _keep(member, done)
-    unfinished.unlink(missing_ok=True)
-    return member
+    def read(
+        self, photos: Sequence[CaptionedPhoto], sentences: Sequence[str], name: str
+    ) -> tuple[Views, Texts]:
+        """Features of photos; their captions and further sentences, whose vectors are kept."""
+        encoder, cache = str(self.config.model.init), self.kept / f"{name}.safetensors"
+        views = Views.read(self.stores, photos, self.progress)
+        return views, read_texts(photos, sentences, encoder, self.tokenizer, cache, self.progress)
 
+    def teacher(self, number: int, views: Views, texts: Texts) -> DualEncoder:
+        """One trained dual encoder, or the one that was trained before."""
+        config, settings = self.config, self.config.teachers
+        seed = config.seed * 1000 + number
+        torch.manual_seed(seed)
+        member = DualEncoder(config, views.features[0], texts, len(self.tokenizer.vocabulary))
+        # Each has a checkpoint of its own: that of another would be taken for its beginning.
+        done, unfinished = (self.kept / f"{name}-{number}.pt" for name in ("teacher", "unfinished"))
+        if done.is_file():
+            member.load_state_dict(torch.load(done, weights_only=True))
+            return member.eval()
+        rate = settings.learning_rate
+        optimise(
+            member,
+            torch.optim.AdamW(member.parameters(), rate, betas=(0.9, 0.98), weight_decay=0.1),
+            lambda photos: member.loss(views.draw(photos), texts, photos),
+            Plan(config, len(texts.first), settings.batch_size, settings.epochs, seed),
+            unfinished,
+            partial(self.progress, f"teacher {number + 1}"),
+        )
+        partial_file = done.with_suffix(".partial")
+        torch.save(member.state_dict(), partial_file)
+        partial_file.replace(done)
+        unfinished.unlink(missing_ok=True)
+        return member
 
-def _student(
-    config: TermVectorsConfig,
-    members: list[DualEncoder],
-    views: Views,
-    texts: Texts,
-    bags: Bags,
-    validation: tuple[Views, Texts] | None,
-    kept: Path,
-    progress: Progress,
-) -> TermVectors:
-    teachers = Teachers(members, views, texts)
-    head = members[0].image
-    with torch.no_grad():
-        mean = torch.stack([head.direction(part.float()).mean(dim=0) for part in views.features])
-    head.dropout.p = config.model.dropout
-    taught = TermVectors(head, bags.ridge(teachers.texts[0]), mean.mean(dim=0))
+    def student(
+        self,
+        members: list[DualEncoder],
+        views: Views,
+        texts: Texts,
+        bags: Bags,
+        validation: tuple[Views, Texts] | None,
+    ) -> TermVectors:
+        """Term vectors that the dual encoders teach."""
+        config, unfinished = self.config, self.kept / STUDENT
+        teachers = Teachers(members, views, texts)
+        head = members[0].image
+        with torch.no_grad():
+            means = [head.direction(part.float()).mean(dim=0) for part in views.features]
+        head.dropout.p = config.model.dropout
+        taught = TermVectors(head, bags.ridge(teachers.texts[0]), torch.stack(means).mean(dim=0))
 
-    def measure(epoch: int) -> None:
-        assert validation
-        say_recall(epoch, config.epochs, _recall(taught, bags, *validation))
+        def measure(epoch: int) -> None:
+            assert validation
+            say_recall(epoch, config.epochs, _recall(taught, bags, *validation))
 
-    optimise(
-        taught,
-        taught.optimiser(config),
-        partial(taught.loss, config, views, texts, bags, teachers),
-        Plan(config, len(texts.first), config.batch_size, config.epochs, config.seed),
-        kept / STUDENT,
-        partial(progress, "terms"),
-        measure if validation else None,
-    )
-    (kept / STUDENT).unlink(missing_ok=True)
-    return taught
-
-
-def _keep(module: torch.nn.Module, path: Path) -> None:
-    partial_file = path.with_suffix(".partial")
-    torch.save(module.state_dict(), partial_file)
-    partial_file.replace(path)
+        optimise(
+            taught,
+            taught.optimiser(config),
+            partial(taught.loss, config, views, texts, bags, teachers),
+            Plan(config, len(texts.first), config.batch_size, config.epochs, config.seed),
+            unfinished,
+            partial(self.progress, "terms"),
+            measure if validation else None,
+        )
+        unfinished.unlink(missing_ok=True)
+        return taught
 
 
 @torch.inference_mode()
 def _recall(taught: TermVectors, bags: Bags, views: Views, texts: Texts) -> list[float]:
     """R@1, R@5 and R@10 of held-out captions, text → image."""
-    photos = torch.arange(len(texts.first))
-    rows, owners = texts.captions(photos)
-    places = torch.full((int(texts.terms.max()) + 1,), len(bags.terms))
-    inside = bags.terms < len(places)
-    places[bags.terms[inside]] = torch.arange(len(bags.terms))[inside]
-    scores = taught.scores(views.plain(photos), torch.arange(len(bags.terms)))
+    owners = texts.owners()
+    scores = taught.scores(views.features[0].float(), torch.arange(len(bags.terms)))
     sums = torch.nn.functional.embedding_bag(
-        places[texts.terms[rows]],
+        bags.places[texts.terms[: len(owners)]],
         torch.nn.functional.pad(scores.T, (0, 0, 0, 1)),
         mode="sum",
         padding_idx=len(bags.terms),
@@ -273,14 +247,10 @@ def _model(
     return model
 
 
-def _write_rare(
-    bags: Bags, texts: Texts, tokenizer: WordPieceTokenizer, photos: int, folder: Path
-) -> None:
+def _write_rare(bags: Bags, texts: Texts, tokenizer: WordPieceTokenizer, folder: Path) -> None:
     """List the terms that the captions of few training photos have."""
-    vocabulary = len(tokenizer.vocabulary)
-    counts = torch.zeros(vocabulary + 1, dtype=torch.int64)
-    for photo in range(photos):
-        first, count = int(texts.first[photo]), int(texts.count[photo])
+    counts = torch.zeros(len(tokenizer.vocabulary) + 1, dtype=torch.int64)
+    for first, count in zip(texts.first, texts.count, strict=True):
         counts[torch.unique(texts.terms[first : first + count])] += 1
     rare = [tokenizer.vocabulary[term] for term in bags.terms.tolist() if counts[term] < PHOTOS]
     text = json.dumps({"photos": PHOTOS, "terms": rare}, ensure_ascii=False)

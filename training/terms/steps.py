@@ -53,15 +53,10 @@ def optimise(
     Every step's random draws depend on the seed and the step alone, so that a run that was killed
     ends with the weights of an uninterrupted one.
 
-    Args:
-        module: to train.
-        optimiser: of its parameters, with the largest learning rates.
-        loss: of a batch of numbers of photos.
-        plan: of the training.
-        checkpoint: file to continue from and to save to.
-        progress: called with the steps done, and all.
-        measure: called after each epoch with its number, from 1, while the module has the
-            averaged weights and is in eval mode.
+    The loss is of a batch of numbers of photos, and the optimiser has the largest learning rates.
+    The checkpoint is the file to continue from and to save to. `progress` is called with the steps
+    done, and all; `measure` after each epoch with its number, from 1, while the module has the
+    averaged weights and is in eval mode.
 
     Raises:
         InputError: if the loss is no number.

@@ -24,7 +24,7 @@ from sparta.networks.lite import DEVIATION, MEAN, RESAMPLE, EfficientNetLite
 from sparta.progress import Progress
 from training.terms.config import TermVectorsConfig, TuneConfig
 from training.terms.data import Texts
-from training.terms.dual_encoder import DualEncoder
+from training.terms.models import DualEncoder
 from training.terms.steps import Plan, optimise
 
 # Random changes of a photo, from the least to the most.
@@ -57,13 +57,8 @@ def tune(
 ) -> Path:
     """Train the backbone's later stages and the heads of a dual encoder on the photos themselves.
 
-    Args:
-        config: with `tune`, `data.photos` and `data.backbone`.
-        member: trained on the backbone's features.
-        texts: captions of the photos.
-        image_ids: of the photos.
-        out: folder of the run.
-        progress: stages "photos" and "tune".
+    The member was trained on the backbone's features. Reports progress of the stages "photos" and
+    "tune".
 
     Returns:
         the file `out/backbone.safetensors`.
@@ -115,8 +110,6 @@ class TunedEncoder(nn.Module):
 
     Args:
         network: batch norms folded.
-        member: of its features.
-        settings: of the tuning.
         pixels: [N, 3, side, side] uint8.
     """
 

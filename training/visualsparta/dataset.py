@@ -39,12 +39,6 @@ class TrainingBatch(NamedTuple):
     # [Q] int64, number of each query among the teacher's sentences; [0] without a teacher.
     query_numbers: Tensor
 
-    def to(self, device: torch.device | str) -> TrainingBatch:
-        """The same batch on another device."""
-        images, *tensors = self
-        parts = [part.to(device) for part in images]
-        return TrainingBatch(parts, *(tensor.to(device) for tensor in tensors))
-
 
 @dataclass(frozen=True)
 class TrainingExample:

@@ -18,7 +18,7 @@ from sparta.visualsparta.batch import ImageBatch
 from sparta.visualsparta.model import TermCounts, VisualSparta, count_terms
 from training.module import TrainingModule, gather_columns, gather_padded
 from training.teacher.similarities import Teacher
-from training.visualsparta.config import TeacherConfig, VisualSpartaTrainConfig
+from training.visualsparta.config import VisualSpartaTrainConfig
 from training.visualsparta.dataset import TrainingBatch
 
 
@@ -108,11 +108,8 @@ class VisualSpartaTraining(TrainingModule):
     """Trains a VisualSparta model with equation 13, a teacher's soft targets, or both.
 
     Args:
-        model: trained in place.
-        config: settings of the run.
         validation: captions of the held-out photos as term counts over T terms, and for each
             caption the position of its photo [Q] int64; None if no photos are held out.
-        teacher: compares the training photos and sentences; None without one.
     """
 
     def __init__(
@@ -139,49 +136,33 @@ class VisualSpartaTraining(TrainingModule):
 
     def training_step(self, batch: TrainingBatch, step: int) -> Tensor:
         """The objective over the photos and queries of all processes."""
+        config, lesson = self.config, self.config.teacher
         ids, mask = gather_padded(batch.query_ids, batch.query_mask)
         queries = count_terms(ids, mask)
         term_scores = self.model.image_term_scores(batch.images, queries.terms)
-        scores = gather_columns(queries.counts @ term_scores.T) / self.config.temperature
+        scores = gather_columns(queries.counts @ term_scores.T) / config.temperature
         query_photos = gather_columns(batch.query_photos[None])[0]
         photos = gather_columns(batch.photos[None])[0]
-        lesson = self.config.teacher
-        if lesson is None:
-            loss = self._caption_loss(scores, query_photos, photos)
-        else:
-            loss = self._taught_loss(lesson, batch, scores)
-            captions, weight = query_photos >= 0, lesson.weight
-            if weight < 1 and captions.any():
-                own = self._caption_loss(scores[captions], query_photos[captions], photos)
-                loss = (1 - weight) * own + weight * loss
+        losses: list[tuple[float, Tensor]] = []  # each with its weight
+        captions, weight = query_photos >= 0, 0.0
+        if lesson is not None and self.teacher is not None:
+            numbers = gather_columns(batch.query_numbers[None])[0]
+            targets = gather_columns(self.teacher(numbers, batch.photos)) / lesson.temperature
+            weight = lesson.weight if captions.any() else 1.0
+            losses.append((weight, soft_cross_entropy(scores, targets, lesson.image_to_text)))
+        if weight < 1:
+            own = scores[captions], query_photos[captions], photos
+            options = config.include_positive, config.label_smoothing
+            losses.append((1 - weight, in_batch_cross_entropy(*own, *options)))
+        loss = torch.stack([share * one for share, one in losses]).sum()
         self.log("loss", loss, prog_bar=True, on_epoch=True, on_step=False)
-        if self.config.flops:
+        if config.flops:
             # The mean over the whole batch, as if one process held it.
             mean = gather_columns(term_scores.mean(dim=0)[:, None]).T
             cost = flops(mean)
             self.log("flops", cost, on_epoch=True, on_step=False)
-            loss = loss + self.config.flops * cost
+            loss = loss + config.flops * cost
         return loss
-
-    def _caption_loss(self, scores: Tensor, query_photos: Tensor, photos: Tensor) -> Tensor:
-        """Equation 13 for the captions among the queries; scores [Q, B] divided by temperature."""
-        config = self.config
-        return in_batch_cross_entropy(
-            scores, query_photos, photos, config.include_positive, config.label_smoothing
-        )
-
-    def _taught_loss(self, config: TeacherConfig, batch: TrainingBatch, scores: Tensor) -> Tensor:
-        """Cross-entropy against the teacher's similarities.
-
-        Args:
-            config: what is to be learnt.
-            batch: of this process.
-            scores: [Q, B] of all processes, divided by the temperature.
-        """
-        assert self.teacher is not None
-        numbers = gather_columns(batch.query_numbers[None])[0]
-        targets = gather_columns(self.teacher(numbers, batch.photos)) / config.temperature
-        return soft_cross_entropy(scores, targets, config.image_to_text)
 
     # ---- validation: recall of the unquantised model on the held-out photos ---------------------
 

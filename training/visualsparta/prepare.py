@@ -73,14 +73,6 @@ def prepare_visualsparta(
 ) -> Run:
     """Prepare a VisualSparta run.
 
-    Args:
-        config: settings of the run.
-        stores: features of the photos, and of augmentations of them.
-        out: folder of the run, for what a teacher computes.
-        photos: to train on.
-        held_out: to choose the best weights by; may be empty.
-        part: of this process.
-
     Raises:
         InputError: if a model setting is wrong, or the batch size does not fit.
     """
@@ -108,7 +100,9 @@ def check_visualsparta(config: VisualSpartaTrainConfig, photos: Sequence[Caption
         InputError: if the batch size does not fit the photos, an option is unknown, or a
             checkpoint, a teacher or the sentences cannot be used.
     """
-    check_batch_size(config.batch_size, _examples(config, photos), config.data.epoch)
+    pairs = sum(len(photo.captions) for photo in photos)
+    examples = pairs if config.data.epoch == "pairs" else len(photos)
+    check_batch_size(config.batch_size, examples, config.data.epoch)
     check_options(config.model.options)
     init = config.model.init
     if init is None:
@@ -121,12 +115,6 @@ def check_visualsparta(config: VisualSpartaTrainConfig, photos: Sequence[Caption
     if config.teacher is not None:
         lesson_texts(config.teacher, photos)
         check_teachers(config.teacher.models)
-
-
-def _examples(config: VisualSpartaTrainConfig, photos: Sequence[CaptionedPhoto]) -> int:
-    """How many an epoch visits."""
-    pairs = config.data.epoch == "pairs"
-    return sum(len(photo.captions) for photo in photos) if pairs else len(photos)
 
 
 def build_model(
@@ -185,19 +173,12 @@ def training_loader(
     part: ProcessPart,
     sentences: SentenceDraw | None = None,
 ) -> DataLoader[TrainingExample]:
-    """Batches of photos with captions, and with sentences for a teacher, for one process.
-
-    Raises:
-        InputError: if the batch size is no multiple of the processes, or exceeds the epoch.
-    """
+    """Batches of photos with captions, and with sentences for a teacher; see `batches`."""
     data = config.data
-    counts = [len(photo.captions) for photo in photos]
-    check_batch_size(config.batch_size, _examples(config, photos), data.epoch, part.world)
-    sampler: EpochSampler | PairSampler = (
-        PairSampler(counts, config.seed, part.rank, part.world)
-        if data.epoch == "pairs"
-        else EpochSampler(len(photos), config.seed, part.rank, part.world)
-    )
+    sampler = EpochSampler(len(photos), config.seed, part.rank, part.world)
+    if data.epoch == "pairs":
+        counts = [len(photo.captions) for photo in photos]
+        sampler = PairSampler(counts, config.seed, part.rank, part.world)
     dataset = CaptionedFeatures(
         stores,
         [photo.image_id for photo in photos],
@@ -208,7 +189,8 @@ def training_loader(
         data.region_dropout,
         sentences,
     )
-    return batches(config, dataset, sampler, TrainingCollator(_image_collator(model)), part)
+    collate = TrainingCollator(_image_collator(model))
+    return batches(config, dataset, sampler, collate, part, data.epoch)
 
 
 def _image_collator(model: VisualSparta) -> ImagePadder:

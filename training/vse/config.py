@@ -33,18 +33,17 @@ class VseObjectiveConfig(Section):
 
     Attributes:
         kind: the hinge loss (GPO equation 1), ADOPT (VSE+2AD section 3.3), or, for several views,
-            the multi-view form of the hinge loss or of the normalised softmax (MV-VSE section
-            3.3).
+            the multi-view form of the hinge loss (MV-VSE section 3.3).
         margin: of the hinge loss.
         warm_up_epochs: first epochs, in which the hinge loss sums over all negatives; later only
             the hardest counts.
-        temperature: of ADOPT and the softmax.
+        temperature: of ADOPT.
         variant: ADOPT as printed in the paper or as computed by its published code.
         views: which multi-view loss.
         weight: λ of the joint loss (MV-VSE equation 15).
     """
 
-    kind: Literal["triplet", "adopt", "multi-view-triplet", "multi-view-softmax"] = "triplet"
+    kind: Literal["triplet", "adopt", "multi-view-triplet"] = "triplet"
     margin: float = Field(default=0.2, ge=0)
     warm_up_epochs: int = Field(default=1, ge=0)
     temperature: float = Field(default=0.05, gt=0)

@@ -36,11 +36,6 @@ def keep_rows(rule: str, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
     "regions" and "grid-flat" drop each with probability 0.2, as GPO's paper. "grid" follows its
     published code: one u is drawn per image; below 0.2 nothing is dropped, above it each cell with
     probability 0.2·u, so 4 to 20 %, 9.6 % over all images.
-
-    Args:
-        rule: `augmentation.regions` of the settings.
-        n: how many there are.
-        rng: source of the draws.
     """
     if rule == "none":
         return np.arange(n)
@@ -52,11 +47,6 @@ def keep_rows(rule: str, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 def drop_vectors(images: RegionBatch, rule: str, rng: np.random.Generator) -> RegionBatch:
     """Drop vectors of the sets that a vision network gives, before they are pooled.
-
-    Args:
-        images: B sets without padding.
-        rule: as of `keep_rows`.
-        rng: source of the draws.
 
     Returns:
         The sets with the vectors that stay, in order, padded with zeros; gradients pass.
@@ -78,11 +68,7 @@ def disturb_words(
     piece by piece so that their length is unchanged; 40 % are deleted, which is the size
     augmentation. GPO's paper drops 20 % of the words.
 
-    Args:
-        words: ids of each word's pieces, without start and end tokens.
-        tokenizer: supplies the mask id and the ordinary ids.
-        rng: source of the draws.
-        chance: probability of each word to be chosen.
+    `words` has the ids of each word's pieces, without start and end tokens.
 
     Returns:
         The words that stay, in order. If all would be deleted, one drawn word stays unchanged.
@@ -110,10 +96,6 @@ class PairBatch(NamedTuple):
     texts: TextBatch  # B captions
     photos: Tensor  # [B] int64, index of each pair's photo in the data set
 
-    def to(self, device: torch.device | str) -> PairBatch:
-        """The same batch on another device."""
-        return PairBatch(self.images.to(device), self.texts.to(device), self.photos.to(device))
-
 
 @dataclass(frozen=True)
 class TrainingPair:
@@ -127,13 +109,7 @@ class TrainingPair:
 class CaptionedImages(Dataset[TrainingPair]):
     """Pairs of images and captions; store or crop, regions and words are drawn per pair and epoch.
 
-    Args:
-        images: feature stores of the same photos, or the photos themselves.
-        image_ids: N photos.
-        captions: of each photo.
-        tokenizer: of the model.
-        seed: of all draws.
-        augmentation: of regions, photos and words.
+    `images` are feature stores of the same photos, or the photos themselves.
     """
 
     def __init__(

@@ -1,9 +1,8 @@
-"""Losses of dense models: hinge and softmax, for one view of an image or several, and ADOPT."""
+"""Losses of dense models: the hinge loss over one view of an image or several, and ADOPT."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import torch
@@ -13,7 +12,6 @@ MultiViewVariant = Literal["average", "max", "rough", "upper", "joint", "code"]
 AdoptVariant = Literal["paper", "code"]
 _CODE_MARGIN = 0.2
 _CODE_POWER = 1.25
-_Cost = Callable[[Tensor, Tensor], Tensor]
 
 
 # ---- one view or several: VSE++ and MV-VSE -------------------------------------------------------
@@ -26,10 +24,9 @@ _Cost = Callable[[Tensor, Tensor], Tensor]
 #     rough:   each view's positive against the best views' negatives (equation 13)
 #     low:     the best view's positive against each view's negatives (published code only)
 #
-# "upper" (equations 10-12) is rough where even the best view violates the margin and max elsewhere,
-# so that max <= upper <= rough (equation 14) for any loss that decreases as the positive increases;
-# for the triplet loss, max is 0 there. "joint" (equation 15, the paper's objective) is
-# weight·max + (1 - weight)·upper. The published code trains another loss, "code":
+# "upper" (equations 10-12) is rough where even the best view violates the margin, and 0, as max is,
+# elsewhere, so that max <= upper <= rough (equation 14). "joint" (equation 15, the paper's
+# objective) is weight·max + (1 - weight)·upper. The published code trains another loss, "code":
 # weight·rough + (1 - weight)·low. It has no indicator and no max, and its 0.7 weights the bound
 # instead of max. Only "joint" behaves as the text of the paper describes: a view need not match a
 # caption that another view already matches.
@@ -63,90 +60,38 @@ def triplet(
         scalar: mean over views, sum over the batch and both directions ("code": a mean over both,
         as published). A text or image without negatives adds 0.
     """
-
-    def direction(similarities: Tensor, different: Tensor, kind: str) -> Tensor:
-        def cost(positive: Tensor, negatives: Tensor) -> Tensor:
-            violations = (margin - _own(positive)[:, None] + negatives).relu()
-            return violations.masked_fill(~different[:, :, None], 0.0)
-
-        def failed(best: Tensor) -> Tensor:
-            return cost(best, best) > 0
-
-        costs = _by_view(similarities, kind, cost, failed)
-        return (costs.amax(dim=1) if hardest else costs.sum(dim=1)).mean(dim=1).sum()
-
-    total = _both_directions(direction, similarities, different, _parts(kind, weight))
+    both = (similarities, different), (similarities.transpose(0, 1), different.T)
+    losses = [
+        share * _one_direction(*direction, margin, variant, hardest)
+        for variant, share in _parts(kind, weight).items()
+        for direction in both
+    ]
+    total = torch.stack(losses).sum()
     return total / (2 * len(different)) if kind == "code" else total
 
 
-def softmax(
-    similarities: Tensor,
-    different: Tensor,
-    temperature: float = 0.05,
-    kind: MultiViewVariant = "joint",
-    weight: float = 0.7,
+def _one_direction(
+    similarities: Tensor, different: Tensor, margin: float, kind: str, hardest: bool
 ) -> Tensor:
-    """The normalised softmax loss in multi-view form (MV-VSE section 3.3 allows any loss).
+    """One variant, with rows as anchors: the sum over the batch of the mean over views."""
 
-    For one view: -log of the positive's share in a softmax over the positive and all negatives of
-    the batch, with cosines divided by a temperature. As this loss never reaches 0, the indicator
-    of "upper" is whether the best view's softmax fails to rank the positive first (ties count
-    against it): if it fails, the loss is that of every view's positive against the best views'
-    negatives (rough), otherwise that of the best view's positive (max).
+    def violations(positives: Tensor, negatives: Tensor) -> Tensor:
+        own = positives.diagonal().T[:, None]  # [B, 1, K]
+        return (margin - own + negatives).relu().masked_fill(~different[:, :, None], 0.0)
 
-    "code" is the soft loss of the published code: the variants of `triplet`'s "code",
-    a margin of 0.2 on the negatives, times the temperature, the mean of both directions.
-
-    Args:
-        similarities: [B, B, K] float cosine, as of `triplet`.
-        different: [B, B] bool, as of `triplet`.
-        temperature: what the similarities are divided by.
-        kind: see above.
-        weight: λ of "joint" and "code".
-
-    Returns:
-        scalar: mean over views and batch, sum of both directions ("code": see above).
-    """
-    margin = _CODE_MARGIN if kind == "code" else 0.0
-
-    def direction(similarities: Tensor, different: Tensor, kind: str) -> Tensor:
-        diagonal = torch.eye(len(different), dtype=torch.bool, device=different.device)[:, :, None]
-
-        def without_own(scores: Tensor) -> Tensor:
-            return scores.masked_fill(~different[:, :, None], -torch.inf)
-
-        def cost(positive: Tensor, negatives: Tensor) -> Tensor:
-            logits = torch.where(diagonal, positive, without_own(negatives) + margin) / temperature
-            return logits.logsumexp(dim=1) - _own(positive) / temperature
-
-        def failed(best: Tensor) -> Tensor:
-            return without_own(best).amax(dim=1) >= _own(best)
-
-        return _by_view(similarities, kind, cost, failed).mean()
-
-    total = _both_directions(direction, similarities, different, _parts(kind, weight))
-    return total * temperature / 2 if kind == "code" else total
-
-
-def _own(similarities: Tensor) -> Tensor:
-    """Each anchor's similarity to its positive, per view: [B, B, K] -> [B, K]."""
-    return similarities.diagonal().T
-
-
-def _by_view(
-    similarities: Tensor, kind: str, cost: _Cost, failed: Callable[[Tensor], Tensor]
-) -> Tensor:
-    """One variant of a loss: `cost` of some views' positives against some views' negatives."""
     best = similarities.amax(dim=2, keepdim=True)
     match kind:
         case "average":
-            return cost(similarities, similarities)
+            costs = violations(similarities, similarities)
         case "max":
-            return cost(best, best)
+            costs = violations(best, best)
         case "low":
-            return cost(best, similarities)
-    rough = cost(similarities, best)
-    return rough if kind == "rough" else torch.where(failed(best), rough, cost(best, best))
+            costs = violations(best, similarities)
+        case "rough":
+            costs = violations(similarities, best)
+        case _:
+            costs = violations(similarities, best) * (violations(best, best) > 0)
+    return (costs.amax(dim=1) if hardest else costs.sum(dim=1)).mean(dim=1).sum()
 
 
 def _parts(kind: str, weight: float) -> dict[str, float]:
@@ -154,20 +99,6 @@ def _parts(kind: str, weight: float) -> dict[str, float]:
     if kind == "joint":
         return {"max": weight, "upper": 1 - weight}
     return {"rough": weight, "low": 1 - weight} if kind == "code" else {kind: 1.0}
-
-
-def _both_directions(
-    direction: Callable[[Tensor, Tensor, str], Tensor],
-    similarities: Tensor,
-    different: Tensor,
-    parts: dict[str, float],
-) -> Tensor:
-    """Weighted sum of the variants over both directions, text to image and image to text."""
-    directions = (similarities, different), (similarities.transpose(0, 1), different.T)
-    losses = [
-        share * direction(*pair, kind) for kind, share in parts.items() for pair in directions
-    ]
-    return torch.stack(losses).sum()
 
 
 # ---- ADOPT: VSE+2AD ------------------------------------------------------------------------------

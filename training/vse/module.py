@@ -33,7 +33,7 @@ from training.module import (
 )
 from training.vse.config import VseModelConfig, VseTrainConfig
 from training.vse.data import CaptionedImages, PairBatch, TrainingPair, collate_pairs, drop_vectors
-from training.vse.losses import adopt, softmax, triplet
+from training.vse.losses import adopt, triplet
 
 CAPTIONS_AT_ONCE = 1024
 
@@ -42,8 +42,6 @@ class VseTraining(TrainingModule):
     """Trains a dense model with the configured objective.
 
     Args:
-        model: trained in place.
-        config: settings of the run.
         validation: captions of the held-out photos, and the position of each caption's photo [Q]
             int64; None if no photos are held out.
     """
@@ -115,8 +113,6 @@ class VseTraining(TrainingModule):
             self.log("negatives", found.negatives.float().mean(), on_step=True)
             return found.loss
         kind, weight = objective.views, objective.weight
-        if objective.kind == "multi-view-softmax":
-            return softmax(similarities, different, objective.temperature, kind, weight)
         kind = "max" if objective.kind == "triplet" else kind
         hardest = self.current_epoch >= objective.warm_up_epochs
         return triplet(similarities, different, objective.margin, kind, weight, hardest)
@@ -183,14 +179,6 @@ def prepare_vse(
 ) -> Run:
     """Prepare a run of a dense model.
 
-    Args:
-        config: settings of the run.
-        images: feature stores of the same photos, or the photos themselves for a model with a
-            vision network.
-        photos: to train on.
-        held_out: to choose the best weights by; may be empty.
-        part: of this process.
-
     Raises:
         InputError: if a model setting is wrong, or the batch size does not fit.
     """
@@ -251,15 +239,9 @@ def training_loader(
     model: VseModel,
     part: ProcessPart,
 ) -> DataLoader[TrainingPair]:
-    """Batches of pairs for one process.
-
-    Raises:
-        InputError: if the batch size is no multiple of the processes, or exceeds the pairs.
-    """
+    """Batches of pairs for one process; see `batches`."""
     assert model.tokenizer is not None
     captions = [photo.captions for photo in photos]
-    counts = [len(texts) for texts in captions]
-    check_batch_size(config.batch_size, sum(counts), "pairs", part.world)
     dataset = CaptionedImages(
         images,
         [photo.image_id for photo in photos],
@@ -268,8 +250,8 @@ def training_loader(
         config.seed,
         config.augmentation,
     )
-    sampler = PairSampler(counts, config.seed, part.rank, part.world)
+    sampler = PairSampler(list(map(len, captions)), config.seed, part.rank, part.world)
     collate = partial(
         collate_pairs, pad_id=model.tokenizer.pad_id, max_regions=model.config.max_regions
     )
-    return batches(config, dataset, sampler, collate, part)
+    return batches(config, dataset, sampler, collate, part, "pairs")

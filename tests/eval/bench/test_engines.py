@@ -23,7 +23,8 @@ from eval.bench.engines import (
     find,
 )
 from eval.bench.queries import TermQuery, draw_queries
-from eval.bench.timing import ENOUGH, Asked, Pace, Timed, time_in_turns
+from eval.bench.speed import Asked, Pace, Timed, time_in_turns
+from eval.bench.tables import ENOUGH
 from eval.bench.vectors import enlarge_vectors
 from tests.eval.bench.tiny import EXACT, corpus, dense, photo_like, queries, source
 

@@ -12,7 +12,7 @@ from urllib.error import URLError
 import pytest
 
 from eval.bench import serve as module
-from eval.bench.load import Access, drive, read_figures, serving
+from eval.bench.load import drive, read_figures, serving, write_key
 from indexer.care.combine import split_index
 from indexer.engines.open import open_index
 from sparta.errors import InputError
@@ -136,10 +136,11 @@ def test_anything_else_is_no_figures(said: str) -> None:
 def test_paths_are_asked_in_turn_and_failures_counted(drawings: Path, tmp_path: Path) -> None:
     paths = tmp_path / "paths"
     paths.write_text("/v1/search?q=red\n/missing\n/missing\n")
-    access = Access.create(tmp_path / "keys.json")
-    limits = ["--keys", str(access.file), "--set", "rate=1000000"]
+    keys = tmp_path / "keys.json"
+    key = write_key(keys)
+    limits = ["--keys", str(keys), "--rate", "1000000"]
     with serving(drawings, *limits) as server:
-        load = drive(server.address, paths, 1, 1, access.search)
+        load = drive(server.address, paths, 1, 1, key)
         assert load.requests > 10
         assert load.errors["status"] == pytest.approx(load.requests * 2 / 3, abs=2)
         assert 0 < load.p50_ms <= load.p95_ms <= load.p99_ms

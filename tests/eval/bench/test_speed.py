@@ -7,24 +7,19 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from eval.bench.engines import Answer, Bm25sEngine, WrongAnswer
 from eval.bench.plots import BY_SIZE, BY_TOP_N, save_plots
-from eval.bench.queries import TermQuery, tokenise
-from eval.bench.speed import measure_speed
-from eval.bench.tables import Cell, Results, markdown, sheets
-from eval.bench.timing import ENOUGH, Pace, Timed
-from eval.bench.vectors import read_dense
+from eval.bench.queries import TermQuery
+from eval.bench.speed import Pace, Timed, measure_speed
+from eval.bench.tables import ENOUGH, Cell, Results, markdown, sheets
 from indexer.build import build_index
 from indexer.dense.build import add_dense
-from indexer.dense.text_encoder import ModelText, load_dense_model
 from indexer.settings import PruningSettings
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
 from tests.eval.bench.tiny import EXACT, HURRY, plan
 from tests.eval.data import Data, refused, save_dense, shown, sparta, write_captions
 
@@ -108,10 +103,8 @@ def test_a_wrong_answer_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_report_and_figures(measured: Results, tmp_path: Path) -> None:
     measured.engines = {"bm25s": {"settings": "plain", "promise": "exact"}}
-    measured.missing = {"engine faiss-flat": "pip install 'visualsparta[bench]'"}
     text = markdown(measured)
     assert "- **bm25s**: plain. Exact." in text
-    assert "- engine faiss-flat: pip install 'visualsparta[bench]'." in text
     assert "    sparta bench speed x\n" in text and "models: 111111111111; seed: 0" in text
     assert "timed for 0.01 s, after a warm-up of 10 queries" in text
     fewest = min(one["queries"] for one in measured.records)
@@ -125,16 +118,16 @@ def test_another_machine_pace_or_other_images_are_refused(tmp_path: Path) -> Non
     results.note("images", {"bits": 8})
     results.save()
     again = Results.open(tmp_path)
-    with pytest.raises(InputError, match=r"with machine .* choose another --out"):
-        again.begin(RUN | {"machine": {"processor": "p", "cores": 64}})
-    with pytest.raises(InputError, match=r"with pace .* choose another --out"):
-        again.begin(RUN | {"pace": asdict(Pace(seconds=9))})
     again.note("images", {"bits": 8})
+    for key, value in (("machine", {"processor": "p", "cores": 64}), ("pace", asdict(Pace(9)))):
+        with pytest.raises(InputError, match=rf"with {key} .* choose another --out"):
+            again.begin(RUN | {key: value})
     with pytest.raises(InputError, match="figures for other images"):
         again.note("images", {"bits": 6})
-    (tmp_path / "speed.json").write_text("{}[")
-    with pytest.raises(InputError, match="not a results file"):
-        Results.open(tmp_path)
+    for text in ("{}[", '{"records": [{"kind": "drawn"}]}'):
+        (tmp_path / "speed.json").write_text(text)
+        with pytest.raises(InputError, match="not a results file"):
+            Results.open(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -146,17 +139,6 @@ def index(
     for name, count in (("vse", 1), ("mv", 2)):
         add_dense(root / "index", views[0], name, save_dense(root / name, views=count))
     return root / "index"
-
-
-def test_vectors_of_a_dense_part(index: Path, tokenizer: WordPieceTokenizer) -> None:
-    asked = tokenise(TEXTS, tokenizer)
-    found = read_dense(index, "vse", asked)
-    assert len(found.images) == 21
-    np.testing.assert_allclose(np.linalg.norm(found.images, axis=-1), 1, atol=1e-5)
-    text = ModelText(load_dense_model(index / "dense" / "vse" / "model"))
-    for query in asked:
-        np.testing.assert_allclose(found.queries[query.number], text.encode(query.text), atol=1e-6)
-    assert 0 < found.encode_milliseconds["p50_ms"] <= found.encode_milliseconds["p95_ms"]
 
 
 def test_the_command_needs_nothing_but_an_index(index: Path, tmp_path: Path) -> None:
@@ -171,14 +153,6 @@ def test_the_command_needs_nothing_but_an_index(index: Path, tmp_path: Path) -> 
     results = json.loads((out / "speed.json").read_text())
     assert {one["engine"] for one in results["records"]} == {*EXACT, "numpy"}
     assert results["about"]["images"]["top_n"] == 12
-    report = (out / "speed.md").read_text()
-    for part, option in (
-        ("recall by top-n", "--captions FILE"),
-        ("more than the 12 terms an image that the index keeps", "--features DIR"),
-        ("a dense model's vectors", "--dense NAME"),
-        ("other engines", "--engine faiss-flat,faiss-hnsw"),
-    ):
-        assert part in report and option in report
 
 
 def test_features_and_captions(index: Path, data: Data, tmp_path: Path) -> None:
@@ -197,7 +171,6 @@ def test_features_and_captions(index: Path, data: Data, tmp_path: Path) -> None:
     assert [one["top_n"] for one in results["recall"]] == [4, 2, "all"]
     assert 0 < min(one["r10"] for one in results["recall"]) <= 100
     assert results["about"]["images"]["top_n"] == "all"
-    assert "recall by top-n" not in results["missing"]
 
 
 def test_the_command_over_an_index_with_dense_parts(index: Path, tmp_path: Path) -> None:
@@ -301,7 +274,6 @@ def test_table_2_has_queries_and_times_by_images() -> None:
         "numpy (vse)": ["50* ±20%", "-"],
         "numpy (clustered)": ["120 ±20%", "-"],
     }
-    assert made[f"Times as long as columns: {about}"][1]["numpy (vse)"] == ["100", "-"]
     assert made[f"Index on disk, MB: {about}"][1]["columns"] == ["1.0", "5.0"]
     two = "Queries per second by images (table 2): near-duplicates, top-n 1000, k 10, threads 2"
     assert made[two] == (["5,000"], {"columns": ["600"]})

@@ -8,8 +8,7 @@ from scipy.sparse import csr_array
 from eval.bench.collections import Corpus, ImpactSource, keep_top
 from eval.bench.engines import find
 from eval.bench.queries import QuerySet, TermQuery, draw_queries
-from eval.bench.speed import Choices, SpeedPlan
-from eval.bench.timing import Pace
+from eval.bench.speed import Choices, Pace, SpeedPlan
 from eval.bench.vectors import DenseSource
 
 HURRY = Pace(seconds=0.01, warm_up=10, rounds=2)

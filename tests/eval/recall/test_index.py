@@ -6,17 +6,13 @@ import shutil
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import ir_measures
-import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from ir_measures import Success
 
 from eval.recall.index import (
@@ -25,7 +21,6 @@ from eval.recall.index import (
     JudgedQuery,
     measure_index_recall,
     read_judged_queries,
-    strictly_falling,
     write_qrels,
     write_run,
 )
@@ -123,20 +118,6 @@ def recall_of(index: Path, captions: Path, *options: object) -> Any:
     return record("eval", "index", index, "--captions", captions, *options)
 
 
-def test_a_dense_backend_of_the_index(index: Path, data: Data, tmp_path: Path) -> None:
-    """It finds what the model itself finds: the same inner products, asked one by one."""
-    model, both = save_dense(tmp_path / "model"), shutil.copytree(index, tmp_path / "index")
-    add_dense(both, data.views[0], "vse++", model, device="cpu")
-    found = recall_of(both, data.captions_file, "--backend", "vse++")
-    captions = ["--captions", data.captions_file]
-    direct = record("eval", "model", model, *captions, "--features", data.views[0].folder)
-    assert found["recall"] == pytest.approx(direct["text_to_image"])
-    assert (found["queries"], found["images"]) == (42, 21)
-    refused("gpo", "eval", "index", both, *captions, "--backend", "gpo")
-    refused("elsewhere.jpg", "eval", "index", both, *captions, "--split", "other")
-    refused("nowhere", "eval", "index", both, *captions, "--split", "nowhere")
-
-
 # ---- judged queries ------------------------------------------------------------------------------
 
 
@@ -154,16 +135,13 @@ def test_files_of_queries(tmp_path: Path) -> None:
     path = tmp_path / "queries.jsonl"
     with pytest.raises(InputError, match=r"queries\.jsonl: cannot be read"):
         read_judged_queries(path)
-    for text in ("", " \n\n"):
-        path.write_text(text)
-        with pytest.raises(InputError, match=r"queries\.jsonl has no query"):
-            read_judged_queries(path)
+    path.write_text(" \n\n")
+    with pytest.raises(InputError, match=r"queries\.jsonl has no query"):
+        read_judged_queries(path)
     for line in (
         '{"query": "a", "images": []}',
-        '{"query": "a", "images": "x.jpg"}',
         '{"query": "a"}',
-        '{"query": " ", "images": ["x.jpg"]}',
-        "",
+        '{"query": " ", "images": ["x"]}',
     ):
         path.write_text(f'{{"query": "a", "images": ["x"]}}\n{line}\n{{"query": "b"}}\n')
         with pytest.raises(InputError, match=re.escape(f"{path}, line 2: ")):
@@ -341,14 +319,3 @@ def test_ties_keep_our_order_and_ids_have_no_spaces(tmp_path: Path) -> None:
     assert len(rows) == 120
     assert [unquote(row[2]) for row in rows[:10]] == ids[:10]
     assert unquote(rows[0][0]) == f"{ids[0]}#0" and rows[0][-1] == "a%20tag"
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.one_of(st.integers(0, 20), st.floats(-1, 1, width=32)), max_size=30))
-def test_scores_fall_strictly_and_stay_close(scores: list[float]) -> None:
-    ordered = sorted(scores, reverse=True)
-    found = strictly_falling(ordered)
-    assert all(first > second for first, second in pairwise(found))
-    np.testing.assert_allclose(found, ordered, rtol=1e-5, atol=1e-5)
-    printed = [np.float32(f"{score:.9g}") for score in found]
-    assert all(first > second for first, second in pairwise(printed))

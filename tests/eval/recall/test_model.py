@@ -1,26 +1,39 @@
 """The recall command on models: dense, sparse, together, and on features of another set."""
 
 import json
+import shutil
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
+from transformers import ResNetConfig, ResNetModel
 
-from eval.recall.model import measure_model_recall, open_members
+from eval.recall.model import data_sets, measure_model_recall, open_members
 from eval.recall.scores import dense_scores, measure_recall
-from sparta.captions.read import CaptionedPhoto
+from indexer.engines.open import open_backend
+from sparta.captions.read import CaptionedPhoto, read_captions
+from sparta.errors import InputError
+from sparta.features.extract.job import extract_photos
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
-from sparta.visualsparta.batch import ImagePadder
+from sparta.metrics import captions_of_images, ranks, recall
+from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.model import VisualSparta
-from sparta.vse.batch import collate_regions
+from sparta.vse.batch import collate_pixels, collate_regions
+from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel, score
+from sparta.vse.photo_folder import PhotoFolder, vision_source
 from tests.eval.data import Data, record, refused, save_dense, shown, store_of, write_captions
 from tests.indexer.tiny import write_store
+from tests.sparta.features.extract.tiny_networks import RESNET, save
 
 
 @pytest.fixture(scope="module")
@@ -188,23 +201,6 @@ def test_missing_photos_leave_the_folds_as_they_are(dense: list[Path], data: Dat
     assert (found.folds, found.missing) == (2, 3) and replace(found, missing=0) == alone
 
 
-def test_missing_reference_images(dense: list[Path], data: Data, tmp_path: Path) -> None:
-    photos = [*data.captioned[:5], *(replace(one, split="train") for one in data.captioned[5:])]
-    gone = CaptionedPhoto("x.jpg", "train", ("a dog",))
-    alone, asked = (
-        [*command(dense[:1], [data.views[0].folder], captions), "--reference", "train"]
-        for captions in (
-            write_captions(tmp_path / "alone.jsonl", photos),
-            write_captions(tmp_path / "captions.jsonl", [*photos, gone]),
-        )
-    )
-    refused("lacks 1 of the 17 captioned photos: 'x.jpg'", *asked)
-    found = record(*asked, "--allow-missing")
-    assert found["image_to_text"] == record(*alone)["image_to_text"]
-    assert found["reference"] == {"images": 16, "missing": 1}
-    assert "Reference images left out: 1" in shown(*asked, "--allow-missing")
-
-
 def test_wrong_combinations(dense: list[Path], data: Data, tmp_path: Path) -> None:
     index = tmp_path / "index"
     index.mkdir()
@@ -222,3 +218,147 @@ def test_wrong_combinations(dense: list[Path], data: Data, tmp_path: Path) -> No
     ]
     for targets, stores, more, message in cases:
         refused(message, *command(targets, stores, data.captions_file), *more)
+
+
+# ---- models with a vision network inside, on photos ----------------------------------------------
+
+
+COLOURS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220)}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """photos/, captions.jsonl, and model/, untrained, that takes photos."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "photos").mkdir()
+    photos = []
+    for above, below in permutations(COLOURS, 2):
+        photo = Image.new("RGB", (48, 40), COLOURS[above])
+        photo.paste(COLOURS[below], (0, 20, 48, 40))
+        name = f"{above}-{below}.png"
+        photo.save(folder / "photos" / name)
+        texts = [f"{above} over {below}", f"a {below} floor, a {above} wall"]
+        photos.append(CaptionedPhoto(name, "val", tuple(texts)))
+    write_captions(folder / "captions.jsonl", photos)
+    network = save(ResNetModel(ResNetConfig(**RESNET)), folder / "network")
+    torch.manual_seed(1)
+    texts = [text for photo in photos for text in photo.captions]
+    source = vision_source(str(network))
+    model = from_captions(texts, source, min_count=1, vision=network, dimension=16, word_dim=8)
+    model.save_pretrained(folder / "model")
+    return folder
+
+
+@torch.no_grad()
+def by_hand(folder: Path, photos: list[CaptionedPhoto]) -> torch.Tensor:
+    """Scores of every caption with every photo, in the captions' order."""
+    model = VseModel.from_pretrained(folder / "model").eval()
+    images = PhotoFolder(folder / "photos", vision_source(str(folder / "network")))
+    pixels = collate_pixels([images[images.index(photo.image_id)] for photo in photos])
+    texts = model.embed_texts([text for photo in photos for text in photo.captions])
+    return score(texts, model.encode_images(pixels))
+
+
+def test_recall_on_photos(folder: Path, tmp_path: Path) -> None:
+    asked = ["eval", "model", folder / "model", "--captions", folder / "captions.jsonl"]
+    asked += ["--device", "cpu", "--features"]
+    found, photos = record(*asked, folder / "photos"), read_captions(folder / "captions.jsonl")
+    owners = captions_of_images(torch.arange(len(photos)).repeat_interleave(2), len(photos))
+    wanted = recall(ranks(by_hand(folder, photos).T, owners, ties="pessimistic"))
+    assert found["image_to_text"]["at_1"] == pytest.approx(wanted.at_1)
+    assert found["image_to_text"]["median_rank"] == wanted.median_rank
+    broken = shutil.copytree(folder / "photos", tmp_path / "photos")
+    (broken / "red-blue.png").write_bytes(b"\x89PNG cut")
+    lacks = "lacks 1 of the 6 captioned photos: 'red-blue.png'"
+    assert "--allow-missing" in refused(lacks, *asked, broken)
+    found = record(*asked, broken, "--allow-missing")
+    assert (found["images"], found["missing"]) == (5, 1)
+    extract_photos(folder / "photos", tmp_path / "store", "pixels", device="cpu")
+    refused("takes a folder of photos", *asked, tmp_path / "store")
+
+
+def test_an_index_of_photos(folder: Path, tmp_path: Path) -> None:
+    extract_photos(folder / "photos", tmp_path / "store", "pixels", device="cpu")
+    to = [tmp_path / "store", "--out", tmp_path / "index", "--device", "cpu"]
+    shown("index", "--model", "sample", *to)
+    shown("index-dense", "--model", f"seeing={folder / 'model'}", *to)
+    photos = sorted(read_captions(folder / "captions.jsonl"), key=lambda photo: photo.image_id)
+    scores = by_hand(folder, photos)[0]
+    order = torch.argsort(scores, descending=True, stable=True).tolist()
+    for again in (False, True):  # added again from the same photos, they are embedded again too
+        if again:
+            given = ["--features", tmp_path / "store", "--model", "sample", "--device", "cpu"]
+            shown("add", tmp_path / "index", *given)
+        with closing(open_backend(tmp_path / "index", "seeing")) as searcher:
+            hits = searcher.search(photos[0].captions[0], k=6).hits
+        assert [hit.image_id for hit in hits] == [photos[i].image_id for i in order]
+        np.testing.assert_allclose([hit.score for hit in hits], scores[order].numpy(), atol=1e-5)
+
+
+# ---- transfer: several models on several data sets -----------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def second(
+    tmp_path_factory: pytest.TempPathFactory, captioned: list[CaptionedPhoto]
+) -> tuple[Path, Path]:
+    """Another data set, features and captions: fewer photos, and all of a split "test"."""
+    root = tmp_path_factory.mktemp("second")
+    photos = [replace(one, split="test", captions=one.captions[::-1]) for one in captioned[:9]]
+    captions = write_captions(root / "captions.jsonl", photos)
+    return write_store(root / "features", seed=5).folder, captions
+
+
+def test_rows_are_as_measured_alone(data: Data, second: tuple[Path, Path], tmp_path: Path) -> None:
+    views, models, _, captions_file, _ = data
+    sets = [(views[0].folder, captions_file, "val"), (*second, "test")]
+    options = [p for store, texts, _ in sets for p in ("--features", store, "--captions", texts)]
+    out = tmp_path / "transfer.json"
+    command = ["eval", "model", *models, *options, "--split", "val,test", "--out", out]
+    text = shown(*command, width=300)
+    rows = json.loads(out.read_text())["rows"]
+    expected = [(own, model) for own in sets for model in models]
+    assert len(rows) == len(expected) == 4
+    for row, ((features, captions, split), model) in zip(rows, expected, strict=True):
+        given = ["--features", features, "--captions", captions, "--split", split]
+        figures = record("eval", "model", model, *given)
+        for name in ("images", "captions", "text_to_image", "image_to_text", "members"):
+            assert row[name] == figures[name], name
+        assert (row["data_set"]["captions"], row["data_set"]["split"]) == (str(captions), split)
+        assert f"{captions}, {split}" in text
+        at = row["text_to_image"]
+        assert f"{at['at_1']:.1f} / {at['at_5']:.1f} / {at['at_10']:.1f}" in text
+    assert rows[0]["images"] != rows[2]["images"]
+
+
+def test_photos_that_are_missing_are_refused_at_once_or_left_out(
+    data: Data, second: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captions, out = tmp_path / "more.jsonl", tmp_path / "out.json"
+    gone = {"image": "x.jpg", "split": "test", "captions": ["a dog"]}
+    captions.write_text(second[1].read_text() + json.dumps(gone) + "\n")
+    first = ["--features", data.views[0].folder, "--captions", data.captions_file]
+    asked = ["eval", "model", data.models[0], "--split", "val,test", *first]
+    asked += ["--features", second[0], "--captions", captions]
+    text = shown(*asked, "--allow-missing", "--out", out, width=300)
+    rows = json.loads(out.read_text())["rows"]
+    assert [(row["images"], row["missing"]) for row in rows] == [(21, 0), (9, 1)]
+    assert rows[1]["protocol"] in " ".join(text.split())
+    monkeypatch.setattr("eval.recall.model.measure_model_recall", None)
+    refused(f"{second[0]} lacks 1 of the ", *asked)
+
+
+@pytest.mark.parametrize(
+    ("features", "captions", "options", "message"),
+    [
+        (["a"], ["a"], ("test", "all"), "two data sets or more"),
+        (["a"], ["a", "b"], ("test", "all"), "1 --features for 2 --captions"),
+        (["a", "b"], ["a", "b"], ("a,b,c", "all"), "--split a,b,c: 3 values for 2"),
+        (["a", "b", "c"], ["a", "b", "c"], ("a", "all,all"), "--protocol all,all: 2"),
+    ],
+)
+def test_what_does_not_fit(
+    features: list[str], captions: list[str], options: tuple[str, str], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        data_sets([Path(path) for path in features], [Path(path) for path in captions], *options)

@@ -11,7 +11,6 @@ from torchmetrics.retrieval import RetrievalHitRate
 from eval.recall import scores as module
 from eval.recall.photos import choose
 from eval.recall.scores import (
-    ReferenceImages,
     Scores,
     caption_posterior,
     dense_scores,
@@ -88,26 +87,10 @@ def test_parts_of_the_posterior(
     agree(found.select(slice(1, 6), ALL), expected[1:6])
 
 
-def test_an_image_that_is_not_a_number_stays_so() -> None:
-    images = torch.randn(5, VIEWS, DIMENSION)
-    images[2, 1] = float("nan")
-    found = dense_scores(torch.randn(TEXTS, 1, DIMENSION), images).rows(slice(0, 2))
-    assert found[:, 2].isnan().all() and not found[:, 1].isnan().any()
-
-
 def test_large_scores_do_not_overflow() -> None:
     scores = sparse_scores([[0, 0]], torch.full((1, 3), 900.0))
     found = caption_posterior(scores, scores, 0.5)
     torch.testing.assert_close(found.rows(ALL), torch.zeros(1, 3))
-
-
-def test_a_sample_of_the_photos(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [f"{number:03}.jpg" for number in range(50)]
-    assert ReferenceImages.sample(names, 0.5) == ReferenceImages(names, 0.5)
-    monkeypatch.setattr(module, "SAMPLE", 20)
-    chosen = ReferenceImages.sample(names, 0.5).image_ids
-    assert len(set(chosen)) == 20 and set(chosen) < set(names) and list(chosen) == sorted(chosen)
-    assert ReferenceImages.sample(names, 2.0).image_ids == chosen
 
 
 # ---- protocols, and recall in both directions ----------------------------------------------------

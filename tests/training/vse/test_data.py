@@ -60,7 +60,7 @@ def test_pairs_are_what_is_stored_augmented_by_seed_epoch_and_pair(
     assert drawn(data, 0) not in (drawn(data, 1), drawn(other, 0))
     assert {len(data[0, photo, 0].image.features) for photo in range(30)} >= {2, 3}
     pairs = [data[0, photo, 1] for photo in range(8)]
-    batch = collate_pairs(pairs, data.tokenizer.pad_id, None).to("cpu")
+    batch = collate_pairs(pairs, data.tokenizer.pad_id, None)
     assert torch.equal(batch.photos, torch.arange(8))
     assert batch.texts.lengths.tolist() == [len(pair.ids) for pair in pairs]
     assert batch.images.lengths.tolist() == [len(pair.image.features) for pair in pairs]

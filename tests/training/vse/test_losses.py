@@ -11,7 +11,6 @@ from training.vse.losses import (
     AdoptVariant,
     MultiViewVariant,
     adopt,
-    softmax,
     triplet,
 )
 
@@ -109,51 +108,6 @@ def test_equations_8_to_15(
     assert gradient(values, found).isfinite().all()
 
 
-def share_lost(positive: float, negatives: list[float], temperature: float) -> float:
-    """The softmax loss of one view: -log of the positive's share."""
-    powers = [math.exp(each / temperature) for each in [positive, *negatives]]
-    return -math.log(powers[0] / sum(powers))
-
-
-def slow_softmax(
-    values: Nested, photos: list[int], temperature: float, kind: str, weight: float
-) -> float:
-    """The softmax loss in each reading, one text or image after the other."""
-    total = 0.0
-    for positive, negatives in directions(values, photos):
-        best, hard = max(positive), [max(each) for each in negatives]
-        views = range(len(positive))
-        of_best = share_lost(best, hard, temperature)
-        rough = [share_lost(positive[k], hard, temperature) for k in views]
-        own = [share_lost(positive[k], [each[k] for each in negatives], temperature) for k in views]
-        picked = all(best > each for each in hard)
-        upper = of_best if picked else sum(rough) / len(rough)
-        wide = [each + 0.2 for each in hard]
-        up = [share_lost(positive[k], wide, temperature) for k in views]
-        low = [share_lost(best, [e[k] + 0.2 for e in negatives], temperature) for k in views]
-        total += {
-            "average": sum(own) / len(own),
-            "max": of_best,
-            "rough": sum(rough) / len(rough),
-            "upper": upper,
-            "joint": weight * of_best + (1 - weight) * upper,
-            "code": (weight * sum(up) + (1 - weight) * sum(low)) / len(up) * temperature / 2,
-        }[kind]
-    return total / len(photos)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("views", [1, 3])
-@pytest.mark.parametrize("photos", BATCHES)
-@pytest.mark.parametrize("temperature", [0.05, 0.5])
-def test_softmax(kind: MultiViewVariant, photos: list[int], views: int, temperature: float) -> None:
-    values = similarities(1, 7, 7, views)
-    found = softmax(values, different(photos), temperature, kind, 0.6)
-    expected = slow_softmax(values.tolist(), photos, temperature, kind, 0.6)
-    assert found.item() == pytest.approx(expected)
-    assert gradient(values, found).isfinite().all()
-
-
 # ---- ADOPT ---------------------------------------------------------------------------------------
 
 
@@ -235,7 +189,7 @@ def test_nothing_waits_for_the_device(kind: MultiViewVariant) -> None:
     """Tensors without values fail as soon as a value is read."""
     values = torch.empty(5, 5, 3, device="meta", requires_grad=True)
     apart = torch.empty(5, 5, dtype=torch.bool, device="meta")
-    losses = [triplet(values, apart, kind=kind), softmax(values, apart, kind=kind)]
+    losses = [triplet(values, apart, kind=kind)]
     losses += [adopt(values[:, :, 0], apart, variant=one).loss for one in ("paper", "code")]
     torch.stack(losses).sum().backward()
     assert values.grad is not None
