@@ -295,7 +295,7 @@ class Writer:
     def count(self) -> int:
         """How many images searches find."""
         with self._client() as client:
-            return client.count().count
+            return client.count()
 
     def check(self, before: int) -> None:
         """Compare the images that searches find with those that were there and those added.

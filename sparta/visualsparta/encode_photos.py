@@ -75,3 +75,27 @@ def encode_images(
     if not found:
         raise InputError(f"{photos}: no photo could be decoded; the warnings give the reasons")
     return found
+
+
+def encode_queries(
+    queries: str | Sequence[str], model: str | Path | VisualSparta
+) -> list[dict[str, int]]:
+    """Count the terms of queries: all that an index needs of a query (VisualSparta equation 15).
+
+    Args:
+        queries: one text, or several.
+        model: as for `encode_images`.
+
+    Returns:
+        term → count, one dict a query.
+
+    Raises:
+        InputError: if the model cannot be loaded, or has no tokenizer.
+    """
+    if isinstance(model, str | Path):
+        model = load_visualsparta(model)
+    if model.tokenizer is None:
+        raise InputError("the model has no tokenizer: load it from a folder, or set .tokenizer")
+    tokenizer = model.tokenizer
+    texts = [queries] if isinstance(queries, str) else queries
+    return [dict(tokenizer.encode_query(one).terms) for one in texts]

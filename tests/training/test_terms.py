@@ -22,6 +22,8 @@ from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
+from sparta.networks.encoder import LITE2, weights_file
+from sparta.networks.lite import EfficientNetLite
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.image_head import ImageHead
 from tests import tiny

@@ -157,7 +157,7 @@ def test_photos_of_similar_length_come_together_with_their_captions(
     monkeypatch.setattr("training.visualsparta.dataset.PART", 2)
     regions = {4: 5, 2: 3, 5: 1}  # by photo
     examples = [TrainingExample(i, tiny.image(n), [[6 + i], [7, i]]) for i, n in regions.items()]
-    batch = TrainingCollator(ImageCollator(tiny.tokenizer(), 50, 35))(examples)
+    batch = TrainingCollator(ImagePadder(tiny.tokenizer(), 50, 35))(examples)
     assert batch.photos.tolist() == [5, 2, 4]
     assert batch.query_photos.tolist() == [5, 5, 2, 2, 4, 4]
     assert [ids[0] for ids in batch.query_ids.tolist()] == [11, 7, 8, 7, 10, 7]

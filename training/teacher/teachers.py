@@ -20,10 +20,8 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 from sparta.errors import InputError, first_line
-from sparta.features.extract.image_files import load_photo
-from sparta.features.extract.networks.encoder import hash_files, weights_hash
-from sparta.features.extract.networks.pretrained import load_model, load_processor
-from sparta.features.extract.photos import file_stamps, listing_hash
+from sparta.extract.image_files import load_photo
+from sparta.extract.photos import file_stamps, listing_hash
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.model_id import find_file, model_folder, read_model_config

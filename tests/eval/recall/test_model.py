@@ -21,19 +21,19 @@ from eval.recall.scores import dense_scores, measure_recall
 from indexer.engines.open import open_backend
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
-from sparta.features.extract.job import extract_photos
+from sparta.extract.job import extract_photos
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.metrics import captions_of_images, ranks, recall
-from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.model import VisualSparta
 from sparta.vse.batch import collate_pixels, collate_regions
+from sparta.vse.encoders import PhotoFolder, vision_source
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel, score
-from sparta.vse.photo_folder import PhotoFolder, vision_source
 from tests.eval.data import Data, record, refused, save_dense, shown, store_of, write_captions
 from tests.indexer.tiny import write_store
-from tests.sparta.features.extract.tiny_networks import RESNET, save
+from tests.sparta.extract.tiny_networks import RESNET, save
 
 
 @pytest.fixture(scope="module")
