@@ -25,13 +25,7 @@ from indexer.encoding.encoder import (
     encode_rows,
     measure_offsets,
 )
-from indexer.encoding.impacts import (
-    NONE_ASKED,
-    AskedTerms,
-    ImpactParameters,
-    Pruning,
-    Quantiser,
-)
+from indexer.encoding.impacts import NONE_ASKED, AskedTerms, ImpactParameters, Pruning, Quantiser
 from indexer.encoding.models import read_word_tables
 from indexer.fields.kinds import Kind
 from indexer.index_writer import write_index

@@ -128,11 +128,7 @@ def pixels(model: VseModel, photos: Path, ids: Sequence[str]) -> list[NDArray[np
 
 
 def embed_store(
-    model: VseModel,
-    store: FeatureStore,
-    rows: Sequence[int],
-    batch_size: int,
-    device: torch.device,
+    model: VseModel, store: FeatureStore, rows: Sequence[int], batch_size: int, device: torch.device
 ) -> Iterator[NDArray[np.float32]]:
     """Vectors [B, K, D] of some of a store's images, in order.
 

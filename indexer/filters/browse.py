@@ -156,11 +156,7 @@ class Order:
 
 
 def _first_of_part(
-    part: FieldPart,
-    first: int,
-    documents: NDArray[np.int64],
-    keys: NDArray[np.float64],
-    count: int,
+    part: FieldPart, first: int, documents: NDArray[np.int64], keys: NDArray[np.float64], count: int
 ) -> NDArray[np.int64]:
     """The first of a part's documents by key and image id, in this order."""
     if part.ranks is None:

@@ -322,9 +322,7 @@ def _field_classes() -> tuple[Any, Any, Any, Any]:
         ),
         declare(document + "StoredField", f"({text}{text})V", setStringValue=set_text),
         declare(
-            document + "Field",
-            f"({text}Ljava/lang/CharSequence;{kind})V",
-            setStringValue=set_text,
+            document + "Field", f"({text}Ljava/lang/CharSequence;{kind})V", setStringValue=set_text
         ),
     )
 

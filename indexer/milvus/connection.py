@@ -59,10 +59,7 @@ class Milvus:
     """
 
     def __init__(
-        self,
-        uri: str,
-        seconds: float = SECONDS,
-        pause: Callable[[float], None] = time.sleep,
+        self, uri: str, seconds: float = SECONDS, pause: Callable[[float], None] = time.sleep
     ) -> None:
         found = _ADDRESS.fullmatch(uri)
         if found is None:

@@ -17,14 +17,7 @@ from indexer.search.answer import (
     UnavailableError,
     Version,
 )
-from indexer.search.engine import (
-    Capability,
-    Documents,
-    Engine,
-    Page,
-    Plan,
-    Survey,
-)
+from indexer.search.engine import Capability, Documents, Engine, Page, Plan, Survey
 from indexer.search.explanations import AskDocuments, Explain, Explaining
 from indexer.search.pages import finish, ranked, surveyed
 from indexer.search.reader import Language, MovedError, Reader, Reading, image_query

@@ -22,13 +22,7 @@ from indexer.columns.layout import PostingRows, RowFiles
 from indexer.fields.columns import FIELDS, FieldPart, part_of, stored_kinds
 from indexer.fields.kinds import Kind, read_kinds
 from indexer.grounding import pack_all
-from indexer.manifest import (
-    MANIFEST,
-    REMEDY,
-    FolderManifest,
-    check_small_parts,
-    describe_parts,
-)
+from indexer.manifest import MANIFEST, REMEDY, FolderManifest, check_small_parts, describe_parts
 from indexer.postings import Postings
 from indexer.store.commit import SegmentEntry, segment_folder
 from indexer.store.images import IMAGES, ImageTable, ImageWriter, image_rows

@@ -23,13 +23,7 @@ from indexer.grounding import pack_all, unpack
 from indexer.manifest import OFFSETS, Manifest, check_small_parts
 from indexer.postings import ImagePostings, Postings
 from indexer.store.changes import Add, Change, Delete
-from indexer.store.commit import (
-    Commit,
-    ReplacedError,
-    SegmentList,
-    commit_content,
-    parse_commit,
-)
+from indexer.store.commit import Commit, ReplacedError, SegmentList, commit_content, parse_commit
 from indexer.store.images import Stored
 from indexer.store.log import read_changes
 from indexer.store.memtable import Memtable, NewImage

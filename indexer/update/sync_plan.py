@@ -279,11 +279,7 @@ def _moves(
         return before[image_id].stamp if before[image_id].sha256 is None else None
 
     ways: list[tuple[Key, Key, bool]] = [
-        (
-            lambda one: (unread(one), _name(one)),
-            lambda one: (new[one], _name(one)),
-            True,
-        ),
+        (lambda one: (unread(one), _name(one)), lambda one: (new[one], _name(one)), True),
         (unread, lambda one: new[one], True),
         (lambda one: before[one].sha256, lambda one: content_hash(root / one), False),
     ]

@@ -14,13 +14,7 @@ from uuid import uuid4
 
 from indexer.manifest import Manifest, index_folders, owner
 from indexer.store.changes import Add, Change, Delete, MetadataChange
-from indexer.store.commit import (
-    LOGS,
-    Commit,
-    log_numbers,
-    log_path,
-    read_commit,
-)
+from indexer.store.commit import LOGS, Commit, log_numbers, log_path, read_commit
 from indexer.store.compaction import Compactor
 from indexer.store.given import Record, given_of, open_given, records_of
 from indexer.store.images import UnknownImageError, new_origin
