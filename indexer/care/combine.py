@@ -152,13 +152,8 @@ def write_combined(
 ) -> Manifest:
     """Write an index of images that other indexes have, as it would have been built of them.
 
-    Args:
-        folder: must not exist.
-        like: an index with the same settings, offsets and words.
-        parts: the images.
-        kinds: of fields.
-        photos: their folder; "" for that of `like`.
-        progress: stages "columns", "write" and "merge", in images.
+    It has the settings, offsets and words of `like`, and its folder of photos if `photos` is "".
+    Progress has the stages "columns", "write" and "merge", in images.
     """
     manifest = Manifest.open(like)
     folder.mkdir(parents=True)

@@ -96,10 +96,8 @@ class Order:
         fields: of an index.
         name: a field, with a minus before it for the largest first; None for the scores.
         scores: [documents], the largest first.
-        image_id: of a document.
 
-    Raises:
-        FilterError: if there is no such field, or its values have no order.
+    Raises FilterError if there is no such field, or its values have no order.
     """
 
     def __init__(

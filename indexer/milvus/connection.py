@@ -54,8 +54,7 @@ class Milvus:
         seconds: that one call may take.
         pause: waits for some seconds.
 
-    Raises:
-        InputError: if the address is another's, pymilvus is not installed, or no server answers.
+    Raises InputError if the address is another's, pymilvus is not installed, or no server answers.
     """
 
     def __init__(

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from indexer.columns.index import ColumnIndex, best_documents, occupied
-from indexer.columns.layout import PostingRows, RowFiles
+from indexer.columns.layout import PostingRows, PostingSpool
 from indexer.fields.columns import FIELDS, FieldPart, part_of, stored_kinds
 from indexer.fields.kinds import Kind, read_kinds
 from indexer.grounding import pack_all
@@ -189,15 +188,8 @@ class Segments:
     ) -> Documents:
         """The k best documents, and others that are not below the k-th best.
 
-        Args:
-            terms: [m] vocabulary ids.
-            counts: [m] uint16 or uint32, how often the query holds each; no sum may overflow it.
-            k: documents at most.
-            allowed: bool by number of documents that may be found; empty for all.
-            some: what `occupied` returns of them; empty for all.
-
-        Returns:
-            documents and scores; of one segment falling by score, ties by id, else in no order.
+        Takes what `best_documents` takes, with what `occupied` returns of the allowed documents,
+        and returns what it returns.
         """
         return best_documents(self._columns, self._firsts, terms, counts, allowed, some, k)
 
@@ -217,17 +209,12 @@ class SegmentWriter:
 
     def __enter__(self) -> Self:
         self._work = self._opened.enter_context(work_folder(self._folder))
-        self._spool = RowFiles(self._work, *self._shape)
+        self._spool = PostingSpool(self._work, *self._shape)
         self._opened.callback(self._spool.close)
         self._images = ImageWriter(self._work, self._kinds)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._opened.close()
 
     def add(self, images: Postings) -> None:
@@ -251,11 +238,9 @@ class SegmentWriter:
     ) -> None:
         """Lay everything out, sync it and put it in its place.
 
-        Args:
-            order: [N] places of the images, by id, among those whose postings were added; None if
-                these came by id.
-            progress: stage "columns", in images.
-            threads: that lay out; each has the postings of 8,160 images in memory.
+        `order` has the places of the images, by id, among those whose postings were added; None if
+        these came by id. Each thread that lays out has the postings of 8,160 images in memory.
+        Progress has the stage "columns", in images.
         """
         from indexer.columns.builder import lay_out  # SciPy, which a search does not need
 

@@ -351,7 +351,7 @@ def _renamed(index: Path, moved: Mapping[str, str]) -> Iterator[list[Change]]:
         yield changes
 
 
-class Place(NamedTuple):
+class SyncScope(NamedTuple):
     """A folder of photos and what of it is compared.
 
     Attributes:
@@ -368,7 +368,7 @@ class Place(NamedTuple):
         return self.root / self.below
 
 
-def place_of(index: Path, photos: Path, built_from: str | None) -> Place:
+def scope_of(index: Path, photos: Path, built_from: str | None) -> SyncScope:
     """Find out how a folder's photos, which need not exist, are named in an index.
 
     Photos in the folder that the index was built from, or in one that was compared before, have ids
@@ -388,4 +388,4 @@ def place_of(index: Path, photos: Path, built_from: str | None) -> Place:
     roots = [root for root in known if folder.is_relative_to(root)]
     root = max(roots, key=lambda path: len(path.parts), default=folder)
     inside = folder.relative_to(root).as_posix()
-    return Place(root, "" if inside == "." else f"{inside}/")
+    return SyncScope(root, "" if inside == "." else f"{inside}/")

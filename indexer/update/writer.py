@@ -20,7 +20,7 @@ from indexer.store.given import Record, given_of, open_given, records_of
 from indexer.store.images import UnknownImageError, new_origin
 from indexer.store.known import KnownImages, problem_of
 from indexer.store.log import ChangeLog, read_changes, read_log
-from indexer.store.snapshot import Place
+from indexer.store.snapshot import IndexLocation
 from sparta.errors import InputError
 from sparta.files import writing
 from sparta.image_ids import check_id
@@ -39,7 +39,7 @@ class IndexWriter:
     to the log, the next one applies. Threads write while another one commits.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: IndexLocation) -> None:
         self._folder = folder = place.folder
         self._shape = place.vocabulary, 2**place.manifest.bits - 1
         # For a commit, and for the log and what is in it alone: who writes needs no commit.
@@ -315,9 +315,10 @@ class Writer:
             self._shards[number].check(own)
 
     def write(self, changes: Sequence[Change]) -> dict[int, int]:
-        """Write changes, or none if one cannot be applied.
+        """Write changes to the log, all or none; deletions of images that are not there are none.
 
-        Returns the position to sync in each shard that has changes. Raises as `IndexWriter.write`.
+        Returns the position to sync. Raises InputError if one cannot be applied; nothing is
+        written. Raises OSError if the disk fails; whether the changes were written is then unknown.
         """
         with self._writing:
             self.check(changes)
@@ -412,6 +413,6 @@ def apply_log(folder: Path) -> None:
 
 
 def _begin(folder: Path) -> IndexWriter:
-    place = Place.of(folder)
+    place = IndexLocation.of(folder)
     place.manifest.check_vocabulary(folder, WordPieceTokenizer.from_folder(folder).vocabulary_hash)
     return IndexWriter(place)

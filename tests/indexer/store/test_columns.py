@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from indexer.columns import index as column_index
 from indexer.columns import postings as in_numpy
 from indexer.columns.builder import lay_out, topical_order
-from indexer.columns.index import REMEMBERED, ColumnIndex, Remembered
+from indexer.columns.index import REMEMBERED, ColumnIndex, MaskCache
 from indexer.columns.layout import (
     BITMAP_SHARE,
     BLOCK,
@@ -393,7 +393,7 @@ def test_only_masks_that_stay_as_they_are_are_remembered() -> None:
         calls.append(1)
         return int(mask.sum())
 
-    remembered: Remembered[int] = Remembered()
+    remembered: MaskCache[int] = MaskCache()
     mask = np.ones(3, np.bool_)
     assert [remembered.of(mask, count) for _ in range(2)] == [3, 3]
     mask[0] = False

@@ -29,8 +29,8 @@ from indexer.update.sync_plan import (
     SeenPhotos,
     compare,
     content_hash,
-    place_of,
     scan_photos,
+    scope_of,
     synced_folders,
 )
 from sparta.errors import InputError
@@ -302,21 +302,21 @@ def test_the_folder_that_ids_are_relative_to(tmp_path: Path) -> None:
         (built / "a" / "b", built, "a/b/"),
         (tmp_path / "other", tmp_path / "other", ""),
     ):
-        place = place_of(index, photos, str(built))
+        place = scope_of(index, photos, str(built))
         assert place == (root, below)
         assert place.folder == photos
-    assert place_of(index, tmp_path / "x", None) == (tmp_path / "x", "")
+    assert scope_of(index, tmp_path / "x", None) == (tmp_path / "x", "")
     for known in ("photos", "other"):
         with pytest.raises(InputError, match=rf"contains .*{known}, to which ids of photos in"):
-            place_of(index, tmp_path, str(built) if known == "photos" else None)
+            scope_of(index, tmp_path, str(built) if known == "photos" else None)
         SeenPhotos(tmp_path / "other").save(index)
-    assert place_of(index, tmp_path / "other" / "a", None) == (tmp_path / "other", "a/")
+    assert scope_of(index, tmp_path / "other" / "a", None) == (tmp_path / "other", "a/")
 
 
 def test_a_file_is_no_folder_of_photos(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").touch()
     with pytest.raises(InputError, match=r"a.jpg is a file: give the folder"):
-        place_of(tmp_path, tmp_path / "a.jpg", None)
+        scope_of(tmp_path, tmp_path / "a.jpg", None)
 
 
 Job = Callable[[], PhotoSync]
