@@ -18,7 +18,7 @@ from indexer.encoding.impacts import MEANS
 from indexer.fields.kinds import Kind, save_kinds
 from indexer.lucene.jvm import lucene_installed
 from indexer.lucene.writer import LuceneWriter
-from indexer.manifest import FORMAT_VERSION, LUCENE, OFFSETS, Manifest, describe_parts
+from indexer.manifest import LUCENE, OFFSETS, Manifest, describe_parts
 from indexer.postings import Postings, PostingShard, QuantisationReport
 from indexer.settings import IndexSettings
 from indexer.store.commit import Commit, segment_folder, segment_name, write_segment_list
@@ -110,7 +110,6 @@ def finish_index(
     """
     postings = int(frequencies.sum())
     manifest = Manifest(
-        format_version=FORMAT_VERSION,
         package_version=version("visualsparta"),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         vocabulary=vocabulary,

@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 
 from indexer.dense.manifest import (
-    FORMAT_VERSION,
     MODEL,
     VECTORS,
     DenseManifest,
@@ -219,7 +218,6 @@ def _write(
     write_origins(folder, origins)
     model.save_pretrained(folder / MODEL)
     made = DenseManifest(
-        format_version=FORMAT_VERSION,
         package_version=version("visualsparta"),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         model=model_fingerprint(model),

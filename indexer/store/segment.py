@@ -214,7 +214,7 @@ class SegmentWriter:
         self._images = ImageWriter(self._work, self._kinds)
         return self
 
-    def __exit__(self, *raised: object) -> None:
+    def __exit__(self, *_: object) -> None:
         self._opened.close()
 
     def add(self, images: Postings) -> None:
@@ -252,8 +252,7 @@ class SegmentWriter:
         lay_out(made, rows, progress, threads=threads)
         for name in (IMAGES, FIELDS):
             (self._work / name).rename(made / name)
-        version, parts = SegmentManifest.FORMAT, describe_parts(made)
-        SegmentManifest(format_version=version, images=len(rows), parts=parts).save(made)
+        SegmentManifest(images=len(rows), parts=describe_parts(made)).save(made)
         replace_folder(made, self._folder, self._work)
 
     @property
