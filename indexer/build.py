@@ -25,13 +25,7 @@ from indexer.encoding.encoder import (
     encode_rows,
     measure_offsets,
 )
-from indexer.encoding.impacts import (
-    NONE_ASKED,
-    AskedTerms,
-    ImpactParameters,
-    Pruning,
-    Quantiser,
-)
+from indexer.encoding.impacts import NONE_ASKED, AskedTerms, ImpactParameters, Pruning, Quantiser
 from indexer.encoding.models import read_word_tables
 from indexer.fields.kinds import Kind
 from indexer.index_writer import write_index
@@ -98,19 +92,17 @@ def build_index(
     progress: Progress = no_progress,
     notice: Notice = no_notice,
 ) -> Manifest:
-    """Build an index folder.
+    """Build an index folder; scores are the mean over all pairs of a model and a store.
 
     Finished shards of postings are saved in a work folder beside `out`, so that an interrupted run
     continues. An index already at `out` stays in use until the new one is complete, which keeps
     what the user gave to it: fields, deletions, and images that were sent. Until the end the disk
     holds about 16 bytes a posting: 16 GB for a million images of 1,000 terms, of which 7 GB remain.
 
-    Scores are the mean over all pairs of a model and a store; the first pair gives the grounding.
-
     Args:
         stores: feature stores of the same photos, the plain one first, augmentations after it.
-        models: folders or hub names of VisualSparta models with one vocabulary; tables of words
-            are taken from the first.
+        models: folders or hub names of VisualSparta models with one vocabulary; the first gives the
+            tables of words and, with the first store, the grounding.
         out: the index folder.
         pruning: how term scores become impacts.
         metadata: of images, returned with every hit beside the photo's width and height.
@@ -120,14 +112,12 @@ def build_index(
         device: "auto" takes a GPU if there is one.
         shards: how many the finished index is divided into; None for one whole index.
         cluster: whose workers encode the images, shard by shard; None for this process.
-        progress: stages "convert", in models, and "offset", "encode", "write", "merge", "columns"
-            and "divide", in images.
+        progress: stages "convert" (models), "offset", "encode", "write", "merge", "columns" and
+            "divide".
         notice: gets a line about what is kept of the index that is replaced.
 
-    Raises:
-        InputError: if models or stores cannot be used together, a file is damaged, something the
-            user gave cannot be kept, `out` is not an index, another process writes it, or the disk
-            has too little room.
+    Raises InputError if models or stores cannot be used together, a file is damaged, something the
+    user gave cannot be kept, `out` is not an index or is being written, or the disk is full.
     """
     check_name(out)
     with writing(out):

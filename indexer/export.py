@@ -32,7 +32,7 @@ LONGEST_ID = 512  # bytes, in OpenSearch
 
 
 @dataclass(frozen=True)
-class _Source:
+class _ExportSource:
     """An index at its newest commit.
 
     Attributes:
@@ -61,20 +61,13 @@ def export_index(
 ) -> int:
     """Write the images of an index that are not deleted, in id order, as of its newest commit.
 
-    Args:
-        name: of the format.
-        index: an index, also one in shards; may be searched and written to meanwhile.
-        out: folder for the export; must not exist.
-        field: of OpenSearch's documents, for the impacts.
-        kind: of that field.
-        progress: stage "export", and for Lucene "write" and "merge", in images.
+    The index may be in shards, and may be searched and written to meanwhile. `field` and `kind` are
+    of OpenSearch's documents, for the impacts. Progress has the stage "export", and for Lucene
+    "write" and "merge", in images.
 
-    Returns:
-        how many images there are.
-
-    Raises:
-        InputError: if there is something at `out`, the index is damaged, the format cannot hold an
-            image or a term, Lucene is not installed, or the disk is full.
+    Returns how many images there are. Raises InputError if there is something at `out`, the index
+    is damaged, the format cannot hold an image or a term, Lucene is not installed, or the disk is
+    full.
     """
     check_name(out)
     if field == "metadata":
@@ -98,14 +91,14 @@ def export_index(
     return source.images
 
 
-def _open(index: Path, progress: Progress) -> _Source:
+def _open(index: Path, progress: Progress) -> _ExportSource:
     folders = index_folders(index)
     manifest, tokenizer = Manifest.open(folders[0]), WordPieceTokenizer.from_folder(folders[0])
     manifest.check_vocabulary(folders[0], tokenizer.vocabulary_hash)
     snapshots = [Snapshot.open(one) for one in folders]
     images = sum(map(len, snapshots))
     names = [one.commit.name for one in snapshots]
-    return _Source(
+    return _ExportSource(
         vocabulary=tokenizer.vocabulary,
         bits=manifest.bits,
         commit={key: " ".join(name[key] for name in names) for key in names[0]},
@@ -122,13 +115,13 @@ def _reported(parts: Iterator[Postings], images: int, progress: Progress) -> Ite
         progress("export", done, images)
 
 
-def _write_lucene(source: _Source, folder: Path, progress: Progress) -> None:
+def _write_lucene(source: _ExportSource, folder: Path, progress: Progress) -> None:
     with LuceneWriter(folder, source.vocabulary, source.images, progress, source.commit) as writer:
         for part in source.parts:
             writer.add(part)
 
 
-def _vectors(source: _Source) -> Iterator[str]:
+def _vectors(source: _ExportSource) -> Iterator[str]:
     """The lines of Anserini's `JsonVectorCollection`."""
     for part in source.parts:
         for image in part:
@@ -136,7 +129,7 @@ def _vectors(source: _Source) -> Iterator[str]:
             yield json.dumps({"id": image.image_id, "contents": "", "vector": vector}) + "\n"
 
 
-def _write_requests(source: _Source, folder: Path, field: str, kind: Kind) -> None:
+def _write_requests(source: _ExportSource, folder: Path, field: str, kind: Kind) -> None:
     """Write bulk requests of OpenSearch, and the body that makes an index for them."""
     hidden = {"type": "object", "enabled": False}
     if kind == "rank_features":
@@ -161,7 +154,7 @@ def _write_requests(source: _Source, folder: Path, field: str, kind: Kind) -> No
     _write_lines(folder / "bulk-{:05d}.ndjson", REQUEST_BYTES, _requests(source, field, names))
 
 
-def _requests(source: _Source, field: str, names: Sequence[str]) -> Iterator[str]:
+def _requests(source: _ExportSource, field: str, names: Sequence[str]) -> Iterator[str]:
     """The action and the document of each image, a line each."""
     for part in source.parts:
         for image in part:
@@ -194,7 +187,7 @@ def _write_lines(pattern: Path, most: int, records: Iterable[str]) -> None:
             size += len(content)
 
 
-def _write_npz(source: _Source, folder: Path) -> None:
+def _write_npz(source: _ExportSource, folder: Path) -> None:
     """Write a matrix of SciPy's in compressed sparse rows, and the names of rows and columns."""
     ids, lengths = list[str](), [0]
     terms, impacts = folder / "terms.raw", folder / "impacts.raw"

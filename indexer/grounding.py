@@ -200,19 +200,10 @@ def winners(
     wanted: NDArray[np.bool_],
     vocabulary: Sequence[str],
 ) -> list[Winner]:
-    """What won some terms of some packed images.
+    """What won some terms [m] of some images [d], which `pack_all` packed.
 
-    Args:
-        packed: [d] images, as `pack_all` returns them.
-        terms: [m] vocabulary ids.
-        wanted: [d, m], which terms of which images.
-        vocabulary: [V] terms in id order.
-
-    Returns:
-        those of the wanted terms, row by row.
-
-    Raises:
-        ValueError, IndexError, struct.error: if an image is damaged.
+    Row by row, where they are `wanted` [d, m]. Raises ValueError, IndexError or struct.error if an
+    image is damaged.
     """
     if find_winners is None:
         return [

@@ -18,7 +18,7 @@ from indexer.encoding.impacts import MEANS
 from indexer.fields.kinds import Kind, save_kinds
 from indexer.lucene.jvm import lucene_installed
 from indexer.lucene.writer import LuceneWriter
-from indexer.manifest import FORMAT_VERSION, LUCENE, OFFSETS, Manifest, describe_parts
+from indexer.manifest import LUCENE, OFFSETS, Manifest, describe_parts
 from indexer.postings import Postings, PostingShard, QuantisationReport
 from indexer.settings import IndexSettings
 from indexer.store.commit import Commit, segment_folder, segment_name, write_segment_list
@@ -50,19 +50,11 @@ def write_index(
 ) -> Manifest:
     """Write a whole index folder, which must not exist.
 
-    Args:
-        folder: of the index.
-        shards: postings in ascending order of image ids; taken one by one while earlier ones are
-            being written.
-        tokenizer: whose vocabulary [V] the postings' terms index.
-        settings: recorded.
-        offset: [V] float32, stored for images added later.
-        scale: the term score one impact stands for, recorded.
-        images: of all shards together, for progress.
-        tables: of words, copied; None for none.
-        kinds: declared kinds of fields; those of others are inferred.
-        lucene: whether to write a Lucene index of the same postings beside.
-        progress: stages "write", "merge" and "columns", in images; the last two at once.
+    Shards come in ascending order of image ids; they are taken one by one while earlier ones are
+    being written, and have `images` in all. `offset` [V] is stored for images added later, `scale`
+    is the term score that one impact stands for, `kinds` are declared, and `lucene` is whether to
+    write a Lucene index of the same postings beside. Progress has the stages "write", "merge" and
+    "columns", in images; the last two at once.
     """
     folder.mkdir(parents=True)
     vocabulary, report, last = tokenizer.vocabulary, QuantisationReport(), ""
@@ -118,7 +110,6 @@ def finish_index(
     """
     postings = int(frequencies.sum())
     manifest = Manifest(
-        format_version=FORMAT_VERSION,
         package_version=version("visualsparta"),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         vocabulary=vocabulary,

@@ -78,7 +78,8 @@ def check_small_parts(folder: Path, parts: Parts) -> None:
             check_hash(folder / name, part, sha256(folder / name))
 
 
-FORMAT_VERSION = 6
+FORMAT_VERSION = 6  # of an index, whole or divided
+VERSION = "format_version"  # of the folder's layout
 SEAL = "sha256"  # of the other fields, so that a damaged manifest is noticed
 OFFSETS = "term_offsets.npy"
 SHARDS = "shards"  # field of a `ShardsManifest`
@@ -90,18 +91,17 @@ class SealedManifest:
     """`manifest.json` of a folder: what it is, and the size and hash of its files.
 
     Attributes:
-        format_version: of the folder's layout; `FORMAT` can be read.
+        FORMAT: of the folder's layout, the one that can be read.
         parts: path in the folder → size and hash.
     """
 
     FORMAT: ClassVar[int]
 
-    format_version: int
     parts: Parts
 
     def save(self, folder: Path) -> None:
         """Write `folder/manifest.json`, with a hash of its content."""
-        values = asdict(self)
+        values = {VERSION: self.FORMAT} | asdict(self)
         values["parts"] = values.pop("parts")  # at the end, where people skip it
         text = json.dumps(values | {SEAL: _seal(values)}, indent=2)
         (folder / MANIFEST).write_text(text + "\n")
@@ -113,17 +113,16 @@ class SealedManifest:
         Raises InputError if there is none, it is damaged, or it has another format.
         """
         values = _read(folder)
-        expected = {field.name for field in fields(cls)}
+        expected = {VERSION, *(field.name for field in fields(cls))}
         if SHARDS in values and SHARDS not in expected:
             raise InputError(
                 f"{folder} is divided into {len(values[SHARDS])} shards, which this does not take: "
                 f"give one of them, such as {folder / values[SHARDS][0]}"
             )
-        version = values.get("format_version")
-        if version != cls.FORMAT:
+        if values.get(VERSION) != cls.FORMAT:
             raise InputError(
-                f"{folder} has index format {version!r}, this version reads {cls.FORMAT}: build "
-                "the index again with `sparta index`"
+                f"{folder} has index format {values.get(VERSION)!r}, this version reads "
+                f"{cls.FORMAT}: build the index again with `sparta index`"
             )
         path = folder / MANIFEST
         seal = values.pop(SEAL, None)
@@ -134,6 +133,7 @@ class SealedManifest:
             raise InputError(
                 f"{path} is damaged: its content has another hash; build the index again"
             )
+        del values[VERSION]
         values["parts"] = {name: Part(**part) for name, part in values["parts"].items()}
         return cls(**values)
 

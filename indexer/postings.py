@@ -52,7 +52,7 @@ class ImagePostings:
         impacts: [n] int32, at least 1.
         positions: [n] int16, which position won each term; -1 for none.
         inputs: what the positions refer to.
-        origin: what the image was encoded from (`indexer/live/origin.py`); "" while an index is
+        origin: what the image was encoded from (see `origin_of`); "" while an index is
             built.
     """
 

@@ -93,14 +93,8 @@ class Kept:
     ) -> None:
         """Give the new index what its photos and the metadata file did not.
 
-        Args:
-            index: the new index, divided or not, that nobody else writes.
-            models: that it was built with.
-            device: "auto" takes a GPU if there is one.
-            notice: gets a line about what was kept.
-
-        Raises:
-            InputError: if a photo that was sent cannot be used.
+        Nobody else writes it. `notice` gets a line about what was kept. Raises InputError if a
+        photo that was sent cannot be used.
         """
         write_given(index, self._record)
         if self.former is None:

@@ -21,7 +21,6 @@ from indexer.dense.manifest import dense_names
 from indexer.fields.kinds import DECLARED, Kind, read_kinds, save_kinds
 from indexer.index_writer import FIRST, finish_index, write_lucene
 from indexer.manifest import (
-    FORMAT_VERSION,
     OFFSETS,
     Manifest,
     ShardsManifest,
@@ -102,7 +101,6 @@ def split_index(whole: Path, out: Path, shards: int, progress: Progress = no_pro
         done += counts[number]
         progress("divide", done, len(owners))
     ShardsManifest(
-        format_version=FORMAT_VERSION,
         package_version=version("visualsparta"),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         images=len(owners),
@@ -152,13 +150,8 @@ def write_combined(
 ) -> Manifest:
     """Write an index of images that other indexes have, as it would have been built of them.
 
-    Args:
-        folder: must not exist.
-        like: an index with the same settings, offsets and words.
-        parts: the images.
-        kinds: of fields.
-        photos: their folder; "" for that of `like`.
-        progress: stages "columns", "write" and "merge", in images.
+    It has the settings, offsets and words of `like`, and its folder of photos if `photos` is "".
+    Progress has the stages "columns", "write" and "merge", in images.
     """
     manifest = Manifest.open(like)
     folder.mkdir(parents=True)

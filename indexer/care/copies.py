@@ -152,13 +152,8 @@ def restore_snapshot(snapshot: Path, index: Path, progress: Progress = no_progre
     """Put a snapshot in the place of an index, or where none is; an index there is moved aside.
 
     The snapshot is checked whole before anything is changed, with the progress of `verify_index`.
-
-    Returns:
-        where the former index is, None if there was none.
-
-    Raises:
-        InputError: if the snapshot is damaged, something else is at `index`, another process writes
-            it, or the disk is full.
+    Returns where the former index is, None if there was none. Raises InputError if the snapshot is
+    damaged, something else is at `index`, another process writes it, or the disk is full.
     """
     if index.is_symlink() and index.exists():
         index = index.resolve()  # of a name the index that it stands for, which is locked

@@ -175,7 +175,7 @@ def _is_permutation(numbers: NDArray[np.int32], count: int) -> bool:
     )
 
 
-class Remembered(Generic[Made]):
+class MaskCache(Generic[Made]):
     """What was made of the masks used last, if these cannot be changed. Safe from any thread."""
 
     def __init__(self) -> None:

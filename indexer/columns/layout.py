@@ -225,7 +225,7 @@ def impact_type(bits: int) -> np.dtype[Any]:
     return np.dtype(np.uint8 if bits <= 8 else np.uint16)
 
 
-class RowFiles:
+class PostingSpool:
     """Appends postings to files, three bytes a posting for most indexes.
 
     Attributes:

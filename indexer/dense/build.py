@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 
 from indexer.dense.manifest import (
-    FORMAT_VERSION,
     MODEL,
     VECTORS,
     DenseManifest,
@@ -128,11 +127,7 @@ def pixels(model: VseModel, photos: Path, ids: Sequence[str]) -> list[NDArray[np
 
 
 def embed_store(
-    model: VseModel,
-    store: FeatureStore,
-    rows: Sequence[int],
-    batch_size: int,
-    device: torch.device,
+    model: VseModel, store: FeatureStore, rows: Sequence[int], batch_size: int, device: torch.device
 ) -> Iterator[NDArray[np.float32]]:
     """Vectors [B, K, D] of some of a store's images, in order.
 
@@ -173,22 +168,12 @@ def add_dense(
     """Embed the images of an index and add them as `dense/NAME`, complete or not at all.
 
     Of an index that was written to, those images are embedded that are as they were built, or were
-    written with the features that the store has. The others keep the vectors that the former part
-    of this name and model has of them.
+    written with the features that the store has, perhaps of some of them. The others keep the
+    vectors that the former part of this name and model has of them; it is replaced.
 
-    Args:
-        index: the folder.
-        store: features of the same images; of an index that was written to, of some of them.
-        name: of the part; one of that name is replaced.
-        model: folder or hub name of a dense model.
-        kind: "flat" (exact) or "hnsw".
-        batch_size: images per pass.
-        device: "auto" takes a GPU if there is one.
-        progress: stage "embed NAME", in images.
-
-    Raises:
-        InputError: if the folder is not an index, its images are others, the model does not fit,
-            or another process is writing the index.
+    `model` is the folder or hub name of a dense model, `kind` "flat" (exact) or "hnsw". Progress
+    has the stage "embed NAME", in images. Raises InputError if the folder is not an index, its
+    images are others, the model does not fit, or another process is writing the index.
     """
     check_index(index)
     with writing(index):
@@ -233,7 +218,6 @@ def _write(
     write_origins(folder, origins)
     model.save_pretrained(folder / MODEL)
     made = DenseManifest(
-        format_version=FORMAT_VERSION,
         package_version=version("visualsparta"),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         model=model_fingerprint(model),

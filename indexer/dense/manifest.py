@@ -13,7 +13,6 @@ from sparta.errors import InputError
 if TYPE_CHECKING:
     from indexer.dense.vectors import VectorIndexKind
 
-FORMAT_VERSION = 3
 FOLDER = "dense"
 MODEL = "model"
 VECTORS = "vectors.faiss"
@@ -40,7 +39,7 @@ class DenseManifest(SealedManifest):
         kind: "flat" (exact) or "hnsw".
     """
 
-    FORMAT = FORMAT_VERSION
+    FORMAT = 3
 
     package_version: str
     created: str

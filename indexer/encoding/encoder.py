@@ -257,15 +257,9 @@ def parameters_of(
 ) -> ImpactParameters:
     """The offsets, scale, terms and weights that an index was built with.
 
-    Args:
-        index: the folder.
-        manifest: of the index.
-        encoder: of the images to add, for the terms of the index.
-        copies: augmentations of each of them.
-        asked: the file of queries, if the index was built with one.
-
-    Raises:
-        InputError: if the encoder is not the index's, or the file of queries is missing or another.
+    The encoder is of the images to add, each with so many augmentations; `asked` is the file of
+    queries, if the index was built with one. Raises InputError if it is not, or the encoder is not
+    the index's.
     """
     if encoder.models != manifest.models:
         raise InputError(

@@ -51,22 +51,13 @@ def open_stores(
     progress: Progress = no_progress,
     notice: Notice = no_notice,
 ) -> list[FeatureStore]:
-    """Open feature stores, or extract them from photos as the models require.
+    """Open feature stores, or extract them from one folder of photos as the models require.
 
-    Args:
-        folders: feature stores, or one folder of photos.
-        models: folders or hub names of the models that will read the features.
-        kind: of the models.
-        out: the index folder; features of photos go to `OUT.features`, from where those of
-            unchanged photos are taken the next time.
-        augmentations: feature stores to extract from photos, 1 if None; only for photos.
-        device: of the extraction.
-        cluster: whose workers extract; None for this process.
-        progress: stage "extract", in photos, over all augmentations.
-        notice: is called with one line if photos have changed since.
-
-    Raises:
-        InputError: if the folders are something else, or `extract_stores` raises it.
+    Features of photos go to `OUT.features`, from where those of unchanged photos are taken the next
+    time, with `augmentations` (1 if None). A cluster's workers extract, None for this process.
+    Progress has the stage "extract", in photos, over all augmentations; `notice` gets one line if
+    photos have changed since. Raises InputError if the folders are something else, or as
+    `extract_stores`.
     """
     check_name(out)
     for folder in folders:
@@ -111,20 +102,8 @@ def extract_stores(
 ) -> list[FeatureStore]:
     """Extract photos as models require, once for each augmentation, into `out/plain` and so on.
 
-    Args:
-        photos: folder that ids are relative to.
-        models: folders or hub names of the models that will read the features.
-        kind: of the models.
-        out: folder of the stores.
-        augmentations: how many.
-        ids: of the photos to take, sorted; None for all that the folder has.
-        device: of the extraction.
-        progress: stage "extract", in photos, over all augmentations.
-        notice: is called with one line if photos have changed since.
-        cluster: whose workers extract; None for this process.
-
-    Raises:
-        InputError: if no photo can be used, or models disagree on what made their features.
+    `ids` are of the photos to take, sorted, None for all that the folder has; see `open_stores`.
+    Raises InputError if no photo can be used, or models disagree on what made their features.
     """
     source = feature_source(models, kind)
     return extract_augmented(
@@ -191,10 +170,8 @@ def choose_photos(paths: Sequence[Path], photos: str | None) -> tuple[Path, list
 
     Photos in the folder that the index was built from have ids relative to it. Others must be in
     one folder, to which theirs are relative. Returns that folder, and the ids, sorted, each once.
-
-    Raises:
-        InputError: if a path does not exist, a folder has no photo, or photos are in several
-            folders outside of the index's.
+    Raises InputError if a path does not exist, a folder has no photo, or they are in several
+    others.
     """
     for path in paths:
         try:

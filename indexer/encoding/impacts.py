@@ -276,21 +276,12 @@ class AskedTerms(NamedTuple):
     def of(
         cls, asked: str, power: float, trained: NDArray[np.int64], by: WordPieceTokenizer
     ) -> AskedTerms:
-        """Weigh terms by their frequency in queries.
+        """Weigh terms by their frequency in queries, to a power from 0 (equal weights) to 1.
 
-        Args:
-            asked: "model", "none", or the path of a text file with one query a line.
-            power: p, from 0 (equal weights) to 1.
-            trained: [V] how many of the models' training captions contain each term, 0 where
-                unknown.
-            by: the models' tokenizer.
-
-        Returns:
-            the weights; `NONE_ASKED` for "none", and for "model" where no model records
-                frequencies.
-
-        Raises:
-            InputError: if the file cannot be read, is not UTF-8, or has no term of the vocabulary.
+        `asked` is "none", "model" for `trained`, which has [V] how many of the models' training
+        captions contain each term, or the path of a text file with one query a line. The weights
+        are `NONE_ASKED` where no model records frequencies. Raises InputError if the file cannot be
+        read, is not UTF-8, or has no term of the vocabulary.
         """
         source, found = asked, trained
         if asked not in ASKED_KINDS:

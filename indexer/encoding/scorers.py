@@ -58,20 +58,11 @@ def load_scorers(
 ) -> tuple[Sequence[Scorer], WordPieceTokenizer]:
     """Load models, by folder or hub name, and check them against each other.
 
-    On a CPU, OpenVINO runs models without labels whose images have equally many regions; labels,
-    and a detector's regions, differ in number from image to image. If one model needs torch, or
-    cannot be converted, all run in torch.
-
-    Args:
-        names: of the models.
-        kind: of the features that they will read.
-        regions: of an image.
-        device: "auto" takes a GPU if there is one.
-        term_set: terms to compute, "trained" (by at least one model) or "all".
-        progress: stage "convert", in models.
-
-    Raises:
-        InputError: if there is none, one cannot be used, or their vocabularies differ.
+    On a CPU, OpenVINO runs models without labels whose images have equally many regions, as `kind`
+    and `regions` say of the features; labels, and a detector's regions, differ in number from image
+    to image. If one model needs torch, or cannot be converted, all run in torch. Progress has the
+    stage "convert", in models. Raises InputError if there is none, one cannot be used, or their
+    vocabularies differ.
     """
     files = []
     if installed() and on_cpu(device) and kind != "region":

@@ -43,9 +43,6 @@ class ColumnsEngine:
 
     Attributes:
         snapshot: the commit.
-
-    Args:
-        snapshot: the same.
     """
 
     can = frozenset(Capability)

@@ -186,7 +186,7 @@ def _bit_set(flags: NDArray[np.bool_]) -> Any:
     return _classes().bit_set(tuple(words.tolist()), len(flags))
 
 
-class _Classes(NamedTuple):
+class _SearchClasses(NamedTuple):
     searcher: Any
     parser: Any
     json: Any
@@ -195,7 +195,7 @@ class _Classes(NamedTuple):
 
 
 @cache
-def _classes() -> _Classes:
+def _classes() -> _SearchClasses:
     """The Java classes of a search, with the members it calls."""
     search, index = "org/apache/lucene/search/", "org/apache/lucene/index/"
     util, leaf = "org/apache/lucene/util/", "Lorg/apache/lucene/index/LeafReaderContext;"
@@ -231,7 +231,9 @@ def _classes() -> _Classes:
     declare(search + "BulkScorer", score=f"(L{search}LeafCollector;L{util}Bits;II)I")
     for name in ("BooleanQuery", "LeafCollector", "ScoreMode", "TopDocs"):
         declare(search + name)
-    return _Classes(searcher, parser, mapper, collector, declare(util + "FixedBitSet", "([JI)V"))
+    return _SearchClasses(
+        searcher, parser, mapper, collector, declare(util + "FixedBitSet", "([JI)V")
+    )
 
 
 log = logging.getLogger(__name__)

@@ -189,7 +189,7 @@ class FieldWriter:
     def __init__(self, kinds: Mapping[str, Kind] | None = None) -> None:
         self._kinds = dict(kinds or {})
         self._images = 0
-        self._fields: dict[str, _Values] = {}
+        self._fields: dict[str, _FieldValues] = {}
 
     def add(self, ids: Iterable[str], metadata: Iterable[Mapping[str, Any]]) -> None:
         """Append some images."""
@@ -199,9 +199,9 @@ class FieldWriter:
                 self._of(name).add(self._images, values)
             self._images += 1
 
-    def _of(self, name: str) -> _Values:
+    def _of(self, name: str) -> _FieldValues:
         if name not in self._fields:
-            self._fields[name] = _Values()
+            self._fields[name] = _FieldValues()
         return self._fields[name]
 
     def write(self, folder: Path) -> None:
@@ -241,7 +241,7 @@ def part_of(
     return writer.part(None if rising else np.argsort(order))
 
 
-class _Values:
+class _FieldValues:
     """The values of one field: each distinct one once, and which documents have it."""
 
     def __init__(self) -> None:

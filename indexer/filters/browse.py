@@ -81,10 +81,8 @@ class Order:
         fields: of an index.
         name: a field, with a minus before it for the largest first; None for the scores.
         scores: [documents], the largest first.
-        image_id: of a document.
 
-    Raises:
-        FilterError: if there is no such field, or its values have no order.
+    Raises FilterError if there is no such field, or its values have no order.
     """
 
     def __init__(
@@ -141,11 +139,7 @@ class Order:
 
 
 def _first_of_part(
-    part: FieldPart,
-    first: int,
-    documents: NDArray[np.int64],
-    keys: NDArray[np.float64],
-    count: int,
+    part: FieldPart, first: int, documents: NDArray[np.int64], keys: NDArray[np.float64], count: int
 ) -> NDArray[np.int64]:
     """The first of a part's documents by key and image id, in this order."""
     if part.ranks is None:

@@ -17,7 +17,6 @@ from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -57,10 +56,8 @@ class LuceneWriter:
         commit: which commit of ours the images are of, stored with Lucene's.
 
     Raises:
-        InputError: if a term cannot be written as Lucene's tokenizer would read it back, or
-            Lucene is not installed.
-        FileExistsError: if the folder exists.
-        OSError: while adding or at the end, if Lucene cannot write.
+        InputError: if Lucene is not installed, or its tokenizer would not read a term back.
+        OSError: if the folder exists, or, while adding or at the end, Lucene cannot write.
     """
 
     @in_turn
@@ -75,14 +72,14 @@ class LuceneWriter:
         _check_vocabulary(vocabulary)
         if folder.exists():
             raise FileExistsError(folder)
-        self._folder, self._texts, self._commit = folder, _Texts(vocabulary), commit or {}
+        self._folder, self._texts, self._commit = folder, _DocumentTexts(vocabulary), commit or {}
         self._images, self._progress = images, progress
         executors = java("java.util.concurrent.Executors")
         self._threads = [executors.newSingleThreadExecutor() for _ in range(_thread_count())]
         self._last = ""
         self._parts: list[Path] = []
-        self._begun: deque[_Part] = deque()  # of which the last is being filled
-        self._free: list[_Documents] = []
+        self._begun: deque[_SegmentInProgress] = deque()  # of which the last is being filled
+        self._free: list[_DocumentBatch] = []
         self._written = self._whole = 0
         self._runner = ThreadPoolExecutor(1)
         self._merging: Future[None] | None = None
@@ -100,7 +97,7 @@ class LuceneWriter:
         for first in range(0, len(images), AT_ONCE):
             if not self._begun or self._begun[-1].is_full:
                 self._begin_part()
-            documents = self._free.pop() if self._free else _Documents()
+            documents = self._free.pop() if self._free else _DocumentBatch()
             self._begun[-1].add(images.part(slice(first, first + AT_ONCE)), self._texts, documents)
 
     @in_turn
@@ -126,7 +123,7 @@ class LuceneWriter:
         number = len(self._parts)
         folder = self._folder.with_name(f"{self._folder.name}.parts") / f"{number:05d}"
         thread = self._threads[number % len(self._threads)]
-        self._begun.append(_Part(_open_writer(folder, self._commit), thread))
+        self._begun.append(_SegmentInProgress(_open_writer(folder, self._commit), thread))
         self._parts.append(folder)
 
     def _wait_for_one(self) -> None:
@@ -148,12 +145,7 @@ class LuceneWriter:
     def __enter__(self) -> LuceneWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self._finish()
@@ -185,7 +177,7 @@ class LuceneWriter:
             part.writer.rollback()
 
 
-class _Part:
+class _SegmentInProgress:
     """Consecutive images, indexed and written in a thread of Java's.
 
     Attributes:
@@ -197,14 +189,14 @@ class _Part:
     def __init__(self, writer: Any, thread: Any) -> None:
         self.writer, self._thread = writer, thread
         self.images = self._postings = 0
-        self.documents: list[_Documents] = []
+        self.documents: list[_DocumentBatch] = []
         self._begun: list[Any] = []
 
     @property
     def is_full(self) -> bool:
         return self._postings >= PART_POSTINGS or self.images >= PART_IMAGES
 
-    def add(self, images: Postings, texts: _Texts, documents: _Documents) -> None:
+    def add(self, images: Postings, texts: _DocumentTexts, documents: _DocumentBatch) -> None:
         """Begin to add some images."""
         documents.fill(images, texts)
         self.documents.append(documents)
@@ -232,7 +224,7 @@ class _Part:
             begun.cancel(False)
 
 
-class _Texts:
+class _DocumentTexts:
     """Makes the texts of documents: terms and impacts as Lucene's tokenizer takes them apart."""
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
@@ -255,7 +247,7 @@ def _number_strings(largest: int) -> np.ndarray:
     return np.array([f"{number} " for number in range(largest + 1)], dtype=object)
 
 
-class _Documents:
+class _DocumentBatch:
     """Documents of some images, refilled for the next ones: Lucene copies what it indexes.
 
     Attributes:
@@ -264,11 +256,11 @@ class _Documents:
 
     def __init__(self) -> None:
         self.list = java("java.util.ArrayList")()
-        self._made: list[_Document] = []
+        self._made: list[_LuceneDocument] = []
 
-    def fill(self, images: Postings, texts: _Texts) -> None:
+    def fill(self, images: Postings, texts: _DocumentTexts) -> None:
         """Let the list have the documents of these images."""
-        self._made += [_Document() for _ in range(len(images) - len(self._made))]
+        self._made += [_LuceneDocument() for _ in range(len(images) - len(self._made))]
         if self.list.size() != len(images):
             self.list.clear()
             for document in self._made[: len(images)]:
@@ -280,7 +272,7 @@ class _Documents:
             document.fill(*content)
 
 
-class _Document:
+class _LuceneDocument:
     """A document of Lucene's and its fields."""
 
     def __init__(self) -> None:
@@ -322,9 +314,7 @@ def _field_classes() -> tuple[Any, Any, Any, Any]:
         ),
         declare(document + "StoredField", f"({text}{text})V", setStringValue=set_text),
         declare(
-            document + "Field",
-            f"({text}Ljava/lang/CharSequence;{kind})V",
-            setStringValue=set_text,
+            document + "Field", f"({text}Ljava/lang/CharSequence;{kind})V", setStringValue=set_text
         ),
     )
 

@@ -203,15 +203,10 @@ class Collection:
     def nearest(
         self, query: dict[int, float], limit: int, wanted: str = ""
     ) -> list[tuple[float, str]]:
-        """Rows with the largest inner products above 0: those, and their keys.
+        """At most so many rows with the largest inner products above 0: those, and their keys.
 
         Descending by the inner product; rows with the same one in any order, and which of them are
-        among the last is left to the server.
-
-        Args:
-            query: weights by dimension.
-            limit: rows at most.
-            wanted: an expression that the rows fulfil; "" for all.
+        among the last is left to the server. `wanted` is an expression that the rows fulfil.
         """
         found = self.milvus.call(
             "search",

@@ -54,15 +54,11 @@ class Milvus:
         seconds: that one call may take.
         pause: waits for some seconds.
 
-    Raises:
-        InputError: if the address is another's, pymilvus is not installed, or no server answers.
+    Raises InputError if the address is another's, pymilvus is not installed, or no server answers.
     """
 
     def __init__(
-        self,
-        uri: str,
-        seconds: float = SECONDS,
-        pause: Callable[[float], None] = time.sleep,
+        self, uri: str, seconds: float = SECONDS, pause: Callable[[float], None] = time.sleep
     ) -> None:
         found = _ADDRESS.fullmatch(uri)
         if found is None:

@@ -176,18 +176,12 @@ def best_rows(
 
     Where the last row of an answer has the score of the k-th best, others with this score may be
     missing, of which those with smaller keys than the k-th matter: these are asked for, until no
-    answer ends so. Where too few rows are wanted, more are asked for.
+    answer ends so. Where too few rows are wanted, more are asked for, `limit` at first and `most`
+    at most.
 
-    Args:
-        nearest: the rows with the largest scores, descending: how many at most, and the key below
-            which theirs are, "" for any. Of rows with the last score it may return any.
-        k: rows at most.
-        limit: rows of the first answer.
-        wanted: whether a row with a key counts.
-        most: rows that an answer can have.
-
-    Raises:
-        RefusedError: if the rows that the server returns are not enough.
+    `nearest` returns the rows with the largest scores, descending, or any of those with the last
+    score: how many at most, and the key below which theirs are, "" for any. Raises RefusedError if
+    the rows that the server returns are not enough.
     """
     below, best = "", list[Row]()
     limit = min(limit, most)

@@ -72,18 +72,11 @@ def push(
     """Make the collection NAME_VERSION equal to an index, then let the alias NAME name it.
 
     What the collection has already, as of an interrupted push, is not written again, unless it has
-    changed since. The version is that of the index as it was built.
+    changed since. The version is that of the index as it was built. If `drop`, the other
+    collections of the name are deleted at the end. Progress has the stage "push", in images.
 
-    Args:
-        folder: the index.
-        milvus: the server.
-        name: of the alias.
-        drop: whether the other collections of the name are deleted at the end.
-        progress: stage "push", in images.
-
-    Raises:
-        InputError: if the index is damaged, was replaced meanwhile, or has an image that Milvus
-            cannot store; the server's scores are not exact; or a call fails.
+    Raises InputError if the index is damaged, was replaced meanwhile, or has an image that Milvus
+    cannot store; the server's scores are not exact; or a call fails.
     """
     folder = folder.resolve()
     version = build_version(folder)
@@ -228,16 +221,9 @@ def follow(
 
     An index that is built again is pushed as a whole, into a collection of its version; until that
     is complete the alias names the former one, which stays as it is. What prevents a round, such as
-    a server that does not answer, is shown once, and tried again.
-
-    Args:
-        folder: the index.
-        milvus: the server.
-        name: of the alias.
-        done: gets what each push of all did, such as the first one.
-        notice: gets one line for every round that wrote something, and for every problem.
-        progress: as for `push`.
-        pause: waits for some seconds.
+    a server that does not answer, is shown once, and tried again. `done` gets what each push of all
+    did, such as the first one, and `notice` a line for every other round that wrote something, and
+    for every problem.
     """
     problem = ""
     while True:

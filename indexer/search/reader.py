@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.answer import Sign, Substitution, Version
-from indexer.query import OPERATORS, Clause, Query, QueryError
-from indexer.search.engine import Engine, Needs, Plan, Statistics
+from indexer.query import OPERATORS, Clause, Query, QueryError, Sign
+from indexer.search.answer import Substitution, Version
+from indexer.search.engine import Capability, Engine, Needs, Plan, Statistics
 from indexer.search.words import HeldWords, WordList
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import WordTables
@@ -85,6 +85,9 @@ class Reading(NamedTuple):
         """Words that no image has, with the terms in their place, each once."""
         found = (one.substitution for one in self.notable if one.substitution)
         return list(dict.fromkeys(found))
+
+
+NOTHING = Reading({}, [], [])  # of a query that is no text
 
 
 class _TextPart(NamedTuple):
@@ -178,11 +181,6 @@ class Reader:
         images: how many there are.
         missing_images: images that the engine cannot find.
         largest: the largest impact of any image for each of some terms; raises MovedError.
-
-    Args:
-        language: of the index.
-        engine: gives further statistics when a query first needs them.
-        statistics: of the version.
     """
 
     def __init__(self, language: Language, engine: Engine, statistics: Statistics) -> None:
@@ -226,16 +224,12 @@ class Reader:
     ) -> tuple[Plan, Reading]:
         """What an engine is asked for a query, and the query as it was read.
 
-        Args:
-            query: of any clauses; without words all images match.
-            substitute: see `read`.
-            filter: images that may be found; None for all.
-            min_coverage: of the images that may be found, 0 to 1; None for any.
-            browsed: whether the fields of all images that match are wanted.
-
-        Raises:
-            QueryError, MovedError: as `read`.
+        Without words all images match. `min_coverage` is of the images that may be found, None for
+        any; `browsed` is whether the fields of all that match are wanted. Raises as `read`.
         """
+        if Capability.REQUIRE not in self._engine.can:
+            kinds = None if filter is None else self.kinds
+            return Plan({}, text=query.text, filter=filter, kinds=kinds), NOTHING
         reading = self.read(query, substitute)
         plan = Plan(reading.terms)
         if filter is not None or browsed:
@@ -251,13 +245,8 @@ class Reader:
     def read(self, query: Query, substitute: bool) -> Reading:
         """Read a query; the parts of plain text are cached.
 
-        Args:
-            query: of any clauses.
-            substitute: whether words that no image has are replaced, as far as they count.
-
-        Raises:
-            QueryError: if its weights are so large that scores would not be exact.
-            MovedError: if the index has another version by now.
+        Words that no image has are replaced, if wanted, as far as they count. Raises QueryError if
+        weights are so large that scores would not be exact, MovedError if the index has changed.
         """
         counts: dict[int, int] = {}
         notable: list[ReadWord] = []
@@ -334,15 +323,11 @@ class Reader:
         return None
 
     def needs(self, words: Sequence[ReadWord], weighed: bool = False) -> list[Needs]:
-        """Words as engines test them.
+        """Words as engines test them, with their weights if all words of a query are given.
 
-        A word's weight is its count times the largest sum of impacts that its terms could have. An
+        A word's weight is its count times the largest sum of impacts that its terms could have; an
         unknown word has the mean weight of the others. So words that say little about photos, such
         as "on", weigh little, and a word that no image has is not forgotten.
-
-        Args:
-            words: of a query, all of them if they are weighed.
-            weighed: whether they get their weights; all 0 for a query of unknown words.
         """
         found, sums = [], []
         for word in words:
@@ -407,13 +392,8 @@ def image_query(
 ) -> dict[int, int]:
     """The query for images similar to some, and to words as well; both have half of the weight.
 
-    Args:
-        impacts: of all terms of the images, added, in any fixed order, which breaks ties.
-        words: terms of the words, with their counts.
-
-    Returns:
-        the images' ten largest terms and those of the words, with counts in proportion to their
-        impacts, the largest count first.
+    `impacts` are of all terms of the images, added, in any fixed order, which breaks ties. The
+    query has the ten largest, and the words' terms, in proportion, the largest count first.
     """
     strongest = sorted(impacts, key=lambda term: -impacts[term])[:TERMS]
     shared = COUNTS // 2 if words else COUNTS

@@ -16,18 +16,10 @@ from indexer.answer import (
     UnavailableError,
     Version,
 )
-from indexer.query import Query, parsed, plain_text, searchable
-from indexer.search.engine import (
-    Capability,
-    Documents,
-    Engine,
-    Page,
-    Plan,
-    Survey,
-)
+from indexer.search.engine import Capability, Documents, Engine, Page, Plan, Survey
 from indexer.search.explanations import AskDocuments, Explain, Explaining
 from indexer.search.pages import finish, ranked, surveyed
-from indexer.search.reader import Language, MovedError, Reader, Reading, image_query
+from indexer.search.reader import NOTHING, Language, MovedError, Reader, Reading, image_query
 from indexer.search.words import Completion, HeldWord
 from indexer.store.commit import ReplacedError
 from indexer.store.images import UnknownImageError
@@ -40,7 +32,6 @@ if TYPE_CHECKING:
 ATTEMPTS = 10  # at a search, until the index stays at one version meanwhile
 DEEPEST = 10_000  # hits until the last one that a page may have
 WARM_UP = 10  # words of the query that warms up
-_NOTHING = Reading({}, [], [])
 
 Result = TypeVar("Result")
 
@@ -55,7 +46,6 @@ class Searcher:
         used: whether a search was answered, so that models are loaded.
 
     Args:
-        engine, language: the same.
         prepare: reads from the disk, or loads, what first searches would wait for.
         lenient: makes an engine for one request that does without shards that do not answer.
         reopen: opens the index that has taken the place of this one.
@@ -116,14 +106,11 @@ class Searcher:
         """The k best images for a text, or the first of all that match in another order.
 
         Args:
-            query: any text, in the grammar of `indexer.query`, or a parsed one. Without words all
-                images match, in the order of `sort`, else of their ids.
+            query: a text in the grammar of `indexer.query`, or a parsed one; "" for all images.
             k: hits at most.
-            substitute: whether words that no image has are replaced by the nearest trained terms,
-                where the index has a table of substitutes; dense models have none.
+            substitute: whether words that no image has are replaced by the nearest trained terms.
             filter: images that may be found; None for all.
             min_coverage: of the images that may be found, 0 to 1; then hits have their coverage.
-                None for all images, without it.
             sort: a field to sort all matching images by, with a minus for the largest first.
             facets: fields to count over all matching images; dates with a period: `taken:year`.
             offset: hits before the first one.
@@ -131,16 +118,11 @@ class Searcher:
             explain: how hits are explained, where the engine can; None for not at all.
             partial: whether to do without shards that do not answer.
 
-        Raises:
-            ValueError: if k is not positive.
-            QueryError: if the query cannot be read, or has operators that the engine lacks.
-            FilterError: if the filter does not fit the fields.
-            RefusedError: if the engine cannot do what is asked.
-            UnavailableError: if a model, server or shard does not answer.
+        Raises QueryError or FilterError; ValueError if k is not positive; RefusedError if the
+        engine cannot do what is asked, UnavailableError if a part of it does not answer.
         """
         if partial and self._lenient is not None:
-            one = Searcher(self._lenient(), self.language)
-            return one.search(
+            return Searcher(self._lenient(), self.language).search(
                 query, k, substitute=substitute, filter=filter, min_coverage=min_coverage,
                 sort=sort, facets=facets, offset=offset, after=after, explain=explain,
             )  # fmt: skip
@@ -152,12 +134,7 @@ class Searcher:
         wanted = self._wanted(query, words)
 
         def attempt(reader: Reader) -> Answer:
-            if Capability.REQUIRE in self.can:
-                plan, reading = reader.plan(wanted, substitute, filter, min_coverage, browsed)
-            else:
-                plan, reading = Plan({}, text=wanted.text), _NOTHING
-                if filter is not None:
-                    plan = plan._replace(filter=filter, kinds=reader.kinds)
+            plan, reading = reader.plan(wanted, substitute, filter, min_coverage, browsed)
             tokenised = perf_counter()
             if browsed:
                 page = Page(k, offset, sort, tuple(facets), after)
@@ -218,19 +195,9 @@ class Searcher:
         """The k images most similar to an indexed one, or to several, without these.
 
         The inverted index makes a query of the images' top ten terms; a dense model compares
-        vectors.
-
-        Args:
-            image_ids: of the indexed one, or of several; they need not pass the filter.
-            k: hits at most.
-            words: a query that the images should fit as well; it may only exclude.
-            filter: images that may be found; None for all.
-            explain: see `search`.
-
-        Raises:
-            ValueError: if k is not positive.
-            UnknownImageError: if the index has no such image.
-            QueryError, FilterError, RefusedError, UnavailableError: as `search`.
+        vectors. The images need not pass the filter, and `words`, a query that others should fit as
+        well, may only exclude. Raises UnknownImageError if the index lacks an image, and errors as
+        `search`.
         """
         start = _started(k)
         like = (image_ids,) if isinstance(image_ids, str) else tuple(dict.fromkeys(image_ids))
@@ -241,7 +208,7 @@ class Searcher:
 
         def attempt(reader: Reader) -> Answer:
             if vectors:
-                plan, reading = Plan({}, like=like), _NOTHING
+                plan, reading = Plan({}, like=like), NOTHING
                 return self._by_terms(reader, plan, reading, k, filter, start, explain)
             plan, reading = reader.plan(wanted, substitute=True)
             found = self._documents(reader)(like, None, False)
@@ -276,7 +243,7 @@ class Searcher:
         def attempt(reader: Reader) -> Answer:
             pairs = zip(known.items(), reader.largest([*known]), strict=True)
             plan = Plan(image_query({term: n for (term, n), largest in pairs if largest}))
-            return self._by_terms(reader, plan, _NOTHING, k, filter, start, explain)
+            return self._by_terms(reader, plan, NOTHING, k, filter, start, explain)
 
         return self._consistent(attempt)
 
@@ -298,10 +265,8 @@ class Searcher:
     def complete(self, text: str, most: int = 10) -> list[Completion]:
         """Queries whose last word is one of the index, those in the most images first.
 
-        Args:
-            text: a query as far as it is typed, with or without operators. The letters at its end
-                begin the words; if no word begins so, the words nearest to them are taken.
-            most: queries at most.
+        The letters at the end of the text begin the words; if no word begins so, the words nearest
+        to them are taken.
         """
         self._require(Capability.SUGGEST, "backend", "has no words")
         self._now()

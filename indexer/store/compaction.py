@@ -34,7 +34,7 @@ from indexer.store.images import ImageTable, image_rows
 from indexer.store.log import read_changes
 from indexer.store.memtable import CAPACITY, NewImage
 from indexer.store.segment import Segment, SegmentWriter, kinds_of
-from indexer.store.snapshot import Place, Snapshot, opened_segments
+from indexer.store.snapshot import IndexLocation, Snapshot, opened_segments
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 
@@ -59,18 +59,11 @@ def combine(
     kinds: Mapping[str, Kind],
     progress: Progress = no_progress,
 ) -> NDArray[np.int64]:
-    """Write a segment of images of other segments and of some in memory.
+    """Write a segment of images of other segments, those wanted of each, and of some in memory.
 
-    Memory holds the postings of some 8,000 images, and some 400 bytes an image. Returns [V] how
-    many of the images have each term.
-
-    Args:
-        folder: of the segment.
-        sources: segments, with the images that are wanted of each.
-        newest: further images.
-        shape: number of terms, and bits of an impact.
-        kinds: of fields that are declared, or that older images have.
-        progress: stage "columns", in images.
+    Memory holds the postings of some 8,000 images, and some 400 bytes an image. `shape` is the
+    number of terms, and the bits of an impact. Returns [V] how many of the images have each term.
+    Progress has the stage "columns", in images.
     """
     segments, live = [segment for segment, _ in sources], [own for _, own in sources]
     columns = [segment.index.columns for segment in segments]
@@ -150,14 +143,10 @@ def _images(tables: Sequence[pa.Table], order: NDArray[np.int64]) -> Iterator[pa
 
 
 def to_merge(sizes: Mapping[str, tuple[int, int]]) -> list[str]:
-    """Which segments should be merged now, if any.
+    """Which segments should be merged now, if any, of some: name → images, and those not deleted.
 
-    Args:
-        sizes: name → images, and how many of them are not deleted; where all are, the segment
-            will not be listed again anyway.
-
-    Returns:
-        the segments of the lowest tier that is full, else one of mostly deleted images.
+    These are the segments of the lowest tier that is full, else one of mostly deleted images; where
+    all are, the segment will not be listed again anyway.
     """
     tiers: dict[int, list[str]] = {}
     sizes = {name: size for name, size in sizes.items() if size[1]}
@@ -189,7 +178,7 @@ class Compactor:
     """
 
     def __init__(
-        self, place: Place, listed: SegmentList, check: Callable[[], None] = lambda: None
+        self, place: IndexLocation, listed: SegmentList, check: Callable[[], None] = lambda: None
     ) -> None:
         self._place, self._index, self._check = place, place.folder, check
         remove_unlisted(self._index, [listed])

@@ -99,9 +99,9 @@ class ImageTable:
                 f"{folder / IMAGES} is damaged ({first_line(error)}): {REMEDY}"
             ) from error
         self.rows = table
-        self._ids = Texts(table.column("id"))
+        self._ids = TextColumn(table.column("id"))
         self._documents: dict[str, int] = {}  # of ids that were read: those of hits
-        read = partial(_read, self._ids, Texts(table.column("metadata")), self._documents)
+        read = partial(_read, self._ids, TextColumn(table.column("metadata")), self._documents)
         self.stored = lru_cache(REMEMBERED)(read)  # not of a method: that would keep the table
 
     def __len__(self) -> int:
@@ -146,7 +146,9 @@ class ImageTable:
         return packed
 
 
-def _read(ids: Texts, metadata: Texts, documents: dict[str, int], document: int) -> Stored:
+def _read(
+    ids: TextColumn, metadata: TextColumn, documents: dict[str, int], document: int
+) -> Stored:
     image_id = ids[document]
     _remember(documents, image_id, document)
     return Stored(image_id, json.loads(metadata[document]))
@@ -159,7 +161,7 @@ def _remember(documents: dict[str, int], image_id: str, document: int) -> int:
     return document
 
 
-class _Chunk(NamedTuple):
+class _TextChunk(NamedTuple):
     """Texts one behind another.
 
     Attributes:
@@ -171,7 +173,7 @@ class _Chunk(NamedTuple):
     data: memoryview
 
 
-class Texts:
+class TextColumn:
     """The texts of a column of large strings, none of which is null, by their numbers."""
 
     def __init__(self, column: pa.ChunkedArray) -> None:
@@ -192,10 +194,10 @@ class Texts:
         return str(data[ends[place] : ends[place + 1]], "utf-8")
 
 
-def _chunk(chunk: pa.Array) -> _Chunk:
+def _chunk(chunk: pa.Array) -> _TextChunk:
     _, ends, data = chunk.buffers()
     last = chunk.offset + len(chunk) + 1
-    return _Chunk(
+    return _TextChunk(
         memoryview(ends).cast("q")[chunk.offset : last],
         memoryview(b"" if data is None else data).cast("B"),
     )

@@ -31,17 +31,11 @@ HEADER_BYTES = _FIELDS.size + _CHECKSUM.size
 class ChangeLog:
     """A log open for appending, by one writer. Safe from any thread.
 
-    A record that cannot be written whole is taken back. After a sync that failed, it is unknown
-    what is on the disk, and every later call fails. A sync fails, too, once another file is at the
-    path, as after the folder of the index was moved.
-
-    Args:
-        path: created if there is none; what an earlier writer left unfinished at the end is cut
-            off.
-        synced: position up to which all is known to be synced, such as a commit's.
-
-    Raises:
-        InputError: if the file is damaged, or missing and something was synced.
+    What an earlier writer left unfinished at the end is cut off, and a record that cannot be
+    written whole is taken back. After a sync that failed, it is unknown what is on the disk, and
+    every later call fails. A sync fails, too, once another file is at the path, as after the folder
+    of the index was moved. `synced` is the position up to which all is known to be synced, such as
+    a commit's. Raises InputError if the file is damaged, or missing and something was synced.
     """
 
     def __init__(self, path: Path, synced: int = 0) -> None:
@@ -171,7 +165,7 @@ def read_changes(index: Path, log: int, start: int, commit: Commit) -> Iterator[
         yield from read_log(log_path(index, number), start if number == log else 0, end)
 
 
-class _Record(NamedTuple):
+class _LogRecord(NamedTuple):
     synced: int
     payload: bytes
     end: int
@@ -182,7 +176,7 @@ def _header(payload: bytes, synced: int) -> bytes:
     return fields + _CHECKSUM.pack(crc32(fields))
 
 
-def _read(file: BinaryIO, position: int) -> _Record | None:
+def _read(file: BinaryIO, position: int) -> _LogRecord | None:
     """The record at a position, None if there is no whole one."""
     file.seek(position)
     header = file.read(HEADER_BYTES)
@@ -193,7 +187,7 @@ def _read(file: BinaryIO, position: int) -> _Record | None:
     payload = file.read(size)
     if magic != MAGIC or len(payload) < size or crc32(payload) != checksum:
         return None
-    return _Record(synced, payload, position + HEADER_BYTES + size)
+    return _LogRecord(synced, payload, position + HEADER_BYTES + size)
 
 
 def whole_end(path: Path, synced: int = 0) -> int:

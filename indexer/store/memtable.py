@@ -44,16 +44,23 @@ class Memtable:
     """The first images of a matrix, to which others may be appended: those are not seen here.
 
     May be read from any thread, also while one thread appends to the same matrix.
+
+    Attributes:
+        room: how many more images there is room for.
+        columns: [V, n] the matrix, with columns of images that are not among these.
+        largest: [V] at least the largest impact of each term.
+        document_frequencies: [V] in how many images each term has an impact, or in some more.
     """
 
-    def __init__(self, matrix: _Matrix, images: int = 0) -> None:
-        self._matrix = matrix
-        self._images = images
+    def __init__(self, matrix: _ImpactMatrix, images: int = 0) -> None:
+        self._matrix, self._images, self.room = matrix, images, CAPACITY - images
+        self.columns, self.largest = matrix.impacts, matrix.largest
+        self.document_frequencies = matrix.document_frequencies
 
     @classmethod
     def empty(cls, vocabulary: int, bits: int) -> Memtable:
         """No image yet, for so many terms, and impacts of at most 16 bits."""
-        return cls(_Matrix(vocabulary, impact_type(bits)))
+        return cls(_ImpactMatrix(vocabulary, impact_type(bits)))
 
     def another(self) -> Memtable:
         """An empty matrix of the same shape."""
@@ -62,26 +69,6 @@ class Memtable:
     def __len__(self) -> int:
         """Number of images."""
         return self._images
-
-    @property
-    def room(self) -> int:
-        """How many more images there is room for."""
-        return CAPACITY - self._images
-
-    @property
-    def columns(self) -> NDArray[Any]:
-        """[V, n] the matrix, with columns of images that are not among these."""
-        return self._matrix.impacts
-
-    @property
-    def largest(self) -> NDArray[Any]:
-        """[V] at least the largest impact of each term."""
-        return self._matrix.largest
-
-    @property
-    def document_frequencies(self) -> NDArray[np.int64]:
-        """[V] in how many images each term has an impact, or in some more."""
-        return self._matrix.document_frequencies
 
     def after(self, images: Sequence[NewImage]) -> Memtable:
         """These images and some more, at most `room`; this object stays as it is.
@@ -134,7 +121,7 @@ class Memtable:
         return self._matrix.groundings[document]
 
 
-class _Matrix:
+class _ImpactMatrix:
     """Impacts [vocabulary, CAPACITY]; only pages that hold some count as memory in use."""
 
     def __init__(self, vocabulary: int, impact: np.dtype[Any]) -> None:
@@ -178,9 +165,9 @@ class _Matrix:
         np.maximum.at(self.largest, terms, impacts.astype(self.largest.dtype))
         self.document_frequencies += np.bincount(terms, minlength=len(self.largest))
 
-    def first(self, images: int) -> _Matrix:
+    def first(self, images: int) -> _ImpactMatrix:
         """A copy of the first images."""
-        copy = _Matrix(len(self.largest), self.largest.dtype)
+        copy = _ImpactMatrix(len(self.largest), self.largest.dtype)
         copy.images, copy.origins = self.images[:images], self.origins[:images]
         copy.groundings = self.groundings[:images]
         for term in np.flatnonzero(self.largest) if images else ():

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -18,17 +17,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from indexer.columns.index import ColumnIndex, best_documents, occupied
-from indexer.columns.layout import PostingRows, RowFiles
+from indexer.columns.layout import PostingRows, PostingSpool
 from indexer.fields.columns import FIELDS, FieldPart, part_of, stored_kinds
 from indexer.fields.kinds import Kind, read_kinds
 from indexer.grounding import pack_all
-from indexer.manifest import (
-    MANIFEST,
-    REMEDY,
-    FolderManifest,
-    check_small_parts,
-    describe_parts,
-)
+from indexer.manifest import MANIFEST, REMEDY, FolderManifest, check_small_parts, describe_parts
 from indexer.postings import Postings
 from indexer.store.commit import SegmentEntry, segment_folder
 from indexer.store.images import IMAGES, ImageTable, ImageWriter, image_rows
@@ -195,15 +188,8 @@ class Segments:
     ) -> Documents:
         """The k best documents, and others that are not below the k-th best.
 
-        Args:
-            terms: [m] vocabulary ids.
-            counts: [m] uint16 or uint32, how often the query holds each; no sum may overflow it.
-            k: documents at most.
-            allowed: bool by number of documents that may be found; empty for all.
-            some: what `occupied` returns of them; empty for all.
-
-        Returns:
-            documents and scores; of one segment falling by score, ties by id, else in no order.
+        Takes what `best_documents` takes, with what `occupied` returns of the allowed documents,
+        and returns what it returns.
         """
         return best_documents(self._columns, self._firsts, terms, counts, allowed, some, k)
 
@@ -223,17 +209,12 @@ class SegmentWriter:
 
     def __enter__(self) -> Self:
         self._work = self._opened.enter_context(work_folder(self._folder))
-        self._spool = RowFiles(self._work, *self._shape)
+        self._spool = PostingSpool(self._work, *self._shape)
         self._opened.callback(self._spool.close)
         self._images = ImageWriter(self._work, self._kinds)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._opened.close()
 
     def add(self, images: Postings) -> None:
@@ -257,11 +238,9 @@ class SegmentWriter:
     ) -> None:
         """Lay everything out, sync it and put it in its place.
 
-        Args:
-            order: [N] places of the images, by id, among those whose postings were added; None if
-                these came by id.
-            progress: stage "columns", in images.
-            threads: that lay out; each has the postings of 8,160 images in memory.
+        `order` has the places of the images, by id, among those whose postings were added; None if
+        these came by id. Each thread that lays out has the postings of 8,160 images in memory.
+        Progress has the stage "columns", in images.
         """
         from indexer.columns.builder import lay_out  # SciPy, which a search does not need
 
@@ -273,8 +252,7 @@ class SegmentWriter:
         lay_out(made, rows, progress, threads=threads)
         for name in (IMAGES, FIELDS):
             (self._work / name).rename(made / name)
-        version, parts = SegmentManifest.FORMAT, describe_parts(made)
-        SegmentManifest(format_version=version, images=len(rows), parts=parts).save(made)
+        SegmentManifest(images=len(rows), parts=describe_parts(made)).save(made)
         replace_folder(made, self._folder, self._work)
 
     @property

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.columns.index import Remembered, best_of_newest
+from indexer.columns.index import MaskCache, best_of_newest
 from indexer.columns.layout import LEVELS, NARROW
 from indexer.fields.kinds import read_kinds
 from indexer.filters.evaluate import FieldIndex
@@ -23,13 +23,7 @@ from indexer.grounding import pack_all, unpack
 from indexer.manifest import OFFSETS, Manifest, check_small_parts
 from indexer.postings import ImagePostings, Postings
 from indexer.store.changes import Add, Change, Delete
-from indexer.store.commit import (
-    Commit,
-    ReplacedError,
-    SegmentList,
-    commit_content,
-    parse_commit,
-)
+from indexer.store.commit import Commit, ReplacedError, SegmentList, commit_content, parse_commit
 from indexer.store.images import Stored
 from indexer.store.log import read_changes
 from indexer.store.memtable import Memtable, NewImage
@@ -41,7 +35,7 @@ Masks = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # of documents, and of supe
 _ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
 
 
-class Place(NamedTuple):
+class IndexLocation(NamedTuple):
     """What all commits of an index share.
 
     Attributes:
@@ -59,7 +53,7 @@ class Place(NamedTuple):
     vocabulary: int
 
     @classmethod
-    def of(cls, index: Path) -> Place:
+    def of(cls, index: Path) -> IndexLocation:
         """Read the manifest of an index folder; raises InputError if it is damaged."""
         manifest, folder = Manifest.open(index), index.resolve()
         check_small_parts(folder, manifest.parts)
@@ -92,14 +86,13 @@ class Snapshot:
         bits: of an impact, at most.
 
     Args:
-        place, commit, segments, newest, live, places: the same.
         gaps: before how many images of the segments each of the newest comes, by id.
         best: the largest impact of some terms in the segments, and the image that has it.
     """
 
     def __init__(
         self,
-        place: Place,
+        place: IndexLocation,
         commit: Commit,
         segments: Segments,
         newest: Sequence[Memtable],
@@ -117,7 +110,7 @@ class Snapshot:
         parts = [segments.largest, *(one.largest for one in newest)]
         self._bounds = memoryview(np.max(parts, axis=0))
         self._single = len(segments.all) == 1 and self.documents == self._first_newest
-        self._masks: Remembered[Masks] = Remembered()
+        self._masks: MaskCache[Masks] = MaskCache()
         self._gaps, self._best = gaps, best
         self.vocabulary, self.bits = place.vocabulary, 8 * newest[0].columns.itemsize
 
@@ -128,7 +121,7 @@ class Snapshot:
         Raises InputError if it is not an index, is divided into shards, or a file is missing or
         damaged.
         """
-        place = Place.of(index)
+        place = IndexLocation.of(index)
         return _newest(place, None) if commit is None else _at(place, commit, None)
 
     def refreshed(self) -> Snapshot | None:
@@ -250,18 +243,10 @@ class Snapshot:
     ) -> Documents:
         """The k documents with the largest sums of count × impact; ties by image id.
 
-        Args:
-            terms: vocabulary ids of a query's terms, and how often it contains each.
-            k: documents at most.
-            allowed: [documents] that may be found, whatever it says of deleted ones; None for all.
-
-        Returns:
-            documents and scores, both [<= k], falling by score; only documents that share a term
-                with the
-            query.
-
-        Raises:
-            ValueError: if k is not positive, or the query is so long that a sum could overflow.
+        `terms` are those of a query, by vocabulary id, with how often it contains each; `allowed`
+        is [documents] that may be found, whatever it says of deleted ones. Returns documents and
+        scores, falling, of documents that share a term with the query. Raises ValueError if k is
+        not positive, or the query is so long that a sum could overflow.
         """
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
@@ -430,7 +415,7 @@ class Snapshot:
         return bisect_right(self._firsts, document) - 1
 
 
-def _newest(place: Place, former: Snapshot | None) -> Snapshot:
+def _newest(place: IndexLocation, former: Snapshot | None) -> Snapshot:
     """The newest commit; of a former one all that did not change is shared."""
     while True:
         content = commit_content(place.folder)
@@ -442,7 +427,7 @@ def _newest(place: Place, former: Snapshot | None) -> Snapshot:
                 raise
 
 
-def _at(place: Place, commit: Commit, former: Snapshot | None) -> Snapshot:
+def _at(place: IndexLocation, commit: Commit, former: Snapshot | None) -> Snapshot:
     if former is not None:
         if not commit.continues(former.commit):
             raise ReplacedError(f"{place.path} is of another state by now: open it again")
@@ -453,7 +438,9 @@ def _at(place: Place, commit: Commit, former: Snapshot | None) -> Snapshot:
     return opened.after(read_changes(place.folder, commit.segments.log, 0, commit), commit)
 
 
-def opened_segments(place: Place, listed: SegmentList, former: Snapshot | None = None) -> Snapshot:
+def opened_segments(
+    place: IndexLocation, listed: SegmentList, former: Snapshot | None = None
+) -> Snapshot:
     """The images of some segments, without the changes after them."""
     folder = place.folder
     known = {(one.folder.name, one.seal): one for one in former.segments.all} if former else {}

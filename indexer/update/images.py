@@ -75,7 +75,7 @@ class DenseFollower:
 
     def __init__(self, index: Path, device: str = "auto") -> None:
         self._index, self._device = index, device
-        self._parts: dict[str, _Part | None] = {}
+        self._parts: dict[str, _DensePartWriter | None] = {}
         self._warned: set[str] = set()
 
     def add(self, images: WrittenImages) -> None:
@@ -84,7 +84,7 @@ class DenseFollower:
             try:
                 if name not in self._parts:
                     self._parts[name] = None  # if it cannot be opened
-                    self._parts[name] = _Part(self._index, name, self._device)
+                    self._parts[name] = _DensePartWriter(self._index, name, self._device)
                 part = self._parts[name]
                 if part is not None:
                     part.add(images)
@@ -97,7 +97,7 @@ class DenseFollower:
             log.warning("%s", text)
 
 
-class _Part:
+class _DensePartWriter:
     """A dense part, and its model on a device."""
 
     def __init__(self, index: Path, name: str, device: str) -> None:
@@ -174,21 +174,12 @@ def add_images(
     What was written before an interruption stays. What the user gave to an image stays with it as
     long as its photo shows the same; values of a former file do not.
 
-    Args:
-        index: the index folder.
-        stores: feature stores of the same photos, the plain one first, as many as the index had.
-        models: folders or hub names of the models that the index was built with.
-        asked: the file of queries, if the index was built with one.
-        metadata: of images, returned with every hit beside the photo's width and height.
-        read_photos: whether EXIF, XMP and IPTC of the photos are metadata too, where their folder
-            is known and still there.
-        batch_size: images per pass of a model.
-        device: "auto" takes a GPU if there is one.
-        progress: stages "convert", in models, and "encode", in images.
+    Stores are of the same photos, the plain one first, as many as the index had, `models` those
+    that it was built with, and `asked` the file of queries, if there was one; the rest is as for
+    `build_index`. Progress has the stages "convert", in models, and "encode", in images.
 
-    Raises:
-        InputError: if the folder is not an index, models or stores are not like the index's,
-            another process is writing it, or the disk is full.
+    Raises InputError if the folder is not an index, models or stores are not like the index's,
+    another process is writing it, or the disk is full.
     """
     first = index_folders(index)[0]  # shards are encoded alike
     manifest, follower = Manifest.open(first), DenseFollower(first, device)
@@ -343,11 +334,8 @@ def update_metadata(
     """Change fields of images, None removes one; their terms, and fields that are not given, stay.
 
     What was written before an interruption stays, and is unchanged the next time. Progress has the
-    stage "update", in images.
-
-    Raises:
-        InputError: if the folder is not an index, a value cannot be written, another process is
-            writing the index, or the disk is full.
+    stage "update", in images. Raises InputError if the folder is not an index, a value cannot be
+    written, another process is writing the index, or the disk is full.
     """
     with full_disk_reported(index), open_writer(index) as writer:
         unknown = [image_id for image_id in metadata if image_id not in writer]

@@ -16,16 +16,16 @@ from indexer.store.given import read_given
 from indexer.store.snapshot import Snapshot
 from indexer.update.images import add_images
 from indexer.update.sync_plan import (
-    Place,
     Plan,
     Scan,
     Seen,
     SeenPhotos,
+    SyncScope,
     compare,
     content_hash,
     move_and_delete,
-    place_of,
     scan_photos,
+    scope_of,
     synced_folders,
 )
 from sparta.errors import InputError
@@ -84,7 +84,7 @@ class PhotoSync:
 
     def __init__(self, index: Path, photos: Path, encoding: Encoding) -> None:
         self._index, self._encoding = index, encoding
-        self.place: Place = place_of(index, photos, Manifest.open(index).photos)
+        self.place: SyncScope = scope_of(index, photos, Manifest.open(index).photos)
         # One run at a time; the index itself is locked while something is written.
         self._lock = index.with_name(f"{index.name}.sync")
 
@@ -110,17 +110,13 @@ class PhotoSync:
     ) -> SyncReport:
         """Compare the photos with what was seen, and write what differs.
 
-        What is written stays written when this is interrupted; the next run continues.
+        What is written stays written when this is interrupted; the next run continues. `scan` is of
+        the photos, by default as they are now; `yes` also writes if the folder is missing or empty,
+        or many photos have vanished; `dry` writes nothing. Progress has the stages "convert", in
+        networks, "extract" and "encode", in photos.
 
-        Args:
-            scan: of the photos, by default as they are now.
-            yes: also if the folder is missing or empty, or many photos have vanished.
-            dry: write nothing.
-            progress: stages "convert", in networks, "extract" and "encode", in photos.
-
-        Raises:
-            InputError: if the folder is missing or empty or many photos have vanished, the index
-                cannot be written to or the photos not be encoded as its own.
+        Raises InputError if the folder is missing or empty or many photos have vanished, the index
+        cannot be written to or the photos not be encoded as its own.
         """
         with writing(self._lock):
             self._began_at = state.place_of(self._index)
@@ -325,15 +321,9 @@ def watch(
 
     A photo counts once it has been the same twice, so that none is read while it is being copied.
     What prevents a run, such as a disk that is not mounted or another writer, is shown once, and
-    tried again.
-
-    Args:
-        photos: the index and the folder.
-        every: seconds from one look to the next; more if looking takes long.
-        done: gets the report of every run that found something, or other bad photos than before.
-        notice: gets one line for every problem.
-        progress: as for `PhotoSync.run`.
-        pause: waits for some seconds.
+    tried again. `every` is seconds from one look to the next, more if looking takes long. `done`
+    gets the report of every run that found something, or other bad photos than before, and `notice`
+    a line for every problem.
     """
     before = photos.scan()
     problem = ""

@@ -279,11 +279,7 @@ def _moves(
         return before[image_id].stamp if before[image_id].sha256 is None else None
 
     ways: list[tuple[Key, Key, bool]] = [
-        (
-            lambda one: (unread(one), _name(one)),
-            lambda one: (new[one], _name(one)),
-            True,
-        ),
+        (lambda one: (unread(one), _name(one)), lambda one: (new[one], _name(one)), True),
         (unread, lambda one: new[one], True),
         (lambda one: before[one].sha256, lambda one: content_hash(root / one), False),
     ]
@@ -355,7 +351,7 @@ def _renamed(index: Path, moved: Mapping[str, str]) -> Iterator[list[Change]]:
         yield changes
 
 
-class Place(NamedTuple):
+class SyncScope(NamedTuple):
     """A folder of photos and what of it is compared.
 
     Attributes:
@@ -372,7 +368,7 @@ class Place(NamedTuple):
         return self.root / self.below
 
 
-def place_of(index: Path, photos: Path, built_from: str | None) -> Place:
+def scope_of(index: Path, photos: Path, built_from: str | None) -> SyncScope:
     """Find out how a folder's photos, which need not exist, are named in an index.
 
     Photos in the folder that the index was built from, or in one that was compared before, have ids
@@ -392,4 +388,4 @@ def place_of(index: Path, photos: Path, built_from: str | None) -> Place:
     roots = [root for root in known if folder.is_relative_to(root)]
     root = max(roots, key=lambda path: len(path.parts), default=folder)
     inside = folder.relative_to(root).as_posix()
-    return Place(root, "" if inside == "." else f"{inside}/")
+    return SyncScope(root, "" if inside == "." else f"{inside}/")

@@ -14,20 +14,13 @@ from uuid import uuid4
 
 from indexer.manifest import Manifest, index_folders, owner
 from indexer.store.changes import Add, Change, Delete, MetadataChange
-from indexer.store.commit import (
-    LOGS,
-    Commit,
-    log_numbers,
-    log_path,
-    read_commit,
-)
+from indexer.store.commit import LOGS, Commit, log_numbers, log_path, read_commit
 from indexer.store.compaction import Compactor
 from indexer.store.given import Record, given_of, open_given, records_of
 from indexer.store.images import UnknownImageError, new_origin
 from indexer.store.known import KnownImages, problem_of
 from indexer.store.log import ChangeLog, read_changes, read_log
-from indexer.store.snapshot import Place
-from sparta.addresses import check_id
+from indexer.store.snapshot import IndexLocation
 from sparta.errors import InputError
 from sparta.files import writing
 from sparta.progress import Progress, no_progress
@@ -45,7 +38,7 @@ class IndexWriter:
     to the log, the next one applies. Threads write while another one commits.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: IndexLocation) -> None:
         self._folder = folder = place.folder
         self._shape = place.vocabulary, 2**place.manifest.bits - 1
         # For a commit, and for the log and what is in it alone: who writes needs no commit.
@@ -321,9 +314,10 @@ class Writer:
             self._shards[number].check(own)
 
     def write(self, changes: Sequence[Change]) -> dict[int, int]:
-        """Write changes, or none if one cannot be applied.
+        """Write changes to the log, all or none; deletions of images that are not there are none.
 
-        Returns the position to sync in each shard that has changes. Raises as `IndexWriter.write`.
+        Returns the position to sync. Raises InputError if one cannot be applied; nothing is
+        written. Raises OSError if the disk fails; whether the changes were written is then unknown.
         """
         with self._writing:
             self.check(changes)
@@ -418,6 +412,6 @@ def apply_log(folder: Path) -> None:
 
 
 def _begin(folder: Path) -> IndexWriter:
-    place = Place.of(folder)
+    place = IndexLocation.of(folder)
     place.manifest.check_vocabulary(folder, WordPieceTokenizer.from_folder(folder).vocabulary_hash)
     return IndexWriter(place)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
 from indexer.columns.builder import topical_order
-from indexer.columns.layout import PostingRows, RowFiles
+from indexer.columns.layout import PostingRows, PostingSpool
 from indexer.engines.open import read_language
 from indexer.manifest import is_sharded
 from indexer.store.snapshot import Snapshot
@@ -92,7 +92,10 @@ def ordered(impacts: csr_array, bits: int) -> NDArray[np.int32]:
     """[N] the documents in an order in which those alike are neighbours."""
     images, vocabulary = impacts.shape
     starts = impacts.indptr.astype(np.int64)
-    with TemporaryDirectory() as folder, closing(RowFiles(Path(folder), vocabulary, bits)) as files:
+    with (
+        TemporaryDirectory() as folder,
+        closing(PostingSpool(Path(folder), vocabulary, bits)) as files,
+    ):
         for first in range(0, images, AT_ONCE):
             own = starts[first : first + AT_ONCE + 1]
             part = slice(int(own[0]), int(own[-1]))

@@ -21,16 +21,7 @@ def encode_slowly(
 
 
 def wait_for_worker(notes: Path, node: int, other: bool = False) -> int:
-    """The process of a worker that encodes on a node, or on another node than this.
-
-    Args:
-        notes: folder of notes.
-        node: the process of the node.
-        other: than this one.
-
-    Raises:
-        TimeoutError: if there is none within a minute.
-    """
+    """The process of a worker that encodes on a node, or another; raises TimeoutError."""
     for _ in range(600):
         for note in notes.iterdir():
             parent, worker, _ = note.name.split("-")

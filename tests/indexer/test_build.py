@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -19,7 +20,6 @@ from indexer.encoding.encoder import ImageEncoder, encode_rows
 from indexer.engines.open import open_index
 from indexer.manifest import Manifest
 from indexer.metadata import read_metadata
-from indexer.postings import PostingShard
 from indexer.settings import OffsetKind, PruningSettings
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
@@ -116,26 +116,18 @@ def test_an_interrupted_build_with_other_asked_terms_starts_anew(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    encoded: list[PostingShard] = []
-
-    def recording(*arguments: Any, **named: Any) -> PostingShard:
-        encoded.append(encode_rows(*arguments, **named))
-        return encoded[-1]
-
-    def failing(_: Path, rows: Iterable[PostingShard], *__: Any, **___: Any) -> None:
-        list(rows)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(indexer.build, "encode_rows", recording)
+    encode = Mock(wraps=encode_rows)
+    monkeypatch.setattr(indexer.build, "encode_rows", encode)
+    failing = Mock(side_effect=lambda _, rows, *__, **___: 1 / (len(list(rows)) - 3))
     monkeypatch.setattr(indexer.build, "write_index", failing)
 
     def interrupted(**options: Any) -> int:
         """How many shards a build encodes, which ends before its index is written."""
-        encoded.clear()
+        encode.reset_mock()
         pruning = PruningSettings(top_n=4, **options)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(ZeroDivisionError):
             build_index([store], [asked_model], tmp_path / "index", pruning, device="cpu")
-        return len(encoded)
+        return encode.call_count
 
     assert interrupted(asked="model") == 3
     assert interrupted(asked="model") == 0

@@ -188,39 +188,6 @@ def test_any_damage_is_an_error_or_another_winner(place: int, value: int) -> Non
         assert len(winners([changed(place, value)], terms, wanted, VOCABULARY)) == 5
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        (1, np.array([[*AT[:-1], 5]])),  # a label more than there is room for
-        (1, np.array([[*AT[:3], -1, *AT[4:]]])),
-        (1, np.array([AT[:-1]])),
-        (3, np.array([1])),
-        (4, np.ones((2, 1), np.bool_)),
-        (5, np.empty(0, np.int64)),
-        (9, np.empty((0, 2), np.int64)),
-        (10, np.empty(3, np.int64)),
-    ],
-)
-def test_arrays_that_do_not_fit_are_refused(argument: int, value: NDArray[np.generic]) -> None:
-    arguments: list[NDArray[np.generic]] = [
-        np.frombuffer(PACKED, np.uint8),
-        np.array([AT], np.int64),
-        np.array([5]),
-        np.array([0]),
-        np.ones((1, 1), np.bool_),
-        np.empty(1, np.int64),
-        np.empty(1, np.int64),
-        np.empty((1, 4), np.uint16),
-        np.empty(1, np.int64),
-        np.empty((1, 2), np.int64),
-        np.empty(4, np.int64),
-    ]
-    assert native.find_winners(*arguments) == (1, 2)  # type: ignore[arg-type]
-    arguments[argument] = value
-    with pytest.raises(ValueError, match=r"too short|not within|is not from"):
-        native.find_winners(*arguments)  # type: ignore[arg-type]
-
-
 def random_rows(largest_term: int, largest_impact: int, largest_position: int) -> Postings:
     rng = np.random.default_rng(largest_term + largest_impact + largest_position)
     rows = []

@@ -11,7 +11,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from indexer.dense.manifest import FORMAT_VERSION, VECTORS, DenseManifest, dense_folder
+from indexer.dense.manifest import VECTORS, DenseManifest, dense_folder
 from indexer.dense.text_encoder import ModelText
 from indexer.dense.vectors import ImageVectors, VectorIndexKind, write_origins
 from indexer.manifest import Manifest, describe_parts
@@ -109,7 +109,6 @@ def write_part(
         folder, [built_origin(images.stored(one).image_id) for one in range(len(vectors))]
     )
     manifest = DenseManifest(
-        format_version=FORMAT_VERSION,
         package_version="0",
         created="2024-01-01T00:00:00+00:00",
         model="0" * 64,

@@ -44,9 +44,8 @@ def best_documents(
         occupied: superblocks, segment by segment, that have one of those; empty for all.
         k: documents at most.
 
-    Returns:
-        documents [n] int32 and scores [n] int64: of one segment falling by score, ties by document
-        number; of several in no order. Only documents that share a term with the query.
+    Returns documents [n] and scores [n], of documents that share a term with the query: of one
+    segment falling by score, ties by document number; of several in no order.
     """
     size = sum(min(k, len(columns.order)) for columns in segments)
     documents, scores = np.empty(size, np.int32), np.empty(size, np.int64)
@@ -67,17 +66,9 @@ def best_of_newest(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """The k best columns of a matrix [V, n], and others that are not below the k-th best.
 
-    Args:
-        impacts: of the newest images, of which `images` columns count.
-        images: how many columns there are.
-        terms: [m] vocabulary ids.
-        counts: [m] uint16 or uint32, how often the query holds each; no sum may overflow it.
-        allowed: bool by number of images that may be found; empty for all.
-        k: images at most, not more than there are.
-        floor: the least score of an image that may be found.
-
-    Returns:
-        numbers and scores, in no order, of images that share a term with the query.
+    Of the columns `images` count, of which k is not more; `floor` is the least score of an image
+    that may be found. The rest is as `best_documents` takes it. Returns numbers and scores, in no
+    order, of images that share a term with the query.
     """
     documents, scores = np.empty(images, np.int32), np.empty(images, np.int64)
     found = _native.best_of_newest(

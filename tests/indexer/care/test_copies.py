@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Thread
 
 import pytest
 
@@ -16,7 +15,7 @@ import indexer.care.copies as module
 import indexer.update.writer
 from indexer.care.combine import split_index
 from indexer.care.copies import copy_index, link_uploads, restore_snapshot, set_alias, take_snapshot
-from indexer.engines.open import open_index, snapshot_of
+from indexer.engines.open import open_index
 from indexer.filters.syntax import parse_filter
 from indexer.manifest import UPLOADS
 from indexer.postings import Postings
@@ -97,36 +96,6 @@ def test_later_writes_change_neither(
     then.apply([*unseen, Delete("n0")])
     assert_same(open_index(copy), then.searcher())
     assert files(index) == before
-
-
-def test_a_copy_while_a_writer_commits_is_of_one_commit(
-    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(indexer.update.writer, "COMPACT_AT", 10)
-    images, ended = list(random_postings(TOKENIZER, 10, seed=1)), Event()
-
-    def write() -> None:
-        with open_writer(built) as writer:
-            number = 0
-            while not ended.is_set():
-                image = replace(images[number % 10], image_id=f"n{number:05d}")
-                writer.write([Add(image), Delete(f"n{number - 5:05d}")])
-                writer.commit()
-                number += 1
-            monkeypatch.undo()
-
-    thread = Thread(target=write)
-    thread.start()
-    try:
-        for number in range(4):
-            commit = copy_index(built, tmp_path / f"{number}")
-            found = open_index(tmp_path / f"{number}")
-            assert snapshot_of(found).commit == commit
-            assert verify_index(tmp_path / f"{number}") == []
-            assert len(found) == commit.images
-    finally:
-        ended.set()
-        thread.join()
 
 
 def test_photos_that_were_sent_to_a_server_are_copied(

@@ -77,16 +77,6 @@ def test_a_file_that_faiss_cannot_read_is_said(tmp_path: Path) -> None:
             ImageVectors.open(path, views=1)
 
 
-def test_vectors_of_another_shape_or_not_finite_are_refused() -> None:
-    made = ImageVectors.create(8, 2)
-    broken = random_vectors(3, 2)
-    broken[1, 1, 3] = np.nan
-    for wrong in (random_vectors(3, 1), np.zeros((3, 2, 7), np.float32), broken):
-        with pytest.raises(ValueError, match=r"finite vectors \[B, 2, 8\]"):
-            made.add(wrong)
-    assert len(made) == 0
-
-
 def test_missing_faiss_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(InputError, match=r"pip install 'visualsparta\[dense\]'"):

@@ -12,7 +12,6 @@ from PIL import Image
 
 from indexer.build import build_index
 from indexer.encoding.features import check_stores, open_stores
-from indexer.engines.open import open_index
 from sparta.errors import InputError
 from sparta.extract.job import augmentation_names, extract_photos
 from sparta.features.record import DetectorSettings, ImageFeatures
@@ -106,23 +105,6 @@ def test_sources_that_are_neither_one_folder_of_photos_nor_stores_are_refused(
         with pytest.raises(InputError, match=said):
             open_stores(folders, models, "visual_sparta", tmp_path / "index", augmentations=count)
     assert not (tmp_path / "index.features").exists()
-
-
-def test_photos_are_extracted_once_with_the_models_own_features(
-    model_dir: Path, tmp_path: Path, photos: Path
-) -> None:
-    out = tmp_path / "index"
-    [first] = open_stores([photos], [model_dir], "visual_sparta", out)
-    assert first.folder == tmp_path / "index.features" / "plain"
-    changed = (first.folder / "store.json").stat().st_mtime_ns
-    [again] = open_stores([photos], [model_dir], "visual_sparta", out)
-    assert (again.folder / "store.json").stat().st_mtime_ns >= changed
-    manifest = build_index([again], [model_dir], out, device="cpu")
-    assert manifest.photos == str(photos.resolve())
-    size = (photos / "1.png").stat().st_size
-    assert open_index(out).metadata("1.png") == {"width": 30, "height": 20, "bytes": size}
-    [opened] = open_stores([first.folder], [model_dir], "visual_sparta", out)
-    assert opened.fingerprint == first.fingerprint
 
 
 def test_photos_are_extracted_as_the_dense_model_needs(dense_model: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from indexer.columns import builder
 from indexer.columns.index import ColumnIndex
-from indexer.columns.layout import BITMAP_SHARE, PostingRows, RowFiles, SpooledRows
+from indexer.columns.layout import BITMAP_SHARE, PostingRows, PostingSpool, SpooledRows
 from indexer.postings import ImagePostings, Inputs, Postings
 from indexer.store.changes import Add, Change
 from indexer.store.memtable import NewImage
@@ -111,7 +111,7 @@ def chunks_of(rows: PostingRows, size: int) -> list[PostingRows]:
 @contextmanager
 def spooled(folder: Path, rows: PostingRows, size: int, bits: int = 8) -> Iterator[SpooledRows]:
     """Postings in files, added in chunks of some images."""
-    with closing(RowFiles(folder, VOCABULARY, bits)) as files:
+    with closing(PostingSpool(folder, VOCABULARY, bits)) as files:
         for chunk in chunks_of(rows, size):
             files.add(chunk)
         yield files.rows()

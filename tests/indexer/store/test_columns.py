@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from indexer.columns import index as column_index
 from indexer.columns import postings as in_numpy
 from indexer.columns.builder import lay_out, topical_order
-from indexer.columns.index import REMEMBERED, ColumnIndex, Remembered
+from indexer.columns.index import REMEMBERED, ColumnIndex, MaskCache
 from indexer.columns.layout import (
     BITMAP_SHARE,
     BLOCK,
@@ -355,35 +355,15 @@ def test_the_best_of_the_newest_and_all_that_tie_with_the_last(
         assert (numbers.dtype, scores.dtype) == (np.int32, np.int64)
 
 
-def searched(columns: Columns, **changed: Any) -> None:
-    arguments: dict[str, Any] = {
-        "segments": [columns],
-        "firsts": np.zeros(1, np.int64),
-        "terms": np.zeros(1, np.int64),
-        "counts": np.ones(1, np.uint16),
-        "allowed": ALL,
-        "occupied": ALL,
-        "k": 3,
-    }
-    native.best_documents(**(arguments | changed))
-
-
 def test_wrong_arguments_of_the_kernel_are_refused(corpora: list[Corpus]) -> None:
-    columns = corpora[SHAPES.index((33_000, 8))][1].columns
-    searched(columns)
+    index = corpora[SHAPES.index((33_000, 8))][1]
     for term in (-1, VOCABULARY):
         with pytest.raises(ValueError, match=f"{term} is not from 0 to {VOCABULARY - 1}"):
-            searched(columns, terms=np.array([term]))
-    with pytest.raises(ValueError, match="too short"):
-        searched(columns, firsts=np.empty(0, np.int64))
-    with pytest.raises(ValueError, match="too short"):
-        searched(columns, segments=[columns, columns], firsts=np.zeros(1, np.int64))
-    with pytest.raises((BufferError, ValueError), match="contiguous"):
-        searched(columns, terms=np.zeros(4, np.int64)[::2])
+            best(native, True, [index], {term: 1}, 3)
     with pytest.raises(ValueError, match="is not from"):
-        native.impacts_at(columns, np.array([len(columns.order)]), np.array([0]))
+        native.impacts_at(index.columns, np.array([len(index)]), np.array([0]))
     with pytest.raises(ValueError, match="is not from"):
-        native.impacts_of_row(columns, len(columns.maxima))
+        native.impacts_of_row(index.columns, len(index.columns.maxima))
 
 
 def test_only_masks_that_stay_as_they_are_are_remembered() -> None:
@@ -393,7 +373,7 @@ def test_only_masks_that_stay_as_they_are_are_remembered() -> None:
         calls.append(1)
         return int(mask.sum())
 
-    remembered: Remembered[int] = Remembered()
+    remembered: MaskCache[int] = MaskCache()
     mask = np.ones(3, np.bool_)
     assert [remembered.of(mask, count) for _ in range(2)] == [3, 3]
     mask[0] = False
