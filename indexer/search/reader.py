@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.query import OPERATORS, Clause, Query, QueryError, Sign
-from indexer.search.answer import Substitution, Version
+from indexer.answer import Sign, Substitution, Version
+from indexer.query import OPERATORS, Clause, Query, QueryError
 from indexer.search.engine import Capability, Engine, Needs, Plan, Statistics
 from indexer.search.words import HeldWords, WordList
 from sparta.tokenizer import WordPieceTokenizer

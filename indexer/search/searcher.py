@@ -16,6 +16,7 @@ from indexer.answer import (
     UnavailableError,
     Version,
 )
+from indexer.query import Query, parsed, plain_text, searchable
 from indexer.search.engine import Capability, Documents, Engine, Page, Plan, Survey
 from indexer.search.explanations import AskDocuments, Explain, Explaining
 from indexer.search.pages import finish, ranked, surveyed

@@ -21,6 +21,7 @@ from indexer.store.images import UnknownImageError, new_origin
 from indexer.store.known import KnownImages, problem_of
 from indexer.store.log import ChangeLog, read_changes, read_log
 from indexer.store.snapshot import IndexLocation
+from sparta.addresses import check_id
 from sparta.errors import InputError
 from sparta.files import writing
 from sparta.progress import Progress, no_progress
