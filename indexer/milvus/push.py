@@ -256,6 +256,7 @@ def _follow_version(
             notice(f"{state}: {written:,} images written, {deleted:,} deleted")
         pause(EVERY)
         try:
-            snapshot = snapshot.refreshed() or snapshot
+            newer = snapshot.refreshed()
+            snapshot = snapshot if newer is None else newer  # one without images is false
         except ReplacedError:
             return

@@ -178,20 +178,28 @@ def test_what_is_written_follows(
         shutil.rmtree(index)
         make_index(index, Postings.of(images[20:25]))
 
-    def stop() -> None:
+    def empty() -> None:
         assert stored(milvus, aliases["follow"]).keys() == set(postings.ids[20:25])
+        with open_writer(index) as writer:
+            writer.write([*map(Delete, postings.ids[20:25])])
+
+    def stop() -> None:
+        assert not stored(milvus, aliases["follow"])
         raise KeyboardInterrupt
 
     def nothing() -> None:
         assert aliases
 
     at_first = [write, nothing, drop, nothing, interrupt, nothing]
-    steps = iter([*at_first, damage, still_damaged, still_damaged, build, nothing, stop])
+    steps = iter(
+        [*at_first, damage, still_damaged, still_damaged, build, nothing, empty, nothing, stop]
+    )
     with pytest.raises(KeyboardInterrupt):
         follow(index, milvus, "follow", pushes.append, lines.append, pause=lambda _: next(steps)())
     assert re.fullmatch("commit [12]: 1 images written, 1 deleted", lines[0])
     assert lines[1] == f"{uri}: collection not found"
-    assert len(lines) == 3, "a problem is shown once"
+    assert lines[3] == "commit 1: 0 images written, 5 deleted"
+    assert len(lines) == 4, "a problem is shown once"
     written = [(one.images, one.written) for one in pushes]
     assert written == [(10, 10), (10, 10), (10, 0), (5, 5)]
     assert pushes[0].collection == pushes[2].collection != pushes[3].collection

@@ -77,7 +77,8 @@ class LiveIndex(RuleBasedStateMachine):
         self.opened = Opened(self.index)
 
     def refreshed(self) -> None:
-        self.snapshot = self.snapshot.refreshed() or self.snapshot
+        newer = self.snapshot.refreshed()
+        self.snapshot = self.snapshot if newer is None else newer  # one without images is false
 
     @rule(batch=st.lists(changes, max_size=8))
     def write(self, batch: list[Change]) -> None:
