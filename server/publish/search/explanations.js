@@ -1,5 +1,9 @@
 // Which images have a word, which decides signs and coverage; explanations of scores.
 
+import { OPERATORS } from "./grammar.js";
+import { counts } from "./reader.js";
+
+/** @import { Sign } from "./grammar.js" */
 /** @import { ImageRecord, Label } from "./records.js" */
 /** @import { ReadWord } from "./reader.js" */
 /** @import { Postings } from "./postings.js" */
@@ -8,13 +12,13 @@
  * What one term of a query contributes to the score of an image, as the REST interface has it.
  * @typedef {{term: string, word: string, count: number, impact: number, score: number, region: number | null,
  *   box: [number, number, number, number] | null, label: Label | null, similarity: number | null,
- *   sign: "" | "+" | "-"}} TermAnswer
- * @typedef {{id: number, word: string, count: number, similarity: number | null, sign: "" | "+" | "-"}} Asked
+ *   sign: Sign}} TermAnswer
+ * @typedef {{id: number, word: string, count: number, similarity: number | null, sign: Sign}} Asked
  */
 
 /** The terms of a text, each with the first word that contains it, else that it replaces. @param {ReadWord[]} words @returns {Asked[]} */
 export function termsOfWords(words) {
-  return [...terms(words.filter(({ sign }) => sign !== "-")), ...terms(words.filter(({ sign }) => sign === "-"))];
+  return [...terms(words.filter(counts)), ...terms(words.filter((word) => !counts(word)))];
 }
 
 /** @param {ReadWord[]} words @returns {Asked[]} */
@@ -57,7 +61,10 @@ export function coverage(words, image, largestOf) {
 /** The words with signs for which a search leaves an image out. @param {ReadWord[]} words @param {ImageRecord} image @param {(term: number) => number} largestOf */
 export function against(words, image, largestOf) {
   const impactOf = (/** @type {number} */ term) => image.impact(term);
-  const out = words.filter((word) => word.sign && has(word, impactOf, largestOf) === (word.sign === "-"));
+  const out = words.filter((word) => {
+    const { required } = OPERATORS[word.sign];
+    return required !== null && has(word, impactOf, largestOf) !== required;
+  });
   return out.map(({ sign, text }) => sign + text);
 }
 

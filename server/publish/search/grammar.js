@@ -1,13 +1,25 @@
 // The grammar of queries: signs, weights and phrases; see docs/queries.md.
 
 /**
+ * What each sign does, as `OPERATORS` of indexer/query.py: whether the word counts towards the score,
+ * and whether images must have it (null: need not). All that reads signs follows this table.
+ */
+export const OPERATORS = {
+  "": { counts: true, required: null },
+  "+": { counts: true, required: true },
+  "-": { counts: false, required: false },
+};
+
+/** @typedef {keyof typeof OPERATORS} Sign */
+/**
  * A part of a query; `word` says whether its text is one word of all its pieces.
- * @typedef {{text: string, sign: "" | "+" | "-", weight: number, word: boolean, at: number}} Clause
+ * @typedef {{text: string, sign: Sign, weight: number, word: boolean, at: number}} Clause
  */
 
 const LARGEST_WEIGHT = 100;
 // As Python's \s, \w and [^\W\d_].
 export const SPACES = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
+const SIGN = `[${Object.keys(OPERATORS).join("").replace(/[\\\]^-]/g, "\\$&")}]`;
 const LETTER = "[\\p{L}\\p{Nl}\\p{No}]";
 const WORDLY = "[\\p{L}\\p{N}_]";
 const QUOTE = '["“”]';
@@ -16,16 +28,16 @@ const END = `(?=[.,;:!?)\\]]*(?:[${SPACES}]|$))`;
 const sticky = (/** @type {string} */ pattern) => new RegExp(pattern, "uy");
 const SPACE = sticky(`[${SPACES}]+`);
 const PART = sticky(`[^${SPACES}]+`);
-const PHRASE = sticky(`(?<sign>[-+]?)${QUOTE}(?<words>(?:\\\\[^]|[^"“”\\\\])*)${QUOTE}(?:${WEIGHT})?${END}`);
-const UNCLOSED = sticky(`[-+](?=${QUOTE})`);
+const PHRASE = sticky(`(?<sign>${SIGN}?)${QUOTE}(?<words>(?:\\\\[^]|[^"“”\\\\])*)${QUOTE}(?:${WEIGHT})?${END}`);
+const UNCLOSED = sticky(`${SIGN}(?=${QUOTE})`);
 // Not a sign: the first hyphen of "rock -n- roll".
 const SIGNED = sticky(
-  `(?<sign>[-+])(?=${LETTER})(?![^${SPACES}]*-(?:[${SPACES}]|$))(?<words>[^${SPACES}]+?)(?:${WEIGHT})?${END}`,
+  `(?<sign>${SIGN})(?=${LETTER})(?![^${SPACES}]*-(?:[${SPACES}]|$))(?<words>[^${SPACES}]+?)(?:${WEIGHT})?${END}`,
 );
 const WEIGHTED = sticky(`(?<sign>)(?<words>(?=[^${SPACES}^]*${LETTER})[^${SPACES}^]*${WORDLY})${WEIGHT}${END}`);
-const ESCAPE = new RegExp(`^\\\\(?=[-+]${LETTER}|[-+]?${QUOTE})|(?<=${WORDLY})\\\\(?=\\^[-+]?\\p{Nd})`, "gu");
+const ESCAPE = new RegExp(`^\\\\(?=${SIGN}${LETTER}|${SIGN}?${QUOTE})|(?<=${WORDLY})\\\\(?=\\^[-+]?\\p{Nd})`, "gu");
 const ESCAPED_QUOTE = /\\(["“”\\])/g;
-const SUSPECT = new RegExp(`(?:^|[${SPACES}\\\\])(?:[-+]${LETTER}|[-+]?${QUOTE})|\\^[-+]?\\p{Nd}`, "u");
+const SUSPECT = new RegExp(`(?:^|[${SPACES}\\\\])(?:${SIGN}${LETTER}|${SIGN}?${QUOTE})|\\^[-+]?\\p{Nd}`, "u");
 const OUTER = new RegExp(`^[${SPACES}]+|[${SPACES}]+$`, "g");
 
 /** Text without white space around it. @param {string} text */
@@ -63,13 +75,13 @@ function valueOf(digits) {
 /** @param {RegExpExecArray} found @returns {Clause} */
 function clause(found) {
   const { input: text, index: at } = found;
-  const { sign: written, words: raw, weight } = /** @type {Record<string, string>} */ (found.groups);
+  const { words: raw, weight } = /** @type {Record<string, string>} */ (found.groups);
   const words = stripped(raw.replace(ESCAPED_QUOTE, "$1").replace(ESCAPE, ""));
   if (!words) throw new QueryError("there is no word between the quotation marks", text, at);
-  const sign = written === "-" ? "-" : written === "+" ? "+" : "";
+  const sign = /** @type {Sign} */ (found.groups?.sign ?? "");
   if (weight === undefined) return { text: words, sign, weight: 1, word: true, at };
   const place = found[0].lastIndexOf("^") + 1 + at;
-  if (sign === "-") throw new QueryError("an excluded word has no weight: leave it out", text, place);
+  if (!OPERATORS[sign].counts) throw new QueryError("an excluded word has no weight: leave it out", text, place);
   const value = /^\p{Nd}+$/u.test(weight) && [...weight].length <= 3 ? valueOf(weight) : 0;
   if (value < 1 || value > LARGEST_WEIGHT) {
     throw new QueryError(`a weight is a whole number from 1 to ${LARGEST_WEIGHT}`, text, place);
@@ -97,7 +109,7 @@ function token(text, at) {
 
 /** The clauses of a query; of a text without operators the text itself. @param {string} text @returns {Clause[]} */
 export function parse(text) {
-  const plain = (/** @type {string} */ own, /** @type {number} */ at) => ({ text: own, sign: /** @type {""} */ (""), weight: 1, word: false, at });
+  const plain = (/** @type {string} */ own, /** @type {number} */ at) => ({ text: own, sign: /** @type {Sign} */ (""), weight: 1, word: false, at });
   if (!SUSPECT.test(text)) return [plain(text, 0)];
   /** @type {Clause[]} */
   const clauses = [];
@@ -116,7 +128,7 @@ export function parse(text) {
 /** The clauses of a query that searches for something. @param {string} text */
 export function searchable(text) {
   const clauses = parse(text);
-  if (clauses.every((one) => one.sign === "-")) {
+  if (!clauses.some((one) => OPERATORS[one.sign].counts)) {
     throw new QueryError("it only excludes: add words to search for", text, clauses[0]?.at ?? 0);
   }
   return clauses;

@@ -6,7 +6,7 @@
 import { against, coverage, explained, having, termsOfWords, weights } from "./explanations.js";
 import { inflated, Pack, parsed, Source } from "./files.js";
 import { Finder } from "./finder.js";
-import { stripped } from "./grammar.js";
+import { OPERATORS, stripped } from "./grammar.js";
 import { Lists, Terms } from "./postings.js";
 import { Reader } from "./reader.js";
 import { Ids, Records } from "./records.js";
@@ -17,6 +17,7 @@ import { HeldWords } from "./words.js";
 /** @import { Bucket } from "./fields.js" */
 /** @import { PackAbout } from "./files.js" */
 /** @import { Found } from "./finder.js" */
+/** @import { Sign } from "./grammar.js" */
 /** @import { ReadQuery, ReadWord, Substitution } from "./reader.js" */
 /** @import { ImageRecord } from "./records.js" */
 
@@ -31,7 +32,7 @@ export { QueryError } from "./grammar.js";
  *
  * @typedef {{rank: number, image_id: string, score: number, metadata: Record<string, any>, photo: string | null,
  *   coverage: number | null, explanation: TermAnswer[] | null}} Hit
- * @typedef {{word: string, sign: "" | "+" | "-", images: number}} Condition
+ * @typedef {{word: string, sign: Sign, images: number}} Condition
  * @typedef {{tokenise_ms: number, search_ms: number, total_ms: number, explain_ms: number | null}} Timings
  * @typedef {{hits: Hit[], unknown: string[], rare: string[], substitutions: Substitution[],
  *   conditions: Condition[], timings: Timings}} Answer by descending score, ties by image id
@@ -261,8 +262,9 @@ export class Index {
     const having = await Promise.all(signed.map((word) => this.#having(word)));
     const conditions = signed.map(({ text, sign }, i) => {
       const [own, before] = [having[i], allowed];
-      const wanted = sign === "+" ? 1 : 0;
-      allowed = own.map((one, position) => Number(one === wanted && (!before || before[position])));
+      const { required } = OPERATORS[sign];
+      const wanted = Number(required);
+      if (required !== null) allowed = own.map((one, position) => Number(one === wanted && (!before || before[position])));
       return { word: text, sign, images: own.reduce((sum, one) => sum + one, 0) };
     });
     return { allowed: minCoverage ? await this.#covering(words, minCoverage, allowed) : allowed, conditions };

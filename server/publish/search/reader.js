@@ -1,8 +1,8 @@
 // Reading queries: their terms, words that the index lacks or training rarely saw, substitutes.
 
-import { parse, QueryError, searchable } from "./grammar.js";
+import { OPERATORS, parse, QueryError, searchable } from "./grammar.js";
 
-/** @import { Clause } from "./grammar.js" */
+/** @import { Clause, Sign } from "./grammar.js" */
 /** @import { Tokenizer, Word } from "./tokenizer.js" */
 
 const LARGEST_SCORE = 2 ** 24; // the server's engines count exactly below this
@@ -10,12 +10,15 @@ const LARGEST_SCORE = 2 ** 24; // the server's engines count exactly below this
 /**
  * @typedef {{word: string, term: string, similarity: number}} Substitution
  * @typedef {{text: string, terms: number[], known: boolean, substitution: Substitution | null,
- *   sign: "" | "+" | "-", times: number}} ReadWord a word of a query: its terms are its pieces or its
+ *   sign: Sign, times: number}} ReadWord a word of a query: its terms are its pieces or its
  *   substitute; it is known if some image has one of its pieces; `times` is 0 for an excluded word
  * @typedef {{words: ReadWord[], counts: Map<number, number>, unknown: string[], rare: string[],
  *   substitutions: Substitution[], signed: ReadWord[]}} ReadQuery
  * @typedef {Record<string, [number, number]>} Table of words with a substitute's term id and similarity
  */
+
+/** Whether a word counts towards the score. @param {{sign: Sign}} word */
+export const counts = ({ sign }) => OPERATORS[sign].counts;
 
 export class Reader {
   /**
@@ -38,7 +41,7 @@ export class Reader {
     const clauses = excluding ? parse(text) : searchable(text);
     const words = clauses.flatMap((clause) => this.#words(clause));
     const lacking = words.filter((word) => !word.known);
-    if (substitute && lacking.some((word) => word.sign !== "-")) await this.#substitute(lacking);
+    if (substitute && lacking.some(counts)) await this.#substitute(lacking);
     const read = this.#read(words, lacking);
     this.#checkWeights(text, clauses, read.counts);
     return read;
@@ -48,10 +51,10 @@ export class Reader {
   #words({ text, sign, weight, word }) {
     const found = this.tokenizer.words(text);
     if (!word) return found.map((one) => this.#word(one, "", 1));
-    return [this.#word({ text, pieces: this.#spoken(found) }, sign, sign === "-" ? 0 : weight)];
+    return [this.#word({ text, pieces: this.#spoken(found) }, sign, OPERATORS[sign].counts ? weight : 0)];
   }
 
-  /** @param {Word} word @param {"" | "+" | "-"} sign @param {number} times @returns {ReadWord} */
+  /** @param {Word} word @param {Sign} sign @param {number} times @returns {ReadWord} */
   #word({ text, pieces }, sign, times) {
     return { text, terms: pieces, known: pieces.some(this.holds), substitution: null, sign, times };
   }
@@ -66,7 +69,7 @@ export class Reader {
   /** @param {ReadWord[]} lacking */
   async #substitute(lacking) {
     const table = await this.table();
-    for (const word of lacking.filter(({ sign }) => sign !== "-")) {
+    for (const word of lacking.filter(counts)) {
       const spelled = word.terms.map((piece) => this.tokenizer.vocabulary[piece]).join("");
       if (!Object.hasOwn(table, spelled)) continue;
       const [id, similarity] = table[spelled];
@@ -78,15 +81,15 @@ export class Reader {
   /** @param {ReadWord[]} words @param {ReadWord[]} lacking @returns {ReadQuery} */
   #read(words, lacking) {
     /** @type {Map<number, number>} */
-    const counts = new Map();
-    for (const { terms, times } of words) {
-      if (times) for (const term of terms) counts.set(term, (counts.get(term) ?? 0) + times);
+    const times = new Map();
+    for (const word of words) {
+      if (word.times) for (const term of word.terms) times.set(term, (times.get(term) ?? 0) + word.times);
     }
-    const searched = words.filter((word) => word.sign !== "-" && (word.known || word.substitution));
+    const searched = words.filter((word) => counts(word) && (word.known || word.substitution));
     const replaced = lacking.flatMap(({ substitution }) => substitution ?? []);
     return {
       words,
-      counts,
+      counts: times,
       unknown: [...new Set(lacking.filter((word) => !word.substitution).map((word) => word.text))],
       rare: [...new Set(searched.filter((word) => word.terms.some((term) => this.rare.has(term))).map((word) => word.text))],
       substitutions: [...new Map(replaced.map((one) => [`${one.word}\n${one.term}`, one])).values()],
