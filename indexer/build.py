@@ -14,7 +14,6 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from indexer.care.combine import split_index
 from indexer.encoding.encoder import (
     OFFSET_SAMPLE,
     EncoderMap,
@@ -25,10 +24,17 @@ from indexer.encoding.encoder import (
     encode_rows,
     measure_offsets,
 )
-from indexer.encoding.impacts import NONE_ASKED, AskedTerms, ImpactParameters, Pruning, Quantiser
+from indexer.encoding.impacts import (
+    NO_TERM_FREQUENCIES,
+    ImpactParameters,
+    Pruning,
+    Quantiser,
+    TermFrequencies,
+)
 from indexer.encoding.models import read_word_tables
 from indexer.fields.kinds import Kind
 from indexer.index_writer import write_index
+from indexer.maintenance.combine import split_index
 from indexer.manifest import Manifest, is_index
 from indexer.metadata import Metadata, described
 from indexer.postings import Postings, PostingShard, QuantisationReport
@@ -159,16 +165,16 @@ def _build(
     progress: Progress,
 ) -> tuple[Workspace, Manifest]:
     """A finished index in its work folder."""
-    named = pruning.asked, pruning.asked_power
-    asked = AskedTerms.of(*named, encoder.frequencies, encoder.tokenizer)
+    named = pruning.frequencies, pruning.frequency_power
+    frequencies = TermFrequencies.of(*named, encoder.frequencies, encoder.tokenizer)
     if pruning.top_n is None:
-        asked = NONE_ASKED  # there is no choice to make
-    settings = _settings(encoder, pruning, asked)
+        frequencies = NO_TERM_FREQUENCIES  # there is no choice to make
+    settings = _settings(encoder, pruning, frequencies)
     work = Workspace.open(out, settings)
     check_room(out, _estimated_bytes(encoder, settings) - work.size)
-    offsets = _offsets(encode, encoder, settings, asked, work, progress)
+    offsets = _offsets(encode, encoder, settings, frequencies, work, progress)
     quantiser = Quantiser.fit(offsets.largest, settings.bits)
-    kept = Pruning.of(encoder.terms, offsets.offset, settings.top_n, asked.weights)
+    kept = Pruning.of(encoder.terms, offsets.offset, settings.top_n, frequencies.weights)
     parameters = ImpactParameters(kept, quantiser)
     shards = _shards(encode, encoder.store, parameters, work, progress)
     whole = work.index if divided is None else work.whole
@@ -196,9 +202,11 @@ def _estimated_bytes(encoder: ImageEncoder, settings: IndexSettings) -> int:
     return BYTES_A_POSTING * terms * len(encoder.store)
 
 
-def _settings(encoder: ImageEncoder, pruning: PruningSettings, asked: AskedTerms) -> IndexSettings:
+def _settings(
+    encoder: ImageEncoder, pruning: PruningSettings, frequencies: TermFrequencies
+) -> IndexSettings:
     photos = encoder.store.photos
-    used = {"asked": asked.source, "asked_power": asked.power}
+    used = {"frequencies": frequencies.source, "frequency_power": frequencies.power}
     if pruning.offset == OFFSET_OF_MODEL:
         used |= {"offset": encoder.scorers[0].config.offset}
     return IndexSettings(
@@ -214,14 +222,14 @@ def _offsets(
     encode: EncoderMap,
     encoder: ImageEncoder,
     settings: IndexSettings,
-    asked: AskedTerms,
+    frequencies: TermFrequencies,
     work: Workspace,
     progress: Progress,
 ) -> TermOffsets:
     """First pass, over a sample, unless an earlier run saved its result."""
     offsets = work.load_offsets()
     if offsets is None:
-        offsets = measure_offsets(encode, encoder, settings, asked, progress)
+        offsets = measure_offsets(encode, encoder, settings, frequencies, progress)
         work.save_offsets(offsets)
     return offsets
 

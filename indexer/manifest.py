@@ -78,7 +78,7 @@ def check_small_parts(folder: Path, parts: Parts) -> None:
             check_hash(folder / name, part, sha256(folder / name))
 
 
-FORMAT_VERSION = 6  # of an index, whole or divided
+FORMAT_VERSION = 7  # of an index, whole or divided
 VERSION = "format_version"  # of the folder's layout
 SEAL = "sha256"  # of the other fields, so that a damaged manifest is noticed
 OFFSETS = "term_offsets.npy"
@@ -179,9 +179,9 @@ class Manifest(FolderManifest):
         offset: kind of offset subtracted from the scores before pruning.
         offset_images: how many images it was estimated on.
         terms: "trained" (some training caption contained them) or "all".
-        asked: source of the term frequencies by which an image's terms were chosen: "model" (its
-            training captions), the SHA-256 of a file of queries, or "none" (scores alone).
-        asked_power: the frequencies' power, 0 for "none".
+        frequencies: source of the term frequencies by which an image's terms were chosen: "model"
+            (its training captions), the SHA-256 of a file of queries, or "none" (scores alone).
+        frequency_power: the frequencies' power, 0 for "none".
         images: count, as all counts here, as the index was built.
         postings: count of (image, impact) pairs.
         distinct_terms: terms with at least one posting.
@@ -204,8 +204,8 @@ class Manifest(FolderManifest):
     offset: str
     offset_images: int
     terms: str
-    asked: str
-    asked_power: float
+    frequencies: str
+    frequency_power: float
     images: int
     postings: int
     distinct_terms: int

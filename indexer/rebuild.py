@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from indexer.care.copies import link_file, uploads_of
 from indexer.encoding.impacts import Quantiser
 from indexer.fields.kinds import Kind, read_kinds
+from indexer.maintenance.copies import link_file, uploads_of
 from indexer.manifest import UPLOAD, UPLOADS, Manifest, index_folders, is_index, owner
 from indexer.metadata import Metadata
 from indexer.postings import ImagePostings, Postings, PostingShard

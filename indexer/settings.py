@@ -18,14 +18,14 @@ TERM_SETS: tuple[TermSet, ...] = get_args(TermSet)
 MAXIMUM_BITS = 16
 
 # Sources of the terms' frequencies in queries, besides the path of a file of queries.
-ASKED_KINDS = ("model", "none")
+FREQUENCY_KINDS = ("model", "none")
 
 
 class Preference(NamedTuple):
     """A point on the frontier of recall against size and time; see `PruningSettings`."""
 
     top_n: int
-    asked_power: float
+    frequency_power: float
     bits: int
 
 
@@ -48,9 +48,9 @@ class PruningSettings:
         offset: what is subtracted from each term's scores before pruning; "model" for what the
             model was trained for.
         terms: terms of the index: "trained" (some training caption contained them) or "all".
-        asked: source of the terms' frequencies in queries: "model" (the captions the models were
-            trained on), the path of a text file with one query a line, or "none".
-        asked_power: p, from 0 to 1; an image keeps its largest score * (frequency + 1)^p.
+        frequencies: source of the terms' frequencies in queries: "model" (the captions the models
+            were trained on), the path of a text file with one query a line, or "none".
+        frequency_power: p, from 0 to 1; an image keeps its largest score * (frequency + 1)^p.
 
     Raises:
         InputError: if a value is out of range.
@@ -60,8 +60,8 @@ class PruningSettings:
     bits: int = USUAL.bits
     offset: OffsetKind | Literal["model"] = OFFSET_OF_MODEL
     terms: TermSet = "trained"
-    asked: str = "model"
-    asked_power: float = USUAL.asked_power
+    frequencies: str = "model"
+    frequency_power: float = USUAL.frequency_power
 
     def __post_init__(self) -> None:
         if self.top_n is not None and self.top_n < 1:
@@ -73,8 +73,8 @@ class PruningSettings:
             raise InputError(f"--offset must be one of {', '.join(kinds)}, got {self.offset!r}")
         if self.terms not in TERM_SETS:
             raise InputError(f"--terms must be trained or all, got {self.terms!r}")
-        if not 0 <= self.asked_power <= 1:
-            raise InputError(f"--frequency-power must be from 0 to 1, got {self.asked_power:g}")
+        if not 0 <= self.frequency_power <= 1:
+            raise InputError(f"--frequency-power must be from 0 to 1, got {self.frequency_power:g}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +87,9 @@ class IndexSettings(PruningSettings):
         features: fingerprint of each feature store.
         photos: folder the image ids are relative to, None if unknown.
         offset_images: how many images the offsets are estimated on.
-        asked: what was used: "model", the SHA-256 of a file of queries, or "none", also where the
-            models record no frequencies and where images keep all terms.
-        asked_power: 0 where `asked` is "none".
+        frequencies: what was used: "model", the SHA-256 of a file of queries, or "none", also where
+            the models record no frequencies and where images keep all terms.
+        frequency_power: 0 where `frequencies` is "none".
     """
 
     offset: OffsetKind = "mean"
@@ -97,5 +97,5 @@ class IndexSettings(PruningSettings):
     features: list[str]
     photos: str | None
     offset_images: int
-    asked: str = "none"
-    asked_power: float = 0.0
+    frequencies: str = "none"
+    frequency_power: float = 0.0

@@ -17,8 +17,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from indexer.build import build_index
-from indexer.care.info import index_info
 from indexer.encoding.features import extract_stores, open_stores
+from indexer.maintenance.info import index_info
 from indexer.settings import PruningSettings
 from indexer.state import bytes_below
 from sparta.errors import InputError

@@ -17,7 +17,7 @@ from indexer.encoding.encoder import ImageEncoder, parameters_of
 from indexer.encoding.impacts import ImpactParameters, largest
 from indexer.encoding.models import load_models, model_fingerprint
 from indexer.manifest import Manifest, index_folders
-from indexer.settings import ASKED_KINDS
+from indexer.settings import FREQUENCY_KINDS
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 from sparta.features.store import HEADER, FeatureStore
@@ -124,8 +124,8 @@ def encode_source(
     """
     folder = index_folders(index)[0]
     manifest = Manifest.open(folder)
-    if manifest.asked not in ASKED_KINDS:
-        manifest = replace(manifest, asked="none")  # the file of queries is not at hand
+    if manifest.frequencies not in FREQUENCY_KINDS:
+        manifest = replace(manifest, frequencies="none")  # the file of queries is not at hand
     encoder = ImageEncoder.open(stores, models, term_set=manifest.terms)  # type: ignore[arg-type]
     pruning, quantiser = parameters_of(folder, manifest, encoder, len(stores))
     parameters = ImpactParameters(replace(pruning, top_n=None), quantiser)
@@ -206,7 +206,7 @@ def _width(bits: int) -> type[np.unsignedinteger[Any]]:
 
 
 def _about(manifest: Manifest, images: int, top_n: int | str) -> dict[str, object]:
-    same = ("models", "features", "offset", "terms", "asked", "asked_power", "bits")
+    same = ("models", "features", "offset", "terms", "asked", "frequency_power", "bits")
     return {"images": images, "top_n": top_n, **{name: getattr(manifest, name) for name in same}}
 
 

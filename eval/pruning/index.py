@@ -18,11 +18,11 @@ from torch import Tensor
 from eval.recall.scores import check_memory
 from indexer.encoding.encoder import ImageEncoder
 from indexer.encoding.impacts import (
-    AskedTerms,
     ImpactParameters,
     Pruning,
     Quantiser,
     ScoredImages,
+    TermFrequencies,
     Terms,
 )
 from indexer.encoding.scorers import wanted_terms
@@ -54,8 +54,8 @@ class PruningChoice:
     top_n: int | None  # terms an image keeps, None for all
     offset: OffsetKind
     terms: TermSet
-    asked: str = "none"  # "model", "none" or the path of a file of queries
-    asked_power: float = 0.0  # 0 for "none"
+    frequencies: str = "none"  # "model", "none" or the path of a file of queries
+    frequency_power: float = 0.0  # 0 for "none"
 
     def __post_init__(self) -> None:
         PruningSettings(**asdict(self))
@@ -64,12 +64,16 @@ class PruningChoice:
 
     def name(self, bits: int) -> str:
         """Name of the folder of an index with impacts of so many bits."""
-        asked = f"{Path(self.asked).stem}-{self.asked_power:g}" if self.asked_power else "none"
-        return f"{self.offset}-{self.terms}-{asked}-{self.top_n or 'all'}-{bits}-bits"
+        frequencies = (
+            f"{Path(self.frequencies).stem}-{self.frequency_power:g}"
+            if self.frequency_power
+            else "none"
+        )
+        return f"{self.offset}-{self.terms}-{frequencies}-{self.top_n or 'all'}-{bits}-bits"
 
 
 def parse_choices(
-    top_n: str, offset: str, terms: str, asked: str = "none", asked_power: str = "0"
+    top_n: str, offset: str, terms: str, frequencies: str = "none", frequency_power: str = "0"
 ) -> list[PruningChoice]:
     """Every combination of five lists with commas; top-n changes fastest.
 
@@ -78,10 +82,10 @@ def parse_choices(
     Raises:
         InputError: if a value is not a choice.
     """
-    powers = [_number(float, one, "--frequency-power") for one in _listed(asked_power)]
+    powers = [_number(float, one, "--frequency-power") for one in _listed(frequency_power)]
     weighed = dict.fromkeys(
         (source, power if source != "none" else 0.0)
-        for source in _listed(asked)
+        for source in _listed(frequencies)
         for power in powers
     )
     kept = [None if one == "all" else _number(int, one, "--top-n") for one in _listed(top_n)]
@@ -163,12 +167,12 @@ class PrunedIndex:
     images: ScoredImages  # with the scores of the encoder's T terms
     choice: PruningChoice  # the way to prune
     offset: NDArray[np.float32]  # [T] float32, the choice's, estimated over these images
-    asked: AskedTerms  # the choice's frequencies of terms as weights
+    frequencies: TermFrequencies  # the choice's frequencies of terms as weights
 
     @cached_property
     def pruning(self) -> Pruning:
         """The choice for these images."""
-        terms, weights = self.encoder.terms, self.asked.weights
+        terms, weights = self.encoder.terms, self.frequencies.weights
         allowed = wanted_terms(self.encoder.scorers, self.encoder.tokenizer, self.choice.terms)
         offset = np.where(np.isin(terms, allowed), self.offset, np.float32(np.inf))
         chosen = None if weights is None else weights[terms]
@@ -226,7 +230,7 @@ class PrunedIndex:
             photos=None,
             bits=bits,
             offset_images=count,
-            **asdict(self.choice) | {"asked": self.asked.source},
+            **asdict(self.choice) | {"frequencies": self.frequencies.source},
         )
         parameters = ImpactParameters(self.pruning, Quantiser.fit(self.largest, bits))
         offset = np.zeros(len(encoder.tokenizer.vocabulary), np.float32)

@@ -20,7 +20,7 @@ from eval.pruning.queries import StudyQueries
 from eval.recall.photos import missing_in
 from indexer.encoding.encoder import ImageEncoder
 from indexer.encoding.features import check_stores
-from indexer.encoding.impacts import AskedTerms, ScoredImages, estimate_offsets
+from indexer.encoding.impacts import ScoredImages, TermFrequencies, estimate_offsets
 from indexer.settings import TermSet
 from sparta.captions.read import CaptionedPhoto
 from sparta.captions.record import as_stored
@@ -72,8 +72,8 @@ class PruningRow:
         """What the row is of, in the order of `NAMES`."""
         if not (choice := self.choice):
             return ["float model", "", "", "", ""]
-        power = f"{Path(choice.asked).name} {choice.asked_power:g}"
-        asked = "none" if choice.asked == "none" else power
+        power = f"{Path(choice.frequencies).name} {choice.frequency_power:g}"
+        asked = "none" if choice.frequencies == "none" else power
         bits = str(self.bits or "float")
         return [str(choice.top_n or "all"), choice.offset, choice.terms, asked, bits]
 
@@ -196,15 +196,15 @@ def measure_pruning(
     # Untrained terms are most of the work: they are computed only if a choice uses them.
     terms: TermSet = "all" if any(choice.terms == "all" for choice in choices) else "trained"
     encoder = ImageEncoder.open(stores, models, batch_size, device, terms)
-    pairs = {(choice.asked, choice.asked_power) for choice in choices}
-    asked = {pair: _asked(encoder, *pair) for pair in sorted(pairs)}
+    pairs = {(choice.frequencies, choice.frequency_power) for choice in choices}
+    weighed = {pair: _term_frequencies(encoder, *pair) for pair in sorted(pairs)}
     own = [stores[0].index(photo.image_id) for photo in photos]
     images = score_rows(encoder, range(len(stores[0])) if all_images else own, progress)
     encoded = time.perf_counter()
     frequencies = torch.from_numpy(encoder.frequencies)
     queries = StudyQueries.of(encoder.tokenizer, photos, images.ids, frequencies)
     built = indexes is not None or not exact
-    rows = _measure(encoder, images, queries, choices, asked, bits, built, indexes, progress)
+    rows = _measure(encoder, images, queries, choices, weighed, bits, built, indexes, progress)
     return PruningStudy(
         models=encoder.models,
         images=len(images.ids),
@@ -218,9 +218,9 @@ def measure_pruning(
     )
 
 
-def _asked(encoder: ImageEncoder, asked: str, power: float) -> AskedTerms:
+def _term_frequencies(encoder: ImageEncoder, asked: str, power: float) -> TermFrequencies:
     """Weights of terms; models without term frequencies are refused if theirs are requested."""
-    found = AskedTerms.of(asked, power, encoder.frequencies, encoder.tokenizer)
+    found = TermFrequencies.of(asked, power, encoder.frequencies, encoder.tokenizer)
     if asked == "model" and found.source == "none":
         raise InputError(
             "--frequencies model: the models record no term frequencies: train them again, or give "
@@ -234,7 +234,7 @@ def _measure(
     images: ScoredImages,
     queries: StudyQueries,
     choices: Sequence[PruningChoice],
-    asked: Mapping[tuple[str, float], AskedTerms],
+    weighed: Mapping[tuple[str, float], TermFrequencies],
     bits: Sequence[int | None],
     built: bool,
     indexes: Path | None,
@@ -250,8 +250,8 @@ def _measure(
     kinds = {choice.offset for choice in choices}
     offsets = {kind: estimate_offsets(scores, kind) for kind in kinds}
     for choice in choices:
-        weighed = asked[choice.asked, choice.asked_power]
-        pruned = PrunedIndex(encoder, images, choice, offsets[choice.offset], weighed)
+        terms = weighed[choice.frequencies, choice.frequency_power]
+        pruned = PrunedIndex(encoder, images, choice, offsets[choice.offset], terms)
         weights, postings = pruned.weights(queries.terms)
         unrounded = queries.rank(weights)
         for width in bits:

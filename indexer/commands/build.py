@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from indexer.settings import ASKED_KINDS, PREFERENCES, USUAL, PruningSettings
+from indexer.settings import FREQUENCY_KINDS, PREFERENCES, USUAL, PruningSettings
 from sparta.addresses import folder_at
 from sparta.cluster import connected
 from sparta.commands.options import BatchSize, Device, Frequencies, Ray, ReadPhotos, advanced
@@ -56,12 +56,14 @@ def _choice(manifest: Manifest) -> str:
     """How the terms of an image were chosen."""
     if manifest.top_n is None:
         return "all kept"
-    if manifest.asked == "none":
+    if manifest.frequencies == "none":
         return f"at most {manifest.top_n:,} an image, by score; term frequencies: none"
-    asked = "model" if manifest.asked == "model" else f"queries {manifest.asked[:12]}"
+    frequencies = (
+        "model" if manifest.frequencies == "model" else f"queries {manifest.frequencies[:12]}"
+    )
     return (
-        f"at most {manifest.top_n:,} an image, by score and term frequencies of the {asked}, "
-        f"power {manifest.asked_power:g}"
+        f"at most {manifest.top_n:,} an image, by score and term frequencies of the {frequencies}, "
+        f"power {manifest.frequency_power:g}"
     )
 
 
@@ -102,7 +104,7 @@ Prefer = Annotated[
         metavar="|".join(PREFERENCES),
         help="Choices of --top-n, --frequency-power and --bits: "
         + "; ".join(
-            f"{name}: {values.top_n}, {values.asked_power:g}, {values.bits}"
+            f"{name}: {values.top_n}, {values.frequency_power:g}, {values.bits}"
             for name, values in PREFERENCES.items()
         )
         + ".",
@@ -128,7 +130,7 @@ FrequencyPower = Annotated[
     float | None,
     advanced(
         help="An image keeps its largest score * (frequency + 1)^POWER, 0 to 1 "
-        f"(default: {USUAL.asked_power:g})."
+        f"(default: {USUAL.frequency_power:g})."
     ),
 ]
 Augmentations = Annotated[
@@ -235,9 +237,9 @@ def _pruning(choice: dict[str, Any], offset: str, terms: str, frequencies: str) 
         **choice,
         offset=offset,  # type: ignore[arg-type]
         terms=terms,  # type: ignore[arg-type]
-        asked=frequencies,
+        frequencies=frequencies,
     )
-    if frequencies not in ASKED_KINDS:
+    if frequencies not in FREQUENCY_KINDS:
         from indexer.encoding.impacts import read_queries
 
         read_queries(frequencies)
@@ -247,19 +249,19 @@ def _pruning(choice: dict[str, Any], offset: str, terms: str, frequencies: str) 
 def _hints(manifest: Manifest, frequencies: str, features: Path) -> Iterator[str]:
     from sparta.features.record import skipped_summary
 
-    if frequencies == "model" and manifest.asked == "none" and manifest.top_n is not None:
+    if frequencies == "model" and manifest.frequencies == "none" and manifest.top_n is not None:
         yield NO_FREQUENCIES
     if skipped := skipped_summary(features):
         yield skipped
 
 
 def _named_or_given(
-    prefer: str | None, top_n: str | None, bits: int | None, asked_power: float | None
+    prefer: str | None, top_n: str | None, bits: int | None, frequency_power: float | None
 ) -> dict[str, Any]:
     """The values of the named choice, but for options that are given."""
     if prefer not in (None, *PREFERENCES):
         raise InputError(f"--prefer must be one of {', '.join(PREFERENCES)}, got {prefer!r}")
-    given = {"bits": bits, "asked_power": asked_power}
+    given = {"bits": bits, "frequency_power": frequency_power}
     choice: dict[str, Any] = (PREFERENCES[prefer] if prefer else USUAL)._asdict()
     choice |= {name: value for name, value in given.items() if value is not None}
     if top_n is None:

@@ -135,7 +135,7 @@ def add(
             index,
             stores,
             model,
-            asked=frequencies,
+            frequencies=frequencies,
             metadata=about,
             read_photos=photo_metadata,
             batch_size=batch_size,

@@ -11,7 +11,7 @@ from sparta.commands.options import AsJson, IndexFolder, Yes
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
-    from indexer.care.info import IndexInfo, LiveInfo
+    from indexer.maintenance.info import IndexInfo, LiveInfo
     from indexer.milvus.push import Pushed
     from sparta.console import Console
 
@@ -31,7 +31,7 @@ def info(index: IndexFolder, as_json: AsJson = False) -> None:
 
     from rich.table import Table
 
-    from indexer.care.info import index_info
+    from indexer.maintenance.info import index_info
     from indexer.manifest import index_folders, is_sharded
     from sparta.console import Console
 
@@ -147,7 +147,7 @@ def snapshot(index: IndexFolder, snapshot: NewSnapshot) -> None:
 
     sparta snapshot index/ snapshots/2024-06-01
     """
-    from indexer.care.copies import take_snapshot
+    from indexer.maintenance.copies import take_snapshot
 
     commit = take_snapshot(index, snapshot)
     state = f"commit {commit.version:,}" if commit.version else "as it was built"
@@ -174,8 +174,8 @@ def restore(snapshot: Snapshot, index: NewIndex, link: Link = False, yes: Yes = 
 
     sparta restore index-8 prod --link
     """
-    from indexer.care.copies import restore_snapshot, set_alias
     from indexer.commands.keep import ask
+    from indexer.maintenance.copies import restore_snapshot, set_alias
     from sparta.console import Console
     from sparta.progress import progress_bars
 
@@ -211,8 +211,8 @@ def merge(indexes: Indexes, out: Merged = None) -> None:
 
     sparta merge laptop/ archive/ --out all/
     """
-    from indexer.care.combine import merge_indexes, merge_segments
     from indexer.commands.build import STAGES
+    from indexer.maintenance.combine import merge_indexes, merge_segments
     from sparta.console import Console
     from sparta.progress import progress_bars
 

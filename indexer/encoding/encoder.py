@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from indexer.encoding.features import check_features, check_stores
 from indexer.encoding.impacts import (
-    AskedTerms,
     ImpactParameters,
     Pruning,
     Quantiser,
     ScoredImages,
+    TermFrequencies,
     Terms,
     estimate_offsets,
 )
@@ -26,7 +26,7 @@ from indexer.encoding.models import ReadConfig
 from indexer.encoding.scorers import Scorer, TermScores, load_scorers, wanted_terms
 from indexer.manifest import OFFSETS, Manifest
 from indexer.postings import Inputs, Postings, PostingShard, QuantisationReport
-from indexer.settings import ASKED_KINDS, IndexSettings, TermSet
+from indexer.settings import FREQUENCY_KINDS, IndexSettings, TermSet
 from sparta.cluster import Cluster
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
@@ -215,7 +215,7 @@ def measure_offsets(
     encode: EncoderMap,
     encoder: ImageEncoder,
     settings: IndexSettings,
-    asked: AskedTerms,
+    frequencies: TermFrequencies,
     progress: Progress = no_progress,
 ) -> TermOffsets:
     """Encode the sample, estimate each term's offset, and prune the sample as the corpus will be.
@@ -236,7 +236,7 @@ def measure_offsets(
         progress("offset", done, size)
     offset = np.zeros(len(encoder.tokenizer.vocabulary), np.float32)
     offset[terms] = estimate_offsets(sample, settings.offset)
-    pruning = Pruning.of(terms, offset, settings.top_n, asked.weights)
+    pruning = Pruning.of(terms, offset, settings.top_n, frequencies.weights)
     return TermOffsets(offset, pruning.largest_kept(sample))
 
 
@@ -253,13 +253,17 @@ def _scores(encoder: ImageEncoder, rows: Sequence[int], cache: bool) -> NDArray[
 
 
 def parameters_of(
-    index: Path, manifest: Manifest, encoder: ImageEncoder, copies: int, asked: Path | None = None
+    index: Path,
+    manifest: Manifest,
+    encoder: ImageEncoder,
+    copies: int,
+    frequencies: Path | None = None,
 ) -> ImpactParameters:
     """The offsets, scale, terms and weights that an index was built with.
 
-    The encoder is of the images to add, each with so many augmentations; `asked` is the file of
-    queries, if the index was built with one. Raises InputError if it is not, or the encoder is not
-    the index's.
+    The encoder is of the images to add, each with so many augmentations; `frequencies` is the
+    file of queries, if the index was built with one. Raises InputError if it is not, or the
+    encoder is not the index's.
     """
     if encoder.models != manifest.models:
         raise InputError(
@@ -271,16 +275,18 @@ def parameters_of(
             f"{index} was built with {len(manifest.features)} feature stores of each photo, "
             f"{copies} are given: give one for each augmentation, the plain one first"
         )
-    source = manifest.asked
-    if source not in ASKED_KINDS:
-        if asked is None:
+    source = manifest.frequencies
+    if source not in FREQUENCY_KINDS:
+        if frequencies is None:
             raise InputError(f"{index} was built with a file of queries: give it as --frequencies")
-        source = str(asked)
-    found = AskedTerms.of(source, manifest.asked_power, encoder.frequencies, encoder.tokenizer)
-    if found.source != manifest.asked:
+        source = str(frequencies)
+    found = TermFrequencies.of(
+        source, manifest.frequency_power, encoder.frequencies, encoder.tokenizer
+    )
+    if found.source != manifest.frequencies:
         raise InputError(
-            f"--frequencies {asked} is not the file of queries that {index} was built with: its "
-            f"content has hash {found.source[:12]} instead of {manifest.asked[:12]}"
+            f"--frequencies {frequencies} is not the file of queries that {index} was built with: "
+            f"its content has hash {found.source[:12]} instead of {manifest.frequencies[:12]}"
         )
     offset: NDArray[np.float32] = np.load(index / OFFSETS, allow_pickle=False)
     pruning = Pruning.of(encoder.terms, offset, manifest.top_n, found.weights)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Inputs, Postings, PostingShard, QuantisationReport
-from indexer.settings import ASKED_KINDS, OffsetKind
+from indexer.settings import FREQUENCY_KINDS, OffsetKind
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer, text_frequencies
 
@@ -257,7 +257,7 @@ def estimate_offsets(scores: Floats, kind: OffsetKind) -> Floats:
     return offset
 
 
-class AskedTerms(NamedTuple):
+class TermFrequencies(NamedTuple):
     """Weights of terms in the choice of those an image keeps, from their frequency in queries.
 
     A posting of a term that no query contains is of no use, however large its impact.
@@ -274,49 +274,51 @@ class AskedTerms(NamedTuple):
 
     @classmethod
     def of(
-        cls, asked: str, power: float, trained: NDArray[np.int64], by: WordPieceTokenizer
-    ) -> AskedTerms:
+        cls, frequencies: str, power: float, trained: NDArray[np.int64], by: WordPieceTokenizer
+    ) -> TermFrequencies:
         """Weigh terms by their frequency in queries, to a power from 0 (equal weights) to 1.
 
-        `asked` is "none", "model" for `trained`, which has [V] how many of the models' training
-        captions contain each term, or the path of a text file with one query a line. The weights
-        are `NONE_ASKED` where no model records frequencies. Raises InputError if the file cannot be
-        read, is not UTF-8, or has no term of the vocabulary.
+        `frequencies` is "none", "model" for `trained`, which has [V] how many of the models'
+        training captions contain each term, or the path of a text file with one query a line. The
+        weights are `NO_TERM_FREQUENCIES` where no model records frequencies. Raises InputError if
+        the file cannot be read, is not UTF-8, or has no term of the vocabulary.
         """
-        source, found = asked, trained
-        if asked not in ASKED_KINDS:
-            text = read_queries(asked)
+        source, found = frequencies, trained
+        if frequencies not in FREQUENCY_KINDS:
+            text = read_queries(frequencies)
             source = hashlib.sha256(text.encode()).hexdigest()
             found = text_frequencies(map(by.encode_ids, text.split("\n")), len(by.vocabulary))
             if not found.any():
                 raise InputError(
-                    f"--frequencies {asked} has no word of the model's vocabulary: give a file of "
-                    "queries, one a line"
+                    f"--frequencies {frequencies} has no word of the model's vocabulary: give a "
+                    "file of queries, one a line"
                 )
-        if asked == "none" or not found.any():
-            return NONE_ASKED
+        if frequencies == "none" or not found.any():
+            return NO_TERM_FREQUENCIES
         return cls(source, power, ((found + 1.0) ** power).astype(np.float32))
 
 
-NONE_ASKED = AskedTerms("none", 0.0, None)
+NO_TERM_FREQUENCIES = TermFrequencies("none", 0.0, None)
 
 
-def read_queries(asked: str) -> str:
+def read_queries(frequencies: str) -> str:
     """The text of a file of queries; raises InputError if it is unreadable or blank."""
     try:
-        text = Path(asked).read_bytes().decode("utf-8-sig")
+        text = Path(frequencies).read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise InputError(
-            f"--frequencies {asked} cannot be read ({error.strerror}): give "
-            f"{', '.join(ASKED_KINDS)} or a text file of queries, one a line"
+            f"--frequencies {frequencies} cannot be read ({error.strerror}): give "
+            f"{', '.join(FREQUENCY_KINDS)} or a text file of queries, one a line"
         ) from error
     except UnicodeDecodeError as error:
         raise InputError(
-            f"--frequencies {asked} is not UTF-8 text ({error.reason} at byte {error.start}): "
-            "convert it"
+            f"--frequencies {frequencies} is not UTF-8 text ({error.reason} at byte "
+            f"{error.start}): convert it"
         ) from error
     if not text.strip():
-        raise InputError(f"--frequencies {asked} is empty: give a file of queries, one a line")
+        raise InputError(
+            f"--frequencies {frequencies} is empty: give a file of queries, one a line"
+        )
     return text
 
 

@@ -162,7 +162,7 @@ def add_images(
     stores: Sequence[FeatureStore],
     models: Sequence[str | Path],
     *,
-    asked: Path | None = None,
+    frequencies: Path | None = None,
     metadata: Metadata | None = None,
     read_photos: bool = True,
     batch_size: int = 32,
@@ -175,8 +175,8 @@ def add_images(
     long as its photo shows the same; values of a former file do not.
 
     Stores are of the same photos, the plain one first, as many as the index had, `models` those
-    that it was built with, and `asked` the file of queries, if there was one; the rest is as for
-    `build_index`. Progress has the stages "convert", in models, and "encode", in images.
+    that it was built with, and `frequencies` the file of queries, if there was one; the rest is as
+    for `build_index`. Progress has the stages "convert", in models, and "encode", in images.
 
     Raises InputError if the folder is not an index, models or stores are not like the index's,
     another process is writing it, or the disk is full.
@@ -184,7 +184,7 @@ def add_images(
     first = index_folders(index)[0]  # shards are encoded alike
     manifest, follower = Manifest.open(first), DenseFollower(first, device)
     encoder = ImageEncoder.open(stores, models, batch_size, device, _terms(manifest), progress)
-    parameters = parameters_of(first, manifest, encoder, len(stores), asked)
+    parameters = parameters_of(first, manifest, encoder, len(stores), frequencies)
     plain, rows, added = stores[0], range(len(stores[0])), 0
     photos = plain.photos if read_photos else None
     with full_disk_reported(index), open_writer(index) as writer:

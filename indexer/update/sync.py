@@ -45,7 +45,7 @@ class Encoding:
     """How photos are encoded; see `add_images`."""
 
     models: Sequence[str | Path]
-    asked: Path | None = None
+    frequencies: Path | None = None
     read_photos: bool = True
     batch_size: int = 32
     device: str = "auto"
@@ -197,7 +197,7 @@ class PhotoSync:
                     self._index,
                     stores,
                     how.models,
-                    asked=how.asked,
+                    frequencies=how.frequencies,
                     read_photos=how.read_photos,
                     batch_size=how.batch_size,
                     device=how.device,

@@ -136,7 +136,7 @@ def _index_of(argument: Path, check: bool) -> Path:
         return argument
     if check:
         return Path(index)
-    from indexer.care.copies import set_alias
+    from indexer.maintenance.copies import set_alias
 
     set_alias(Path(name), Path(index))
     return Path(name)

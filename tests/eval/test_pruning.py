@@ -71,7 +71,7 @@ def agree(study: PruningStudy, data: Data, models: list[Path], texts: dict[str, 
     """Each row of 16 bits has the recall and the postings of slow impacts."""
     for row in study.rows[1:]:
         assert row.choice is not None
-        weights = slow_weights(data, models, row.choice, 16, texts[row.choice.asked])
+        weights = slow_weights(data, models, row.choice, 16, texts[row.choice.frequencies])
         assert list(row.recall[:3]) == pytest.approx(summed(weights, data))
         assert row.postings_per_image == pytest.approx(len(weights) / 21)
 
@@ -159,7 +159,7 @@ def test_asked_rows_against_loops(data: Data, asked_models: list[Path], tmp_path
     log.write_text("\n".join(ASKED[1]))
     choices = parse_choices("3,all", "mean", "trained", f"none, model,{log}", "0.5,1")
     powers = [("none", 0.0), *product(("model", str(log)), (0.5, 1.0))]
-    assert [(choice.asked, choice.asked_power) for choice in choices[::2]] == powers
+    assert [(choice.frequencies, choice.frequency_power) for choice in choices[::2]] == powers
     given = (data.views, asked_models, data.captioned, choices, [16])
     study = measure_pruning(*given, batch_size=4, device="cpu")
     exact = measure_pruning(*given, exact=True, batch_size=4, device="cpu")
@@ -167,7 +167,11 @@ def test_asked_rows_against_loops(data: Data, asked_models: list[Path], tmp_path
     agree(study, data, asked_models, {"none": [], "model": ASKED[0], str(log): ASKED[1]})
     assert study.rows[1].recall != study.rows[5].recall  # none and model, power 1, three terms
     record, cells = study.rows[-1].record(), study.rows[-1].cells()
-    assert (record["asked"], record["asked_power"], cells[3]) == (str(log), 1.0, "queries.txt 1")
+    assert (record["asked"], record["frequency_power"], cells[3]) == (
+        str(log),
+        1.0,
+        "queries.txt 1",
+    )
 
 
 def test_short_queries_and_rare_words(data: Data, asked_models: list[Path]) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from eval.report import fingerprint, index_models
 from indexer.build import build_index
-from indexer.care.combine import split_index
 from indexer.dense.build import add_dense
 from indexer.encoding.models import model_fingerprint
+from indexer.maintenance.combine import split_index
 from indexer.update.images import delete_images
 from sparta.features.store import FeatureStore
 from sparta.visualsparta.model import VisualSparta

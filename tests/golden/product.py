@@ -22,10 +22,10 @@ import tokenizers
 from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 
-from indexer.care.combine import merge_segments, split_index
 from indexer.engines.open import open_index
 from indexer.filters.syntax import parse_filter, read_filter
 from indexer.index_writer import write_index
+from indexer.maintenance.combine import merge_segments, split_index
 from indexer.manifest import LUCENE, index_folders
 from indexer.postings import Postings, PostingShard
 from indexer.search.explanations import Explain

@@ -66,12 +66,12 @@ def queries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("options", "texts"),
     [
-        ({"top_n": 5, "bits": 8, "offset": "mean", "terms": "trained", "asked": "none"}, []),
-        ({"top_n": 7, "bits": 10, "offset": "minimum", "terms": "all", "asked": "none"}, []),
+        ({"top_n": 5, "bits": 8, "offset": "mean", "terms": "trained", "frequencies": "none"}, []),
+        ({"top_n": 7, "bits": 10, "offset": "minimum", "terms": "all", "frequencies": "none"}, []),
         ({"top_n": None, "bits": 8, "offset": "none", "terms": "all"}, []),
-        ({"top_n": 6, "bits": 8, "offset": "median", "terms": "all", "asked": "none"}, []),
-        ({"top_n": 3, "asked": "model", "asked_power": 0.7}, CAPTIONS),
-        ({"top_n": 3, "asked": "queries", "asked_power": 0.7}, QUERIES),
+        ({"top_n": 6, "bits": 8, "offset": "median", "terms": "all", "frequencies": "none"}, []),
+        ({"top_n": 3, "frequencies": "model", "frequency_power": 0.7}, CAPTIONS),
+        ({"top_n": 3, "frequencies": "queries", "frequency_power": 0.7}, QUERIES),
     ],
 )
 def test_the_index_contains_the_models_scores(
@@ -85,7 +85,7 @@ def test_the_index_contains_the_models_scores(
     stages: list[tuple[str, int, int]] = []
     out = tmp_path / "index"
     if options.get("asked") == "queries":
-        options = options | {"asked": str(queries)}
+        options = options | {"frequencies": str(queries)}
     manifest = build_index(
         [store],
         [asked_model],
@@ -129,18 +129,18 @@ def test_an_interrupted_build_with_other_asked_terms_starts_anew(
             build_index([store], [asked_model], tmp_path / "index", pruning, device="cpu")
         return encode.call_count
 
-    assert interrupted(asked="model") == 3
-    assert interrupted(asked="model") == 0
-    assert interrupted(asked="model", asked_power=0.5) == 3
-    assert interrupted(asked=str(queries)) == 3
+    assert interrupted(frequencies="model") == 3
+    assert interrupted(frequencies="model") == 0
+    assert interrupted(frequencies="model", frequency_power=0.5) == 3
+    assert interrupted(frequencies=str(queries)) == 3
     renamed = queries.rename(tmp_path / "renamed.txt")
-    assert interrupted(asked=str(renamed)) == 0
+    assert interrupted(frequencies=str(renamed)) == 0
     renamed.write_text("dog")
-    assert interrupted(asked=str(renamed)) == 3
-    assert interrupted(asked="none") == 3
+    assert interrupted(frequencies=str(renamed)) == 3
+    assert interrupted(frequencies="none") == 3
     for power in (-0.1, 1.1, float("nan"), float("inf")):
         with pytest.raises(InputError, match="--frequency-power must be from 0 to 1, got"):
-            PruningSettings(asked_power=power)
+            PruningSettings(frequency_power=power)
 
 
 def test_the_first_models_tables_of_words_are_copied(store: FeatureStore, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from scipy.sparse import csr_array, load_npz
 
 import indexer.export
 import indexer.index_writer
-from indexer.care.combine import split_index
 from indexer.export import export_index
+from indexer.maintenance.combine import split_index
 from indexer.manifest import index_folders
 from indexer.postings import ImagePostings, Postings
 from indexer.store.changes import Add, Delete, MetadataChange

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 import sparta
-from indexer.care.combine import split_index
+from indexer.maintenance.combine import split_index
 from indexer.store.changes import Delete
 from indexer.update.writer import open_writer
 from sparta.errors import InputError

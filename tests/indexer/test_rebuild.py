@@ -13,11 +13,11 @@ import pytest
 from PIL import ExifTags, Image, ImageDraw
 
 from indexer.build import build_index
-from indexer.care.combine import merge_indexes
-from indexer.care.copies import take_snapshot
 from indexer.encoding.features import open_stores
 from indexer.engines.open import open_index
 from indexer.fields.kinds import read_kinds
+from indexer.maintenance.combine import merge_indexes
+from indexer.maintenance.copies import take_snapshot
 from indexer.manifest import index_folders
 from indexer.postings import ImagePostings, Inputs
 from indexer.settings import PruningSettings

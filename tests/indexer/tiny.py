@@ -122,7 +122,7 @@ def slow_impacts(
     kinds = {"mean": scores.mean(axis=0), "minimum": scores.min(axis=0), "none": zero}
     kinds["median"] = np.sort(scores, axis=0)[(len(scores) - 1) // 2]
     scores = np.maximum(0, scores - kinds[manifest.offset]) * allowed
-    wanted = (np.array(slow_frequencies(tokenizer, asked)) + 1.0) ** manifest.asked_power
+    wanted = (np.array(slow_frequencies(tokenizer, asked)) + 1.0) ** manifest.frequency_power
     kept: dict[tuple[int, int], float] = {}
     for row in range(len(scores)):
         best = np.argsort(-scores[row] * wanted, kind="stable")[: manifest.top_n]

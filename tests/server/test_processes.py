@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from indexer.care.copies import set_alias, take_snapshot
+from indexer.maintenance.copies import set_alias, take_snapshot
 from server.app import create_app
 from server.backends import open_backends
 from server.processes import Inherited, _SingleAccept, can_be_inherited

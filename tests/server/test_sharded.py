@@ -16,7 +16,7 @@ from urllib.parse import quote
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.care.combine import split_index
+from indexer.maintenance.combine import split_index
 from indexer.manifest import index_folders, owner
 from indexer.store.changes import Delete, MetadataChange
 from indexer.update.writer import open_writer

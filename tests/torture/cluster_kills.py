@@ -18,8 +18,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from indexer.care.combine import split_index
 from indexer.engines.open import open_index
+from indexer.maintenance.combine import split_index
 from indexer.manifest import index_folders
 from indexer.state import index_version
 from tests.indexer.random_postings import random_postings, write_postings

@@ -17,10 +17,10 @@ from urllib.parse import quote
 
 from fastapi.testclient import TestClient
 
-from indexer.care.combine import split_index
-from indexer.care.copies import restore_snapshot, set_alias, take_snapshot
 from indexer.engines.open import open_index
 from indexer.filters.syntax import parse_filter
+from indexer.maintenance.combine import split_index
+from indexer.maintenance.copies import restore_snapshot, set_alias, take_snapshot
 from indexer.manifest import index_folders, owner
 from indexer.search.explanations import Explain
 from indexer.search.searcher import Searcher

@@ -29,7 +29,7 @@ from urllib.parse import urlencode, urlsplit
 import httpx
 import numpy as np
 
-from indexer.care.copies import set_alias
+from indexer.maintenance.copies import set_alias
 from indexer.state import index_version
 from server.client.client import AsyncClient
 from server.client.transport import ClientError

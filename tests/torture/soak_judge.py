@@ -15,7 +15,7 @@ from time import perf_counter
 
 import numpy as np
 
-from indexer.care.copies import take_snapshot
+from indexer.maintenance.copies import take_snapshot
 from indexer.postings import Postings
 from indexer.store.snapshot import Snapshot
 from indexer.verify import verify_index

@@ -42,7 +42,7 @@ def make_corpus(folder: Path, shards: int = 3) -> Corpus:
 def build(corpus: Corpus, out: Path, top_n: int, address: str | None = None) -> None:
     """Build the corpus's index, as `sparta index` does; on a Ray cluster if one has an address."""
     stores, models = [FeatureStore.open(corpus.features)], [corpus.folder / "model"]
-    pruning = PruningSettings(top_n=top_n, asked="none")
+    pruning = PruningSettings(top_n=top_n, frequencies="none")
     with connected(address) as cluster:
         build_index(stores, models, out, pruning, device="cpu", cluster=cluster)
 

@@ -205,7 +205,7 @@ def pruned(
 ) -> Path:
     """An index of both views that keeps four terms an image, chosen by score and frequency."""
     out = tmp_path_factory.mktemp("pruned") / "index"
-    build_index(views, models, out, PruningSettings(top_n=4, asked_power=0.5), device="cpu")
+    build_index(views, models, out, PruningSettings(top_n=4, frequency_power=0.5), device="cpu")
     return out
 
 
@@ -219,7 +219,7 @@ def test_features_give_the_impacts_that_an_index_of_any_top_n_has(
 ) -> None:
     source = encode_source(pruned, views, models)
     scale = Manifest.open(pruned).scale
-    settings = PruningSettings(top_n=top_n, asked_power=0.5)
+    settings = PruningSettings(top_n=top_n, frequency_power=0.5)
     build_index(views, models, tmp_path / "other", settings, device="cpu")
     other = read_source(tmp_path / "other")
     ratio = Manifest.open(tmp_path / "other").scale / scale

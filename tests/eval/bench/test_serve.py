@@ -13,8 +13,8 @@ import pytest
 
 from eval.bench import serve as module
 from eval.bench.load import drive, read_figures, serving, write_key
-from indexer.care.combine import split_index
 from indexer.engines.open import open_index
+from indexer.maintenance.combine import split_index
 from sparta.errors import InputError
 from tests.eval.data import refused, shown
 

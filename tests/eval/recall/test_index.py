@@ -26,9 +26,9 @@ from eval.recall.index import (
 )
 from indexer.answer import Answer, Hit, Timings, Version
 from indexer.build import build_index
-from indexer.care.combine import split_index
 from indexer.dense.build import add_dense
 from indexer.engines.open import open_backend, open_index
+from indexer.maintenance.combine import split_index
 from indexer.query import Query, plain_text
 from indexer.search.searcher import Searcher
 from indexer.settings import PruningSettings

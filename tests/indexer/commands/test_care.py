@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from indexer.care.combine import split_index
 from indexer.commands.keep import delete, update
 from indexer.commands.maintain import info, verify
 from indexer.commands.search import search, similar
 from indexer.dense.build import add_dense
 from indexer.encoding.impacts import MEANS
 from indexer.engines.open import open_backend, open_index
+from indexer.maintenance.combine import split_index
 from indexer.manifest import Manifest
 from indexer.store.changes import Add
 from indexer.store.commit import read_commit

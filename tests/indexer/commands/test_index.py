@@ -71,7 +71,7 @@ def test_the_summary_states_how_terms_were_chosen(
     run = CliRunner().invoke(
         cli, [*arguments, "--frequencies", str(queries), "--frequency-power", "0.5"]
     )
-    used = f"term frequencies of the queries {Manifest.open(out).asked[:12]}, power 0.5"
+    used = f"term frequencies of the queries {Manifest.open(out).frequencies[:12]}, power 0.5"
     assert f"(at most 4 an image, by score and {used})" in run.output
     assert missing not in run.output
     run = CliRunner().invoke(cli, [*arguments, "--frequencies", "none"])
@@ -89,8 +89,8 @@ def test_named_choices_and_the_options_that_go_before_them(
         run = CliRunner().invoke(cli, [*arguments, "--device", "cpu", *more])
         assert run.exit_code == 0, run.output
         manifest = Manifest.open(out)
-        assert manifest.asked == ("none" if manifest.top_n is None else "model")
-        return manifest.top_n, manifest.asked_power, manifest.bits
+        assert manifest.frequencies == ("none" if manifest.top_n is None else "model")
+        return manifest.top_n, manifest.frequency_power, manifest.bits
 
     assert built() == USUAL
     assert built("--prefer", "size") == PREFERENCES["size"]

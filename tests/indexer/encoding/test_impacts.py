@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 import indexer.encoding.encoder
 from indexer.encoding.encoder import ImageEncoder, read_inputs
 from indexer.encoding.impacts import (
-    AskedTerms,
     ImpactParameters,
     Pruning,
     Quantiser,
     ScoredImages,
+    TermFrequencies,
     read_queries,
 )
 from indexer.encoding.scorers import TorchScorer
@@ -186,8 +186,8 @@ def test_scores_that_are_not_finite_are_refused(score: float) -> None:
 UNKNOWN = np.zeros(len(TOKENIZER.vocabulary), np.int64)
 
 
-def weights_of(asked: str, power: float, trained: NDArray[np.int64] = UNKNOWN) -> AskedTerms:
-    return AskedTerms.of(asked, power, trained, TOKENIZER)
+def weights_of(asked: str, power: float, trained: NDArray[np.int64] = UNKNOWN) -> TermFrequencies:
+    return TermFrequencies.of(asked, power, trained, TOKENIZER)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])

@@ -156,7 +156,7 @@ def test_indexing_with_a_converted_model_imports_no_torch(
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert "3 images" in run.stdout and run.stdout.endswith("set()\n")
-    assert Manifest.open(out).asked == "model"
+    assert Manifest.open(out).frequencies == "model"
 
 
 def test_models_that_do_not_go_together_are_refused(

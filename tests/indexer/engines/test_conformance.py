@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.answer import Answer, RefusedError
-from indexer.care.combine import merge_segments, split_index
 from indexer.engines.open import open_index
 from indexer.filters.expression import FilterError
 from indexer.filters.syntax import parse_filter
+from indexer.maintenance.combine import merge_segments, split_index
 from indexer.manifest import index_folders
 from indexer.postings import ImagePostings, Postings
 from indexer.query import QueryError

@@ -18,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.answer import Answer, RefusedError
-from indexer.care.copies import copy_index
 from indexer.dense.manifest import dense_folder
 from indexer.dense.vectors import AddedRows
 from indexer.engines.open import beside, open_backend, open_dense, open_index
 from indexer.fields.kinds import PATH
 from indexer.filters.expression import Match
+from indexer.maintenance.copies import copy_index
 from indexer.postings import ImagePostings, Postings
 from indexer.query import QueryError
 from indexer.search.engine import Capability

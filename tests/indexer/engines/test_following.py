@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from indexer.answer import Answer, Explanation, UnavailableError
-from indexer.care.combine import merge_segments, split_index
 from indexer.engines.columns import ColumnsEngine
 from indexer.engines.open import open_index, read_language
 from indexer.engines.shards import LocalShards, Question, Result, ShardsEngine, ShardsMissingError
 from indexer.filters.syntax import parse_filter
+from indexer.maintenance.combine import merge_segments, split_index
 from indexer.manifest import index_folders, owner
 from indexer.postings import ImagePostings, Postings
 from indexer.search.explanations import Explain

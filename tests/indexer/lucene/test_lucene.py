@@ -15,10 +15,10 @@ import pytest
 
 import indexer.engines.lucene
 import indexer.lucene.writer
-from indexer.care.combine import merge_segments
 from indexer.engines.lucene import LuceneIndex, check_lucene, open_lucene
 from indexer.lucene.jvm import java, java_home, lucene_installed, start
 from indexer.lucene.writer import LuceneWriter
+from indexer.maintenance.combine import merge_segments
 from indexer.manifest import LUCENE
 from indexer.postings import ImagePostings, Postings
 from indexer.store.changes import Add, Delete

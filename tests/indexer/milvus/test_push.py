@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from indexer.care.copies import restore_snapshot, set_alias, take_snapshot
+from indexer.maintenance.copies import restore_snapshot, set_alias, take_snapshot
 from indexer.milvus.collection import MARKER, Collection, Marker, key_of
 from indexer.milvus.connection import Milvus, MilvusError
 from indexer.milvus.push import Pushed, Update, follow, push

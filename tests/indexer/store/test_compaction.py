@@ -11,7 +11,7 @@ from threading import Event
 import numpy as np
 import pytest
 
-from indexer.care.combine import merge_indexes, split_index
+from indexer.maintenance.combine import merge_indexes, split_index
 from indexer.manifest import MANIFEST, index_folders, owner
 from indexer.store import compaction
 from indexer.store.changes import Change, Delete, MetadataChange

@@ -72,7 +72,7 @@ def test_what_was_left_out_comes_back(
     flipped = write_store(tmp_path / "flip", seed=1, augmentation="flip")
     copies = [store, flipped][:stores]
     pruning = PruningSettings(
-        top_n=4, asked=str(queries) if asked == "queries" else asked, asked_power=0.5
+        top_n=4, frequencies=str(queries) if asked == "queries" else asked, frequency_power=0.5
     )
     whole, index = tmp_path / "whole", tmp_path / "index"
     build_index(copies, [model], whole, pruning, device="cpu")
@@ -83,7 +83,7 @@ def test_what_was_left_out_comes_back(
     about = {left_out[0]: {"taken": "2024"}}
     given = queries if asked == "queries" else None
     report = add_images(
-        index, copies, [model], asked=given, metadata=about, batch_size=32, device="cpu"
+        index, copies, [model], frequencies=given, metadata=about, batch_size=32, device="cpu"
     )
     assert report == AddReport(added=11, replaced=10, images=21)
     found = open_index(index)
@@ -99,7 +99,7 @@ def test_other_models_stores_and_queries_are_refused(
     queries.write_text("a cat\n")
     others.write_text("a dog\n")
     index = tmp_path / "index"
-    pruning = PruningSettings(top_n=4, asked=str(queries))
+    pruning = PruningSettings(top_n=4, frequencies=str(queries))
     build_index([store], [model_dir], index, pruning, device="cpu")
     manifest = (index / "manifest.json").read_text()
     other = save_model(tmp_path / "other", TOKENIZER, seed=1)
@@ -107,7 +107,7 @@ def test_other_models_stores_and_queries_are_refused(
 
     def refused(problem: str, stores: list[FeatureStore], model: Path, asked: Path | None) -> None:
         with pytest.raises(InputError, match=problem):
-            add_images(index, stores, [model], asked=asked, device="cpu")
+            add_images(index, stores, [model], frequencies=asked, device="cpu")
         assert (index / "manifest.json").read_text() == manifest
 
     refused(r"index was built with 1 model \(\w+\), --model gives", [store], other, queries)

@@ -18,8 +18,8 @@ from PIL import Image
 import indexer.encoding.features as features
 import indexer.update.sync as module
 from indexer.build import build_index
-from indexer.care.copies import restore_snapshot, set_alias, take_snapshot
 from indexer.encoding.features import choose_photos, open_stores, opened_stores
+from indexer.maintenance.copies import restore_snapshot, set_alias, take_snapshot
 from indexer.store.snapshot import Snapshot
 from indexer.update.images import add_images, delete_images, update_metadata
 from indexer.update.sync import Encoding, PhotoSync, SyncReport, as_built, stable, watch

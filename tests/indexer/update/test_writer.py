@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from indexer.care.combine import split_index
 from indexer.engines.open import open_index
+from indexer.maintenance.combine import split_index
 from indexer.manifest import index_folders
 from indexer.postings import ImagePostings, Postings
 from indexer.store.changes import Add, Change, Delete, MetadataChange

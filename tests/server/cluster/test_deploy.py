@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.care.copies import restore_snapshot, take_snapshot
 from indexer.engines.open import read_language
 from indexer.engines.shards import ShardsEngine
+from indexer.maintenance.copies import restore_snapshot, take_snapshot
 from indexer.manifest import owner
 from indexer.search.searcher import Searcher
 from indexer.store.changes import Add

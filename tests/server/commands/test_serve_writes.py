@@ -14,9 +14,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from indexer.care.copies import restore_snapshot, set_alias, take_snapshot
 from indexer.dense.build import add_dense
 from indexer.engines.open import open_index
+from indexer.maintenance.copies import restore_snapshot, set_alias, take_snapshot
 from server.commands.serve import _index_of
 from sparta.errors import InputError
 from sparta.files import lock_path

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.care.copies import set_alias, take_snapshot
 from indexer.dense.build import add_dense
 from indexer.engines.open import open_backend, open_dense, open_index
+from indexer.maintenance.copies import set_alias, take_snapshot
 from indexer.postings import ImagePostings
 from indexer.search.explanations import Explain
 from indexer.state import index_version, place_of

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from indexer.care.combine import merge_indexes, split_index
-from indexer.care.copies import take_snapshot
-from indexer.care.info import index_info
 from indexer.dense.build import add_dense
 from indexer.encoding.impacts import MEANS
 from indexer.engines.open import open_index
 from indexer.fields.kinds import save_kinds
+from indexer.maintenance.combine import merge_indexes, split_index
+from indexer.maintenance.copies import take_snapshot
+from indexer.maintenance.info import index_info
 from indexer.manifest import OFFSETS, UPLOADS, Manifest, describe_parts, index_folders, owner
 from indexer.postings import ImagePostings, Postings
 from indexer.state import IndexState, index_version, place_of

@@ -11,12 +11,18 @@ from pathlib import Path
 
 import pytest
 
-import indexer.care.copies as module
+import indexer.maintenance.copies as module
 import indexer.update.writer
-from indexer.care.combine import split_index
-from indexer.care.copies import copy_index, link_uploads, restore_snapshot, set_alias, take_snapshot
 from indexer.engines.open import open_index
 from indexer.filters.syntax import parse_filter
+from indexer.maintenance.combine import split_index
+from indexer.maintenance.copies import (
+    copy_index,
+    link_uploads,
+    restore_snapshot,
+    set_alias,
+    take_snapshot,
+)
 from indexer.manifest import UPLOADS
 from indexer.postings import Postings
 from indexer.search.explanations import Explain

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.care.copies import link_uploads
 from indexer.dense.manifest import dense_names
 from indexer.fields.kinds import DECLARED, Kind, read_kinds, save_kinds
 from indexer.index_writer import FIRST, finish_index, write_lucene
+from indexer.maintenance.copies import link_uploads
 from indexer.manifest import (
     OFFSETS,
     Manifest,
@@ -57,8 +57,8 @@ ALIKE = (
     "scale",
     "offset",
     "terms",
-    "asked",
-    "asked_power",
+    "frequencies",
+    "frequency_power",
 )
 
 

@@ -125,7 +125,8 @@ def _live(index: Path, snapshot: Snapshot) -> tuple[LiveInfo, int]:
 
 def _pruning(manifest: Manifest) -> str:
     kept = "all terms" if manifest.top_n is None else f"{manifest.top_n:,} terms"
-    return f"{kept} of {manifest.bits} bits, offset {manifest.offset}, asked {manifest.asked[:12]}"
+    source = manifest.frequencies[:12]
+    return f"{kept} of {manifest.bits} bits, offset {manifest.offset}, term frequencies {source}"
 
 
 def _bytes(index: Path) -> dict[str, int]:
