@@ -52,7 +52,7 @@ class ImagePostings:
         impacts: [n] int32, at least 1.
         positions: [n] int16, which position won each term; -1 for none.
         inputs: what the positions refer to.
-        origin: what the image was encoded from (see `origin_of`); "" while an index is
+        content_id: what the image was encoded from (see `content_id_of`); "" while an index is
             built.
     """
 
@@ -62,7 +62,7 @@ class ImagePostings:
     impacts: NDArray[np.int32]
     positions: NDArray[np.int16]
     inputs: Inputs
-    origin: str = ""
+    content_id: str = ""
 
 
 @dataclass(frozen=True)

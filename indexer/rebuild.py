@@ -255,9 +255,11 @@ def _added(folder: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if not read_commit(folder).version:
         return
     snapshot = Snapshot.open(folder)
-    origins = [one for _, origins in snapshot.origin_parts() for one in origins().to_pylist()]
+    content_ids = [
+        one for _, content_ids in snapshot.content_id_parts() for one in content_ids().to_pylist()
+    ]
     for document in snapshot.live_documents().tolist():
-        if not origins[document].startswith(BUILT):
+        if not content_ids[document].startswith(BUILT):
             yield snapshot.stored(document)
 
 

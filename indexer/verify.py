@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from indexer.dense.manifest import DenseManifest, dense_folder, dense_names
-from indexer.dense.vectors import AddedRows, read_origins
+from indexer.dense.vectors import AddedRows, read_content_ids
 from indexer.engines.lucene import check_lucene
 from indexer.manifest import (
     LUCENE,
@@ -126,14 +126,14 @@ def _check_references(index: Path, manifest: Manifest, commit: Commit) -> None:
 
 def _check_rows(folder: Path, part: DenseManifest) -> None:
     """Whether a dense part names its rows, and those added since are whole."""
-    named = len(read_origins(folder))
+    named = len(read_content_ids(folder))
     if named != part.images:
         raise InputError(
             f"{folder} has {part.images} rows and names {named}: add it again with "
             "`sparta add --dense`"
         )
     added = AddedRows(folder, part.views, part.dimension)
-    added.vectors(len(added.origins()))
+    added.vectors(len(added.content_ids()))
 
 
 @contextmanager

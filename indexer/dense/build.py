@@ -25,13 +25,13 @@ from indexer.dense.vectors import (
     ImageVectors,
     VectorIndexKind,
     import_faiss,
-    read_origins,
-    write_origins,
+    read_content_ids,
+    write_content_ids,
 )
 from indexer.encoding.features import check_features, check_same_images, check_stores
 from indexer.encoding.models import model_fingerprint
 from indexer.manifest import Manifest, check_hash, describe_parts, is_index
-from indexer.store.images import built_origin, origin_of
+from indexer.store.images import built_content_id, content_id_of
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
@@ -179,7 +179,7 @@ def add_dense(
     with writing(index):
         manifest, images = Manifest.open(index), Snapshot.open(index)
         check_models({name: str(model)}, store)
-        present = present_origins(images)
+        present = present_content_ids(images)
         if not images.commit.version:
             check_same_images(store, list(present), index)
         rows, loaded = usable_rows(store, present), load_dense_model(model)
@@ -187,17 +187,19 @@ def add_dense(
         for batch in embed_store(loaded, store, rows, batch_size, pick_device(device)):
             vectors.add(batch)
             progress(f"embed {name}", len(vectors), len(rows))
-        origins = [present[store.ids[row]] for row in rows]
-        if wanted := set(present.values()) - set(origins):
-            origins += keep_rows(index, name, manifest, model_fingerprint(loaded), wanted, vectors)
-        if not origins:
+        content_ids = [present[store.ids[row]] for row in rows]
+        if wanted := set(present.values()) - set(content_ids):
+            content_ids += keep_rows(
+                index, name, manifest, model_fingerprint(loaded), wanted, vectors
+            )
+        if not content_ids:
             raise InputError(
                 f"{store.folder} has none of the images that are in {index} now: they were added "
                 "or replaced with other features"
             )
         target = dense_folder(index, name)
         with full_disk_reported(index), work_folder(target) as work:
-            about = store.fingerprint, manifest, origins
+            about = store.fingerprint, manifest, content_ids
             made = _write(work / name, loaded, vectors, kind, *about)
             replace_folder(work / name, target, work)
     return made
@@ -210,12 +212,12 @@ def _write(
     kind: VectorIndexKind,
     features: str,
     of: Manifest,
-    origins: Sequence[str],
+    content_ids: Sequence[str],
 ) -> DenseManifest:
     """Write a whole dense part into a new folder; `features` is the store's fingerprint."""
     folder.mkdir()
     vectors.save(folder / VECTORS)
-    write_origins(folder, origins)
+    write_content_ids(folder, content_ids)
     model.save_pretrained(folder / MODEL)
     made = DenseManifest(
         package_version=version("visualsparta"),
@@ -233,19 +235,23 @@ def _write(
     return made
 
 
-def present_origins(images: Snapshot) -> dict[str, str]:
-    """Id → origin of the images that are not deleted."""
-    origins = [one for _, origins in images.origin_parts() for one in origins().to_pylist()]
+def present_content_ids(images: Snapshot) -> dict[str, str]:
+    """Id → content id of the images that are not deleted."""
+    content_ids = [
+        one for _, content_ids in images.content_id_parts() for one in content_ids().to_pylist()
+    ]
     documents = images.live_documents().tolist()
-    return {images.stored(document).image_id: origins[document] for document in documents}
+    return {images.stored(document).image_id: content_ids[document] for document in documents}
 
 
 def usable_rows(store: FeatureStore, present: Mapping[str, str]) -> list[int]:
     """Rows of a store with images of an index in their present content."""
     rows = []
     for row, image_id in enumerate(store.ids):
-        origin = present.get(image_id)
-        if origin == built_origin(image_id) or (origin and origin == origin_of(store[row])):
+        content_id = present.get(image_id)
+        if content_id == built_content_id(image_id) or (
+            content_id and content_id == content_id_of(store[row])
+        ):
             rows.append(row)
     return rows
 
@@ -258,9 +264,9 @@ def keep_rows(
     wanted: Container[str],
     vectors: ImageVectors,
 ) -> list[str]:
-    """Copy rows of some origins from the part that has the name and a model of this fingerprint.
+    """Copy rows of some content ids from the part with the name and a model of this fingerprint.
 
-    Returns their origins.
+    Returns their content ids.
     """
     folder = dense_folder(index, name)
     try:
@@ -269,13 +275,13 @@ def keep_rows(
             return []
         check_hash(folder / VECTORS, made.parts[VECTORS], sha256(folder / VECTORS))
         added = AddedRows(folder, made.views, made.dimension)
-        following = added.origins()
+        following = added.content_ids()
         former = ImageVectors.open(folder / VECTORS, made.views)
         former = former.followed_by(added.vectors(len(following)))
-        origins = [*read_origins(folder).to_pylist(), *following]
+        content_ids = [*read_content_ids(folder).to_pylist(), *following]
     except InputError:  # there is none, or it is damaged and made anew for that
         return []
-    rows = {origin: row for row, origin in enumerate(origins) if origin in wanted}
+    rows = {content_id: row for row, content_id in enumerate(content_ids) if content_id in wanted}
     for row in rows.values():
         vectors.add(former.of(row)[None])
     return list(rows)

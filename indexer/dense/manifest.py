@@ -39,7 +39,7 @@ class DenseManifest(SealedManifest):
         kind: "flat" (exact) or "hnsw".
     """
 
-    FORMAT = 3
+    FORMAT = 4
 
     package_version: str
     created: str

@@ -20,25 +20,28 @@ from sparta.errors import InputError, first_line
 from sparta.extras import require
 from sparta.files import sync
 
-ORIGINS = "origins.arrow"  # of the rows
-_SCHEMA = pa.schema([("origin", pa.large_string())])
+CONTENT_IDS = "content_ids.arrow"  # of the rows
+_SCHEMA = pa.schema([("content_id", pa.large_string())])
 
 
-def write_origins(folder: Path, origins: Iterable[str]) -> None:
-    """Write and sync the origins of a part's rows, in their order."""
-    table = pa.table([list(origins)], schema=_SCHEMA)
-    with pa.OSFile(str(folder / ORIGINS), "wb") as file, pa.ipc.new_file(file, _SCHEMA) as writer:
+def write_content_ids(folder: Path, content_ids: Iterable[str]) -> None:
+    """Write and sync the content ids of a part's rows, in their order."""
+    table = pa.table([list(content_ids)], schema=_SCHEMA)
+    with (
+        pa.OSFile(str(folder / CONTENT_IDS), "wb") as file,
+        pa.ipc.new_file(file, _SCHEMA) as writer,
+    ):
         writer.write_table(table)
-    sync(folder / ORIGINS)
+    sync(folder / CONTENT_IDS)
 
 
-def read_origins(folder: Path) -> pa.ChunkedArray:
-    """The origins of a part's rows; raises InputError if the file is damaged."""
-    path = folder / ORIGINS
+def read_content_ids(folder: Path) -> pa.ChunkedArray:
+    """The content ids of a part's rows; raises InputError if the file is damaged."""
+    path = folder / CONTENT_IDS
     try:
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
         table.validate(full=True)
-        return table.column("origin")
+        return table.column("content_id")
     except (pa.ArrowException, OSError, KeyError) as error:
         raise InputError(
             f"{path} is damaged ({first_line(error)}): add the dense part again with "
@@ -223,7 +226,7 @@ def import_faiss() -> Any:
 
 
 PREFIX = "added-"
-_RECORD = np.dtype([("origin", f"S{DIGITS}"), ("vectors", "<u4"), ("record", "<u4")])
+_RECORD = np.dtype([("content_id", f"S{DIGITS}"), ("vectors", "<u4"), ("record", "<u4")])
 
 
 class AddedRows:
@@ -236,23 +239,23 @@ class AddedRows:
     def __init__(self, folder: Path, views: int, dimension: int) -> None:
         made = sha256((folder / MANIFEST).read_bytes()).hexdigest()[:12]
         self._shape = views, dimension
-        self.origin_file = folder / f"{PREFIX}{made}.origins"
+        self.content_id_file = folder / f"{PREFIX}{made}.content_ids"
         self.vector_file = folder / f"{PREFIX}{made}.vectors"
 
     def records(self) -> NDArray[np.void]:
         """The whole records; raises InputError if one before the last is damaged."""
-        data = self.origin_file.read_bytes() if self.origin_file.exists() else b""
+        data = self.content_id_file.read_bytes() if self.content_id_file.exists() else b""
         found = np.frombuffer(data, _RECORD, len(data) // _RECORD.itemsize)
         whole = np.array([one["record"] == crc32(one.tobytes()[:-4]) for one in found], np.bool_)
         count = len(whole) if whole.all() else int(whole.argmin())
         if whole[count:].any():
-            raise _damaged(self.origin_file)
+            raise _damaged(self.content_id_file)
         return found[:count]
 
-    def origins(self) -> list[str]:
+    def content_ids(self) -> list[str]:
         """[n] of each row."""
-        origins: list[str] = self.records()["origin"].astype(f"U{DIGITS}").tolist()
-        return origins
+        content_ids: list[str] = self.records()["content_id"].astype(f"U{DIGITS}").tolist()
+        return content_ids
 
     def vectors(self, count: int, checked: int = 0) -> NDArray[np.float32]:
         """[count, K, D] the first rows, mapped; checksums of the first `checked` are passed over.
@@ -270,8 +273,8 @@ class AddedRows:
             raise _damaged(self.vector_file)
         return rows
 
-    def append(self, origins: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Append n rows [n, K, D] with their origins and sync them; only the writer may.
+    def append(self, content_ids: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        """Append n rows [n, K, D] with their content ids and sync them; only the writer may.
 
         Raises:
             InputError: if the records are damaged.
@@ -279,13 +282,13 @@ class AddedRows:
         """
         count = len(self.records())
         rows = np.ascontiguousarray(vectors, "<f4")
-        records = np.zeros(len(origins), _RECORD)
-        records["origin"] = origins
+        records = np.zeros(len(content_ids), _RECORD)
+        records["content_id"] = content_ids
         records["vectors"] = [crc32(row) for row in rows]
         records["record"] = [crc32(one.tobytes()[:-4]) for one in records]
         _write(self.vector_file, count * rows[0].nbytes, rows.tobytes())
-        _write(self.origin_file, count * _RECORD.itemsize, records.tobytes())
-        sync(self.origin_file.parent)
+        _write(self.content_id_file, count * _RECORD.itemsize, records.tobytes())
+        sync(self.content_id_file.parent)
 
 
 def _write(path: Path, position: int, data: bytes) -> None:
@@ -301,57 +304,59 @@ def _damaged(path: Path) -> InputError:
     return InputError(f"{path} is damaged: add the dense part again with `sparta add --dense`")
 
 
-# The origins of images that never change, under a name of their own; those of others under None.
-OriginParts: TypeAlias = Sequence[tuple[Hashable | None, Callable[[], pa.ChunkedArray]]]
+# Content ids of images that never change, under a name of their own; those of others under None.
+ContentIdParts: TypeAlias = Sequence[tuple[Hashable | None, Callable[[], pa.ChunkedArray]]]
 
 
 class RowFinder:
-    """Looks up rows by origins; what does not change is looked up once. Safe from any thread.
+    """Looks up rows by content ids; what does not change is looked up once. Safe from any thread.
 
-    After the first call, memory holds some 170 bytes a row. `origins` are those of the first rows.
+    After the first call, memory holds some 170 bytes a row. `content_ids` are of the first rows.
     """
 
-    def __init__(self, origins: pa.ChunkedArray) -> None:
+    def __init__(self, content_ids: pa.ChunkedArray) -> None:
         self._lock = Lock()
         self._rows: dict[str, int] = {}
-        self._origins: pa.ChunkedArray | None = origins
-        self._first = len(origins)
+        self._content_ids: pa.ChunkedArray | None = content_ids
+        self._first = len(content_ids)
         self._known = 0
         # Of the images that were looked up last: rows, and how many rows there were then.
         self._found: dict[Hashable, tuple[NDArray[np.int64], int]] = {}
 
-    def find(self, images: OriginParts, added: Sequence[str]) -> NDArray[np.int64]:
+    def find(self, images: ContentIdParts, added: Sequence[str]) -> NDArray[np.int64]:
         """[documents] the row of each image of one commit, -1 where there is none.
 
-        `added` are the origins of the rows after the first ones; no fewer than in an earlier call.
+        `added` are the content ids of the rows after the first; no fewer than in an earlier call.
         """
         with self._lock:
-            if self._origins is not None:
-                self._add(self._origins.to_pylist())
-                self._origins = None
+            if self._content_ids is not None:
+                self._add(self._content_ids.to_pylist())
+                self._content_ids = None
             self._add(added[self._known - self._first :])
             return self._find(images)
 
-    def _add(self, origins: Sequence[str]) -> None:
-        for row, origin in enumerate(origins, start=self._known):
-            self._rows.setdefault(origin, row)
-        self._known += len(origins)
+    def _add(self, content_ids: Sequence[str]) -> None:
+        for row, content_id in enumerate(content_ids, start=self._known):
+            self._rows.setdefault(content_id, row)
+        self._known += len(content_ids)
 
-    def _find(self, images: OriginParts) -> NDArray[np.int64]:
+    def _find(self, images: ContentIdParts) -> NDArray[np.int64]:
         found, every = {}, [np.empty(0, np.int64)]
-        for name, origins in images:
+        for name, content_ids in images:
             rows, known = self._found.get(name, (None, 0))
             if rows is None:
-                rows = self._look_up(origins())
+                rows = self._look_up(content_ids())
             elif known < self._known and (rows < 0).any():
                 lacking, rows = rows < 0, rows.copy()
-                rows[lacking] = self._look_up(origins().filter(pa.array(lacking)))
+                rows[lacking] = self._look_up(content_ids().filter(pa.array(lacking)))
             every.append(rows)
             if name is not None:
                 found[name] = rows, self._known
         self._found = found
         return np.concatenate(every)
 
-    def _look_up(self, origins: pa.ChunkedArray) -> NDArray[np.int64]:
+    def _look_up(self, content_ids: pa.ChunkedArray) -> NDArray[np.int64]:
         rows = self._rows
-        return np.array([rows.get(origin, -1) for origin in origins.to_pylist()], np.int64)
+        return np.array(
+            [rows.get(content_id, -1) for content_id in content_ids.to_pylist()], np.int64
+        )

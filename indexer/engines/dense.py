@@ -22,7 +22,7 @@ from indexer.dense.vectors import (
     RowFinder,
     best,
     import_faiss,
-    read_origins,
+    read_content_ids,
 )
 from indexer.engines.columns import ColumnsEngine, Mask
 from indexer.manifest import Manifest, check_hash, check_small_parts
@@ -61,18 +61,18 @@ class DensePart:
         self.name = name
         self._folder = dense_folder(index, name)
         self._added = AddedRows(self._folder, self.manifest.views, self.manifest.dimension)
-        self._finder = RowFinder(read_origins(self._folder))
+        self._finder = RowFinder(read_content_ids(self._folder))
         self._loaded: Loaded | None = None
         self._checked = 0
 
     def rows(self, snapshot: Snapshot) -> NDArray[np.int64]:
         """[documents] the row of each image, -1 for none.
 
-        An image that was added or replaced has a vector only if the part has a row of its origin.
+        An image that was added or replaced has a vector only if the part has a row of its content id.
         Raises UnavailableError if the part is damaged.
         """
         try:
-            rows = self._finder.find(snapshot.origin_parts(), self._added.origins())
+            rows = self._finder.find(snapshot.content_id_parts(), self._added.content_ids())
         except InputError as error:
             raise UnavailableError(str(error)) from error
         if snapshot.live is not None:

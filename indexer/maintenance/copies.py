@@ -92,7 +92,7 @@ def _copy(index: Path, copy: Path) -> Commit:
         for number in numbers:  # the last one grows meanwhile
             if number >= commit.segments.log:
                 shutil.copyfile(log_path(index, number), log_path(copy, number))
-    for name in sorted(grown):  # origins before their vectors, which are written first
+    for name in sorted(grown):  # content ids before their vectors, which are written first
         shutil.copyfile(index / name, copy / name)
     if (index / GIVEN).is_file():  # after the log, whose changes it is about
         shutil.copyfile(index / GIVEN, copy / GIVEN)

@@ -24,7 +24,7 @@ SCHEMA = pa.schema(
         "boxes": pa.list_(pa.list_(pa.float32(), 4)),
         "label_terms": pa.list_(pa.int32()),
         "label_regions": pa.list_(pa.int16()),
-        "origin": pa.string(),
+        "content_id": pa.string(),
     }
 )
 NOT_CHANGES = (ValueError, TypeError, IndexError, EOFError, OSError)  # of Arrow and JSON
@@ -99,7 +99,7 @@ def pack_changes(changes: Sequence[Change]) -> bytes:
         "image_id": pa.array(images.ids, pa.string()),
         "metadata": pa.array(map(json.dumps, images.metadata), pa.string()),
         "boxes": _lists(images.box_starts, corners),
-        "origin": pa.array([row.origin for row in rows], pa.string()),
+        "content_id": pa.array([row.content_id for row in rows], pa.string()),
     }
     for name in OF_TERMS:
         columns[name] = _lists(images.starts, getattr(images, name))
@@ -124,9 +124,9 @@ def unpack_changes(data: bytes) -> Iterator[Change]:
         boxes=columns["boxes"].flatten().flatten().to_numpy().reshape(-1, 4),
         label_starts=_starts(columns["label_terms"]),
     )
-    rows = zip(columns["kind"].to_pylist(), images, columns["origin"].to_pylist(), strict=True)
-    for kind, image, origin in rows:
-        yield _change(kind, replace(image, origin=origin))
+    rows = zip(columns["kind"].to_pylist(), images, columns["content_id"].to_pylist(), strict=True)
+    for kind, image, content_id in rows:
+        yield _change(kind, replace(image, content_id=content_id))
 
 
 def _change(kind: int, image: ImagePostings) -> Change:

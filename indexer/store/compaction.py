@@ -99,7 +99,7 @@ def _table(images: Sequence[NewImage]) -> pa.Table:
         [image.image_id for image in images],
         [image.metadata for image in images],
         [image.grounding for image in images],
-        [image.origin for image in images],
+        [image.content_id for image in images],
     )
 
 

@@ -1,8 +1,8 @@
-"""`images.arrow` of a segment: ids, metadata, origins and groundings by document number.
+"""`images.arrow` of a segment: ids, metadata, content ids and groundings by document number.
 
-The origin of an image names what it was encoded from; one that is replaced has another. So what was
-computed of an image, and is stored by its origin, is never taken for that of another content under
-the same id, and images of one origin have the same vectors.
+The content id of an image names what it was encoded from; one that is replaced has another. So what was
+computed of an image, and is stored by its content id, is never taken for that of another content under
+the same id, and images of one content id have the same vectors.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ if TYPE_CHECKING:
     from sparta.features.record import ImageFeatures
 
 BUILT = "="  # before the id of an image that is as the index was built
-DIGITS = 32  # of every other origin, hexadecimal
+DIGITS = 32  # of every other content id, hexadecimal
 
 IMAGES = "images.arrow"
 REMEMBERED = 50_000  # images whose id and metadata are kept, some 400 bytes each
 BATCH = 4096  # images of a batch of the file, some 2 KB each
-ORIGIN = pa.field("origin", pa.large_string())  # null for images as they were built
+CONTENT_ID = pa.field("content_id", pa.large_string())  # null for images as they were built
 SCHEMA = pa.schema(
     [
         ("id", pa.large_string()),
         ("metadata", pa.large_string()),
-        ORIGIN,
+        CONTENT_ID,
         ("grounding", pa.large_binary()),  # see `indexer.grounding.pack_all`
     ]
 )
 
 
-def built_origin(image_id: str) -> str:
-    """The origin of an image that is as the index was built."""
+def built_content_id(image_id: str) -> str:
+    """The content id of an image that is as the index was built."""
     return BUILT + image_id
 
 
-def new_origin() -> str:
-    """The origin of an image of which nothing but its terms is known."""
+def new_content_id() -> str:
+    """The content id of an image of which nothing but its terms is known."""
     return uuid4().hex
 
 
-def origin_of(image: ImageFeatures) -> str:
-    """The origin of an image that is encoded from features: a hash of them."""
+def content_id_of(image: ImageFeatures) -> str:
+    """The content id of an image that is encoded from features: a hash of them."""
     digest = blake2b(digest_size=DIGITS // 2)
     size = [image.width, image.height, *image.features.shape]
     for part in (size, image.labels, image.attributes):
@@ -111,18 +111,24 @@ class ImageTable:
         """The id of an image."""
         return self._ids[document]
 
-    def origin(self, document: int) -> str:
+    def content_id(self, document: int) -> str:
         """What an image was encoded from."""
-        return self.rows.column("origin")[document].as_py() or built_origin(self.id(document))
+        return self.rows.column("content_id")[document].as_py() or built_content_id(
+            self.id(document)
+        )
 
-    def origins(self) -> pa.ChunkedArray:
+    def content_ids(self) -> pa.ChunkedArray:
         """[N] what each image was encoded from."""
         import pyarrow.compute as pc  # which a search does not need
 
         built = pc.binary_join_element_wise(
-            *(pa.scalar(BUILT, ORIGIN.type), self.rows.column("id"), pa.scalar("", ORIGIN.type))
+            *(
+                pa.scalar(BUILT, CONTENT_ID.type),
+                self.rows.column("id"),
+                pa.scalar("", CONTENT_ID.type),
+            )
         )
-        return pc.coalesce(self.rows.column("origin"), built)
+        return pc.coalesce(self.rows.column("content_id"), built)
 
     def before(self, image_id: str) -> int:
         """How many images come before an id."""
@@ -248,14 +254,14 @@ def image_rows(
     ids: Sequence[str],
     metadata: Iterable[Mapping[str, Any]],
     groundings: Iterable[bytes],
-    origins: Iterable[str] | None = None,
+    content_ids: Iterable[str] | None = None,
 ) -> pa.Table:
     """Images as rows of an `ImageTable`, by default as they were built."""
-    named = [None] * len(ids) if origins is None else map(_named, ids, origins)
+    named = [None] * len(ids) if content_ids is None else map(_named, ids, content_ids)
     texts = [json.dumps(values) for values in metadata]
     return pa.table([list(ids), texts, list(named), list(groundings)], schema=SCHEMA)
 
 
-def _named(image_id: str, origin: str) -> str | None:
-    """An origin as the table has it."""
-    return None if origin in ("", built_origin(image_id)) else origin
+def _named(image_id: str, content_id: str) -> str | None:
+    """A content id as the table has it."""
+    return None if content_id in ("", built_content_id(image_id)) else content_id

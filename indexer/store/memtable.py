@@ -28,7 +28,7 @@ class NewImage(NamedTuple):
         metadata: stored beside the image.
         terms: [n] vocabulary ids, each once.
         impacts: [n], at least 1.
-        origin: what the image was encoded from.
+        content_id: what the image was encoded from.
         grounding: what won each term, packed.
     """
 
@@ -36,7 +36,7 @@ class NewImage(NamedTuple):
     metadata: dict[str, Any]
     terms: NDArray[np.integer]
     impacts: NDArray[np.integer]
-    origin: str
+    content_id: str
     grounding: bytes
 
 
@@ -108,13 +108,13 @@ class Memtable:
         """Id and metadata of an image."""
         return self._matrix.images[document]
 
-    def origin(self, document: int) -> str:
+    def content_id(self, document: int) -> str:
         """What an image was encoded from."""
-        return self._matrix.origins[document]
+        return self._matrix.content_ids[document]
 
-    def origins(self) -> pa.ChunkedArray:
+    def content_ids(self) -> pa.ChunkedArray:
         """[n] what each image was encoded from."""
-        return pa.chunked_array([self._matrix.origins[: self._images]], pa.large_string())
+        return pa.chunked_array([self._matrix.content_ids[: self._images]], pa.large_string())
 
     def grounding(self, document: int) -> bytes:
         """The packed grounding of an image."""
@@ -130,7 +130,7 @@ class _ImpactMatrix:
         self.largest = np.zeros(vocabulary, impact)
         self.document_frequencies = np.zeros(vocabulary, np.int64)
         self.images: list[Stored] = []
-        self.origins: list[str] = []
+        self.content_ids: list[str] = []
         self.groundings: list[bytes] = []
         self._parts: dict[int, FieldPart] = {}  # by the number of the first image
 
@@ -157,7 +157,7 @@ class _ImpactMatrix:
         first = len(self.images)
         # First of all, so that nobody writes here again if this is interrupted.
         self.images += [Stored(image.image_id, image.metadata) for image in images]
-        self.origins += [image.origin for image in images]
+        self.content_ids += [image.content_id for image in images]
         self.groundings += [image.grounding for image in images]
         lengths = [len(image.terms) for image in images]
         places = np.repeat(np.arange(first, first + len(images)), lengths)
@@ -168,7 +168,7 @@ class _ImpactMatrix:
     def first(self, images: int) -> _ImpactMatrix:
         """A copy of the first images."""
         copy = _ImpactMatrix(len(self.largest), self.largest.dtype)
-        copy.images, copy.origins = self.images[:images], self.origins[:images]
+        copy.images, copy.content_ids = self.images[:images], self.content_ids[:images]
         copy.groundings = self.groundings[:images]
         for term in np.flatnonzero(self.largest) if images else ():
             copy.impacts[term, :images] = self.impacts[term, :images]

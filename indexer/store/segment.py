@@ -42,7 +42,7 @@ class SegmentManifest(FolderManifest):
         images: count.
     """
 
-    FORMAT = 6
+    FORMAT = 7
 
     images: int
 
@@ -54,7 +54,7 @@ class Segment:
         folder: of its files.
         seal: SHA-256 of its manifest.
         index: its columns.
-        images: ids, metadata, origins and groundings.
+        images: ids, metadata, content ids and groundings.
         largest: [V] int64, the largest impact of each term, deleted images included.
 
     Raises:
@@ -81,7 +81,7 @@ class Segment:
         self.stored = self.images.stored
         self.document = self.images.document
         self.grounding = self.images.grounding
-        self.origin, self.origins = self.images.origin, self.images.origins
+        self.content_id, self.content_ids = self.images.content_id, self.images.content_ids
         self._fields: FieldPart | None = None
 
     def fields(self, kinds: Mapping[str, Kind]) -> FieldPart:

@@ -193,7 +193,7 @@ class Snapshot:
         """An image as it would be added."""
         (image_id, metadata), terms = self.stored(document), self.terms_of(document)
         [impacts], [grounding] = self.impacts([document], terms), self.groundings([document])
-        return NewImage(image_id, metadata, terms, impacts, self.origin(document), grounding)
+        return NewImage(image_id, metadata, terms, impacts, self.content_id(document), grounding)
 
     def images(self, documents: Iterable[int]) -> Iterator[ImagePostings]:
         """Images as they were written, but for the rounding of their boxes."""
@@ -208,7 +208,7 @@ class Snapshot:
                 impacts.astype(np.int32),
                 grounding.positions.astype(np.int16),
                 grounding.inputs,
-                self.origin(document),
+                self.content_id(document),
             )
 
     def read_ahead(self) -> None:
@@ -233,10 +233,10 @@ class Snapshot:
             found.append(self._parts[part].grounding(document - self._firsts[part]))
         return found
 
-    def origin(self, document: int) -> str:
+    def content_id(self, document: int) -> str:
         """What an image was encoded from."""
         part = self._part(document)
-        return self._parts[part].origin(document - self._firsts[part])
+        return self._parts[part].content_id(document - self._firsts[part])
 
     def top(
         self, terms: Mapping[int, int], k: int, allowed: NDArray[np.bool_] | None = None
@@ -387,10 +387,10 @@ class Snapshot:
         # Hits are many: those of a single segment are read without a detour.
         return [*map(self._parts[0].stored if self._single else self.stored, documents)]
 
-    def origin_parts(self) -> list[tuple[Segment | None, Callable[[], pa.ChunkedArray]]]:
+    def content_id_parts(self) -> list[tuple[Segment | None, Callable[[], pa.ChunkedArray]]]:
         """What each image was encoded from, deleted or not: of each segment, and of the newest."""
-        segments = [(segment, segment.origins) for segment in self.segments.all]
-        return [*segments, *((None, newest.origins) for newest in self.newest)]
+        segments = [(segment, segment.content_ids) for segment in self.segments.all]
+        return [*segments, *((None, newest.content_ids) for newest in self.newest)]
 
     def field_index(self) -> FieldIndex:
         """The typed fields of the images; a field has the kind that the oldest with it have.
@@ -468,7 +468,9 @@ def _packed(found: Mapping[str, ImagePostings | NewImage | None]) -> dict[str, N
     """Images of the change log, with their groundings packed."""
     images = [one for one in found.values() if isinstance(one, ImagePostings)]
     return {
-        one.image_id: NewImage(one.image_id, one.metadata, one.terms, one.impacts, one.origin, own)
+        one.image_id: NewImage(
+            one.image_id, one.metadata, one.terms, one.impacts, one.content_id, own
+        )
         for one, own in zip(images, pack_all(Postings.of(images)), strict=True)
     }
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from indexer.dense.manifest import MODEL, DenseManifest, dense_folder, dense_names
-from indexer.dense.vectors import AddedRows, read_origins
+from indexer.dense.vectors import AddedRows, read_content_ids
 from indexer.encoding.encoder import WINDOW, ImageEncoder, parameters_of
 from indexer.encoding.features import check_features, feature_source
 from indexer.encoding.impacts import ImpactParameters
@@ -24,7 +24,7 @@ from indexer.postings import ImagePostings
 from indexer.settings import TermSet
 from indexer.store.changes import Add, Delete, MetadataChange
 from indexer.store.given import FormerImages, with_given
-from indexer.store.images import origin_of
+from indexer.store.images import content_id_of
 from indexer.update.writer import Writer, open_writer
 from sparta.errors import InputError
 from sparta.extract.extractor import Extractor, load_extractor_of
@@ -47,11 +47,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class WrittenImages:
-    """Images that are about to be written, to the index that has their origins.
+    """Images that are about to be written, to the index that has their content ids.
 
     Attributes:
         features: of each.
-        origins: of each.
+        content_ids: of each.
         source: of the features.
         where: the features are, for messages.
         photos: the folder that `names` are relative to, None if there are no photos.
@@ -59,7 +59,7 @@ class WrittenImages:
     """
 
     features: Sequence[ImageFeatures]
-    origins: Sequence[str]
+    content_ids: Sequence[str]
     source: FeatureSource
     where: Path
     photos: Path | None
@@ -108,7 +108,7 @@ class _DensePartWriter:
         self._folder = dense_folder(index, name)
         made = DenseManifest.open(index, name, Manifest.open(index))
         self._rows = AddedRows(self._folder, made.views, made.dimension)
-        self._known = {*read_origins(self._folder).to_pylist(), *self._rows.origins()}
+        self._known = {*read_content_ids(self._folder).to_pylist(), *self._rows.content_ids()}
         self._model: VseModel = load_part_model(self._folder / MODEL, made.model)
         self._model.to(pick_device(device))  # type: ignore[arg-type]
 
@@ -116,7 +116,7 @@ class _DensePartWriter:
         """Append vectors of the images that it has none of."""
         from indexer.dense.build import embed, pixels
 
-        wanted = {o: place for place, o in enumerate(images.origins) if o not in self._known}
+        wanted = {o: place for place, o in enumerate(images.content_ids) if o not in self._known}
         if not wanted:
             return
         model = self._model
@@ -194,25 +194,29 @@ def add_images(
             part = rows[start : start + WINDOW * batch_size]
             copies = [[store[row] for row in part] for store in stores]
             shard = described(parameters.postings(encoder.score(copies)), photos)
-            ids, origins = shard.postings.ids, [origin_of(image) for image in copies[0]]
+            ids, content_ids = shard.postings.ids, [content_id_of(image) for image in copies[0]]
             added += sum(image_id not in writer for image_id in ids)
             where = plain.source, plain.folder, plain.photos
-            follower.add(WrittenImages(copies[0], origins, *where, ids))
-            named = zip(shard.postings, origins, strict=True)
+            follower.add(WrittenImages(copies[0], content_ids, *where, ids))
+            named = zip(shard.postings, content_ids, strict=True)
             about = metadata or {}
-            writer.write([_addition(image, origin, former, about) for image, origin in named])
+            writer.write(
+                [_addition(image, content_id, former, about) for image, content_id in named]
+            )
             writer.commit()
             progress("encode", part.stop, len(rows))
         return AddReport(added, len(rows) - added, len(writer), len(former.aside))
 
 
-def _addition(image: ImagePostings, origin: str, former: FormerImages, metadata: Metadata) -> Add:
+def _addition(
+    image: ImagePostings, content_id: str, former: FormerImages, metadata: Metadata
+) -> Add:
     """The change that adds an image, with what the user gave to it now and before."""
     now, before = metadata.get(image.image_id, {}), former.given_to(image)
     given = {**(before.fields if before else {}), **now}
     whole = with_given(image.metadata, given)
     noted = image.image_id in former.record or now
-    return Add(replace(image, metadata=whole, origin=origin), given if noted else None)
+    return Add(replace(image, metadata=whole, content_id=content_id), given if noted else None)
 
 
 def _terms(manifest: Manifest) -> TermSet:
@@ -271,7 +275,7 @@ class ResidentEncoder:
         return found
 
     def _encode(self, copies: Sequence[ImageFeatures], path: Path | None = None) -> ImagePostings:
-        plain, origin = copies[0], origin_of(copies[0])
+        plain, content_id = copies[0], content_id_of(copies[0])
         if self._encoding is None:
             kind, regions, terms = self._source.kind, len(plain.features), _terms(self._manifest)
             loaded = load_scorers(self._models, kind, regions, self._device, terms)
@@ -281,8 +285,10 @@ class ResidentEncoder:
         encoder, parameters = self._encoding
         [image] = parameters.postings(encoder.score([[one] for one in copies])).postings
         where = self._source, Path(plain.image_id), path and path.parent
-        self._follower.add(WrittenImages([plain], [origin], *where, [path.name] if path else []))
-        return replace(image, origin=origin)
+        self._follower.add(
+            WrittenImages([plain], [content_id], *where, [path.name] if path else [])
+        )
+        return replace(image, content_id=content_id)
 
     @cached_property
     def _source(self) -> FeatureSource:

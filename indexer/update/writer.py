@@ -17,7 +17,7 @@ from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import LOGS, Commit, log_numbers, log_path, read_commit
 from indexer.store.compaction import Compactor
 from indexer.store.given import Record, given_of, open_given, records_of
-from indexer.store.images import UnknownImageError, new_origin
+from indexer.store.images import UnknownImageError, new_content_id
 from indexer.store.known import KnownImages, problem_of
 from indexer.store.log import ChangeLog, read_changes, read_log
 from indexer.store.snapshot import IndexLocation
@@ -109,7 +109,7 @@ class IndexWriter:
             InputError: if one cannot be applied; nothing is written.
             OSError: if the disk fails; whether the changes were written is then unknown.
         """
-        changes = [_with_origin(change) for change in changes]
+        changes = [_with_content_id(change) for change in changes]
         with self._logging:
             self._check(changes)
             changes = self._effective(changes)
@@ -282,10 +282,10 @@ def _check_metadata(image_id: str, metadata: Mapping[str, Any]) -> None:
         raise InputError(f"the metadata of {image_id!r} cannot be JSON: {error}") from error
 
 
-def _with_origin(change: Change) -> Change:
+def _with_content_id(change: Change) -> Change:
     """A change whose image does not count as the one that the index was built with."""
-    if isinstance(change, Add) and not change.image.origin:
-        return replace(change, image=replace(change.image, origin=new_origin()))
+    if isinstance(change, Add) and not change.image.content_id:
+        return replace(change, image=replace(change.image, content_id=new_content_id()))
     return change
 
 

@@ -92,7 +92,7 @@ def test_images_of_other_columns_are_refused(copy: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"format_version": 1}, "format 1, this version reads 6"),
+        ({"format_version": 1}, "format 1, this version reads 7"),
         ({"colour": "red"}, "colour"),
         ({"vocabulary": "0" * 64}, r"vocabulary .* built with 0000"),
     ],

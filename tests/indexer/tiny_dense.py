@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from indexer.dense.manifest import VECTORS, DenseManifest, dense_folder
 from indexer.dense.text_encoder import ModelText
-from indexer.dense.vectors import ImageVectors, VectorIndexKind, write_origins
+from indexer.dense.vectors import ImageVectors, VectorIndexKind, write_content_ids
 from indexer.manifest import Manifest, describe_parts
-from indexer.store.images import built_origin
+from indexer.store.images import built_content_id
 from indexer.store.snapshot import Snapshot
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
@@ -105,8 +105,8 @@ def write_part(
     made = ImageVectors.create(len(LETTERS), vectors.shape[1], kind)
     made.add(vectors)
     made.save(folder / VECTORS)
-    write_origins(
-        folder, [built_origin(images.stored(one).image_id) for one in range(len(vectors))]
+    write_content_ids(
+        folder, [built_content_id(images.stored(one).image_id) for one in range(len(vectors))]
     )
     manifest = DenseManifest(
         package_version="0",

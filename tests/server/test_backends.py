@@ -181,14 +181,14 @@ def test_backends_of_a_commit_share_what_is_loaded(index: Path, tmp_path: Path) 
         newer.close()
     added = AddedRows(live / "dense" / "vse++", 1, 16)
     added.append(["0" * 32, "1" * 32], np.zeros((2, 1, 16), np.float32))
-    added.origin_file.write_bytes(b"?" + added.origin_file.read_bytes()[1:])
+    added.content_id_file.write_bytes(b"?" + added.content_id_file.read_bytes()[1:])
     damaged = open_backends(settings(index=live))
     assert damaged.missing() == {"mv-vse": 1}
     with pytest.raises(UnavailableError, match=r"\.origins is damaged: add the dense part again"):
         damaged.get("vse++").searcher.search("red")
     damaged.close()
     assert [problem.partition(" is ")[0] for problem in verify_index(live)] == [
-        str(added.origin_file)
+        str(added.content_id_file)
     ]
     [path] = (live / "dense" / "vse++").glob("*.arrow")
     path.write_bytes(bytes(path.stat().st_size))

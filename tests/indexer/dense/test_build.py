@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from indexer.dense.build import add_dense, name_models
 from indexer.dense.manifest import DenseManifest, dense_names
-from indexer.dense.vectors import ORIGINS as FILE
-from indexer.dense.vectors import AddedRows, ImageVectors, VectorIndexKind, read_origins
+from indexer.dense.vectors import CONTENT_IDS as FILE
+from indexer.dense.vectors import AddedRows, ImageVectors, VectorIndexKind, read_content_ids
 from indexer.engines.open import open_backend
 from indexer.manifest import Manifest
 from indexer.store.changes import Add, Delete
-from indexer.store.images import origin_of
+from indexer.store.images import content_id_of
 from indexer.store.snapshot import Snapshot
 from indexer.update.images import DenseFollower, WrittenImages, add_images
 from indexer.update.writer import open_writer
@@ -83,7 +83,7 @@ def test_missing_faiss_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         ImageVectors.create(8, 1)
 
 
-ORIGINS = [digit * 32 for digit in "0123456789"]
+CONTENT_IDS = [digit * 32 for digit in "0123456789"]
 RECORD = 40  # bytes
 
 
@@ -95,12 +95,12 @@ def rows(tmp_path: Path) -> AddedRows:
 
 def test_rows_follow_one_another_and_never_change(rows: AddedRows) -> None:
     vectors = random_vectors(10, 3)
-    assert rows.origins() == []
+    assert rows.content_ids() == []
     assert rows.vectors(0).shape == (0, 3, 8)
-    rows.append(ORIGINS[:4], vectors[:4])
+    rows.append(CONTENT_IDS[:4], vectors[:4])
     before = rows.vectors(4)
-    rows.append(ORIGINS[4:], vectors[4:])
-    assert rows.origins() == ORIGINS
+    rows.append(CONTENT_IDS[4:], vectors[4:])
+    assert rows.content_ids() == CONTENT_IDS
     assert (before == vectors[:4]).all()
     assert (rows.vectors(10, checked=4) == vectors).all()
     # Whoever knows of fewer rows maps these.
@@ -108,32 +108,32 @@ def test_rows_follow_one_another_and_never_change(rows: AddedRows) -> None:
 
 
 def test_a_part_that_is_made_anew_has_none(rows: AddedRows, tmp_path: Path) -> None:
-    rows.append(ORIGINS[:2], random_vectors(2, 3))
+    rows.append(CONTENT_IDS[:2], random_vectors(2, 3))
     (tmp_path / "manifest.json").write_text("{ }")
-    assert AddedRows(tmp_path, 3, len(LETTERS)).origins() == []
-    assert rows.origins() == ORIGINS[:2]
+    assert AddedRows(tmp_path, 3, len(LETTERS)).content_ids() == []
+    assert rows.content_ids() == CONTENT_IDS[:2]
 
 
 @pytest.mark.parametrize("cut", [1, RECORD - 1, RECORD])
 def test_what_a_killed_writer_left_is_cut_off(rows: AddedRows, cut: int) -> None:
     """The vectors were written, their records not all of them."""
     vectors = random_vectors(10, 3)
-    rows.append(ORIGINS[:4], vectors[:4])
-    data = rows.origin_file.read_bytes()
-    rows.origin_file.write_bytes(data[:-cut])
-    assert rows.origins() == ORIGINS[:3]
+    rows.append(CONTENT_IDS[:4], vectors[:4])
+    data = rows.content_id_file.read_bytes()
+    rows.content_id_file.write_bytes(data[:-cut])
+    assert rows.content_ids() == CONTENT_IDS[:3]
     assert (rows.vectors(3) == vectors[:3]).all()
-    rows.append(ORIGINS[8:], vectors[8:])
-    assert rows.origins() == [*ORIGINS[:3], *ORIGINS[8:]]
+    rows.append(CONTENT_IDS[8:], vectors[8:])
+    assert rows.content_ids() == [*CONTENT_IDS[:3], *CONTENT_IDS[8:]]
     assert (rows.vectors(5) == vectors[[0, 1, 2, 8, 9]]).all()
 
 
 def test_zeros_at_the_end_are_no_record(rows: AddedRows) -> None:
     """A file system may have made room before a power cut."""
-    rows.append(ORIGINS[:2], random_vectors(2, 3))
-    with rows.origin_file.open("ab") as file:
+    rows.append(CONTENT_IDS[:2], random_vectors(2, 3))
+    with rows.content_id_file.open("ab") as file:
         file.write(bytes(2 * RECORD))
-    assert rows.origins() == ORIGINS[:2]
+    assert rows.content_ids() == CONTENT_IDS[:2]
 
 
 def change(path: Path, position: int) -> None:
@@ -145,7 +145,7 @@ def change(path: Path, position: int) -> None:
 @pytest.mark.parametrize(
     ("damage", "file"),
     [
-        (lambda rows: change(rows.origin_file, RECORD + 3), "origins"),
+        (lambda rows: change(rows.content_id_file, RECORD + 3), "content_ids"),
         (lambda rows: change(rows.vector_file, 3 * 8 * 4 + 3), "vectors"),
         (lambda rows: rows.vector_file.unlink(), "vectors"),
         (lambda rows: rows.vector_file.write_bytes(b"short"), "vectors"),
@@ -154,18 +154,18 @@ def change(path: Path, position: int) -> None:
 def test_damage_of_added_rows_is_reported(
     rows: AddedRows, damage: Callable[[AddedRows], object], file: str
 ) -> None:
-    rows.append(ORIGINS[:4], random_vectors(4, 3))
+    rows.append(CONTENT_IDS[:4], random_vectors(4, 3))
     damage(rows)
     with pytest.raises(InputError, match=f"{file} is damaged: add the dense part again"):
-        rows.vectors(len(rows.origins()))
+        rows.vectors(len(rows.content_ids()))
 
 
 def test_missing_and_damaged_origins_are_reported(tmp_path: Path) -> None:
     for data in (None, b"", b"something else"):
         if data is not None:
             (tmp_path / FILE).write_bytes(data)
-        with pytest.raises(InputError, match=r"origins\.arrow is damaged"):
-            read_origins(tmp_path)
+        with pytest.raises(InputError, match=r"content_ids\.arrow is damaged"):
+            read_content_ids(tmp_path)
 
 
 QUERY = "red dogs"
@@ -318,7 +318,7 @@ def test_a_live_index_is_brought_up_to_date(
         document = snapshot.document(nameless)
         assert document is not None
         [image] = snapshot.images([document])
-        writer.write([Add(replace(image, origin=""))])
+        writer.write([Add(replace(image, content_id=""))])
     new = best_scores(dense_model, changed)
     old = best_scores(dense_model, store)
     assert add_dense(index, store, "mine", dense_model, device="cpu").images == 1
@@ -433,7 +433,7 @@ def test_without_torch_images_are_written_all_the_same(
     add_dense(index, store, "one", dense_model, device="cpu")
     image = store[0]
     written = WrittenImages(
-        [image], [origin_of(image)], store.source, store.folder, None, [image.image_id]
+        [image], [content_id_of(image)], store.source, store.folder, None, [image.image_id]
     )
     with open_writer(index), monkeypatch.context() as patch:
         follower = DenseFollower(index)

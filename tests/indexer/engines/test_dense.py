@@ -138,16 +138,16 @@ class Reference:
     """What each image was made from, and the vectors that each part has of that."""
 
     def __init__(self, ids: list[str]) -> None:
-        self.origins = {image_id: f"={image_id}" for image_id in ids}
+        self.content_ids = {image_id: f"={image_id}" for image_id in ids}
         self.vectors = {
-            name: dict(zip(self.origins.values(), rows, strict=True))
+            name: dict(zip(self.content_ids.values(), rows, strict=True))
             for name, rows in zip(VIEWS, built_vectors(), strict=True)
         }
 
     def views(self, name: str) -> dict[str, Vectors]:
         """Vectors [K, 8] of the images that a part has vectors of."""
         vectors = self.vectors[name]
-        return {one: vectors[of] for one, of in self.origins.items() if of in vectors}
+        return {one: vectors[of] for one, of in self.content_ids.items() if of in vectors}
 
     def answer(self, name: str, asked: Vectors, allowed: set[str]) -> list[tuple[str, float]]:
         """Images by the score of their view that is most like one of those asked for."""
@@ -222,41 +222,47 @@ class Run:
         assert verify_index(copy) == []
         for name in VIEWS:
             with closing(open_backend(copy, name)) as alone:
-                right = self.right.answer(name, encoded("dad"), set(self.right.origins))
+                right = self.right.answer(name, encoded("dad"), set(self.right.content_ids))
                 assert scored(alone.search("dad", 99)) == right
 
     def changes(self, kind: str, images: list[ImagePostings]) -> list[Change]:
-        origins, changes = self.right.origins, list[Change]()
+        content_ids, changes = self.right.content_ids, list[Change]()
         for image in images:
             image_id = image.image_id
             if kind == "add":
-                origins[image_id] = uuid4().hex
+                content_ids[image_id] = uuid4().hex
                 for name, views in VIEWS.items():
                     if self.random.random() < 0.6:
-                        self.append(name, origins[image_id], views)
+                        self.append(name, content_ids[image_id], views)
                 # Who does not name what an image was made from has none of its vectors.
                 nameless = self.random.random() < 0.2
-                changes.append(Add(replace(image, origin="" if nameless else origins[image_id])))
+                changes.append(
+                    Add(replace(image, content_id="" if nameless else content_ids[image_id]))
+                )
                 if nameless:
-                    origins[image_id] = "nothing"
+                    content_ids[image_id] = "nothing"
             elif kind == "delete":
-                origins.pop(image_id, None)
+                content_ids.pop(image_id, None)
                 changes.append(Delete(image_id))
-            elif image_id in origins and kind == "describe":
+            elif image_id in content_ids and kind == "describe":
                 changes.append(MetadataChange(image_id, {"described": image_id}))
-            elif image_id in origins:
-                moved = replace(image, image_id=f"{image_id}!", origin=origins.pop(image_id))
-                origins[moved.image_id] = moved.origin
+            elif image_id in content_ids:
+                moved = replace(
+                    image, image_id=f"{image_id}!", content_id=content_ids.pop(image_id)
+                )
+                content_ids[moved.image_id] = moved.content_id
                 changes += [Delete(image_id), Add(moved)]
         return changes
 
-    def append(self, name: str, origin: str, views: int) -> None:
+    def append(self, name: str, content_id: str, views: int) -> None:
         [row] = vectors = random_vectors(1, views, seed=int(self.random.integers(2**32)))
-        AddedRows(dense_folder(self.folder, name), views, len(LETTERS)).append([origin], vectors)
-        self.right.vectors[name][origin] = row
+        AddedRows(dense_folder(self.folder, name), views, len(LETTERS)).append(
+            [content_id], vectors
+        )
+        self.right.vectors[name][content_id] = row
 
     def compare(self, searcher: Searcher, dense: Mapping[str, Searcher]) -> None:
-        everything = set(self.right.origins)
+        everything = set(self.right.content_ids)
         some = {one for one in sorted(everything) if self.random.random() < 0.4}
         filter = Match(field=PATH, values=tuple(some))
         assert {*searcher.ids()} == everything

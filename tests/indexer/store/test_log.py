@@ -19,7 +19,7 @@ from indexer.postings import ImagePostings, Inputs
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import Commit, SegmentEntry, SegmentList, log_path, read_commit
 from indexer.store.given import FILE, Given, read_given, with_given, write_given
-from indexer.store.images import DIGITS, built_origin, new_origin, origin_of
+from indexer.store.images import DIGITS, built_content_id, content_id_of, new_content_id
 from indexer.store.log import HEADER_BYTES, MAGIC, ChangeLog, _header, read_log
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
@@ -120,10 +120,10 @@ def test_an_unfinished_record_was_never_acknowledged(tmp_path: Path) -> None:
 
 
 def test_features_and_nothing_else_decide_an_origin(store: FeatureStore) -> None:
-    assert len({origin_of(image) for image in store}) == len(store)
+    assert len({content_id_of(image) for image in store}) == len(store)
     image = store[0]
-    assert len(origin_of(image)) == len(new_origin()) == DIGITS
-    assert origin_of(image) == origin_of(replace(image, image_id="other"))
+    assert len(content_id_of(image)) == len(new_content_id()) == DIGITS
+    assert content_id_of(image) == content_id_of(replace(image, image_id="other"))
     others = [
         replace(image, width=image.width + 1),
         replace(image, features=image.features + 1),
@@ -131,9 +131,9 @@ def test_features_and_nothing_else_decide_an_origin(store: FeatureStore) -> None
         replace(image, labels=("x",) * len(image.labels)),
         replace(image, attributes=("x",) * len(image.attributes)),
     ]
-    assert len({origin_of(one) for one in (image, *others)}) == 6
-    assert new_origin() != new_origin()
-    assert built_origin("a") != built_origin("b")
+    assert len({content_id_of(one) for one in (image, *others)}) == 6
+    assert new_content_id() != new_content_id()
+    assert built_content_id("a") != built_content_id("b")
 
 
 IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
