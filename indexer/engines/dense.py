@@ -68,7 +68,7 @@ class DensePart:
     def rows(self, snapshot: Snapshot) -> NDArray[np.int64]:
         """[documents] the row of each image, -1 for none.
 
-        An image that was added or replaced has a vector only if the part has a row of its content id.
+        An added or replaced image has a vector only if the part has a row of its content id.
         Raises UnavailableError if the part is damaged.
         """
         try:

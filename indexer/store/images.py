@@ -1,8 +1,8 @@
 """`images.arrow` of a segment: ids, metadata, content ids and groundings by document number.
 
-The content id of an image names what it was encoded from; one that is replaced has another. So what was
-computed of an image, and is stored by its content id, is never taken for that of another content under
-the same id, and images of one content id have the same vectors.
+A content id names what an image was encoded from; a replaced image gets another one. What was
+computed of an image is stored by its content id, so that it is never taken for another content
+under the same image id. Images of one content id have the same vectors.
 """
 
 from __future__ import annotations
