@@ -99,9 +99,9 @@ class ImageTable:
                 f"{folder / IMAGES} is damaged ({first_line(error)}): {REMEDY}"
             ) from error
         self.rows = table
-        self._ids = TextColumn(table.column("id"))
+        self._ids = StringColumn(table.column("id"))
         self._documents: dict[str, int] = {}  # of ids that were read: those of hits
-        read = partial(_read, self._ids, TextColumn(table.column("metadata")), self._documents)
+        read = partial(_read, self._ids, StringColumn(table.column("metadata")), self._documents)
         self.stored = lru_cache(REMEMBERED)(read)  # not of a method: that would keep the table
 
     def __len__(self) -> int:
@@ -153,7 +153,7 @@ class ImageTable:
 
 
 def _read(
-    ids: TextColumn, metadata: TextColumn, documents: dict[str, int], document: int
+    ids: StringColumn, metadata: StringColumn, documents: dict[str, int], document: int
 ) -> Stored:
     image_id = ids[document]
     _remember(documents, image_id, document)
@@ -179,7 +179,7 @@ class _TextChunk(NamedTuple):
     data: memoryview
 
 
-class TextColumn:
+class StringColumn:
     """The texts of a column of large strings, none of which is null, by their numbers."""
 
     def __init__(self, column: pa.ChunkedArray) -> None:

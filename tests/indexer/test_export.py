@@ -212,7 +212,7 @@ def test_command(index: Path, tmp_path: Path) -> None:
     for arguments, said in (
         (["npz", str(index), str(out)], f"{out} exists: give a new folder"),
         (["npz", str(tmp_path), str(tmp_path / "x")], "is not an index"),
-        (["npz", str(index), str(tmp_path / "x"), "--field", "a"], "are of opensearch"),
+        (["npz", str(index), str(tmp_path / "x"), "--field", "a"], "is of opensearch"),
         (["opensearch", str(index), str(tmp_path / "x"), "--field", "metadata"], "another name"),
     ):
         done = sparta_here("export", *arguments)

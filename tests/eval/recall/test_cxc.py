@@ -198,8 +198,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def command(files: Path, targets: list[Path], store: Path | None = None) -> list[object]:
-    data = ["--judgements", files / "cxc", "--captions", files / "dataset_coco.json"]
+def command(
+    files: Path, targets: list[Path], store: Path | None = None, captions: Path | None = None
+) -> list[object]:
+    texts = captions or files / "dataset_coco.json"
+    data = ["--judgements", files / "cxc", "--captions", texts]
     options = ["--split", "val", "--device", "cpu", "--features", store or files / "features"]
     return ["eval", "model", *targets, "--protocol", "cxc", *data, *options]
 
@@ -291,7 +294,7 @@ def test_what_is_missing_is_named(files: Path, tmp_path: Path) -> None:
     short = tmp_path / "captions.json"
     short.write_text(json.dumps({"images": [{"sentences": [{"sentid": 1, "raw": "a dog"}]}]}))
     lacks = "--captions lacks 5 captions, number 5 for one"
-    refused(lacks, *command(files, [model]), "--captions", short)
+    refused(lacks, *command(files, [model], captions=short))
     some = store_of(tmp_path / "some", [store[0]])
     lacks = "lacks 2 of the 3 judged images, by COCO's numbers: '20', '11'; it has "
     refused(lacks, *command(files, [model], some.folder))

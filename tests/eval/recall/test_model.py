@@ -281,7 +281,8 @@ def test_an_index_of_photos(folder: Path, tmp_path: Path) -> None:
     extract_photos(folder / "photos", tmp_path / "store", "pixels", device="cpu")
     to = [tmp_path / "store", "--out", tmp_path / "index", "--device", "cpu"]
     shown("index", "--model", "sample", *to)
-    shown("index-dense", "--model", f"seeing={folder / 'model'}", *to)
+    dense = f"seeing={folder / 'model'}"
+    shown("add", tmp_path / "index", tmp_path / "store", "--dense", dense, "--device", "cpu")
     photos = sorted(read_captions(folder / "captions.jsonl"), key=lambda photo: photo.image_id)
     scores = by_hand(folder, photos)[0]
     order = torch.argsort(scores, descending=True, stable=True).tolist()
