@@ -206,7 +206,7 @@ def _width(bits: int) -> type[np.unsignedinteger[Any]]:
 
 
 def _about(manifest: Manifest, images: int, top_n: int | str) -> dict[str, object]:
-    same = ("models", "features", "offset", "terms", "asked", "frequency_power", "bits")
+    same = ("models", "features", "offset", "terms", "frequencies", "frequency_power", "bits")
     return {"images": images, "top_n": top_n, **{name: getattr(manifest, name) for name in same}}
 
 

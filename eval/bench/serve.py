@@ -188,8 +188,10 @@ def measure_serving(
         sent = (urlencode({"q": query, "k": k}) for query in queries)
         paths.write_text("".join(f"/v1/search?{one}\n" for one in sent), encoding="ascii")
         key = write_key(folder / "keys.json")
-        limits = {"keys": folder / "keys.json", "rate": RATE, "concurrency": CONCURRENCY}
-        flags = [text for flag, value in limits.items() for text in (f"--{flag}", str(value))]
+        limits = {"rate": RATE, "concurrency": CONCURRENCY}
+        flags = ["--keys", str(folder / "keys.json")]
+        for name, value in limits.items():
+            flags += ["--set", f"{name}={value}"]
         new = _new_images(folders[0]) if writes else []
         for setting in settings:
             options = ["--engine", setting.engine, "--workers", str(setting.workers), *flags]

@@ -29,7 +29,7 @@ from sparta.features.store import FeatureStore
 from sparta.metrics import Recall
 from sparta.progress import Progress, no_progress
 
-NAMES = ("top-n", "offset", "terms", "asked", "bits")
+NAMES = ("top-n", "offset", "terms", "frequencies", "bits")
 FIGURES = (
     *("R@1", "R@5", "R@10", "median rank", "overlap with float", "overlap with float top-n"),
     *("terms per image", "Lucene bytes", "segment bytes"),
@@ -136,7 +136,7 @@ def save_frontier(rows: Sequence[PruningRow], out: Path) -> None:
     for row in rows:
         if row.size is not None:
             _, offset, terms, asked, bits = row.names()
-            lines.setdefault(f"{offset}, {terms}, asked {asked}, {bits} bits", []).append(row)
+            lines.setdefault(f"{offset}, {terms}, frequencies {asked}, {bits} bits", []).append(row)
     if not lines:
         return
     figure, axes = panels(len(IndexBytes._fields), width=5.5, height=4.5)

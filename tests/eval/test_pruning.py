@@ -124,7 +124,7 @@ def test_files(data: Data, tmp_path: Path) -> None:
     chosen = product(("none", "median"), (3, "all"), (10, "float"))
     assert names == [(None, "all", "float"), *chosen]
     assert [row["terms"] for row in found["rows"]] == [None, *["trained"] * 8]
-    assert [row["asked"] for row in found["rows"]] == [None, *["none"] * 8]
+    assert [row["frequencies"] for row in found["rows"]] == [None, *["none"] * 8]
     lines = (tmp_path / "results.md").read_text().splitlines()
     assert lines[0].startswith("    sparta eval pruning") and " --top-n 3,all " in lines[0]
     assert lines[4].startswith("21 images, 42 captions; ")
@@ -167,7 +167,7 @@ def test_asked_rows_against_loops(data: Data, asked_models: list[Path], tmp_path
     agree(study, data, asked_models, {"none": [], "model": ASKED[0], str(log): ASKED[1]})
     assert study.rows[1].recall != study.rows[5].recall  # none and model, power 1, three terms
     record, cells = study.rows[-1].record(), study.rows[-1].cells()
-    assert (record["asked"], record["frequency_power"], cells[3]) == (
+    assert (record["frequencies"], record["frequency_power"], cells[3]) == (
         str(log),
         1.0,
         "queries.txt 1",

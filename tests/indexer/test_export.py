@@ -213,7 +213,10 @@ def test_command(index: Path, tmp_path: Path) -> None:
         (["npz", str(index), str(out)], f"{out} exists: give a new folder"),
         (["npz", str(tmp_path), str(tmp_path / "x")], "is not an index"),
         (["npz", str(index), str(tmp_path / "x"), "--field", "a"], "is of opensearch"),
-        (["opensearch", str(index), str(tmp_path / "x"), "--field", "metadata"], "another name"),
+        (
+            ["opensearch", str(index), str(tmp_path / "x"), "--field", "metadata=rank_features"],
+            "another name",
+        ),
     ):
         done = sparta_here("export", *arguments)
         assert done.returncode == 1 and done.stdout == "", done

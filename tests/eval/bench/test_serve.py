@@ -138,7 +138,7 @@ def test_paths_are_asked_in_turn_and_failures_counted(drawings: Path, tmp_path: 
     paths.write_text("/v1/search?q=red\n/missing\n/missing\n")
     keys = tmp_path / "keys.json"
     key = write_key(keys)
-    limits = ["--keys", str(keys), "--rate", "1000000"]
+    limits = ["--keys", str(keys), "--set", "rate=1000000"]
     with serving(drawings, *limits) as server:
         load = drive(server.address, paths, 1, 1, key)
         assert load.requests > 10
