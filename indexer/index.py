@@ -19,6 +19,7 @@ from sparta.progress import Progress, no_progress
 if TYPE_CHECKING:
     from indexer.filters.expression import Filter
     from indexer.search.searcher import Searcher
+    from indexer.search.words import Completion
     from indexer.settings import PruningSettings
     from indexer.update.images import AddReport, UpdateReport
 
@@ -195,9 +196,9 @@ class Index:
         """
         return self._searcher().explain(query, image_id, substitute=substitute)
 
-    def suggest(self, query: str, k: int = 10) -> list[str]:
+    def suggest(self, query: str, k: int = 10) -> list[Completion]:
         """Queries whose last word is completed to words of the index, the most frequent first."""
-        return [one.text for one in self._searcher().complete(query, k)]
+        return self._searcher().complete(query, k)
 
     def count(self, filter: str | Mapping[str, Any] | None = None) -> int:
         """How many images match a filter; all without one."""

@@ -48,7 +48,7 @@ def test_an_index_answers_as_the_reference(
         assert [hit.id for hit in opened.search(QUERY, filter=as_json)] == [first]
         assert opened.fields()["width"] == "number" and opened.metadata(first)["width"] == width
         assert len(opened) == len(exact) and [*opened] == exact.ids()
-        assert opened.suggest("two do")[0].startswith("two do")
+        assert opened.suggest("two do")[0].text.startswith("two do")
         with pytest.raises(KeyError):
             opened.explain("nothing.jpg", QUERY)
 
