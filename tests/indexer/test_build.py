@@ -84,7 +84,7 @@ def test_the_index_contains_the_models_scores(
 ) -> None:
     stages: list[tuple[str, int, int]] = []
     out = tmp_path / "index"
-    if options.get("asked") == "queries":
+    if options.get("frequencies") == "queries":
         options = options | {"frequencies": str(queries)}
     manifest = build_index(
         [store],
