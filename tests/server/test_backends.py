@@ -192,5 +192,5 @@ def test_backends_of_a_commit_share_what_is_loaded(index: Path, tmp_path: Path) 
     ]
     [path] = (live / "dense" / "vse++").glob("*.arrow")
     path.write_bytes(bytes(path.stat().st_size))
-    with pytest.raises(InputError, match=r"vse\+\+/origins\.arrow is damaged"):
+    with pytest.raises(InputError, match=r"vse\+\+/content_ids\.arrow is damaged"):
         open_backends(settings(index=live))
