@@ -184,7 +184,9 @@ def test_backends_of_a_commit_share_what_is_loaded(index: Path, tmp_path: Path) 
     added.content_id_file.write_bytes(b"?" + added.content_id_file.read_bytes()[1:])
     damaged = open_backends(settings(index=live))
     assert damaged.missing() == {"mv-vse": 1}
-    with pytest.raises(UnavailableError, match=r"\.content_ids is damaged: add the dense part again"):
+    with pytest.raises(
+        UnavailableError, match=r"\.content_ids is damaged: add the dense part again"
+    ):
         damaged.get("vse++").searcher.search("red")
     damaged.close()
     assert [problem.partition(" is ")[0] for problem in verify_index(live)] == [
