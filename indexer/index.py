@@ -290,7 +290,7 @@ class Index:
         """Let searches see what other processes committed or replaced since."""
         for name, searcher in [*self._searchers.items()]:
             if name != "sparta":
-                del self._searchers[name]  # opened again when it is asked
+                self._searchers.pop(name, None)  # opened again by the next search
             elif (newer := searcher.refreshed()) is not None:
                 self._searchers[name] = newer
 

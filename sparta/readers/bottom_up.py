@@ -7,6 +7,10 @@ from codecs import BOM_UTF8
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
@@ -23,6 +27,7 @@ from sparta.readers.npy import FLOATS, INTEGERS, Arrays, array_names
 
 COUNT, BOXES, FEATURES = "num_boxes", "boxes", "features"
 CLASSES = {"objects_id": "<i8", "objects_conf": "<f4", "attrs_id": "<i8", "attrs_conf": "<f4"}
+ENOUGH = 512  # numbers, below which chance decides
 FIRST_LINE = 1 << 26  # bytes of it at most; a hundred regions take about a million
 
 
@@ -53,6 +58,10 @@ BOTTOM_UP = TsvColumns(
 LXMERT = TsvColumns(
     ("img_id", "img_h", "img_w", *CLASSES, COUNT, BOXES, FEATURES), "img_w", "img_h"
 )
+
+
+class HalfPrecisionError(InputError):
+    """Features in float16, where the format has float32: as these they would be half as many."""
 
 
 class BottomUpReader(FeatureReader):
@@ -94,6 +103,11 @@ class BottomUpReader(FeatureReader):
         count = cells.number(COUNT)
         boxes = cells.rows(BOXES, "<f4", count, 4)
         features = cells.rows(FEATURES, "<f4", count, dimension)
+        if dimension is None and _looks_half(features.tobytes()):
+            raise HalfPrecisionError(
+                f"{cells.where}: {FEATURES}: expected float32 (4 bytes a number), found what looks "
+                "like float16; write the file again with numpy.float32"
+            )
         rows = check_features(features, cells.where)
         boxes = relative_boxes(boxes, width, height, f"{cells.where}: {BOXES}")
         return without_labels(image_id, rows, boxes, width, height)
@@ -106,9 +120,34 @@ class BottomUpReader(FeatureReader):
                 try:
                     cells = Cells(tsv, line, self._columns.names)
                     return int(self._image("", cells, None).features.shape[1])
+                except HalfPrecisionError:
+                    raise
                 except InputError as error:
                     first = first or error
         raise first or InputError("no TSV was named")
+
+
+def _looks_half(payload: bytes) -> bool:
+    """Whether little-endian floats that are to be float32 are float16 instead.
+
+    Among a float32's lower halves, read as float16, some are infinite or no numbers, unless the
+    numbers were rounded; and a float16 read as half of a float32 has eight times its exponent. So
+    the numbers are of the type in which all are finite and their exponents differ less.
+
+    Args:
+        payload: an even number of float16, or float32.
+    """
+    halves, singles = np.frombuffer(payload, "<f2"), np.frombuffer(payload, "<f4")
+    # The lower halves of numbers rounded to bfloat16, and of small integers, are 0.
+    if len(halves) < ENOUGH or not np.isfinite(halves).all() or not halves[::2].any():
+        return False
+    return 2 * _exponents_deviation(halves) < _exponents_deviation(singles)
+
+
+def _exponents_deviation(values: NDArray[np.floating[Any]]) -> float:
+    """Standard deviation of the exponents of those that are neither 0 nor infinite."""
+    _, exponents = np.frexp(values[np.isfinite(values) & (values != 0)])
+    return float(exponents.std()) if len(exponents) else 0.0
 
 
 # ---- the .npz files of bottom-up-attention.pytorch -----------------------------------------------

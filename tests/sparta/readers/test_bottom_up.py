@@ -53,6 +53,18 @@ def test_a_malformed_first_line_does_not_decide_the_dimension(tmp_path: Path) ->
         open_reader("bottom-up", [path])
 
 
+@pytest.mark.parametrize("scale", [1, 1e-3])
+def test_a_whole_file_in_half_precision_is_named(tmp_path: Path, scale: float) -> None:
+    """As float32 it would have half the dimension, and other numbers."""
+    features = scale * np.random.default_rng(0).normal(size=(3, 512)).clip(0)
+    path = tmp_path / "a.tsv"
+    path.write_text(line(A, features=encode(features)))
+    assert open_reader("bottom-up", [path]).source.dimension == 512
+    path.write_text("".join(line(one, features=encode(features, "<f2")) for one in (A, B)))
+    with pytest.raises(InputError, match=r"line 1: features: expected float32 .* like float16"):
+        open_reader("bottom-up", [path])
+
+
 class Trap:
     """Fails where it is unpickled."""
 
