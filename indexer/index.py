@@ -293,6 +293,7 @@ class Index:
                 self._searchers.pop(name, None)  # opened again by the next search
             elif (newer := searcher.refreshed()) is not None:
                 self._searchers[name] = newer
+                self._photos = Manifest.open(index_folders(self.folder)[0]).photos
 
     def close(self) -> None:
         """Close the files."""
