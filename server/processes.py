@@ -14,7 +14,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from multiprocessing import Pipe, forkserver, get_context
@@ -82,9 +82,14 @@ def run(
     # What is open now stays: the collector need not look through it after every large answer.
     gc.collect()
     gc.freeze()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with suppress(KeyboardInterrupt):
-        _Server(config, app, drain).run(sockets=[listening])
+    # As exceptions, signals would end the making of the event loop at any line.
+    server = _Server(config, app, drain)
+    before = {number: signal.signal(number, server.handle_exit) for number in STOPS}
+    try:
+        server.run(sockets=[listening])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Server(uvicorn.Server):

@@ -216,14 +216,29 @@ with stop_signals() as stop:
 print("stopped")
 """
 
+STARTING = """
+import os, signal, socket
+from starlette.applications import Starlette
+from server.processes import run
+
+def stopped_meanwhile(*arguments, pair=socket.socketpair):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return pair(*arguments)
+
+socket.socketpair = stopped_meanwhile  # an event loop makes one
+run(Starlette(), socket.create_server(("127.0.0.1", 0)))
+print("stopped")
+"""
+SCRIPTS = {"exception is ignored": IGNORED, "just forked": FORKED, "making a loop": STARTING}
+
 
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are forks on Linux alone")
-@pytest.mark.parametrize("script", [IGNORED, FORKED], ids=["exception is ignored", "just forked"])
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 def test_a_signal_is_not_lost(script: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=120
     )
-    assert (done.returncode, done.stdout) == (0, "stopped\n"), done.stderr
+    assert (done.returncode, done.stdout, done.stderr) == (0, "stopped\n", "")
 
 
 @pytest.fixture
