@@ -130,7 +130,7 @@ class QueryError(InputError):
 def parse(text: str) -> Query:
     """Read a query; raises QueryError if an operator cannot be read."""
     if _MARKS.search(text) is None or _SUSPECT.search(text) is None:
-        return Query.plain(text)
+        return Query(text, (Clause(text),))
     clauses: list[Clause] = []
     for column, token in _tokens(text):
         if isinstance(token, Clause):

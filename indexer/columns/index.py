@@ -24,6 +24,7 @@ try:
         impacts_at,
         impacts_of_row,
         occupied,
+        open_columns,
     )
 except ImportError:
     from indexer.columns.postings import (
@@ -32,6 +33,7 @@ except ImportError:
         impacts_at,
         impacts_of_row,
         occupied,
+        open_columns,
     )
 
     logging.getLogger(__name__).warning(
@@ -39,7 +41,14 @@ except ImportError:
         "wheel of VisualSparta, or a C compiler and then VisualSparta again"
     )
 
-__all__ = ["best_documents", "best_of_newest", "impacts_at", "impacts_of_row", "occupied"]
+__all__ = [
+    "best_documents",
+    "best_of_newest",
+    "impacts_at",
+    "impacts_of_row",
+    "occupied",
+    "open_columns",
+]
 PAGE = 4096  # bytes
 ROWS_AT_ONCE = 256
 REMEMBERED = 16  # filters
@@ -48,10 +57,15 @@ Made = TypeVar("Made")
 
 
 class ColumnIndex:
-    """Columns mapped from disk, and the impacts that they hold. Safe from any thread."""
+    """Columns mapped from disk, and the impacts that they hold. Safe from any thread.
+
+    Attributes:
+        columns: the arrays.
+        opened: the same for `best_documents`.
+    """
 
     def __init__(self, columns: Columns) -> None:
-        self.columns = columns
+        self.columns, self.opened = columns, open_columns(columns)
 
     @classmethod
     def open(cls, folder: Path) -> ColumnIndex:

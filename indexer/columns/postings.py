@@ -95,6 +95,11 @@ def rows_of(columns: Columns, live: NDArray[np.bool_]) -> Iterator[PostingRows]:
         yield PostingRows(starts, terms[order], impacts[order])
 
 
+def open_columns(columns: Columns) -> Any:
+    """What `best_documents` takes: the columns."""
+    return columns
+
+
 def best_documents(
     segments: list[Columns],
     firsts: Longs,

@@ -85,7 +85,7 @@ class ColumnsEngine:
     def _best(self, plan: Plan, k: int, allowed: Mask | None) -> tuple[list[int], list[float]]:
         """The k best documents and their scores, in the order of hits."""
         documents, scores = self.snapshot.top(plan.terms, k, allowed)
-        return documents.tolist(), scores.astype(np.float64).tolist()
+        return documents.tolist(), [*map(float, scores.tolist())]
 
     def _found(self, documents: Sequence[int], scores: list[float], having: Sequence[int]) -> Found:
         stored = self.snapshot.stored_all(documents)

@@ -56,15 +56,13 @@ class ReadWord(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A query as an index reads it.
+    """The words of a query that an answer is to name.
 
     Attributes:
-        terms: vocabulary id → count.
         notable: words that an answer names: no image has them, or training rarely saw them.
         signed: words with a sign.
     """
 
-    terms: dict[int, int]
     notable: list[ReadWord]
     signed: list[ReadWord]
 
@@ -87,7 +85,7 @@ class Reading(NamedTuple):
         return list(dict.fromkeys(found))
 
 
-NOTHING = Reading({}, [], [])  # of a query that is no text
+NOTHING = Reading([], [])  # of a query with no such words
 
 
 class _TextPart(NamedTuple):
@@ -230,8 +228,8 @@ class Reader:
         if Capability.REQUIRE not in self._engine.can:
             kinds = None if filter is None else self.kinds
             return Plan({}, text=query.text, filter=filter, kinds=kinds), NOTHING
-        reading = self.read(query, substitute)
-        plan = Plan(reading.terms)
+        counts, reading = self.read(query, substitute)
+        plan = Plan(counts)
         if filter is not None or browsed:
             everything = not query.text.strip()
             plan = plan._replace(filter=filter, kinds=self.kinds, everything=everything)
@@ -242,8 +240,8 @@ class Reader:
             plan = plan._replace(weighed=tuple(weighed), min_coverage=min_coverage)
         return plan, reading
 
-    def read(self, query: Query, substitute: bool) -> Reading:
-        """Read a query; the parts of plain text are cached.
+    def read(self, query: Query, substitute: bool) -> tuple[dict[int, int], Reading]:
+        """Vocabulary id → count, and the notable words; the parts of plain text are cached.
 
         Words that no image has are replaced, if wanted, as far as they count. Raises QueryError if
         weights are so large that scores would not be exact, MovedError if the index has changed.
@@ -268,7 +266,7 @@ class Reader:
                     notable += part.notable
         if len(query.clauses) > 1 or query.clauses[0].word:
             self._check_weights(query, counts)
-        return Reading(counts, notable, signed)
+        return counts, Reading(notable, signed) if notable or signed else NOTHING
 
     def _check_weights(self, query: Query, counts: Mapping[int, int]) -> None:
         weighted = next((clause for clause in query.clauses if clause.weight > 1), None)

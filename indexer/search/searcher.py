@@ -143,8 +143,8 @@ class Searcher:
             else:
                 answer = ranked(self.engine, reader, plan, k, offset, after, reading)
             finish(answer, reader, self.can, start, tokenised)
-            how = explain if words and Capability.EXPLAIN in self.can else None
-            if how is not None or (min_coverage is not None and not browsed):
+            how = explain if explain and words and Capability.EXPLAIN in self.can else None
+            if how or (min_coverage is not None and not browsed):
                 self._explaining(reader, wanted, substitute).add_to(answer, how)
             return answer
 

@@ -136,7 +136,7 @@ class Segments:
         self.largest = np.zeros(vocabulary, np.int64)
         for segment in segments:
             np.maximum(self.largest, segment.largest, out=self.largest)
-        self._columns = [segment.index.columns for _, segment in self._numbered]
+        self._opened = [segment.index.opened for _, segment in self._numbered]
 
     @cached_property
     def _by_id(self) -> NDArray[np.int32]:
@@ -191,7 +191,7 @@ class Segments:
         Takes what `best_documents` takes, with what `occupied` returns of the allowed documents,
         and returns what it returns.
         """
-        return best_documents(self._columns, self._firsts, terms, counts, allowed, some, k)
+        return best_documents(self._opened, self._firsts, terms, counts, allowed, some, k)
 
 
 class SegmentWriter:

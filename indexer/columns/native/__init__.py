@@ -6,7 +6,7 @@ Raises:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,13 @@ from indexer.columns.layout import SUPERBLOCK, Columns
 from indexer.columns.native import _native
 from indexer.columns.native._native import find_piece as find_piece
 from indexer.columns.native._native import find_winners as find_winners
+from indexer.columns.native._native import open_columns as open_columns
+
+Opened: TypeAlias = Any  # columns, open for `best_documents`
 
 
 def best_documents(
-    segments: list[Columns],
+    segments: list[Opened],
     firsts: NDArray[np.int64],
     terms: NDArray[np.int64],
     counts: NDArray[Any],
@@ -35,7 +38,7 @@ def best_documents(
     the segments searched so far is the floor of the next one, in which then little is read.
 
     Args:
-        segments: columns, the largest first.
+        segments: opened columns, the largest first.
         firsts: number of the first document of each.
         terms: [m] vocabulary ids.
         counts: [m] uint16 or uint32, how often the query holds each; a sum of impacts, each
@@ -47,7 +50,7 @@ def best_documents(
     Returns documents [n] and scores [n], of documents that share a term with the query: of one
     segment falling by score, ties by document number; of several in no order.
     """
-    size = sum(min(k, len(columns.order)) for columns in segments)
+    size = k * len(segments)
     documents, scores = np.empty(size, np.int32), np.empty(size, np.int64)
     found = _native.best_documents(
         segments, firsts, terms, counts, allowed, occupied, k, documents, scores

@@ -5,8 +5,10 @@ from numpy.typing import NDArray
 
 from indexer.columns.layout import Columns
 
+# What is returned holds the memory of the arrays.
+def open_columns(columns: Columns) -> Any: ...
 def best_documents(
-    segments: list[Columns],
+    segments: list[Any],
     firsts: NDArray[np.int64],
     terms: NDArray[np.int64],
     counts: NDArray[Any],

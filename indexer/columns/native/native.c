@@ -241,6 +241,32 @@ static int read_columns(PyObject *tuple, buffers_t *buffers, columns_t *columns)
     return 1;
 }
 
+/* ---- columns that are read again and again -------------------------------------------------------- */
+
+typedef struct {
+    buffers_t buffers;
+    columns_t columns;
+} opened_t;
+
+static void close_columns(PyObject *capsule) {
+    opened_t *opened = PyCapsule_GetPointer(capsule, NULL);
+    release(&opened->buffers);
+    free(opened);
+}
+
+static PyObject *open_columns(PyObject *self, PyObject *tuple) {
+    opened_t *opened = calloc(1, sizeof *opened);
+    if (!opened) return PyErr_NoMemory();
+    PyObject *capsule = NULL;
+    if (read_columns(tuple, &opened->buffers, &opened->columns))
+        capsule = PyCapsule_New(opened, NULL, close_columns);
+    if (!capsule) {
+        release(&opened->buffers);
+        free(opened);
+    }
+    return capsule;
+}
+
 /* An array's memory, NULL for an empty one, which stands for "all". */
 static const void *unless_empty(const Py_buffer *view) { return view->len ? view->buf : NULL; }
 
@@ -365,14 +391,14 @@ static int64_t search_segment(const columns_t *columns, query_t *query, const wo
 }
 
 /* The k-th best score of the segments searched so far is the floor of the next one. */
-static int64_t search_all(const columns_t *segments, int64_t count, const int64_t *firsts,
+static int64_t search_all(const columns_t *const *segments, int64_t count, const int64_t *firsts,
                           const words_t *words, const uint8_t *allowed, const uint8_t *occupied,
                           scratch_t *scratch, int32_t *documents, int64_t *scores) {
     heap_t best = {.size = words->k, .keys = scratch->best};
     int64_t found = 0;
     for (int64_t i = 0; i < words->k; i++) best.keys[i] = 0;
     for (int64_t n = 0; n < count; n++) {
-        const columns_t *columns = &segments[n];
+        const columns_t *columns = segments[n];
         query_t query = rows_of(columns, words, scratch);
         query.allowed = allowed ? allowed + firsts[n] : NULL;
         query.occupied = occupied;
@@ -390,33 +416,31 @@ static int64_t search_all(const columns_t *segments, int64_t count, const int64_
 static PyObject *best_documents(PyObject *self, PyObject *arguments) {
     PyObject *list, *arrays[7], *result = NULL;
     long long k;
-    buffers_t buffers = {.count = 0}, *own = NULL;
-    columns_t *segments = NULL;
+    buffers_t buffers = {.count = 0};
+    const columns_t **segments = NULL;
     Py_buffer *views[7];
     scratch_t scratch;
     if (!PyArg_ParseTuple(arguments, "O!OOOOOLOO", &PyList_Type, &list, &arrays[0], &arrays[1],
                           &arrays[2], &arrays[3], &arrays[4], &k, &arrays[5], &arrays[6]))
         return NULL;
-    int64_t count = PyList_Size(list), opened = 0, widest = 0, vocabulary = INT64_MAX;
+    int64_t count = PyList_Size(list), widest = 0, vocabulary = INT64_MAX, room = 0;
     if (!acquire_all(&buffers, arrays, 5, 2, views)) goto done;
-    own = calloc(count + 1, sizeof *own);
     segments = calloc(count + 1, sizeof *segments);
-    if (!own || !segments) {
+    if (!segments) {
         PyErr_NoMemory();
         goto done;
     }
-    while (opened < count) {
-        columns_t *columns = &segments[opened];
-        buffers_t *theirs = &own[opened++];
-        if (!read_columns(PyList_GetItem(list, opened - 1), theirs, columns)) goto done;
+    for (int64_t n = 0; n < count; n++) {
+        opened_t *opened = PyCapsule_GetPointer(PyList_GetItem(list, n), NULL);
+        if (!opened) goto done;
+        const columns_t *columns = segments[n] = &opened->columns;
         if (columns->superblocks > widest) widest = columns->superblocks;
         if (columns->vocabulary < vocabulary) vocabulary = columns->vocabulary;
+        room += k < columns->images ? k : columns->images;
     }
     words_t words = {.terms = views[1]->buf, .counts = views[2]->buf, .size = length(views[1]),
                      .k = k, .wide_sums = views[2]->itemsize == 4};
     if (!all_within(words.terms, words.size, 0, vocabulary)) goto done;
-    int64_t room = 0;
-    for (int64_t n = 0; n < count; n++) room += k < segments[n].images ? k : segments[n].images;
     if (length(views[0]) < count || length(views[5]) < room || length(views[6]) < room) {
         PyErr_SetString(PyExc_ValueError, "an array is too short");
         goto done;
@@ -430,8 +454,6 @@ static PyObject *best_documents(PyObject *self, PyObject *arguments) {
     Py_END_ALLOW_THREADS;
     result = PyLong_FromLongLong(found);
 done:
-    while (opened) release(&own[--opened]);
-    free(own);
     free(segments);
     release(&buffers);
     return result;
@@ -673,6 +695,7 @@ static PyObject *use_avx2(PyObject *self, PyObject *wanted) {
 }
 
 static PyMethodDef methods[] = {
+    {"open_columns", open_columns, METH_O, "(columns) -> what `best_documents` searches"},
     {"best_documents", best_documents, METH_VARARGS,
      "(segments, firsts, terms, counts, allowed, occupied, k, documents out, scores out) -> found"},
     {"best_of_newest", best_of_newest, METH_VARARGS,

@@ -108,7 +108,7 @@ def best(
     ]
     former = native._native.use_avx2(avx2)
     documents, scores = one.best_documents(
-        [index.columns for index in segments],
+        [one.open_columns(index.columns) for index in segments],
         firsts[:-1],
         np.array(list(terms), np.int64),
         np.array(list(terms.values()), kind),
@@ -360,6 +360,9 @@ def test_wrong_arguments_of_the_kernel_are_refused(corpora: list[Corpus]) -> Non
     for term in (-1, VOCABULARY):
         with pytest.raises(ValueError, match=f"{term} is not from 0 to {VOCABULARY - 1}"):
             best(native, True, [index], {term: 1}, 3)
+    with pytest.raises(ValueError, match="capsule"):
+        none = np.empty(0, np.int64)
+        native.best_documents([index.columns], none, none, none, ALL, ALL, 3)
     with pytest.raises(ValueError, match="is not from"):
         native.impacts_at(index.columns, np.array([len(index)]), np.array([0]))
     with pytest.raises(ValueError, match="is not from"):
