@@ -360,7 +360,7 @@ def test_wrong_arguments_of_the_kernel_are_refused(corpora: list[Corpus]) -> Non
     for term in (-1, VOCABULARY):
         with pytest.raises(ValueError, match=f"{term} is not from 0 to {VOCABULARY - 1}"):
             best(native, True, [index], {term: 1}, 3)
-    with pytest.raises(ValueError, match="capsule"):
+    with pytest.raises(ValueError, match="PyCapsule"):
         none = np.empty(0, np.int64)
         native.best_documents([index.columns], none, none, none, ALL, ALL, 3)
     with pytest.raises(ValueError, match="is not from"):
