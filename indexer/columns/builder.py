@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +21,8 @@ from indexer.columns.layout import (
     LEVEL_SHARE,
     LEVELS,
     MOST_IN_LEVELS,
-    PLACE_BITS,
     PLACES,
     SUPERBLOCK,
-    TOPS,
     PostingRows,
     SpooledRows,
     create,
@@ -33,6 +30,11 @@ from indexer.columns.layout import (
     save,
 )
 from sparta.progress import Progress, no_progress
+
+try:
+    from indexer.columns.native import fill, survey
+except ImportError:
+    from indexer.columns.postings import fill, survey
 
 DIMENSIONS = 32
 SAMPLE = 4096  # images, of which the directions are learned
@@ -130,10 +132,10 @@ def lay_out(
     maxima = np.zeros((len(present), superblocks), rows.impact)
     sizes = np.zeros((len(present), (superblocks // GROUP + 1) * GROUP), np.uint8)
 
-    def survey(first: int) -> None:
-        _survey(*_stretch(rows, order, first), first, row_of, maxima, sizes)
+    def survey_from(first: int) -> None:
+        survey(*_stretch(rows, order, first), first, row_of, maxima, sizes)
 
-    _for_each(survey, stretches, threads)
+    _for_each(survey_from, stretches, threads)
     anchors, ends = _anchors(sizes), rows.frequencies[by_frequency]
     levelled, dense = _dense_rows(ends, images)
     bases = np.concatenate([np.cumsum(part) - part for part in (ends[:dense], ends[dense:])])
@@ -148,16 +150,16 @@ def lay_out(
     listed = np.uint16 if rows.impact == np.uint8 else np.uint32
     create(folder, "postings", (int(ends[dense:].sum()),), listed)
 
-    def fill(first: int) -> None:
+    def fill_from(first: int) -> None:
         # Mapped again each time: the pages of a mapping count as memory in use until it is closed.
         made = [edit(folder, name) for name in FILLED]
         following = bases + anchors[:, first // GROUP].astype(np.int64)
-        _fill(*_stretch(rows, order, first), first, row_of, following, steps, *made)
+        fill(*_stretch(rows, order, first), first, row_of, following, steps, *made)
 
     def tell(first: int) -> None:
         progress("columns", min((first + STRETCH) * SUPERBLOCK, images), images)
 
-    _for_each(fill, stretches, threads, tell)
+    _for_each(fill_from, stretches, threads, tell)
 
 
 def _for_each(
@@ -200,61 +202,3 @@ def _stretch(
     positions = (np.arange(STRETCH, dtype=np.int32)[:, None] * SUPERBLOCK + places).ravel()
     positions = positions[positions < len(own)]
     return positions, rows.take(own[positions])
-
-
-def _survey(
-    positions: NDArray[np.int32],
-    rows: PostingRows,
-    first: int,
-    row_of: NDArray[np.int32],
-    maxima: NDArray[Any],
-    sizes: NDArray[np.uint8],
-) -> None:
-    """First pass: the largest impacts of superblocks, and how many postings they have."""
-    last = min(first + STRETCH, maxima.shape[1])
-    largest = np.zeros((len(maxima), last - first), maxima.dtype)
-    places = row_of[rows.terms] * np.int32(last - first)
-    places += np.repeat(positions // SUPERBLOCK, np.diff(rows.starts))
-    np.maximum.at(largest.ravel(), places, rows.impacts)
-    maxima[:, first:last] = largest
-    sizes[:, first:last] = np.bincount(places, minlength=largest.size).reshape(largest.shape)
-
-
-def _fill(
-    positions: NDArray[np.int32],
-    rows: PostingRows,
-    first: int,
-    row_of: NDArray[np.int32],
-    following: NDArray[np.int64],
-    steps: NDArray[np.int64],
-    levels: NDArray[np.uint8],
-    bitmaps: NDArray[np.uint8],
-    impacts: NDArray[Any],
-    postings: NDArray[Any],
-) -> None:
-    """Second pass: dense rows and lists; `following` is where each row goes on."""
-    shape = len(positions), len(following)
-    turned = csr_array((rows.impacts, row_of[rows.terms], rows.starts), shape=shape).tocsc()
-    ends, impact = turned.indptr.astype(np.int64), turned.data
-    superblock, place = np.divmod(positions[turned.indices], SUPERBLOCK)
-    counts = np.diff(ends)
-    at = np.repeat(following - ends[:-1], counts) + np.arange(len(impact))
-    levelled, dense = ends[len(levels)], ends[len(steps)]
-    impacts[at[levelled:dense]] = impact[levelled:dense]
-    postings[at[dense:]] = impact[dense:].astype(np.int32) << PLACE_BITS | place[dense:]
-
-    last = min(first + STRETCH, levels.shape[1])
-    row = np.repeat(np.arange(len(steps), dtype=np.int32), counts[: len(steps)])
-    kept = np.zeros((len(levels), last - first, PLACES), impacts.dtype)
-    kept[row[:levelled], superblock[:levelled], place[:levelled]] = impact[:levelled]
-    impacts[at[:levelled]] = kept[kept > 0]  # by place, not in the order of the bits
-    level = np.zeros((len(steps), last - first, PLACES), np.uint8)
-    step = steps.astype(np.uint32)[row]
-    level[row, superblock[:dense], place[:dense]] = (impact[:dense] + step - 1) // step
-    own = level[: len(levels)]
-    levels[:, first:last] = own[..., :HALF] | own[..., HALF:] << 4
-    own = level[len(levels) :].reshape(-1, last - first, BLOCKS, BLOCK)
-    tops = own.max(axis=3)
-    bitmaps[:, first:last, :TOPS] = tops[..., ::2] | tops[..., 1::2] << 4
-    bits = np.packbits(own.swapaxes(2, 3) > 0, axis=3, bitorder="little")
-    bitmaps[:, first:last, TOPS:] = bits[..., 0]

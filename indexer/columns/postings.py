@@ -1,4 +1,4 @@
-"""Columns read without the compiled search: their postings, and the answers of `native`.
+"""Columns made and read without the compiled module: postings, and what `native` does in C.
 
 The answers take some 400 times as long; they are for a package built without a C compiler.
 """
@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from indexer.columns.layout import (
     BLOCK,
     BLOCKS,
     GROUP,
+    HALF,
     PLACE_BITS,
     PLACE_MASK,
     PLACES,
@@ -93,6 +95,64 @@ def rows_of(columns: Columns, live: NDArray[np.bool_]) -> Iterator[PostingRows]:
         lengths = np.bincount(images[order], minlength=len(own))
         starts = np.concatenate([[0], np.cumsum(lengths)])
         yield PostingRows(starts, terms[order], impacts[order])
+
+
+def survey(
+    positions: NDArray[np.int32],
+    rows: PostingRows,
+    first: int,
+    row_of: NDArray[np.int32],
+    maxima: NDArray[Any],
+    sizes: NDArray[np.uint8],
+) -> None:
+    """First pass: the largest impacts of superblocks, and how many postings they have."""
+    last = min(first + GROUP, maxima.shape[1])
+    largest = np.zeros((len(maxima), last - first), maxima.dtype)
+    places = row_of[rows.terms] * np.int32(last - first)
+    places += np.repeat(positions // SUPERBLOCK, np.diff(rows.starts))
+    np.maximum.at(largest.ravel(), places, rows.impacts)
+    maxima[:, first:last] = largest
+    sizes[:, first:last] = np.bincount(places, minlength=largest.size).reshape(largest.shape)
+
+
+def fill(
+    positions: NDArray[np.int32],
+    rows: PostingRows,
+    first: int,
+    row_of: NDArray[np.int32],
+    following: NDArray[np.int64],
+    steps: NDArray[np.int64],
+    levels: NDArray[np.uint8],
+    bitmaps: NDArray[np.uint8],
+    impacts: NDArray[Any],
+    postings: NDArray[Any],
+) -> None:
+    """Second pass: dense rows and lists; `following` is where each row goes on."""
+    shape = len(positions), len(following)
+    turned = csr_array((rows.impacts, row_of[rows.terms], rows.starts), shape=shape).tocsc()
+    ends, impact = turned.indptr.astype(np.int64), turned.data
+    superblock, place = np.divmod(positions[turned.indices], SUPERBLOCK)
+    counts = np.diff(ends)
+    at = np.repeat(following - ends[:-1], counts) + np.arange(len(impact))
+    levelled, dense = ends[len(levels)], ends[len(steps)]
+    impacts[at[levelled:dense]] = impact[levelled:dense]
+    postings[at[dense:]] = impact[dense:].astype(np.int32) << PLACE_BITS | place[dense:]
+
+    last = min(first + GROUP, levels.shape[1])
+    row = np.repeat(np.arange(len(steps), dtype=np.int32), counts[: len(steps)])
+    kept = np.zeros((len(levels), last - first, PLACES), impacts.dtype)
+    kept[row[:levelled], superblock[:levelled], place[:levelled]] = impact[:levelled]
+    impacts[at[:levelled]] = kept[kept > 0]  # by place, not in the order of the bits
+    level = np.zeros((len(steps), last - first, PLACES), np.uint8)
+    step = steps.astype(np.uint32)[row]
+    level[row, superblock[:dense], place[:dense]] = (impact[:dense] + step - 1) // step
+    own = level[: len(levels)]
+    levels[:, first:last] = own[..., :HALF] | own[..., HALF:] << 4
+    own = level[len(levels) :].reshape(-1, last - first, BLOCKS, BLOCK)
+    tops = own.max(axis=3)
+    bitmaps[:, first:last, :TOPS] = tops[..., ::2] | tops[..., 1::2] << 4
+    bits = np.packbits(own.swapaxes(2, 3) > 0, axis=3, bitorder="little")
+    bitmaps[:, first:last, TOPS:] = bits[..., 0]
 
 
 def open_columns(columns: Columns) -> Any:

@@ -195,14 +195,14 @@ class FieldWriter:
         """Append some images."""
         for image_id, fields in zip(ids, metadata, strict=True):
             for name, value in with_derived(image_id, fields).items():
-                values = value if isinstance(value, list) else [value]
-                self._of(name).add(self._images, values)
+                field = self._fields.get(name)
+                if field is None:
+                    field = self._fields[name] = _FieldValues()
+                if isinstance(value, list):
+                    field.add_all(self._images, value)
+                elif value is not None:
+                    field.add(self._images, value)
             self._images += 1
-
-    def _of(self, name: str) -> _FieldValues:
-        if name not in self._fields:
-            self._fields[name] = _FieldValues()
-        return self._fields[name]
 
     def write(self, folder: Path) -> None:
         """Write the columns into a folder."""
@@ -250,19 +250,26 @@ class _FieldValues:
         self._codes = array("i")
         self._documents = array("i")
 
-    def add(self, document: int, values: Iterable[Any]) -> None:
+    def add(self, document: int, value: Any) -> None:
+        # True and 1 are equal to Python, but not to us. Most values are texts, which equal no other.
+        key = value if type(value) is str else (type(value), _hashable(value))
+        code = self._numbers.get(key)
+        if code is None:
+            if key == (type(value), None):
+                return
+            code = self._numbers[key] = len(self._distinct)
+            self._distinct.append(value)
+        self._codes.append(code)
+        self._documents.append(document)
+
+    def add_all(self, document: int, values: Iterable[Any]) -> None:
         first = len(self._codes)
         for value in values:
-            # True and 1 are equal to Python, but not to us.
-            key = (type(value), _hashable(value))
-            if key[1] is None:
-                continue
-            code = self._numbers.setdefault(key, len(self._distinct))
-            if code == len(self._distinct):
-                self._distinct.append(value)
-            if code not in self._codes[first:]:  # an image has a value once
-                self._codes.append(code)
-                self._documents.append(document)
+            self.add(document, value)
+        if len(codes := self._codes[first:]) > 1:  # an image has a value once
+            del self._codes[first:], self._documents[first:]
+            self._codes.extend(unique := dict.fromkeys(codes))
+            self._documents.extend([document] * len(unique))
 
     def kind(self) -> Kind | None:
         """The kind that all values have, None if there is no value of any."""

@@ -1,4 +1,4 @@
-"""The search of columns in C, compiled when the package was built.
+"""Columns made and searched in C, compiled when the package was built.
 
 Raises:
     ImportError: when it is imported, where the package was built without a compiler.
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.columns.layout import SUPERBLOCK, Columns
+from indexer.columns.layout import SUPERBLOCK, Columns, PostingRows
 from indexer.columns.native import _native
 from indexer.columns.native._native import find_piece as find_piece
 from indexer.columns.native._native import find_winners as find_winners
@@ -94,6 +94,42 @@ def impacts_of_row(columns: Columns, row: int) -> NDArray[np.uint16]:
     impacts = np.empty(len(columns.order), np.uint16)
     _native.impacts_of_row(columns, row, impacts)
     return impacts
+
+
+def survey(
+    positions: NDArray[np.int32],
+    rows: PostingRows,
+    first: int,
+    row_of: NDArray[np.int32],
+    maxima: NDArray[Any],
+    sizes: NDArray[np.uint8],
+) -> None:
+    """First pass: the largest impacts of superblocks, and how many postings they have.
+
+    `positions` [n] of the images are counted from superblock `first`; `maxima` and `sizes` of
+    `Columns` are of zeros there. Raises ValueError if something does not fit.
+    """
+    _native.survey(positions, *rows, first, row_of, maxima, sizes)
+
+
+def fill(
+    positions: NDArray[np.int32],
+    rows: PostingRows,
+    first: int,
+    row_of: NDArray[np.int32],
+    following: NDArray[np.int64],
+    steps: NDArray[np.int64],
+    levels: NDArray[np.uint8],
+    bitmaps: NDArray[np.uint8],
+    impacts: NDArray[Any],
+    postings: NDArray[Any],
+) -> None:
+    """Second pass: dense rows and lists, in arrays of `Columns` that are of zeros there.
+
+    `following` is where each row goes on. Raises ValueError if something does not fit.
+    """
+    where = following.copy()  # which moves on
+    _native.fill(positions, *rows, first, row_of, steps, where, levels, bitmaps, impacts, postings)
 
 
 def occupied(order: NDArray[np.int32], allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -36,6 +36,30 @@ def impacts_at(
     impacts: NDArray[np.int64],
 ) -> None: ...
 def impacts_of_row(columns: Columns, row: int, impacts: NDArray[np.uint16]) -> None: ...
+def survey(
+    positions: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    terms: NDArray[Any],
+    impacts: NDArray[Any],
+    first: int,
+    row_of: NDArray[np.int32],
+    maxima: NDArray[Any],
+    sizes: NDArray[np.uint8],
+) -> None: ...
+def fill(
+    positions: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    terms: NDArray[Any],
+    impacts: NDArray[Any],
+    first: int,
+    row_of: NDArray[np.int32],
+    steps: NDArray[np.int64],
+    following: NDArray[np.int64],
+    levels: NDArray[np.uint8],
+    bitmaps: NDArray[np.uint8],
+    made: NDArray[Any],
+    postings: NDArray[Any],
+) -> None: ...
 def occupied(
     order: NDArray[np.int32], allowed: NDArray[np.bool_], superblocks: NDArray[np.bool_]
 ) -> None: ...

@@ -620,6 +620,10 @@ done:
     return result;
 }
 
+/* ---- columns from postings ------------------------------------------------------------------------ */
+
+#include "passes.h"
+
 /* ---- what won the terms of images ---------------------------------------------------------------- */
 
 #include "winners.h"
@@ -702,6 +706,11 @@ static PyMethodDef methods[] = {
      "(impacts, images, terms, counts, allowed, k, floor, documents out, scores out) -> found"},
     {"impacts_at", impacts_at, METH_VARARGS, "(columns, positions, rows, impacts out)"},
     {"impacts_of_row", impacts_of_row, METH_VARARGS, "(columns, row, impacts out)"},
+    {"survey", survey, METH_VARARGS,
+     "(positions, starts, terms, impacts, first, row_of, maxima out, sizes out)"},
+    {"fill", fill, METH_VARARGS,
+     "(positions, starts, terms, impacts, first, row_of, steps, following inout, levels out, "
+     "bitmaps out, impacts out, postings out)"},
     {"occupied", occupied, METH_VARARGS, "(order, allowed, superblocks out)"},
     {"find_piece", find_piece, METH_VARARGS, "(texts, starts, piece, classes, found out)"},
     {"find_winners", find_winners, METH_VARARGS,

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from indexer.columns import builder
 from indexer.columns import index as column_index
 from indexer.columns import postings as in_numpy
 from indexer.columns.builder import lay_out, topical_order
@@ -177,17 +178,28 @@ def test_superblocks_that_are_full_of_a_rare_term(tmp_path: Path, marked: bool) 
             assert best(one, avx2, [index], {term: 2}, SUPERBLOCK + 1) == right
 
 
-def test_threads_change_no_byte(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bits", [8, 12])
+def test_neither_threads_nor_kernels_change_a_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bits: int
+) -> None:
     made: list[dict[str, bytes]] = []
-    told: dict[int, list[tuple[str, int, int]]] = {1: [], 3: []}
-    for threads, done in told.items():
-        folder = tmp_path / f"{threads}"
+    told: list[list[tuple[str, int, int]]] = []
+    monkeypatch.setattr(builder, "BITMAP_SHARE", 0.02)
+    monkeypatch.setattr(builder, "MOST_IN_LEVELS", 1)
+    for number, (threads, kernel) in enumerate([(1, native), (3, native), (2, in_numpy)]):
+        folder, done = tmp_path / f"{number}", list[tuple[str, int, int]]()
         folder.mkdir()
-        with spooled(tmp_path, random_rows(60_000, 8, seed=3), 9_000) as rows:
+        monkeypatch.setattr(builder, "survey", kernel.survey)
+        monkeypatch.setattr(builder, "fill", kernel.fill)
+        with spooled(tmp_path, random_rows(60_000, bits, seed=3), 9_000, bits) as rows:
             lay_out(folder, rows, lambda *step: done.append(step), threads=threads)  # noqa: B023
         made.append({path.name: path.read_bytes() for path in folder.iterdir()})
-    assert made[0] == made[1] and made[0].keys() == {f"{name}.npy" for name in Columns._fields}
-    assert told[1] == told[3] and told[1][-1] == ("columns", 60_000, 60_000)
+        told.append(done)
+    assert made[0] == made[1] == made[2]
+    assert made[0].keys() == {f"{name}.npy" for name in Columns._fields}
+    columns = Columns.map(tmp_path / "0")
+    assert all(len(part) for part in (columns.levels, columns.bitmaps, columns.postings))
+    assert told[0] == told[1] == told[2] and told[0][-1] == ("columns", 60_000, 60_000)
 
 
 def test_images_alike_are_neighbours(tmp_path: Path) -> None:
@@ -360,6 +372,12 @@ def test_wrong_arguments_of_the_kernel_are_refused(corpora: list[Corpus]) -> Non
     for term in (-1, VOCABULARY):
         with pytest.raises(ValueError, match=f"{term} is not from 0 to {VOCABULARY - 1}"):
             best(native, True, [index], {term: 1}, 3)
+    positions, row_of = np.array([0], np.int32), np.zeros(1, np.int32)
+    for term, place, message in ((1, 0, "do not fit the columns"), (0, -1, "fit together")):
+        rows = PostingRows(np.array([0, 1]), np.array([term], np.uint16), np.ones(1, np.uint8))
+        maxima, sizes = np.zeros((1, 1), np.uint8), np.zeros((1, 32), np.uint8)
+        with pytest.raises(ValueError, match=message):
+            native.survey(positions + np.int32(place), rows, 0, row_of, maxima, sizes)
     with pytest.raises(ValueError, match="PyCapsule"):
         none = np.empty(0, np.int64)
         native.best_documents([index.columns], none, none, none, ALL, ALL, 3)
