@@ -251,7 +251,7 @@ class _FieldValues:
         self._documents = array("i")
 
     def add(self, document: int, value: Any) -> None:
-        # True and 1 are equal to Python, but not to us. Most values are texts, which equal no other.
+        # True and 1 are equal to Python, but not to us. A text equals no other value.
         key = value if type(value) is str else (type(value), _hashable(value))
         code = self._numbers.get(key)
         if code is None:
