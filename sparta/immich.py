@@ -1,4 +1,4 @@
-"""A library: its assets page by page, and the pictures of each."""
+"""An immich library: its assets page by page, and the pictures of each."""
 
 from __future__ import annotations
 

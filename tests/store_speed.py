@@ -4,7 +4,8 @@
 
 Six blocks of 4,096 drawn images with independent terms of 9,000 words (seed 0 to 5) are repeated
 under other ids. The build is timed without Lucene, with it, and Lucene alone on the same postings;
-then opening, batches of 512 new images, and single images until a search finds them.
+then opening, queries of words drawn evenly from the vocabulary (the median of the quickest of five
+rounds), batches of 512 new images, and single images until a search finds them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -37,6 +39,7 @@ from tests.golden.drawn import BLOCK, SPECIAL, draw_images
 WORDS, SEEDS, BATCH = 9_000, 6, 512
 TIMES = 7  # openings, and images until they are found
 BATCHES = 20
+QUERIES, ROUNDS = 1_000, 5
 
 
 def drawn(terms: int) -> tuple[list[str], list[Postings]]:
@@ -67,6 +70,18 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def latencies(index: Path, vocabulary: list[str]) -> dict[str, float]:
+    """Microseconds of a search for ten images, by the number of words."""
+    searcher, rng, found = open_index(index), random.Random(3), {}
+    for words in (1, 3, 9, 20):
+        texts = [" ".join(rng.choices(vocabulary[len(SPECIAL) :], k=words)) for _ in range(QUERIES)]
+        rounds = []
+        for _ in range(1 + ROUNDS):
+            rounds.append(median(seconds(partial(searcher.search, text)) for text in texts))
+        found[f"{words} words"] = 1e6 * min(rounds[1:])
+    return found
+
+
 def measure(count: int, terms: int, folder: Path) -> dict[str, Any]:
     """The figures; seconds, and images a second."""
     vocabulary, blocks = drawn(terms)
@@ -93,6 +108,7 @@ def measure(count: int, terms: int, folder: Path) -> dict[str, Any]:
     found["times_lucene_alone"] = found["with_lucene_s"] / found["lucene_alone_s"]
     index = folder / "index"
     found["opened_s"] = median(seconds(lambda: open_index(index).close()) for _ in range(TIMES))
+    found["query_us"] = latencies(index, vocabulary)
     new = [replace(image, image_id=f"new/{image.image_id}") for image in blocks[0]]
     with open_writer(index) as writer:
         start, written = time.perf_counter(), 0
