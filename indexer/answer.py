@@ -6,7 +6,7 @@ answer in JSON, but for `INTERNAL`. REST adds addresses, the backend's name and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any, Literal, NamedTuple
@@ -261,7 +261,7 @@ class Answer:
         picture: image id → URL of a small picture, if whoever made the answer can show photos.
     """
 
-    hits: list[Hit]
+    hits: Sequence[Hit]
     timings: Timings
     version: Version = UNKNOWN
     unknown: list[str] = field(default_factory=list)

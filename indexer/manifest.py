@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from sparta.errors import InputError
 from sparta.files import sha256
@@ -203,7 +203,7 @@ class Manifest(FolderManifest):
     scale: float
     offset: str
     offset_images: int
-    terms: str
+    terms: Literal["trained", "all"]
     frequencies: str
     frequency_power: float
     images: int

@@ -50,6 +50,30 @@ VERSION_HEADER = {
 NOT_COMPRESSED = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "image/*", "application/octet-stream")
 
 
+class _Described(Application):
+    def openapi(self) -> dict[str, Any]:
+        """FastAPI's OpenAPI description, with our error schema in place of FastAPI's default."""
+        if self.openapi_schema is None:
+            schema = get_openapi(
+                title=self.title, version=self.version, summary=self.summary, routes=self.routes
+            )
+            parts = schema["components"]["schemas"]
+            parts |= writes.body_schemas()
+            parts["Problem"] = schemas.Problem.model_json_schema()
+            for default in ("HTTPValidationError", "ValidationError"):
+                parts.pop(default, None)
+            for operations in schema["paths"].values():
+                for operation in operations.values():
+                    if "HTTPValidationError" in str(operation["responses"].get("422")):
+                        del operation["responses"]["422"]
+                    # Before what is refused without asking the index.
+                    for response in operation["responses"].values():
+                        response.setdefault("headers", {})[INDEX_VERSION] = VERSION_HEADER
+            security.describe(schema)
+            self.openapi_schema = schema
+        return self.openapi_schema
+
+
 def create_app(
     backends: Backends,
     settings: ServerSettings,
@@ -92,7 +116,7 @@ def create_app(
         monitor.close()
         current.close()
 
-    app = Application(
+    app = _Described(
         title="VisualSparta",
         version=version("visualsparta"),
         summary="Text-to-image search on an inverted index, with an explanation of every hit",
@@ -106,7 +130,6 @@ def create_app(
     app.state.monitor, app.state.current = monitor, current
     app.state.thumbnails, app.state.stopping = Thumbnails(), False
     _install(app, settings, current, monitor, buckets or Buckets())
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
 
@@ -169,26 +192,3 @@ async def _measure(metrics: Metrics, current: Current, forwarder: Forwarder) -> 
 
 async def _index() -> FileResponse:
     return FileResponse(PAGE / "index.html")
-
-
-def _openapi(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's OpenAPI description, with our error schema in place of FastAPI's default."""
-    if app.openapi_schema is None:
-        schema = get_openapi(
-            title=app.title, version=app.version, summary=app.summary, routes=app.routes
-        )
-        parts = schema["components"]["schemas"]
-        parts |= writes.body_schemas()
-        parts["Problem"] = schemas.Problem.model_json_schema()
-        for default in ("HTTPValidationError", "ValidationError"):
-            parts.pop(default, None)
-        for operations in schema["paths"].values():
-            for operation in operations.values():
-                if "HTTPValidationError" in str(operation["responses"].get("422")):
-                    del operation["responses"]["422"]
-                # Before what is refused without asking the index.
-                for response in operation["responses"].values():
-                    response.setdefault("headers", {})[INDEX_VERSION] = VERSION_HEADER
-        security.describe(schema)
-        app.openapi_schema = schema
-    return app.openapi_schema

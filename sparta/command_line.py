@@ -194,11 +194,12 @@ def check_packages() -> None:
             )
 
 
-def _group(name: str) -> Any:
+def _group(name: str) -> Commands:
     app = typer.Typer(cls=Commands, name=name, no_args_is_help=True, **PLAIN)
     app.callback(help=GROUPS[name])(lambda: None)
     group = typer.main.get_command(app)
-    group.prefix = f"{name} "  # type: ignore[attr-defined]
+    assert isinstance(group, Commands)  # by `cls`
+    group.prefix = f"{name} "
     return group
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
@@ -103,3 +103,8 @@ def check_weights(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], pro
     if any(lists.values()):
         listed = "; ".join(f"{what}: {', '.join(names)}" for what, names in lists.items() if names)
         raise InputError(f"{problem}: {listed}")
+
+
+def move(network: nn.Module, device: torch.device | str) -> None:
+    """Move a network in place, pretrained ones too, whose `to` transformers' types have wrong."""
+    network.to(device)

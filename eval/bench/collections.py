@@ -126,7 +126,7 @@ def encode_source(
     manifest = Manifest.open(folder)
     if manifest.frequencies not in FREQUENCY_KINDS:
         manifest = replace(manifest, frequencies="none")  # the file of queries is not at hand
-    encoder = ImageEncoder.open(stores, models, term_set=manifest.terms)  # type: ignore[arg-type]
+    encoder = ImageEncoder.open(stores, models, term_set=manifest.terms)
     pruning, quantiser = parameters_of(folder, manifest, encoder, len(stores))
     parameters = ImpactParameters(replace(pruning, top_n=None), quantiser)
     rows = _some(len(encoder.store), encoder.store.folder)

@@ -37,6 +37,7 @@ from sparta.features.store import HEADER, FeatureStore
 from sparta.model_id import pinned_name, read_model_config
 from sparta.networks.backbone import pick_device
 from sparta.progress import Progress, no_progress
+from sparta.text_encoder import move
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.config import VisualSpartaConfig
@@ -172,7 +173,7 @@ def open_model(name: str, device: torch.device) -> Model:
     kind, name = read_model_config(name, known, "model")["model_type"], pinned_name(name)
     if kind == VseConfig.model_type:
         dense = load_dense_model(name)
-        dense.to(device)  # type: ignore[arg-type]
+        move(dense, device)
         return DenseModel(name, dense)
     (sparse,), tokenizer = load_models([name], device)
     return SparseModel(name, sparse, tokenizer)

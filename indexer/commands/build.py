@@ -233,12 +233,8 @@ def index(
 
 def _pruning(choice: dict[str, Any], offset: str, terms: str, frequencies: str) -> PruningSettings:
     """Checked before photos are extracted."""
-    found = PruningSettings(
-        **choice,
-        offset=offset,  # type: ignore[arg-type]
-        terms=terms,  # type: ignore[arg-type]
-        frequencies=frequencies,
-    )
+    kinds = {"offset": offset, "terms": terms, "frequencies": frequencies}
+    found = PruningSettings(**choice | kinds)
     if frequencies not in FREQUENCY_KINDS:
         from indexer.encoding.impacts import read_queries
 

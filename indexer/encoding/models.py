@@ -141,6 +141,7 @@ def load_models(
 
 
 def _load_model(name: str | Path, device: torch.device) -> tuple[VisualSparta, WordPieceTokenizer]:
+    from sparta.text_encoder import move
     from sparta.visualsparta.model import VisualSparta
 
     ReadConfig.open(name)
@@ -155,7 +156,7 @@ def _load_model(name: str | Path, device: torch.device) -> tuple[VisualSparta, W
             f"--model {name}: tokenizer.json has {len(model.tokenizer.vocabulary)} terms, the "
             f"model {len(model.indexable)}: they are not of the same model"
         )
-    model.to(device)  # type: ignore[arg-type]
+    move(model, device)
     return model.eval(), model.tokenizer
 
 

@@ -208,10 +208,11 @@ def _joined(items: list[Filter]) -> Filter:
     """Items between bars: one condition of many values where they are compared alike."""
     if len(items) == 1:
         return items[0]
-    first = items[0]
-    if all(isinstance(one, Match) and one.mode == first.mode for one in items):  # type: ignore[union-attr]
-        values = tuple(value for one in items for value in one.values)  # type: ignore[union-attr]
-        return Match(field=first.field, where=first.where, values=values, mode=first.mode)  # type: ignore[union-attr]
+    matches = [one for one in items if isinstance(one, Match)]
+    if len(matches) == len(items) and len({one.mode for one in matches}) == 1:
+        first = matches[0]
+        values = tuple(value for one in matches for value in one.values)
+        return Match(field=first.field, where=first.where, values=values, mode=first.mode)
     return AnyOf(tuple(items))
 
 

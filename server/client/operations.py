@@ -71,7 +71,7 @@ class SearchAnswer(answers.Answer):
         partial: whether images of missing shards may be missing.
     """
 
-    hits: list[Hit]  # type: ignore[assignment]
+    hits: Sequence[Hit]
     query: str = ""
     backend: str = ""
     index_version: str = ""

@@ -153,8 +153,8 @@ def _file(
 
 
 def _longer(metadata: Mapping[str, Any]) -> int | None:
-    sides = [metadata.get(name) for name in ALWAYS]
-    return max(sides) if all(isinstance(side, int) for side in sides) else None  # type: ignore[type-var]
+    sides = [side for name in ALWAYS if isinstance(side := metadata.get(name), int)]
+    return max(sides) if len(sides) == len(ALWAYS) else None
 
 
 def _published_id(image_id: str, key: str | None) -> str:

@@ -7,10 +7,10 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from xml.etree import ElementTree
 
-from PIL import ExifTags, Image, ImageFile, IptcImagePlugin
+from PIL import ExifTags, ImageFile, IptcImagePlugin
 
 from sparta.addresses import folder_at
 from sparta.extract.image_files import open_image
@@ -24,7 +24,7 @@ _IPTC_KEYWORDS = (2, 25)
 _XMP_TAG = 700  # of TIFF
 _RATING, _WINDOWS_KEYWORDS = 0x4746, 0x9C9E  # EXIF tags of Windows, which Pillow has no names for
 
-Read = Callable[[Image.Image], Mapping[str, Any]]
+Read = Callable[[ImageFile.ImageFile], Mapping[str, Any]]
 
 
 def photo_metadata(path: str | Path) -> dict[str, Any]:
@@ -51,14 +51,14 @@ def photo_metadata(path: str | Path) -> dict[str, Any]:
     return found
 
 
-def _readable(read: Read, image: Image.Image) -> dict[str, Any]:
+def _readable(read: Read, image: ImageFile.ImageFile) -> dict[str, Any]:
     try:
         return {name: value for name, value in read(image).items() if value not in (None, [])}
     except Exception:  # as above; the other parts may be whole
         return {}
 
 
-def _exif(image: Image.Image) -> Mapping[str, Any]:
+def _exif(image: ImageFile.ImageFile) -> Mapping[str, Any]:
     exif = image.getexif()
     camera, base = exif.get_ifd(ExifTags.IFD.Exif), ExifTags.Base
     return {
@@ -77,7 +77,7 @@ def _exif(image: Image.Image) -> Mapping[str, Any]:
     }
 
 
-def _position(image: Image.Image) -> Mapping[str, Any]:
+def _position(image: ImageFile.ImageFile) -> Mapping[str, Any]:
     gps, names = image.getexif().get_ifd(ExifTags.IFD.GPSInfo), ExifTags.GPS
     latitude = _degrees(gps.get(names.GPSLatitude), gps.get(names.GPSLatitudeRef), "S")
     longitude = _degrees(gps.get(names.GPSLongitude), gps.get(names.GPSLongitudeRef), "W")
@@ -86,14 +86,14 @@ def _position(image: Image.Image) -> Mapping[str, Any]:
     return {"latitude": latitude, "longitude": longitude}
 
 
-def _iptc(image: Image.Image) -> Mapping[str, Any]:
-    records = IptcImagePlugin.getiptcinfo(cast(ImageFile.ImageFile, image)) or {}
+def _iptc(image: ImageFile.ImageFile) -> Mapping[str, Any]:
+    records = IptcImagePlugin.getiptcinfo(image) or {}
     found = records.get(_IPTC_KEYWORDS, [])
     keywords = found if isinstance(found, list) else [found]
     return {"tags": [text for word in keywords if (text := _text(word))]}
 
 
-def _xmp(image: Image.Image) -> Mapping[str, Any]:
+def _xmp(image: ImageFile.ImageFile) -> Mapping[str, Any]:
     packet = image.info.get("xmp") or image.info.get("XML:com.adobe.xmp")
     if packet is None and hasattr(image, "tag_v2"):
         packet = image.tag_v2.get(_XMP_TAG)

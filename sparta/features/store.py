@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -61,7 +61,7 @@ class Shard(NamedTuple):
     bounds: dict[str, NDArray[np.int64]]
 
 
-class FeatureStore(Sequence[ImageFeatures]):
+class FeatureStore:
     """A finished store: random access to images in order of their ids.
 
     Pickles as its folder, so that it can be handed to the workers of a DataLoader, which open
@@ -126,7 +126,10 @@ class FeatureStore(Sequence[ImageFeatures]):
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def __getitem__(self, index: int) -> ImageFeatures:  # type: ignore[override]
+    def __iter__(self) -> Iterator[ImageFeatures]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, index: int) -> ImageFeatures:
         """The image of one row; its arrays are read-only.
 
         Raises:
@@ -164,7 +167,7 @@ class FeatureStore(Sequence[ImageFeatures]):
             for image_id in self._shard(shard).columns["image_id"].to_pylist()
         ]
 
-    def index(self, image_id: str) -> int:  # type: ignore[override]
+    def index(self, image_id: str) -> int:
         """Row of an image; KeyError if the store has none of that id."""
         row = bisect_left(self.ids, image_id)
         if row == len(self) or self.ids[row] != image_id:

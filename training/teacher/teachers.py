@@ -28,6 +28,7 @@ from sparta.model_id import find_file, model_folder, read_model_config
 from sparta.networks.encoder import hash_files, weights_hash
 from sparta.networks.pretrained import load_model, load_processor
 from sparta.progress import Progress
+from sparta.text_encoder import move
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.vse.batch import collate_images
 from sparta.vse.config import VseConfig
@@ -181,7 +182,7 @@ class DenseTeacher:
                 f"--teacher {name} has a vision network inside or no tokenizer: give a model "
                 "that reads features"
             )
-        self.model.to(device)  # type: ignore[arg-type]
+        move(self.model, device)
         self.stores = matching_stores(name, self.model.config, stores)
 
     @property
