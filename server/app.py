@@ -29,6 +29,7 @@ from server.security.access import Buckets
 from server.settings import ServerSettings
 from server.watch import IndexWatch
 from server.writing.forward import Forwarder
+from sparta.json_values import Json
 
 # An image id may be anything, so the path of an image matches those before it, too.
 ROUTERS: tuple[APIRouter, ...] = (
@@ -51,7 +52,7 @@ NOT_COMPRESSED = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "image/*", "application/octet
 
 
 class _Described(Application):
-    def openapi(self) -> dict[str, Any]:
+    def openapi(self) -> Json:
         """FastAPI's OpenAPI description, with our error schema in place of FastAPI's default."""
         if self.openapi_schema is None:
             schema = get_openapi(

@@ -7,12 +7,16 @@ from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sparta.errors import InputError
+
+if TYPE_CHECKING:
+    from typer._click import Command as Click
+    from typer._click import Context, HelpFormatter
 
 # Panel → name → module and function, in the order of the help; "eval index" is the command `index`
 # of the group `eval`.
@@ -77,7 +81,7 @@ CONTEXT = {"max_content_width": WIDTH}
 class Command(TyperCommand):
     """A command whose help lists advanced options apart, and examples last, fit for a shell."""
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
+    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
         """Usage, description, options, examples."""
         import re
         import textwrap
@@ -97,7 +101,7 @@ class Command(TyperCommand):
                 )
                 formatter.write("  " + " \\\n".join(lines).replace("\xa0", " ") + "\n")
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         """Arguments and options, each panel of its own."""
         import re
 
@@ -113,7 +117,7 @@ class Command(TyperCommand):
             with formatter.section(panel):
                 formatter.write_dl(panels[panel])
 
-    def get_help(self, ctx: Any) -> str:
+    def get_help(self, ctx: Context) -> str:
         """The whole help."""
         return super().get_help(ctx).replace(HYPHEN, "-")
 
@@ -127,7 +131,7 @@ class Commands(TyperGroup):
 
     prefix = ""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: Context) -> list[str]:
         """Names in the order of `COMMANDS`."""
         return self._names(COMMANDS)
 
@@ -136,7 +140,7 @@ class Commands(TyperGroup):
         own = (name.removeprefix(self.prefix) for name in commands if name.startswith(self.prefix))
         return [*dict.fromkeys(name.partition(" ")[0] for name in own)]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: Context, cmd_name: str) -> Click | None:
         """Import the module of a command; a group imports nothing yet."""
         if not self.prefix and cmd_name in GROUPS:
             return _group(cmd_name)
@@ -151,7 +155,9 @@ class Commands(TyperGroup):
         )
         return typer.main.get_command(app)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def resolve_command(
+        self, ctx: Context, args: list[str]
+    ) -> tuple[str | None, Click | None, list[str]]:
         """As typer's, with the command that was probably meant."""
         name = args[0]
         if not name.startswith("-") and name not in self.list_commands(ctx):
@@ -162,7 +168,7 @@ class Commands(TyperGroup):
             ctx.fail(f"No such command {name!r}.{meant}")
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
         """List the commands by panel, with their first sentences."""
         for panel, commands in PANELS.items():
             own = [
@@ -170,7 +176,9 @@ class Commands(TyperGroup):
             ]
             names = dict.fromkeys(name.partition(" ")[0] for name in own)
             rows = [
-                (name, self.get_command(ctx, name).get_short_help_str(limit=1000)) for name in names
+                (name, found.get_short_help_str(limit=1000))
+                for name in names
+                if (found := self.get_command(ctx, name))
             ]
             if rows:
                 with formatter.section("Commands" if self.prefix else panel):

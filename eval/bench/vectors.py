@@ -17,6 +17,7 @@ from indexer.dense.manifest import MODEL, VECTORS, DenseManifest, dense_folder
 from indexer.dense.vectors import import_faiss
 from indexer.manifest import Manifest
 from sparta.errors import InputError
+from sparta.json_values import Json
 
 CLUSTERED, DIMENSION = "clustered", 1024  # the dimension of the papers' dense models
 CENTRES, IMAGES = 500, 5_000
@@ -31,7 +32,7 @@ class DenseSource:
     name: str  # the index's dense part, or "clustered"
     images: NDArray[np.float32]  # [N, D] float32
     queries: NDArray[np.float32]  # [Q, D] float32
-    about: dict[str, object]  # their origin, for the results
+    about: Json  # their origin, for the results
     # Of embedding the text of a query, one at a time: mean and percentiles; empty for synthetic
     # vectors.
     encode_milliseconds: dict[str, float]
@@ -69,7 +70,7 @@ def clustered(queries: int, seed: int = 0) -> DenseSource:
         own = centres[rng.integers(CENTRES, size=count)]
         return _unit(own + SPREAD * _noise(rng, own.shape))
 
-    about: dict[str, object] = {"dimension": DIMENSION, "centres": CENTRES}
+    about: Json = {"dimension": DIMENSION, "centres": CENTRES}
     return DenseSource(CLUSTERED, draw(IMAGES), draw(queries), about, {})
 
 
@@ -101,7 +102,7 @@ def read_dense(index: Path, name: str, queries: Sequence[TermQuery]) -> DenseSou
             start = time.perf_counter()
             embedded.append(text.encode(query.text))
             seconds.append(time.perf_counter() - start)
-    about: dict[str, object] = {
+    about: Json = {
         "dimension": manifest.dimension,
         "images": manifest.images,
         "model": manifest.model,

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +25,7 @@ from sparta.captions.read import CaptionedPhoto
 from sparta.captions.record import as_stored
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from sparta.json_values import Json
 from sparta.metrics import Recall
 from sparta.progress import Progress, no_progress
 
@@ -49,7 +49,7 @@ class PruningRow:
     size: IndexBytes | None  # of the index, None where none was built
     others: dict[str, Recall]  # recall of other groups of queries
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Json:
         """The row as JSON values; the float model's has no settings."""
         choice = {one.name: getattr(self.choice, one.name, None) for one in fields(PruningChoice)}
         return {
@@ -104,7 +104,7 @@ class PruningStudy:
     seconds: float  # in all
     rows: list[PruningRow]  # the float model's first
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Json:
         """The figures as JSON values."""
         return vars(self) | {"rows": [row.record() for row in self.rows]}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from indexer.postings import ImagePostings, Inputs, Postings
+from sparta.json_values import Json, JsonMapping
 
 SCHEMA = pa.schema(
     {
@@ -48,7 +49,7 @@ class Add:
     """
 
     image: ImagePostings
-    given: Mapping[str, Any] | None = None
+    given: JsonMapping | None = None
     sent: Sent | None = None
 
     @property
@@ -68,8 +69,8 @@ class MetadataChange:
     """
 
     image_id: str
-    metadata: dict[str, Any]
-    given: Mapping[str, Any] | None = None
+    metadata: Json
+    given: JsonMapping | None = None
 
 
 @dataclass(frozen=True)

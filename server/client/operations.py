@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import update_wrapper
 from typing import (
     TYPE_CHECKING,
-    Any,
     Concatenate,
     Generic,
     Literal,
@@ -32,14 +31,14 @@ from indexer import answer as answers
 from server import schemas
 from server.client import transport
 from sparta.addresses import id_problem
+from sparta.json_values import Json, JsonMapping
 
 P = ParamSpec("P")
 Answer = TypeVar("Answer")
 Model = TypeVar("Model", bound=BaseModel)
 Plain = TypeVar("Plain")
 Params = Mapping[str, str | float | bool | Sequence[str] | None]
-Filter = str | Mapping[str, Any]  # as text or as JSON
-Fields = Mapping[str, Any]
+Filter = str | JsonMapping  # as text or as JSON
 Refresh = Literal["wait", "none"]
 
 PHOTO = "application/octet-stream"  # media type of a photo of any kind
@@ -133,7 +132,7 @@ class Operation(Generic[Answer]):
     # Makes the typed answer; raises ValueError if the response is not one
     read: Callable[[httpx.Response], Answer]
     params: Params = field(default_factory=dict)  # of the query; None for those that are left out
-    body: Mapping[str, Any] | None = None  # sent as JSON; None for none
+    body: JsonMapping | None = None  # sent as JSON; None for none
     # Bytes sent in place of a body, and their media type; None for none
     content: tuple[bytes, str] | None = None
 
@@ -183,7 +182,7 @@ class described(Generic[P, Answer]):  # a decorator
         @overload
         def __get__(
             self, client: Awaited, owner: type
-        ) -> Callable[P, Coroutine[Any, Any, Answer]]: ...
+        ) -> Callable[P, Coroutine[None, None, Answer]]: ...
         def __get__(self, client: Operations, owner: type) -> object: ...
 
     def method(self, awaited: bool) -> Callable[..., object]:
@@ -270,9 +269,7 @@ class Operations:
         )
 
     @described
-    def search_several(
-        self, searches: Sequence[Mapping[str, Any]]
-    ) -> Operation[list[SearchAnswer]]:
+    def search_several(self, searches: Sequence[JsonMapping]) -> Operation[list[SearchAnswer]]:
         """The answers to up to 32 searches, by one request and of one state of the index.
 
         Args:
@@ -420,8 +417,8 @@ class Operations:
         image_id: str,
         *,
         terms: Mapping[str, float] | None = None,
-        features: Mapping[str, Any] | None = None,
-        metadata: Fields | None = None,
+        features: JsonMapping | None = None,
+        metadata: JsonMapping | None = None,
         refresh: Refresh = "wait",
     ) -> Operation[schemas.WriteAnswer]:
         """Add an image whose terms or features are known, or replace the one with this id.
@@ -439,7 +436,7 @@ class Operations:
 
     @described
     def update_image(
-        self, image_id: str, metadata: Fields, *, refresh: Refresh = "wait"
+        self, image_id: str, metadata: JsonMapping, *, refresh: Refresh = "wait"
     ) -> Operation[schemas.WriteAnswer]:
         """Change some fields of an image's metadata; None removes a field."""
         return _write("PATCH", image_id, refresh, metadata)
@@ -460,13 +457,13 @@ class Operations:
         refresh: Refresh = "wait",
     ) -> Operation[schemas.DeleteAnswer]:
         """Delete images by their ids, or those that a filter lets through."""
-        body: dict[str, Any] = {"filter": filter} if ids is None else {"ids": list(ids)}
+        body: Json = {"filter": filter} if ids is None else {"ids": list(ids)}
         read = _reader(schemas.DeleteAnswer)
         return Operation("POST", "/v1/images/delete", read, {"refresh": refresh}, body)
 
     @described
     def write_batch(
-        self, lines: Iterable[Mapping[str, Any]], *, refresh: Refresh = "wait"
+        self, lines: Iterable[JsonMapping], *, refresh: Refresh = "wait"
     ) -> Operation[schemas.BatchAnswer]:
         """Add, replace, change and delete many images in one request.
 
@@ -504,7 +501,7 @@ def _write(
     method: str,
     image_id: str,
     refresh: Refresh,
-    body: Mapping[str, Any] | None = None,
+    body: JsonMapping | None = None,
     content: tuple[bytes, str] | None = None,
 ) -> Operation[schemas.WriteAnswer]:
     """A change of one image."""

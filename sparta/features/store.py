@@ -19,6 +19,7 @@ from sparta.addresses import download, folder_at, is_remote
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.files import sha256
+from sparta.json_values import Json
 from sparta.progress import Progress, no_progress
 
 FORMAT = 2
@@ -76,7 +77,7 @@ class FeatureStore:
         shard_bytes: size of each of these files.
     """
 
-    def __init__(self, folder: Path, header: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, header: Json) -> None:
         self.folder = folder
         self.source = FeatureSource(**header["source"])
         self._photos: str | None = header["photos"]
@@ -200,11 +201,11 @@ class FeatureStore:
         return pa.py_buffer(content)
 
 
-def read_header(folder: Path) -> dict[str, Any]:
+def read_header(folder: Path) -> Json:
     """The content of `store.json`, of a finished or unfinished store of this format."""
     path = folder / HEADER
     try:
-        header: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        header: Json = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(
             f"{folder} is not a feature store (no {HEADER} in it); "
