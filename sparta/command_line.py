@@ -15,8 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
-    from typer._click import Command as Click
-    from typer._click import Context, HelpFormatter
+    from typer import _click
 
 # Panel → name → module and function, in the order of the help; "eval index" is the command `index`
 # of the group `eval`.
@@ -81,7 +80,7 @@ CONTEXT = {"max_content_width": WIDTH}
 class Command(TyperCommand):
     """A command whose help lists advanced options apart, and examples last, fit for a shell."""
 
-    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
+    def format_help(self, ctx: _click.Context, formatter: _click.HelpFormatter) -> None:
         """Usage, description, options, examples."""
         import re
         import textwrap
@@ -101,7 +100,7 @@ class Command(TyperCommand):
                 )
                 formatter.write("  " + " \\\n".join(lines).replace("\xa0", " ") + "\n")
 
-    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+    def format_options(self, ctx: _click.Context, formatter: _click.HelpFormatter) -> None:
         """Arguments and options, each panel of its own."""
         import re
 
@@ -117,7 +116,7 @@ class Command(TyperCommand):
             with formatter.section(panel):
                 formatter.write_dl(panels[panel])
 
-    def get_help(self, ctx: Context) -> str:
+    def get_help(self, ctx: _click.Context) -> str:
         """The whole help."""
         return super().get_help(ctx).replace(HYPHEN, "-")
 
@@ -131,7 +130,7 @@ class Commands(TyperGroup):
 
     prefix = ""
 
-    def list_commands(self, ctx: Context) -> list[str]:
+    def list_commands(self, ctx: _click.Context) -> list[str]:
         """Names in the order of `COMMANDS`."""
         return self._names(COMMANDS)
 
@@ -140,7 +139,7 @@ class Commands(TyperGroup):
         own = (name.removeprefix(self.prefix) for name in commands if name.startswith(self.prefix))
         return [*dict.fromkeys(name.partition(" ")[0] for name in own)]
 
-    def get_command(self, ctx: Context, cmd_name: str) -> Click | None:
+    def get_command(self, ctx: _click.Context, cmd_name: str) -> _click.Command | None:
         """Import the module of a command; a group imports nothing yet."""
         if not self.prefix and cmd_name in GROUPS:
             return _group(cmd_name)
@@ -156,8 +155,8 @@ class Commands(TyperGroup):
         return typer.main.get_command(app)
 
     def resolve_command(
-        self, ctx: Context, args: list[str]
-    ) -> tuple[str | None, Click | None, list[str]]:
+        self, ctx: _click.Context, args: list[str]
+    ) -> tuple[str | None, _click.Command | None, list[str]]:
         """As typer's, with the command that was probably meant."""
         name = args[0]
         if not name.startswith("-") and name not in self.list_commands(ctx):
@@ -168,7 +167,7 @@ class Commands(TyperGroup):
             ctx.fail(f"No such command {name!r}.{meant}")
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+    def format_commands(self, ctx: _click.Context, formatter: _click.HelpFormatter) -> None:
         """List the commands by panel, with their first sentences."""
         for panel, commands in PANELS.items():
             own = [

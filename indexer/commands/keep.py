@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from indexer.dense.manifest import DenseManifest
-    from indexer.dense.vectors import VectorIndexKind
     from indexer.update.images import AddReport
     from indexer.update.sync import PhotoSync, SyncReport
     from sparta.console import Console
@@ -113,8 +112,7 @@ def add(
     if bool(photos) == bool(features):
         raise InputError("give photos, or feature stores as --features, and not both")
     if dense:
-        kind: VectorIndexKind = "hnsw" if hnsw else "flat"
-        _add_dense(index, photos or features or [], dense, kind, batch_size, device)
+        _add_dense(index, photos or features or [], dense, hnsw, batch_size, device)
         return
     from indexer.commands.build import STAGES
     from sparta.extras import set_up_libraries
@@ -161,12 +159,7 @@ def _show_added(
 
 
 def _add_dense(
-    index: Path,
-    sources: list[Path],
-    models: list[str],
-    kind: VectorIndexKind,
-    batch_size: int,
-    device: str,
+    index: Path, sources: list[Path], models: list[str], hnsw: bool, batch_size: int, device: str
 ) -> None:
     """Embed the images of an index with dense models."""
     if len(sources) > 1:
@@ -189,10 +182,9 @@ def _add_dense(
         paths = list(named.values())
         [store] = open_stores(sources, paths, "vse", index, device=device, progress=show)
         check_models(named, store)
-        add = partial(
-            add_dense, index, store, kind=kind, batch_size=batch_size, device=device, progress=show
-        )
-        added = {name: add(name, path) for name, path in named.items()}
+        add = partial(add_dense, index, store, batch_size=batch_size, device=device, progress=show)
+        kind: Literal["hnsw", "flat"] = "hnsw" if hnsw else "flat"
+        added = {name: add(name, path, kind=kind) for name, path in named.items()}
     for name, manifest in added.items():
         missing = open_backend(index, name).missing_images
         left = f"; {missing:,} without" if missing else ""
