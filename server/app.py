@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -39,8 +38,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     images.router,
     writes.one,
 )
-# FastAPI's own, which newer versions have: `server.monitoring` records every request.
-NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False}
 MEASURED = 5.0  # seconds between two looks at the memory
 PAGE = Path(__file__).parent / "page"
 VERSION_HEADER = {
@@ -125,7 +122,8 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=attrgetter("name"),  # generated clients name theirs so
-        telemetry=NO_TELEMETRY,
+        # FastAPI's own, which newer versions have: `server.monitoring` records every request.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.work, app.state.metrics, app.state.forwarder = work, metrics, forwarder
     app.state.monitor, app.state.current = monitor, current

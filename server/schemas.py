@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
 
@@ -19,7 +19,7 @@ INDEX_VERSION = Field(
 )
 URL = Field(description="Path of the photo on this server; null without a photos folder")
 METADATA = Field(description="Metadata stored in the index")
-MISSING_IMAGES: Any = Field(
+MISSING_IMAGES = Field(
     default=0,
     description="Images of the index that a dense model does not find, having no vectors of them",
 )
@@ -266,7 +266,7 @@ class ImageAnswer(BaseModel):
     metadata: Json = METADATA
 
 
-WRITTEN: Any = Field(
+WRITTEN = Field(
     default=None,
     description="Version of the index in which searches find the change; null with refresh=none",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -146,7 +146,7 @@ def _image(change: Change) -> ImagePostings:
     return ImagePostings(change.image_id, metadata, _NOTHING, _NOTHING, _NO_POSITIONS, _NO_INPUTS)
 
 
-def _lists(starts: NDArray[np.int64], values: Any) -> pa.ListArray:
+def _lists(starts: NDArray[np.int64], values: pa.Array | NDArray[np.number]) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), values)
 
 

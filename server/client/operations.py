@@ -27,9 +27,9 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel, TypeAdapter
 
-from indexer import answer as answers
 from server import schemas
 from server.client import transport
+from server.client.answers import Explanation, Photo, SearchAnswer, SimilarAnswer
 from sparta.addresses import id_problem
 from sparta.json_values import Json, JsonMapping
 
@@ -45,82 +45,9 @@ PHOTO = "application/octet-stream"  # media type of a photo of any kind
 LINES = "application/x-ndjson"
 RAISES = "\n\nRaises:\n    ClientError: if the request fails."
 
-
-@dataclass
-class Hit(answers.Hit):
-    """A hit of a server.
-
-    Attributes:
-        url: path of the photo on the server; None if it does not show photos.
-    """
-
-    url: str | None = None
-
-
-@dataclass(repr=False, kw_only=True)
-class SearchAnswer(answers.Answer):
-    """What a search on a server found.
-
-    Attributes:
-        hits: as of `Answer`.
-        query: the words.
-        backend: that answered.
-        index_version: of the index that answered.
-        cursor: for the hits after these, with the same search; None if there are none.
-        partial: whether images of missing shards may be missing.
-    """
-
-    hits: Sequence[Hit]
-    query: str = ""
-    backend: str = ""
-    index_version: str = ""
-    cursor: str | None = None
-    partial: bool = False
-
-
-@dataclass(repr=False, kw_only=True)
-class SimilarAnswer(SearchAnswer):
-    """Images similar to one or several on a server.
-
-    Attributes:
-        image_id: of the first image.
-        also: ids of the others.
-        url: path of the first one's photo on the server; None if it does not show photos.
-    """
-
-    image_id: str
-    also: list[str] = field(default_factory=list)
-    url: str | None = None
-
-
-@dataclass(kw_only=True)
-class Explanation(answers.Explanation):
-    """The score of one image for one query on a server.
-
-    Attributes:
-        query: the words.
-        backend: that answered.
-        index_version: of the index that answered.
-        url: path of the photo on the server; None if it does not show photos.
-    """
-
-    query: str = ""
-    backend: str = ""
-    index_version: str = ""
-    url: str | None = None
-
-
 _SEARCH, _SIMILAR = TypeAdapter(SearchAnswer), TypeAdapter(SimilarAnswer)
 _SEVERAL = TypeAdapter(dict[Literal["answers"], list[SearchAnswer]])
 _EXPLANATION = TypeAdapter(Explanation)
-
-
-@dataclass(frozen=True)
-class Photo:
-    """The file of a photo."""
-
-    content: bytes  # the bytes of the file, unchanged
-    media_type: str  # as the server read it from the content, such as `image/jpeg`
 
 
 @dataclass(frozen=True)

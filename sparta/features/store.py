@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -121,7 +121,7 @@ class FeatureStore:
         """Folder the photos came from, None if they came from elsewhere."""
         return folder_at(self._photos) if self._photos else None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[[Path], FeatureStore], tuple[Path]]:
         return FeatureStore.open, (self.folder,)
 
     def __len__(self) -> int:
