@@ -185,12 +185,7 @@ def head_text(head: JsonMapping) -> str:
 
 
 def report(
-    found: Measured,
-    head: JsonMapping,
-    out: Path | None,
-    as_json: bool,
-    *,
-    markdown: bool = False,
+    found: Measured, head: JsonMapping, out: Path | None, as_json: bool, *, markdown: bool = False
 ) -> None:
     """Print and write the figures below their head.
 

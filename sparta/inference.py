@@ -61,15 +61,14 @@ class Network:
 
     Args:
         path: of the network, an `.xml` with its `.bin` beside it.
-        precision: "f32", or "bf16" where the processor has it; ignored where it does not.
     """
 
-    def __init__(self, path: Path, precision: str = "f32") -> None:
+    def __init__(self, path: Path) -> None:
         ov, threads = openvino(), _cores()
         self.threads = threads
         settings = {
             # By default it is bfloat16 where the processor has it, which changes rankings.
-            "INFERENCE_PRECISION_HINT": precision,
+            "INFERENCE_PRECISION_HINT": "f32",
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": threads,
             # Photos are decoded on the same cores.

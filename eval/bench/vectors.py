@@ -57,13 +57,13 @@ class Vectors:
             yield np.array(vectors[start : start + size])
 
 
-def clustered(queries: int, seed: int = 0) -> DenseSource:
+def clustered(queries: int) -> DenseSource:
     """Vectors around 500 random centres in 1024 dimensions; queries are drawn as images are.
 
     Exact search takes as long for these as for any others; what a graph or an inverted file finds
     and how fast depends on the vectors, so that theirs say little about those of a model.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     centres = _unit(rng.standard_normal((CENTRES, DIMENSION), dtype=np.float32))
 
     def draw(count: int) -> NDArray[np.float32]:
@@ -114,16 +114,14 @@ def read_dense(index: Path, name: str, queries: Sequence[TermQuery]) -> DenseSou
     return DenseSource(name, rows, np.array(embedded), about, about_time)
 
 
-def enlarge_vectors(
-    source: DenseSource, images: int, kind: Kind, path: Path, seed: int = 0
-) -> Vectors:
+def enlarge_vectors(source: DenseSource, images: int, kind: Kind, path: Path) -> Vectors:
     """Write vectors of as many images as wanted, drawn with replacement and perturbed by 15 %.
 
     "blends" are the middle of two images, as `enlarge` takes terms from two.
     """
     made = open_memmap(path, "w+", np.float32, (images, *source.images.shape[1:]))
     for start in range(0, images, CHUNK):
-        rng = np.random.default_rng((seed, start))
+        rng = np.random.default_rng((0, start))
         part = made[start : start + CHUNK]
         chosen = source.images[rng.integers(len(source.images), size=len(part))]
         if kind == "blends":

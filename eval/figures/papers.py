@@ -182,9 +182,9 @@ def read_negatives(run: Path) -> Json:
     }
 
 
-def moving_mean(values: Sequence[float], window: int = WINDOW) -> list[float]:
-    """Mean of each value and those before it, `window` in all where there are so many."""
-    return [fmean(values[max(0, end - window) : end]) for end in range(1, len(values) + 1)]
+def moving_mean(values: Sequence[float]) -> list[float]:
+    """Mean of each value and those before it, `WINDOW` in all where there are so many."""
+    return [fmean(values[max(0, end - WINDOW) : end]) for end in range(1, len(values) + 1)]
 
 
 def draw_views(given: Inputs) -> Drawn:

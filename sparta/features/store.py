@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -62,7 +62,7 @@ class Shard(NamedTuple):
     bounds: dict[str, NDArray[np.int64]]
 
 
-class FeatureStore:
+class FeatureStore(Sequence[ImageFeatures]):
     """A finished store: random access to images in order of their ids.
 
     Pickles as its folder, so that it can be handed to the workers of a DataLoader, which open
@@ -127,10 +127,7 @@ class FeatureStore:
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def __iter__(self) -> Iterator[ImageFeatures]:
-        return map(self.__getitem__, range(len(self)))
-
-    def __getitem__(self, index: int) -> ImageFeatures:
+    def __getitem__(self, index: int) -> ImageFeatures:  # type: ignore[override]
         """The image of one row; its arrays are read-only.
 
         Raises:
@@ -168,7 +165,7 @@ class FeatureStore:
             for image_id in self._shard(shard).columns["image_id"].to_pylist()
         ]
 
-    def index(self, image_id: str) -> int:
+    def index(self, image_id: str) -> int:  # type: ignore[override]
         """Row of an image; KeyError if the store has none of that id."""
         row = bisect_left(self.ids, image_id)
         if row == len(self) or self.ids[row] != image_id:
