@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
 from time import perf_counter
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import Depends, Query, Request, Response
@@ -36,7 +36,6 @@ CLIENT_GONE = 499  # never sent: there is nobody to send it to
 NOT_BLANK = r"[^\s\x1c-\x1f\x85]"
 FILTER = "Photos that may be found: conditions on fields of their metadata; docs/queries.md"
 
-Json: TypeAlias = Json
 _plain = re.compile(r"[A-Za-z0-9_.~/-]*").fullmatch
 
 
