@@ -7,5 +7,5 @@ from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]  # an object of known fields
 JsonMapping: TypeAlias = Mapping[str, Any]  # one that is only read
-# A value of unknown kind: look at it before its use.
+# Of unknown kind: code must check the kind before it uses the value.
 JsonValue: TypeAlias = "int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"

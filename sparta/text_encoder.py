@@ -107,5 +107,5 @@ def check_weights(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], pro
 
 
 def move(network: nn.Module, device: torch.device | str) -> None:
-    """Move a network in place, pretrained ones too, whose `to` transformers' types have wrong."""
+    """Move a network in place; the types of `PreTrainedModel.to` refuse a device."""
     network.to(device)

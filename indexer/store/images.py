@@ -204,10 +204,8 @@ class StringColumn:
 def _chunk(chunk: pa.Array) -> _TextChunk:
     _, ends, data = chunk.buffers()
     last = chunk.offset + len(chunk) + 1
-    return _TextChunk(
-        memoryview(ends).cast("q")[chunk.offset : last],
-        memoryview(b"" if data is None else data).cast("B"),
-    )
+    texts = memoryview(b"" if data is None else data)
+    return _TextChunk(memoryview(ends).cast("q")[chunk.offset : last], texts)
 
 
 class ImageWriter:
