@@ -29,8 +29,9 @@ import sparta
 from indexer.answer import Answer
 from server.app import create_app
 from server.backends import Backend, open_backends
+from server.client.answers import SearchAnswer
 from server.client.client import AsyncClient, Client
-from server.client.operations import Operation, Operations, SearchAnswer, described
+from server.client.operations import Operation, Operations, described
 from server.mcp import mcp_server
 from server.writing.forward import Forwarder
 from server.writing.process import writer_process
