@@ -30,6 +30,7 @@ from tests.scenes.drawings import (
     RGB,
     SMALL,
     Kind,
+    rgb,
 )
 
 SIDE = 192
@@ -184,8 +185,7 @@ class Canvas:
             return self.colour(self.rng.choice(text.split("|")))
         name, _, factor = text.partition("*")
         if name[0] == "#":
-            red, green, blue = bytes.fromhex(name[1:])
-            return red, green, blue
+            return rgb(name)
         found = self._colours[name]
         return shade(found, float(factor) / 100) if factor else found
 
