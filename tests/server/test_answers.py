@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,33 +63,3 @@ def test_json_of_commands_has_all_fields() -> None:
     assert set(shown) == names(answer.Answer) - set(answer.INTERNAL)
     assert set(shown["hits"][0]) == names(answer.Hit)
     assert set(shown["substitutions"][0]) == names(answer.Substitution)
-
-
-def test_a_field_of_a_hit_is_carried_by_six_files() -> None:
-    """From where it is defined and filled to REST, the clients, MCP, the page and a published site.
-
-    `--json` takes all fields as they are; the terminal's table shows some.
-    """
-    root, carriers = Path(schemas.__file__).parent.parent, set()
-    for path in [*root.glob("indexer/**/*.py"), *root.glob("server/**/*.py")]:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef) and node.name in ("Hit", "HitAnswer"):
-                named = [one.target for one in node.body if isinstance(one, ast.AnnAssign)]
-                carries = "coverage" in map(ast.unparse, named)
-            elif isinstance(node, ast.Attribute):
-                carries = node.attr == "coverage" and isinstance(node.ctx, ast.Store)
-            else:
-                continue
-            if carries:
-                carriers.add(str(path.relative_to(root)))
-    for path in root.glob("server/**/*.js"):
-        if re.search(r"hit\.coverage|\bcoverage: (?!number)", path.read_text()):
-            carriers.add(str(path.relative_to(root)))
-    assert carriers == {
-        "indexer/answer.py",
-        "indexer/search/explanations.py",
-        "server/schemas.py",
-        "server/mcp.py",
-        "server/page/grid.js",
-        "server/publish/search/index.js",
-    }

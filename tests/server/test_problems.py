@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -19,7 +18,6 @@ import pytest
 from fastapi.testclient import TestClient
 from pydantic import TypeAdapter, ValidationError
 
-from server import requests
 from server.backends import Backend
 from server.problems import KINDS, ProblemError
 from server.requests import MANY, check_elements, problem_of, read_json
@@ -87,26 +85,6 @@ def test_unexpected_errors_show_no_internals(client: TestClient) -> None:
     assert problem(response, 500)["title"] == "Internal Server Error"
     for inner in ("secret", "someone", "RuntimeError", "Traceback"):
         assert inner not in response.text
-
-
-def test_the_description_names_every_error(client: TestClient) -> None:
-    description = client.get("/openapi.json").json()
-    assert "HTTPValidationError" not in str(description)
-    paths = description["paths"]
-    for url, status, kind, _, _ in CASES:
-        path = "/v1/search"
-        if url.startswith("/v1/images"):
-            last = url.partition("?")[0].rpartition("/")[2]
-            path = "/v1/images/{image_id}" + f"/{last}" * (last in ("file", "similar"))
-        content = paths[path]["get"]["responses"][str(status)]["content"]
-        examples = content["application/problem+json"]["examples"]
-        assert examples[kind]["value"]["status"] == status
-        reference = content["application/problem+json"]["schema"]["$ref"]
-        assert reference.rpartition("/")[2] in description["components"]["schemas"]
-    assert "422" not in paths["/v1/images/{image_id}"]["get"]["responses"]
-    assert list(paths["/v1/images/{image_id}/file"]["get"]["responses"]["200"]["content"]) == [
-        "image/*"
-    ]
 
 
 HOOKS = Path(__file__).with_name("refusals.py")
@@ -239,22 +217,6 @@ def test_the_answer_names_the_place(
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     assert detail in answer.json()["detail"]
-
-
-@pytest.mark.parametrize("path", ["search", "images/count", "images/delete", "sign-in"])
-def test_bodies_are_read_beside_the_event_loop(
-    writing: TestClient, path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    parsing: list[bool] = []
-
-    def note(text: bytes, most: int) -> None:
-        with pytest.raises(RuntimeError):
-            asyncio.get_running_loop()
-        parsing.append(threading.current_thread() is not threading.main_thread())
-
-    monkeypatch.setattr(requests, "check_elements", note)
-    writing.post(f"/v1/{path}", json={"filter": FILTER, "q": "red", "key": "x"})
-    assert parsing == [True]
 
 
 def test_searches_are_answered_while_large_bodies_are_refused(file: Path) -> None:
