@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import httpx
 import pytest
 from mcp import Client
 from mcp.server.mcpserver import MCPServer
-from mcp.types import CallToolResult, ImageContent, TextContent
+from mcp.types import CallToolResult, ImageContent, TextContent, Tool
 from PIL import Image
 
 from server.backends import Backend
@@ -26,42 +25,47 @@ from tests.server.fake import Drawing, FakeSearcher
 Make = Callable[[], MCPServer]  # a server ends with its first client
 
 
-def calling(server: Make, use: Callable[[Client], Awaitable[Any]]) -> Any:
-    """What a function of a connected client returns."""
+def listed(server: Make) -> dict[str, Tool]:
+    """The tools by name."""
 
-    async def run() -> Any:
+    async def run() -> dict[str, Tool]:
         async with Client(server()) as client:
-            return await use(client)
+            return {tool.name: tool for tool in (await client.list_tools()).tools}
+
+    return anyio.run(run)
+
+
+def result(server: Make, tool: str, **arguments: Any) -> CallToolResult:
+    """What a tool returns."""
+
+    async def run() -> CallToolResult:
+        async with Client(server()) as client:
+            return await client.call_tool(tool, arguments)
 
     return anyio.run(run)
 
 
 def call(server: Make, tool: str, **arguments: Any) -> Any:
     """The structured answer of a tool."""
-    result = calling(server, lambda client: client.call_tool(tool, arguments))
-    assert not result.is_error, result
-    return result.structured_content
+    found = result(server, tool, **arguments)
+    assert not found.is_error, found
+    return found.structured_content
 
 
 def error(server: Make, tool: str, **arguments: Any) -> str:
     """The text of a tool's error, without the SDK's first words."""
-    result: CallToolResult = calling(server, lambda client: client.call_tool(tool, arguments))
-    assert result.is_error
-    [content] = result.content
+    found = result(server, tool, **arguments)
+    assert found.is_error
+    [content] = found.content
     assert isinstance(content, TextContent)
     return content.text.removeprefix(f"Error executing tool {tool}: ")
-
-
-@pytest.fixture
-def searcher() -> FakeSearcher:
-    return FakeSearcher()
 
 
 @pytest.fixture
 def server(photos: Path, searcher: FakeSearcher) -> Make:
     def make() -> MCPServer:
         app = app_of(Backend("sparta", searcher, photos))
-        return mcp_server(application_client(app), app)
+        return mcp_server(application_client(app), app, write=True)
 
     return make
 
@@ -78,12 +82,13 @@ def refusing(status: int, **problem: Any) -> Make:
 
 
 def test_agents_read_what_the_tools_do(server: Make) -> None:
-    tools = {t.name: t for t in calling(server, lambda client: client.list_tools()).tools}
-    assert tools.keys() == {"search", "similar", "explain", "image"}
-    for tool in tools.values():
+    reading = listed(lambda: mcp_server(AsyncClient("http://127.0.0.1:1")))
+    assert reading.keys() == {"search", "similar", "explain", "image"}
+    for name, tool in (tools := listed(server)).items():
         assert tool.description and "\n  " not in tool.description
-        assert tool.annotations.read_only_hint is True
+        assert tool.annotations and bool(tool.annotations.read_only_hint) is (name in reading)
         assert all(p["description"] for p in tool.input_schema["properties"].values())
+    assert tools.keys() - reading.keys() == {"add", "delete"}  # offered on demand
     assert "required" not in tools["search"].input_schema
 
 
@@ -101,8 +106,7 @@ def test_a_hit_has_what_an_agent_uses_and_no_more(server: Make) -> None:
 def test_a_large_photo_is_scaled_down(server: Make, searcher: FakeSearcher, photos: Path) -> None:
     searcher.drawings["large.png"] = searcher.drawings["garden/one.png"]
     Image.new("RGB", (901, 3001), "teal").save(photos / "large.png")
-    look = partial(Client.call_tool, name="image", arguments={"image_id": "large.png"})
-    [content] = calling(server, look).content
+    [content] = result(server, "image", image_id="large.png").content
     assert isinstance(content, ImageContent) and content.mime_type == "image/jpeg"
     with Image.open(BytesIO(base64.b64decode(content.data))) as picture:
         assert (picture.format, picture.size) == ("JPEG", (307, SIDE))
@@ -119,11 +123,7 @@ def test_an_error_says_what_to_do(server: Make) -> None:
     )
 
 
-def test_an_id_that_would_reach_another_image_is_refused(photos: Path) -> None:
-    def server() -> MCPServer:
-        app = app_of(Backend("sparta", FakeSearcher(), photos))
-        return mcp_server(application_client(app), app, write=True)
-
+def test_an_id_that_would_reach_another_image_is_refused(server: Make) -> None:
     reason = "the image id 'x/../garden/one.png' has the part '..' between slashes: give a path "
     more: dict[str, dict[str, str]] = {"explain": {"query": "red"}, "add": {"photo": "cGhvdG8="}}
     for tool in ("image", "similar", "explain", "add"):
@@ -162,13 +162,11 @@ def test_a_server_that_is_down() -> None:
     assert text.endswith("Ask the operator to start the server, or to correct its address.")
 
 
-def test_tools_that_write_are_offered_on_demand(server: Make) -> None:
-    sent: list[httpx.Request] = []
+def test_a_photo_is_added_with_its_metadata() -> None:
+    sent: list[tuple[str, bytes]] = []
 
     def handle(request: httpx.Request) -> httpx.Response:
-        sent.append(request)
-        if request.method == "POST":
-            return httpx.Response(200, json={"deleted": 1, "missing": ["b"]})
+        sent.append((request.method, request.content))
         return httpx.Response(200, json={"image_id": "a", "result": "replaced"})
 
     def make() -> MCPServer:
@@ -176,23 +174,10 @@ def test_tools_that_write_are_offered_on_demand(server: Make) -> None:
         return mcp_server(client, write=True)
 
     photo = base64.b64encode(b"photo").decode()
-    assert call(make, "add", image_id="a", photo=photo, metadata={"x": 1}) == {
-        "image_id": "a",
-        "replaced": True,
-    }
-    assert call(make, "delete", image_ids=["a", "b"]) == {"deleted": 1, "missing": ["b"]}
-    assert [(request.method, request.content) for request in sent] == [
-        ("PUT", b"photo"),
-        ("PATCH", b'{"x":1}'),
-        ("POST", b'{"ids":["a","b"]}'),
-    ]
+    added = call(make, "add", image_id="a", photo=photo, metadata={"x": 1})
+    assert added == {"image_id": "a", "replaced": True}
+    assert sent == [("PUT", b"photo"), ("PATCH", b'{"x":1}')]
     assert "photo is not base64" in error(make, "add", image_id="a", photo="?")
-
-    def names(make: Make) -> set[str]:
-        listed = calling(make, lambda client: client.list_tools())
-        return {tool.name for tool in listed.tools}
-
-    assert names(make) - names(server) == {"add", "delete"}
 
 
 def test_shares_and_boxes_are_as_exact_as_a_picture(server: Make, searcher: FakeSearcher) -> None:

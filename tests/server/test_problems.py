@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ import pytest
 from fastapi.testclient import TestClient
 from pydantic import TypeAdapter, ValidationError
 
+from server import requests
 from server.backends import Backend
 from server.problems import KINDS, ProblemError
 from server.requests import MANY, check_elements, problem_of, read_json
@@ -217,6 +219,22 @@ def test_the_answer_names_the_place(
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     assert detail in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("path", ["search", "images/count", "images/delete", "sign-in"])
+def test_bodies_are_read_beside_the_event_loop(
+    writing: TestClient, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsing: list[bool] = []
+
+    def note(text: bytes, most: int) -> None:
+        with pytest.raises(RuntimeError):
+            asyncio.get_running_loop()
+        parsing.append(threading.current_thread() is not threading.main_thread())
+
+    monkeypatch.setattr(requests, "check_elements", note)
+    writing.post(f"/v1/{path}", json={"filter": FILTER, "q": "red", "key": "x"})
+    assert parsing == [True]
 
 
 def test_searches_are_answered_while_large_bodies_are_refused(file: Path) -> None:
