@@ -65,13 +65,10 @@ def test_every_variable_is_a_setting() -> None:
 
 def test_every_copied_file_exists_and_is_sent_to_the_build() -> None:
     sent = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
-    copied = [
-        source
-        for line in re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE)
-        for source in line.split()[:-1]
-        if source != "."
-    ]
-    assert copied
+    lines = re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE)
+    copied = {source for line in lines for source in line.split()[:-1]} - {"."}
+    rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
+    assert copied and rooms <= set(sent)
     for path in [*copied, *sent]:
         assert (ROOT / path).exists(), path
     for path in copied:
@@ -87,12 +84,6 @@ def test_the_photos_that_the_build_indexes_are_in_the_package() -> None:
             assert "\nWORKDIR /opt/sparta/lib/python3.11/site-packages\n" in stage
 
 
-def test_the_build_receives_every_room() -> None:
-    ignored = (ROOT / ".dockerignore").read_text().splitlines()
-    rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
-    assert {f"!{room}" for room in rooms} <= set(ignored)
-
-
 def test_every_stage_that_is_copied_from_is_defined() -> None:
     stages = set(re.findall(r"^FROM \S+ AS (\S+)$", DOCKERFILE, re.MULTILINE))
     assert set(re.findall(r"--from=(\S+)", DOCKERFILE)) <= stages
@@ -104,12 +95,8 @@ def test_versions_are_the_projects() -> None:
     assert f"ARG VERSION={PROJECT['version']}\n" in DOCKERFILE
     images = {container["image"] for container in containers()}
     assert images == {f"visualsparta:{PROJECT['version']}"}
-
-
-def test_torch_is_the_version_that_make_installs() -> None:
-    assert set(re.findall(r"torch==[\d.]+", DOCKERFILE)) == set(
-        re.findall(r"torch==[\d.]+", (ROOT / "Makefile").read_text())
-    )
+    torch, make = r"torch==[\d.]+", (ROOT / "Makefile").read_text()
+    assert set(re.findall(torch, DOCKERFILE)) == set(re.findall(torch, make))
 
 
 @pytest.mark.parametrize("name", ["serving", "encode", "gpu", "cluster"])
@@ -123,12 +110,8 @@ def test_locked_packages_include_what_the_project_needs(name: str) -> None:
     locked = {line.partition("==")[0] for line in (DOCKER / f"requirements/{name}.txt").open()}
     names = {re.split(r"[\[<>=~ ]", line)[0] for line in needed}
     assert names - left_out <= locked
-    assert not left_out & locked
-
-
-def test_the_serving_image_locks_neither_torch_nor_transformers() -> None:
-    locked = (DOCKER / "requirements/serving.txt").read_text()
-    assert not re.search(r"^(torch|transformers|numba|faiss)", locked, re.MULTILINE)
+    unwanted = {"transformers", "numba", "faiss-cpu"} if name == "serving" else set()
+    assert not (left_out | unwanted) & locked
 
 
 def test_ports_agree() -> None:
@@ -156,67 +139,35 @@ def services_of(profile: str) -> dict[str, Any]:
     return {name: one for name, one in found if profile in one["profiles"]}
 
 
-def test_milvus_and_its_parts_find_one_another() -> None:
-    services = services_of("milvus")
-    milvus, store = services["milvus"], services["minio"]["environment"]
-    given = milvus["environment"]
-    assert given["ETCD_ENDPOINTS"] in services["etcd"]["command"][1]
-    assert given["MINIO_ADDRESS"].split(":")[0] in milvus["depends_on"].keys() & services.keys()
-    assert given["MINIO_ACCESS_KEY_ID"] == store["MINIO_ROOT_USER"]
-    assert given["MINIO_SECRET_ACCESS_KEY"] == store["MINIO_ROOT_PASSWORD"]
-    for name, service in services.items():
-        assert service["healthcheck"] and service["restart"] and "parts" in service["networks"]
-        assert service["volumes"][0].split(":")[0] == name
-        assert name in CLUSTER["volumes"]
-
-
-def test_machines_of_ray_find_its_head_and_the_index() -> None:
-    services = services_of("ray")
+def test_parts_of_clusters_find_one_another() -> None:
+    services = CLUSTER["services"]
+    milvus, store = services["milvus"]["environment"], services["minio"]["environment"]
+    assert milvus["ETCD_ENDPOINTS"] in services["etcd"]["command"][1]
+    assert milvus["MINIO_ACCESS_KEY_ID"] == store["MINIO_ROOT_USER"]
+    assert milvus["MINIO_SECRET_ACCESS_KEY"] == store["MINIO_ROOT_PASSWORD"]
     head, machine, server = services["head"], services["machine"], services["server"]
     (port,) = (one.partition("=")[2] for one in head["command"] if one.startswith("--port="))
     assert f"--address=head:{port}" in machine["command"]
     assert server["entrypoint"] == ["serve-shards", f"head:{port}"]
-    assert f"127.0.0.1:{port}" in head["healthcheck"]["test"]
-    for one in (machine, server):
-        assert one["depends_on"]["head"] == {"condition": "service_healthy"}
     stage = DOCKERFILE.partition(" AS cluster\n")[2].partition("\nFROM")[0]
-    for script in (CLUSTER["services"]["index"]["entrypoint"][0], server["entrypoint"][0]):
+    for script in (services["index"]["entrypoint"][0], server["entrypoint"][0]):
         assert f"COPY docker/{script}.sh /usr/local/bin/{script}\n" in stage
-    assert services["redis"]["volumes"] == ["redis:/data"]
-    assert head["environment"]["RAY_REDIS_ADDRESS"] == "redis:6379"
-    for one in (head, machine, server, CLUSTER["services"]["index"]):
+    for one in (head, machine, server, services["index"]):
         assert one["build"]["target"] == "cluster" and "data:/data" in one["volumes"]
-    assert f"127.0.0.1:{image_variables()['SPARTA_PORT']}:8000" in head["ports"]
 
 
 def test_clusters_are_reached_from_this_machine_alone() -> None:
     ports = [port for one in CLUSTER["services"].values() for port in one.get("ports", [])]
-    assert sorted(ports) == [
-        f"127.0.0.1:{port}" for port in ("19530:19530", "8000:8000", "8001:8000")
-    ]
+    assert len(ports) == 3 and all(port.startswith("127.0.0.1:") for port in ports)
     assert CLUSTER["networks"]["parts"] == {"internal": True}
 
 
 def test_files_that_compose_mounts_exist() -> None:
-    mounts = [
-        volume.split(":")[0]
-        for service in COMPOSE["services"].values()
-        for volume in service["volumes"]
-        if isinstance(volume, str) and volume.startswith("./")
-    ]
-    assert mounts
-    assert [path for path in mounts if not (DOCKER / path).exists()] == []
-
-
-def test_grafana_gets_its_dashboards() -> None:
-    mounts = dict(
-        volume.split(":")[:2]
-        for volume in COMPOSE["services"]["grafana"]["volumes"]
-        if volume.startswith("./")
-    )
+    listed = [one for service in COMPOSE["services"].values() for one in service["volumes"]]
+    mounts = dict(one.split(":")[:2] for one in listed if isinstance(one, str) and one[0] == ".")
+    assert mounts and [path for path in mounts if not (DOCKER / path).exists()] == []
     provider = yaml.safe_load((DOCKER / "grafana/dashboards.yaml").read_text())["providers"][0]
     assert mounts["./grafana/dashboards"] == provider["options"]["path"]
-    assert {"./grafana/dashboards.yaml", "./grafana/datasources.yaml"} <= mounts.keys()
 
 
 def test_everything_runs_confined() -> None:
@@ -295,19 +246,6 @@ def test_every_metric_and_label_exists() -> None:
     assert {re.sub("_(bucket|count)$", "", name) for name in left} <= {
         re.sub("_(bucket|count)$", "", name) for name in used
     }
-
-
-def test_panels_do_not_overlap() -> None:
-    panels = dashboard()["panels"]
-    assert len({panel["id"] for panel in panels}) == len(panels)
-    taken = [
-        (x, y)
-        for place in (panel["gridPos"] for panel in panels)
-        for x in range(place["x"], place["x"] + place["w"])
-        for y in range(place["y"], place["y"] + place["h"])
-    ]
-    assert len(set(taken)) == len(taken)
-    assert max(x for x, _ in taken) < 24
 
 
 SCRIPT = DOCKER / "healthcheck.py"
