@@ -41,6 +41,8 @@ def test_keeps_lucene_alone(tmp_path: Path) -> None:
     with ZipFile(tmp_path / "jar") as jar:
         assert jar.namelist() == LUCENE
         assert jar.read(LUCENE[-1]).decode() == LUCENE[-1]
+    with pytest.raises(ValueError, match="no class of Lucene"):
+        copy_lucene(write(tmp_path / "fat.jar", OTHERS), tmp_path / "jar")
 
 
 def test_analysis_of_japanese_is_left_out_with_its_services(tmp_path: Path) -> None:
@@ -55,40 +57,26 @@ def test_analysis_of_japanese_is_left_out_with_its_services(tmp_path: Path) -> N
         assert jar.read(service).decode() == "# factories\norg.apache.lucene.A"
 
 
-def test_a_jar_without_lucene_is_refused(tmp_path: Path) -> None:
-    fat = write(tmp_path / "fat.jar", OTHERS)
-    with pytest.raises(ValueError, match="no class of Lucene"):
-        copy_lucene(fat, tmp_path / "jar")
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
+@pytest.mark.parametrize(
+    ("patterns", "freed", "left"),
+    [
+        (["a/**/tests", "c.so"], [15, 7], ["a/code.py"]),
+        (["a/b", "a/b/tests/*.py"], [5, 0], ["a/code.py", "a/tests/t.py", "c.so"]),
+        (["c.so", "gone/*", "x"], None, ["a/b/tests/u.py", "a/code.py", "a/tests/t.py", "c.so"]),
+    ],
+)
+def test_files_and_folders_of_a_list_are_removed(
+    tmp_path: Path, patterns: list[str], freed: list[int] | None, left: list[str]
+) -> None:
+    """What two patterns find counts once; one without a match removes nothing."""
+    site, listed = tmp_path / "site", tmp_path / "list.txt"
     for path, size in {"a/tests/t.py": 10, "a/code.py": 20, "a/b/tests/u.py": 5, "c.so": 7}.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes(bytes(size))
-    return tmp_path
-
-
-def left(site: Path) -> list[str]:
-    return sorted(str(path.relative_to(site)) for path in site.rglob("*") if path.is_file())
-
-
-def test_removes_files_and_folders_and_returns_their_sizes(site: Path) -> None:
-    assert prune(site, ["a/**/tests", "c.so"]) == {"a/**/tests": 15, "c.so": 7}
-    assert left(site) == ["a/code.py"]
-
-
-def test_what_two_patterns_find_counts_once(site: Path) -> None:
-    assert prune(site, ["a/b", "a/b/tests/*.py"]) == {"a/b": 5, "a/b/tests/*.py": 0}
-
-
-def test_a_pattern_without_a_match_removes_nothing(site: Path) -> None:
-    with pytest.raises(LookupError, match=r"matches gone/\*, x"):
-        prune(site, ["c.so", "gone/*", "x"])
-    assert "c.so" in left(site)
-
-
-def test_comments_are_no_patterns(tmp_path: Path) -> None:
-    path = tmp_path / "list.txt"
-    path.write_text("# why\n\na/tests\n")
-    assert read_patterns(path) == ["a/tests"]
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        (site / path).write_bytes(bytes(size))
+    listed.write_text("\n".join(["# why", "", *patterns]))
+    if freed is None:
+        with pytest.raises(LookupError, match=r"matches gone/\*, x"):
+            prune(site, read_patterns(listed))
+    else:
+        assert prune(site, read_patterns(listed)) == dict(zip(patterns, freed, strict=True))
+    assert sorted(str(path.relative_to(site)) for path in site.rglob("*.*")) == left
