@@ -29,6 +29,7 @@ from tests.scenes.drawings import (
     PALETTE,
     RGB,
     SMALL,
+    TABLES,
     Kind,
     rgb,
 )
@@ -39,17 +40,8 @@ MARGIN = 0.04  # of an object's canvas, so that outlines on the edge are not cut
 SCALES = {"small": 0.64, "medium": 1.0, "large": 1.4}
 FAR = 0.82  # size of an object at the back of its zone relative to the front
 
-LIGHTS: dict[str, tuple[float, float, float]] = {
-    "day": (1.0, 1.0, 1.0),
-    "dusk": (0.95, 0.76, 0.7),
-    "night": (0.44, 0.5, 0.74),
-    "lamplight": (0.86, 0.72, 0.56),
-}
-SKIES: dict[str, tuple[RGB, RGB]] = {
-    "day": ((104, 172, 236), (206, 232, 250)),
-    "dusk": ((98, 84, 150), (252, 172, 112)),
-    "night": ((16, 24, 62), (58, 74, 128)),
-}
+LIGHTS: dict[str, list[float]] = TABLES["light_colours"]
+SKIES = {light: (rgb(top), rgb(low)) for light, (top, low) in TABLES["skies"].items()}
 
 Point = tuple[float, float]
 Zones = dict[str, tuple[float, float]]
