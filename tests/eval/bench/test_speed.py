@@ -101,12 +101,8 @@ def test_a_wrong_answer_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
         measure_speed(small, Results(tmp_path / "speed.json"))
 
 
-def test_report_and_figures(measured: Results, tmp_path: Path) -> None:
-    measured.engines = {"bm25s": {"settings": "plain", "promise": "exact"}}
+def test_figures_of_a_report(measured: Results, tmp_path: Path) -> None:
     text = markdown(measured)
-    assert "- **bm25s**: plain. Exact." in text
-    assert "    sparta bench speed x\n" in text and "models: 111111111111; seed: 0" in text
-    assert "timed for 0.01 s, after a warm-up of 10 queries" in text
     fewest = min(one["queries"] for one in measured.records)
     assert f"({fewest:,} at least)" in text and fewest < ENOUGH
     assert [path.name for path in save_plots(measured, tmp_path)] == [BY_SIZE, BY_TOP_N]

@@ -32,7 +32,7 @@ from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import random_postings
 from tests.indexer.vocabulary import small_tokenizer
-from tests.served_cluster import free_port
+from tests.milvus_server import free_port
 from tests.server.apps import client_of, make_key, settings
 from tests.server.test_sharded import PATHS, folders, without_times
 
