@@ -98,6 +98,7 @@ def draw_questions(words: Sequence[str], ids: Sequence[str], seed: int) -> list[
     """300 questions of every kind, of words of a vocabulary and of images."""
     rng = Random(seed)
     asked: list[dict[str, Any]] = [{"kind": "fields", "call": "fields"}]
+    orders = TABLES["sorts"]
 
     def some(least: int, most: int) -> list[str]:
         return rng.sample(words[:-IN_NO_IMAGE], rng.randint(least, most))
@@ -140,14 +141,12 @@ def draw_questions(words: Sequence[str], ids: Sequence[str], seed: int) -> list[
     for number in range(20):
         query = " ".join(some(1, 3)) if number % 3 == 2 else ""
         offset: dict[str, Any] = {"offset": 7} if number % 4 == 1 else {}
-        ask(
-            "browse", query, sort=TABLES["sorts"][number % 8], filter=FILTERS[number % 22], **offset
-        )
+        ask("browse", query, sort=orders[number % 8], filter=FILTERS[number % 22], **offset)
     for number in range(10):
         query = "" if number % 2 else " ".join(some(1, 3))
         ask("facets", query, facets=TABLES["facets"][number % 4], filter=FILTERS[number])
     for number in range(10):
-        order = {"sort": TABLES["sorts"][number % 8]} if number % 2 else {}
+        order = {"sort": orders[number % 8]} if number % 2 else {}
         ask("pages", " ".join(some(1, 3)), pages=3, k=5 + 10 * number, **order)
     for word in some(8, 8):
         ask("suggest", word[: rng.randint(1, 4)] + rng.choice(("", "", "x")), "suggest", k=10)
