@@ -208,24 +208,24 @@ def shade(colour: RGB, factor: float) -> RGB:
 # ---- objects ------------------------------------------------------------------------------------
 
 
-@cache
-def _catmull_rom(steps: int) -> NDArray[np.float64]:
-    """[steps, 4] weights of four neighbouring points along one span of the curve."""
-    t = np.arange(steps) / steps
-    weights = [
-        -(t**3) + 2 * t**2 - t,
-        3 * t**3 - 5 * t**2 + 2,
-        -3 * t**3 + 4 * t**2 + t,
-        t**3 - t**2,
-    ]
-    return 0.5 * np.stack(weights, axis=1)
+_T = np.arange(6) / 6
+# [steps, 4] weights of four neighbouring points along one span of a Catmull-Rom curve
+_WEIGHTS: NDArray[np.float64] = 0.5 * np.stack(
+    [
+        -(_T**3) + 2 * _T**2 - _T,
+        3 * _T**3 - 5 * _T**2 + 2,
+        -3 * _T**3 + 4 * _T**2 + _T,
+        _T**3 - _T**2,
+    ],
+    axis=1,
+)
 
 
-def smooth(points: Sequence[Point], steps: int = 6) -> list[Point]:
+def smooth(points: Sequence[Point]) -> list[Point]:
     """A closed Catmull-Rom curve through the points."""
     p = np.asarray(points, dtype=np.float64)
     spans = np.stack([np.roll(p, 1, 0), p, np.roll(p, -1, 0), np.roll(p, -2, 0)])  # [4, n, 2]
-    curve = np.einsum("sk,knd->nsd", _catmull_rom(steps), spans).reshape(-1, 2)
+    curve = np.einsum("sk,knd->nsd", _WEIGHTS, spans).reshape(-1, 2)
     return [(x, y) for x, y in curve.tolist()]
 
 
@@ -250,11 +250,8 @@ class Brush(Canvas):
         return (MARGIN + x * inner) * self._width, (MARGIN + y * inner) * self._height
 
     def _box(self, x1: float, y1: float, x2: float, y2: float) -> list[Point]:
-        return (
-            [self._xy(x1, y1), self._xy(x2, y2)]
-            if not self.mirrored
-            else [self._xy(x2, y1), self._xy(x1, y2)]
-        )
+        left, right = (x2, x1) if self.mirrored else (x1, x2)
+        return [self._xy(left, y1), self._xy(right, y2)]
 
     def _filled(self, fill: RGB | None) -> dict[str, Any]:
         fill = fill or self._colours["colour"]

@@ -29,24 +29,6 @@ def answer(client: TestClient, **params: Any) -> dict[str, Any]:
     return response.json()
 
 
-@pytest.mark.parametrize("backend", ["sparta", "vse++"])
-def test_an_operator_that_cannot_be_read(client: TestClient, backend: str) -> None:
-    response = client.get("/v1/search", params={"q": "red blue^0", "backend": backend})
-    assert response.status_code == 422
-    problem = response.json()
-    assert problem["field"] == "q"
-    assert problem["detail"] == "q: a weight is a whole number from 1 to 100 (column 10)"
-
-
-def test_a_dense_backend_has_no_signs_and_no_coverage(client: TestClient) -> None:
-    params = {"q": "red -blue", "backend": "vse++"}
-    problem = client.get("/v1/search", params=params).json()
-    assert "a dense model has no signs and weights" in problem["detail"]
-    params = {"q": "red", "backend": "vse++", "min_coverage": "0.5"}
-    problem = client.get("/v1/search", params=params).json()
-    assert (problem["status"], problem["field"]) == (422, "min_coverage")
-
-
 def test_urls_lead_to_the_photo_in_the_same_backend(client: TestClient) -> None:
     assert answer(client, q="red", backend="other one")["hits"][0]["url"] is None
     for hit in answer(client, q="red green blue", backend="third")["hits"]:
