@@ -17,7 +17,6 @@ from fastapi.testclient import TestClient
 from indexer.engines.open import read_language
 from indexer.engines.shards import ShardsEngine
 from indexer.maintenance.copies import restore_snapshot, take_snapshot
-from indexer.manifest import owner
 from indexer.search.searcher import Searcher
 from indexer.store.changes import Add
 from indexer.update.writer import open_writer
@@ -292,23 +291,12 @@ def test_a_copy_has_an_application_of_its_own(tmp_path: Path) -> None:
 # ---- batches: each line is read within limits, and goes to its shard -----------------------------
 
 
-SHARDS = 3
-
-
-def test_each_line_goes_to_its_shard_and_keeps_its_number() -> None:
-    lines = [json.dumps({"image_id": f"a{i}", "delete": True}).encode() for i in range(20)]
-    parts = divided_lines(b"\n".join(lines), SHARDS)
-    for place, line in enumerate(lines):
-        own = parts[owner(f"a{place}", SHARDS)].split(b"\n")
-        assert own[place] == line and sum(line in part for part in parts.values()) == 1
-
-
 def test_what_cannot_be_read_is_left_to_the_first() -> None:
     wide = b'{"image_id": "a", "metadata": {"a": [' + b"1," * 400_000 + b"1]}}"
     lines = [b"no JSON", b"[1]", b'{"image_id": 3}', b"[" * 100_000, b"9" * 10**6, wide]
-    assert divided_lines(b"\n".join(lines), SHARDS) == {0: b"\n".join(lines)}
+    assert divided_lines(b"\n".join(lines), 3) == {0: b"\n".join(lines)}
     many = b'{"image_id": "a"}' + b"\n" * (MANY + 1)
-    assert divided_lines(many, SHARDS) == {0: many}
+    assert divided_lines(many, 3) == {0: many}
 
 
 def test_what_cannot_be_served_on_a_cluster() -> None:
