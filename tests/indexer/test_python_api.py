@@ -7,9 +7,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 import sparta
 from indexer.maintenance.combine import split_index
@@ -17,6 +15,7 @@ from indexer.store.changes import Delete
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from tests.indexer.tiny import draw
 from tests.reference.searcher import ReferenceSearcher
 
 QUERY = "two dogs on the beach"
@@ -96,12 +95,9 @@ def test_threads_and_asyncio_share_an_index(copy: Path) -> None:
 
 def test_photos_become_an_index_that_grows(tmp_path: Path) -> None:
     photos, more = tmp_path / "photos", tmp_path / "more"
-    random = np.random.default_rng(0)
-    for name in ("a.png", "b.png", "<c>.png"):
-        photos.mkdir(exist_ok=True)
-        Image.fromarray(random.integers(0, 256, (60, 80, 3), np.uint8)).save(photos / name)
-    more.mkdir()
-    Image.fromarray(random.integers(0, 256, (60, 80, 3), np.uint8)).save(more / "d.png")
+    for seed, name in enumerate(("a.png", "b.png", "<c>.png")):
+        draw(photos / name, seed, 80, 60)
+    draw(more / "d.png", 3, 80, 60)
     about = {"a.png": {"album": "sea"}}
     stages: list[str] = []
     with sparta.build(

@@ -18,7 +18,7 @@ from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.bad_paths import add_bad_paths
 from tests.indexer.command_line import run, sparta, sparta_here
-from tests.indexer.update.test_sync import draw
+from tests.indexer.tiny import draw
 
 
 def contents(folder: Path) -> dict[Path, tuple[int, bytes]]:

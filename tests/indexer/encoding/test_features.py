@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,10 @@ import pytest
 from PIL import Image
 
 from indexer.build import build_index
-from indexer.encoding.features import check_stores, open_stores
+from indexer.encoding.features import check_stores, choose_photos, open_stores, opened_stores
 from sparta.errors import InputError
 from sparta.extract.job import augmentation_names, extract_photos
-from sparta.features.record import DetectorSettings, ImageFeatures
+from sparta.features.record import DetectorSettings, ImageFeatures, Skipped
 from sparta.features.store import FeatureStore
 from tests.indexer.tiny import SOURCE, same_but, save_model, write_store
 from tests.indexer.tiny_dense import save_dense_model
@@ -186,3 +187,72 @@ def test_other_regions_another_detector_and_regions_of_others_are_refused(
     model = save_model(tmp_path / "vinvl", TOKENIZER, source=source)
     with pytest.raises(InputError, match=r"regions of a detector that is not available \(vinvl\)"):
         open_stores([pictures], [model], "visual_sparta", tmp_path / "vinvl-index")
+
+
+# ---- photos to add to an index -------------------------------------------------------------------
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with photos at several depths."""
+    folder = tmp_path / "tree"
+    for name in ("a.jpg", "2024/b.png", "2024/beach/c.JPG", "2024/notes.txt", "empty/notes.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    (folder / "link.jpg").symlink_to(folder / "2024" / "b.png")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("chosen", "recorded", "ids"),
+    [
+        (["2024"], ".", ["2024/b.png", "2024/beach/c.JPG"]),
+        (["a.jpg", "2024/beach", "2024/beach/c.JPG"], ".", ["2024/beach/c.JPG", "a.jpg"]),
+        (["link.jpg"], ".", ["link.jpg"]),
+        # Photos beside the folder of the index have ids relative to their own.
+        ([""], None, ["2024/b.png", "2024/beach/c.JPG", "a.jpg", "link.jpg"]),
+        (["a.jpg"], "elsewhere", ["a.jpg"]),
+    ],
+)
+def test_ids_are_relative_to_the_folder_of_the_index(
+    tree: Path, chosen: list[str], recorded: str | None, ids: list[str]
+) -> None:
+    assert choose_photos([Path(one) for one in chosen], recorded) == (tree, ids)
+
+
+@pytest.mark.usefixtures("tree")
+@pytest.mark.parametrize(
+    ("chosen", "problem"),
+    [
+        (["2024", "2024/beach"], r"2024 and .*beach are not both in the folder that"),
+        (["away.jpg"], "away.jpg does not exist"),
+        (["empty"], "empty holds no photo"),
+    ],
+)
+def test_what_cannot_be_added_is_named(chosen: list[str], problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        choose_photos([Path(one) for one in chosen], "elsewhere")
+
+
+def test_photos_are_extracted_as_those_of_the_index(
+    photos: Path, model_dir: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "index"
+    stores = open_stores([photos], [model_dir], "visual_sparta", out, augmentations=2, device="cpu")
+    build_index(stores, [model_dir], out, device="cpu")
+    (photos / "more").mkdir()
+    shutil.copy(photos / "0.png", photos / "more" / "new.png")
+    (photos / "more" / "empty.jpg").touch()
+    before, chosen = sorted(tmp_path.rglob("*")), [photos / "more", photos / "0.png"]
+    with opened_stores(out, chosen, [], [model_dir], "cpu") as (added, skipped):
+        assert [store.ids for store in added] == [["0.png", "more/new.png"]] * 2
+        assert [store.augmentation for store in added] == ["plain", "flip"]
+        assert skipped == [Skipped("more/empty.jpg", "the file is empty")]
+        assert added[1][0].features.tobytes() == stores[1][0].features.tobytes()
+    assert sorted(tmp_path.rglob("*")) == before
+    shutil.copy(photos / "more" / "empty.jpg", photos / "b.jpg")
+    empty = [photos / "b.jpg", photos / "more" / "empty.jpg"]
+    problem = r"no photo could be used: .*/b\.jpg: the file is empty \(and 1 more\)"
+    with pytest.raises(InputError, match=problem), opened_stores(out, empty, [], [model_dir]):
+        pass
