@@ -1,7 +1,5 @@
 """Fixtures: a small vocabulary, random impacts over it, searchers of them, tiny models."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

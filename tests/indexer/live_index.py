@@ -1,7 +1,5 @@
 """An index in memory that takes the same changes as one on disk, to compare the two."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path

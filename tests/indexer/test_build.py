@@ -1,7 +1,5 @@
 """The offline job: from features through a tiny model to an index."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

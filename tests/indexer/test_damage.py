@@ -1,7 +1,5 @@
 """A damaged or foreign index is refused with one line, or answers as the undamaged one."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from pathlib import Path

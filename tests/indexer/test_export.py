@@ -1,7 +1,5 @@
 """Every format of `sparta export` has the impacts of the index, read by a parser of its own."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """Postings and groundings on disk come back as they were, and name what won the terms of images."""
 
-from __future__ import annotations
-
 import struct
 from contextlib import suppress
 from dataclasses import fields, replace

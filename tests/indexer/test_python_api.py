@@ -1,7 +1,5 @@
 """`sparta.build`, `sparta.open` and what an `Index` does, against the reference searcher."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor

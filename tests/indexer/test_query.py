@@ -1,7 +1,5 @@
 """Queries: their grammar, how an index reads them, completions, corrections, explanations."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A rebuild keeps what the user gave to the index, and a changed file loses what it said alone."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import closing

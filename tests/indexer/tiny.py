@@ -1,7 +1,5 @@
 """Tiny models and feature stores, and what an index of them must hold."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """Tiny dense models; dense parts of plain arrays, whose text encoder counts letters."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import asdict
 from pathlib import Path

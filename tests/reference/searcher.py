@@ -1,7 +1,5 @@
 """The reference of searches: one image after the other in plain Python; slow, obvious, exact."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """What won a term of an image: slow, obvious, exact."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from indexer.answer import WinningLabel

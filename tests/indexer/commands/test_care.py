@@ -1,7 +1,5 @@
 """`sparta info`, `verify`, `merge`, `snapshot`, `restore`, and commands for a divided index."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

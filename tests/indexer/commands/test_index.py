@@ -1,7 +1,5 @@
 """`sparta index` and `sparta add --dense`: from photos or features to an index."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`sparta search`, and what the query path must not load."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

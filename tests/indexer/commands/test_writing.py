@@ -1,7 +1,5 @@
 """`sparta add`, `delete`, `update` and `sync`: what is written, and what is asked before."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

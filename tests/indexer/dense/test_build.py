@@ -1,7 +1,5 @@
 """Dense models' vectors of an index: made, kept up to date, searched exactly, and refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

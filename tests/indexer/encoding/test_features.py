@@ -1,7 +1,5 @@
 """Feature stores opened, or extracted from photos as the models need; others refused."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import replace

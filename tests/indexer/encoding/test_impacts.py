@@ -1,7 +1,5 @@
 """Images → postings: what a model reads, terms that images keep, against slow plain code."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

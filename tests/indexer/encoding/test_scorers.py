@@ -1,7 +1,5 @@
 """Models that are loaded: in OpenVINO with the scores of torch, converted once; others refused."""
 
-from __future__ import annotations
-
 import inspect
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Dense models against vectors by image id: built, and over whatever is written to the index."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import time

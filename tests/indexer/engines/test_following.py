@@ -1,7 +1,5 @@
 """Searchers while the index changes, or shards of it do not answer."""
 
-from __future__ import annotations
-
 import pickle
 import shutil
 from collections.abc import Callable, Mapping

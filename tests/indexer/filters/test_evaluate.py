@@ -1,7 +1,5 @@
 """Filters over fields, against the reference, image by image, and what fields cannot."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any

@@ -1,7 +1,5 @@
 """Metadata from files, the kinds of their values, the periods that dates name, columns on disk."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Filters written as text and as JSON."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

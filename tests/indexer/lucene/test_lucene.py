@@ -1,7 +1,5 @@
 """Lucene's index, the Java that runs it, threads in turn, and what works without Lucene."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

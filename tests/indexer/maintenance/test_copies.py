@@ -1,7 +1,5 @@
 """Copies of an index that is written to, snapshots taken, restored and followed, and names."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

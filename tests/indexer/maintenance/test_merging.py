@@ -1,7 +1,5 @@
 """Several indexes become one, one becomes several; what an index says of itself."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

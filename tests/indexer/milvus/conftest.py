@@ -1,7 +1,5 @@
 """Connections to Milvus, with aliases too, which milvus-lite lacks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Connections to Milvus, its collections, and its best rows, which are exact."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An index is pushed to Milvus, and a collection follows it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Columns of random postings: what they hold, and the kernels in C and NumPy that search them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Segments made in the background, what killed writers left, and equal files of equal images."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 from collections.abc import Callable

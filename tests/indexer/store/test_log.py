@@ -1,7 +1,5 @@
 """Commits, the change log, and what the user gave: synced records stay, damage is reported."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Sequence

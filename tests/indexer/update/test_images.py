@@ -1,7 +1,5 @@
 """Images are added, deleted and described as an index's own, one by one too, or refused."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

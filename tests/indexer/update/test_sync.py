@@ -1,7 +1,5 @@
 """An index follows a folder of photos."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

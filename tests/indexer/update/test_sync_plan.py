@@ -1,7 +1,5 @@
 """What has to be done for a folder of photos, and the notes of what was seen of it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The one writer of an index, divided or not; store/test_snapshot.py has any order of writes."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 import time
