@@ -91,47 +91,38 @@ def rows(tmp_path: Path) -> AddedRows:
     return AddedRows(tmp_path, 3, len(LETTERS))
 
 
-def test_rows_follow_one_another_and_never_change(rows: AddedRows) -> None:
+def test_rows_follow_one_another_until_their_part_is_made_anew(
+    rows: AddedRows, tmp_path: Path
+) -> None:
     vectors = random_vectors(10, 3)
-    assert rows.content_ids() == []
-    assert rows.vectors(0).shape == (0, 3, 8)
+    assert rows.content_ids() == [] and rows.vectors(0).shape == (0, 3, 8)
     rows.append(CONTENT_IDS[:4], vectors[:4])
     before = rows.vectors(4)
     rows.append(CONTENT_IDS[4:], vectors[4:])
     assert rows.content_ids() == CONTENT_IDS
     assert (before == vectors[:4]).all()
     assert (rows.vectors(10, checked=4) == vectors).all()
-    # Whoever knows of fewer rows maps these.
-    assert (rows.vectors(7) == vectors[:7]).all()
-
-
-def test_a_part_that_is_made_anew_has_none(rows: AddedRows, tmp_path: Path) -> None:
-    rows.append(CONTENT_IDS[:2], random_vectors(2, 3))
     (tmp_path / "manifest.json").write_text("{ }")
     assert AddedRows(tmp_path, 3, len(LETTERS)).content_ids() == []
-    assert rows.content_ids() == CONTENT_IDS[:2]
+    assert rows.content_ids() == CONTENT_IDS
 
 
-@pytest.mark.parametrize("cut", [1, RECORD - 1, RECORD])
-def test_what_a_killed_writer_left_is_cut_off(rows: AddedRows, cut: int) -> None:
-    """The vectors were written, their records not all of them."""
+@pytest.mark.parametrize(
+    ("cut", "zeros", "left"),
+    [(1, 0, 3), (RECORD - 1, 0, 3), (RECORD, 0, 3), (0, 2 * RECORD, 4)],
+)
+def test_what_a_killed_writer_left_is_cut_off(
+    rows: AddedRows, cut: int, zeros: int, left: int
+) -> None:
+    """The vectors were written, their records not all; a file system may have made room."""
     vectors = random_vectors(10, 3)
     rows.append(CONTENT_IDS[:4], vectors[:4])
     data = rows.content_id_file.read_bytes()
-    rows.content_id_file.write_bytes(data[:-cut])
-    assert rows.content_ids() == CONTENT_IDS[:3]
-    assert (rows.vectors(3) == vectors[:3]).all()
+    rows.content_id_file.write_bytes(data[: len(data) - cut] + bytes(zeros))
+    assert rows.content_ids() == CONTENT_IDS[:left]
     rows.append(CONTENT_IDS[8:], vectors[8:])
-    assert rows.content_ids() == [*CONTENT_IDS[:3], *CONTENT_IDS[8:]]
-    assert (rows.vectors(5) == vectors[[0, 1, 2, 8, 9]]).all()
-
-
-def test_zeros_at_the_end_are_no_record(rows: AddedRows) -> None:
-    """A file system may have made room before a power cut."""
-    rows.append(CONTENT_IDS[:2], random_vectors(2, 3))
-    with rows.content_id_file.open("ab") as file:
-        file.write(bytes(2 * RECORD))
-    assert rows.content_ids() == CONTENT_IDS[:2]
+    assert rows.content_ids() == [*CONTENT_IDS[:left], *CONTENT_IDS[8:]]
+    assert (rows.vectors(left + 2) == vectors[[*range(left), 8, 9]]).all()
 
 
 def change(path: Path, position: int) -> None:
