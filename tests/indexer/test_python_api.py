@@ -23,9 +23,8 @@ QUERY = "two dogs on the beach"
 def test_an_index_answers_as_the_reference(
     index: Path, exact: ReferenceSearcher, shards: int | None, tmp_path: Path
 ) -> None:
-    folder = index
+    folder = index if shards is None else tmp_path / "divided"
     if shards is not None:
-        folder = tmp_path / "divided"
         split_index(index, folder, shards)
     with sparta.open(str(folder)) as opened:
         found, right = opened.search(QUERY, k=7), exact.search(QUERY, 7)
