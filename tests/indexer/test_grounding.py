@@ -18,7 +18,7 @@ from indexer.postings import ImagePostings, Inputs, Postings
 from sparta.errors import InputError
 from tests.indexer.random_postings import random_postings
 from tests.indexer.vocabulary import TOKENIZER
-from tests.reference.winner import winner
+from tests.reference.searcher import winner
 
 
 def pack(grounding: Grounding) -> bytes:

@@ -99,12 +99,6 @@ def test_named_choices_and_the_options_that_go_before_them(
     assert built("--prefer", "recall", *given) == (size.top_n, 0.11, size.bits)
 
 
-def test_help_shows_what_a_named_choice_is() -> None:
-    shown = " ".join(CliRunner().invoke(cli, ["index", "--help"]).output.split())
-    for name, (top_n, power, bits) in PREFERENCES.items():
-        assert f"{name}: {top_n}, {power:g}, {bits}" in shown
-
-
 def test_dense_models_are_added_and_refused(
     store: FeatureStore,
     model_dir: Path,

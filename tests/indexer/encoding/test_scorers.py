@@ -16,13 +16,12 @@ from indexer.dense.text_encoder import load_dense_model
 from indexer.encoding import scorers
 from indexer.encoding.encoder import ImageEncoder
 from indexer.encoding.features import open_stores
-from indexer.encoding.models import ModelFiles, ReadConfig, load_models
+from indexer.encoding.models import ReadConfig, load_models
 from indexer.encoding.scorers import IMAGES_AT_ONCE, ConvertedScorer, TorchScorer
 from indexer.manifest import Manifest
 from indexer.settings import TermSet
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
 from tests.indexer.tiny import save_model, slow_frequencies, without_labels
@@ -47,11 +46,13 @@ def torch_encoder(encoder: ImageEncoder, models: list[Path]) -> ImageEncoder:
     return ImageEncoder(loaded, encoder.tokenizer, encoder.stores, 3, encoder.term_set)
 
 
-@pytest.mark.parametrize("terms", ["trained", "all"])
+@pytest.mark.parametrize(("terms", "batch"), [("trained", 3), ("all", 21)])
 def test_scores_and_positions_are_those_of_torch(
-    store: FeatureStore, models: list[Path], terms: TermSet
+    store: FeatureStore, models: list[Path], terms: TermSet, batch: int
 ) -> None:
-    encoder = ImageEncoder.open([store], models, 3, "cpu", terms)
+    """In batches of few images, and of more than are computed at once."""
+    assert 3 < IMAGES_AT_ONCE < 21 == len(store)
+    encoder = ImageEncoder.open([store], models, batch, "cpu", terms)
     reference = torch_encoder(encoder, models)
     for ours, theirs in zip(encoder.scorers, reference.scorers, strict=True):
         assert isinstance(ours, ConvertedScorer)
@@ -69,25 +70,6 @@ def test_scores_and_positions_are_those_of_torch(
         for own, expected in zip(found.inputs, right.inputs, strict=True):
             assert np.array_equal(own.boxes, expected.boxes)
             assert len(own.label_terms) == len(expected.label_terms) == 0
-
-
-@pytest.mark.parametrize("threads", [1, 2, 30])
-def test_images_computed_at_once_score_as_alone(
-    store: FeatureStore, models: list[Path], monkeypatch: pytest.MonkeyPatch, threads: int
-) -> None:
-    (scorer,) = ImageEncoder.open([store], models[:1], device="cpu").scorers
-    assert isinstance(scorer, ConvertedScorer)
-    monkeypatch.setattr(scorer._network, "threads", threads)
-    tokenizer = ModelFiles.open(models[0]).tokenizer
-    padder = ImagePadder(tokenizer, scorer.config.max_regions, scorer.config.max_label_tokens)
-    images = [store[row] for row in range(len(store))]
-    terms = np.flatnonzero(tokenizer.indexable)
-    together = scorer.term_scores(padder.pad(images), terms)
-    for row, image in enumerate(images):
-        alone = scorer.term_scores(padder.pad([image]), terms)
-        np.testing.assert_allclose(together.scores[row], alone.scores[0], atol=1e-5)
-        np.testing.assert_array_equal(together.positions[row], alone.positions[0])
-    assert together.scores.any() and len(images) > IMAGES_AT_ONCE
 
 
 def test_models_are_converted_once(

@@ -4,7 +4,7 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -358,28 +358,26 @@ def test_a_photo_that_could_not_be_read_is_tried_again(
 def test_a_watched_folder_is_followed(job: Job, built: Path, photos: Path, tmp_path: Path) -> None:
     found = job()
     found.run()
-    steps = iter(range(100))
     reports: list[SyncReport] = []
     notices: list[str] = []
 
-    def pause(_: float) -> None:
-        step = next(steps)
-        if step == 0:
-            draw(photos / "new.png", 5)
-        elif step == 4:
-            assert "new.png" in images_of(built)
-            photos.rename(tmp_path / "elsewhere")
-        elif step == 8:
-            (tmp_path / "elsewhere").rename(photos)
-            (photos / "new.png").rename(photos / "newer.png")
-        elif step == 12:  # from now on 0.png cannot be read, which is said once
-            (photos / "0.png").unlink()
-            (photos / "0.png").symlink_to("0.png")
-        elif step == 16:
-            raise KeyboardInterrupt
+    def steps() -> Iterator[None]:
+        """Four looks at the folder after each change."""
+        draw(photos / "new.png", 5)
+        yield from [None] * 4
+        assert "new.png" in images_of(built)
+        photos.rename(tmp_path / "elsewhere")
+        yield from [None] * 4
+        (tmp_path / "elsewhere").rename(photos)
+        (photos / "new.png").rename(photos / "newer.png")
+        yield from [None] * 4
+        (photos / "0.png").unlink()  # from now on it cannot be read, which is said once
+        (photos / "0.png").symlink_to("0.png")
+        yield from [None] * 4
 
-    with pytest.raises(KeyboardInterrupt):
-        watch(found, 0.1, reports.append, notices.append, pause=pause)
+    pause = steps()
+    with pytest.raises(StopIteration):
+        watch(found, 0.1, reports.append, notices.append, pause=lambda _: next(pause))
     assert list(map(counts, reports)) == [
         (1, 0, 0, 0, []),
         (0, 0, 1, 0, []),
