@@ -22,6 +22,12 @@ def answer(result: Answer) -> list[tuple[int, str, float]]:
     return [(hit.rank, hit.image_id, hit.score) for hit in result.hits]
 
 
+def write(index: Path, *changes: Change) -> None:
+    """Write and commit changes with a writer of their own."""
+    with open_writer(index) as writer:
+        writer.write(changes)
+
+
 class Killed(Exception):
     """Stands for the end of a process."""
 

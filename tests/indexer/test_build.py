@@ -121,11 +121,7 @@ def test_the_index_contains_the_models_scores(
 
 
 def test_an_interrupted_build_with_other_asked_terms_starts_anew(
-    build: Build,
-    asked_model: Path,
-    queries: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    build: Build, asked_model: Path, queries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encode = Mock(wraps=encode_rows)
     monkeypatch.setattr(indexer.build, "encode_rows", encode)
@@ -236,11 +232,7 @@ def test_a_build_goes_on_after_a_stop_between_the_two_renames(build: Build, tmp_
 
 @pytest.mark.parametrize("damaged", ["offsets.npz", "shard-00001.npz", "shard-00001.json"])
 def test_what_a_power_cut_damaged_is_made_again(
-    build: Build,
-    store: FeatureStore,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    damaged: str,
+    build: Build, store: FeatureStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: str
 ) -> None:
     out = tmp_path / "index"
     with monkeypatch.context() as patch:

@@ -12,7 +12,6 @@ from indexer.maintenance.combine import split_index
 from indexer.store.changes import Delete
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
-from sparta.features.store import FeatureStore
 from tests.indexer.tiny import draw
 from tests.reference.searcher import ReferenceSearcher
 
@@ -118,7 +117,7 @@ def test_photos_become_an_index_that_grows(tmp_path: Path) -> None:
     assert repr(sparta.open(tmp_path / "index")).endswith("4 images>")
 
 
-def test_an_answer_without_photos_is_shown_too(index: Path, store: FeatureStore) -> None:
+def test_an_answer_without_photos_is_shown_too(index: Path) -> None:
     found = sparta.open(index).search("qqq")
     assert not found and repr(found) == found._repr_html_() == "no hits"
     assert "<figure" in sparta.open(index).search(QUERY, 1)._repr_html_()

@@ -19,7 +19,6 @@ from indexer.postings import Postings
 from indexer.query import Clause, Query, QueryError, parse, plain_text, searchable
 from indexer.search import reader as module
 from indexer.search.explanations import Explain
-from indexer.search.reader import COUNTS, LARGEST_SCORE, image_query
 from indexer.search.searcher import Searcher
 from indexer.search.words import Completion, HeldWord, HeldWords, WordList
 from indexer.store.snapshot import Snapshot
@@ -170,23 +169,7 @@ def test_long_texts_are_read_quickly(text: str) -> None:
         parse(text)
 
 
-# ---- queries by image ----------------------------------------------------------------------------
-
-
-@given(st.lists(st.integers(1, 65_535), max_size=60), st.lists(st.integers(1, 100), max_size=60))
-def test_scores_of_queries_by_image_are_exact(impacts: list[int], words: list[int]) -> None:
-    query = image_query(dict(enumerate(impacts)), dict(enumerate(words, 30)))
-    assert sum(query.values()) <= COUNTS
-    assert min(query.values(), default=1) >= 1
-    assert COUNTS * (2**16 - 1) < LARGEST_SCORE
-
-
 # ---- texts ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def searcher(index: Path) -> Searcher:
-    return open_index(index)
 
 
 def test_weights_beyond_exact_sums_are_refused(postings: Postings, tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ from indexer.maintenance.combine import split_index
 from indexer.manifest import Manifest
 from indexer.store.changes import Add
 from indexer.store.commit import read_commit
-from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.indexer.command_line import sparta, sparta_here
+from tests.indexer.live_index import write
 from tests.indexer.store.images import image
 from tests.indexer.tiny_dense import random_vectors, write_part
 
@@ -34,7 +34,7 @@ def forget(index: Path, name: str) -> None:
     Manifest(**{**vars(manifest), "parts": parts}).save(index)
 
 
-def test_info_shows_what_is_in_an_index(copy: Path, index: Path) -> None:
+def test_info_shows_what_is_in_an_index(copy: Path) -> None:
     done = sparta("info", str(copy))
     assert done.returncode == 0 and done.stderr == "", done
     assert "300, " in done.stdout and "never since" in done.stdout
@@ -45,8 +45,7 @@ def test_info_shows_what_is_in_an_index(copy: Path, index: Path) -> None:
     assert "a rebuild is worth it from 0.5 on" in done.stdout
     assert "10.0 % of their images deleted" in done.stdout
     assert "one of 270 images  " in done.stdout
-    with open_writer(copy) as writer:
-        writer.write([Add(image("new", {3: 1}))])
+    write(copy, Add(image("new", {3: 1})))
     assert "one of 270 images (1 without)" in sparta_here("info", str(copy)).stdout
     found = json.loads(sparta_here("info", str(copy), "--json").stdout)
     assert found["images"] == 271 and found["vectors"] == {"one": 270}

@@ -10,11 +10,11 @@ import indexer.commands.keep as module
 import indexer.update.sync
 from indexer.engines.open import open_index
 from indexer.store.changes import Add
-from indexer.update.writer import open_writer
 from sparta.command_line import cli
 from sparta.features.store import FeatureStore
 from tests.bad_paths import add_bad_paths
 from tests.indexer.command_line import run, sparta, sparta_here
+from tests.indexer.live_index import write
 from tests.indexer.store.images import image
 from tests.indexer.tiny import draw
 
@@ -149,13 +149,12 @@ def test_what_a_filter_lets_through_is_deleted(copy: Path) -> None:
     assert len(open_index(copy)) == 298
     asked = CliRunner().invoke(cli, all_of_them, input="y\n")
     assert f"{copy}: 298 images deleted; 0 in all" in asked.output.replace("\n", " ")
-    with open_writer(copy) as writer:
-        writer.write([Add(image("new", {3: 1}))])
+    write(copy, Add(image("new", {3: 1})))
     done = sparta_here(*all_of_them, "--yes")
     assert done.stdout == f"{copy}: 1 image deleted; 0 in all\n"
 
 
-def test_metadata_is_changed_without_torch(copy: Path, index: Path, tmp_path: Path) -> None:
+def test_metadata_is_changed_without_torch(copy: Path, tmp_path: Path) -> None:
     about = tmp_path / "about.csv"
     about.write_text("image,album\na/00007 é.jpg,sea\nb.jpg,sea\n")
     done = sparta("update", str(copy), str(about))

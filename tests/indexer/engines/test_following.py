@@ -25,7 +25,7 @@ from indexer.store.commit import ReplacedError
 from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
-from tests.indexer.live_index import LiveReference, assert_same
+from tests.indexer.live_index import LiveReference, assert_same, write
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.vocabulary import COMMON, RARE, TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
@@ -38,11 +38,6 @@ def own(request: pytest.FixtureRequest, built: Path) -> Path:
         return built
     split_index(built, built.with_name("shards"), 2)
     return built.with_name("shards")
-
-
-def write(folder: Path, *changes: Change) -> None:
-    with open_writer(folder) as writer:
-        writer.write(changes)
 
 
 def added(number: int) -> Add:
@@ -84,9 +79,7 @@ def next_page(searcher: Searcher, page: Answer | None, sort: str | None) -> Answ
 
 
 @pytest.mark.parametrize("sort", [None, "path", "-path"])
-def test_pages_miss_and_repeat_no_image_that_stays(
-    own: Path, small: Postings, sort: str | None
-) -> None:
+def test_pages_miss_and_repeat_no_image_that_stays(own: Path, sort: str | None) -> None:
     """Before each page a page's images are deleted, images added, and the newest commit taken."""
     searcher = open_index(own)
     stay = set(ids(searcher.search(COMMON, 100)))
@@ -238,7 +231,7 @@ def test_an_answer_is_of_one_version_whenever_shards_take_writes(
     assert plain(asked(searcher, first)) == plain(asked(newer, first))
 
 
-def test_an_index_that_never_rests_is_given_up(folder: Path, images: Postings) -> None:
+def test_an_index_that_never_rests_is_given_up(folder: Path) -> None:
     shards = Remote(folder)
     searcher = searcher_of(folder, shards)
     searcher.search(COMMON)

@@ -145,6 +145,7 @@ def test_filters_over_parts_agree_with_the_reference(parts: list[Images], whole:
     [
         ("path:1.jpg", [1]),
         ("path:=a/1.JPG", [1]),
+        ("path:=mine", [2]),
         ("folder:a", [0, 1, 2]),
         ("camera:canon", [0, 1]),
         ("camera:=canon", []),
@@ -166,7 +167,8 @@ def test_filters_that_people_write_find_what_they_mean(text: str, found: list[in
         {"make": "Canon", "model": "Canon EOS 5D", "iso": 400, "taken": "2024-05-01",
          "latitude": 48.85, "longitude": 2.35, "favourite": False, "mixed": True},
         {"make": "Canon", "model": "EOS 6D", "favourite": True, "mixed": 1, "latitude": 1},
-        {"model": "NIKON Z 6", "rating": 5, "mixed": 0.5, "latitude": "x", "longitude": 1},
+        {"model": "NIKON Z 6", "rating": 5, "mixed": 0.5, "latitude": "x", "longitude": 1,
+         "path": "mine"},
     ]  # fmt: skip
     fields = FieldIndex([part_of([(f"a/{i}.jpg", one) for i, one in enumerate(images)])])
     assert np.flatnonzero(fields.allowed(parse_filter(text))).tolist() == found

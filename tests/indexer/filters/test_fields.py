@@ -115,21 +115,6 @@ def test_values_that_a_declared_kind_cannot_have_are_left_out(
     assert fitting.count(True) == len(kept) - (kind == "number")  # the list has two
 
 
-def test_path_folder_camera_and_location_are_made_of_other_values() -> None:
-    images: list[tuple[str, dict[str, Any]]] = [
-        ("a/b/1.jpg", {"make": "Leica", "latitude": 1, "longitude": 2.5}),
-        ("2.jpg", {"model": "Q3", "path": "mine"}),
-    ]
-    columns = part_of(images).columns
-    found = {}
-    for name in ("path", "folder", "camera"):
-        words = columns[name].words
-        assert words is not None
-        found[name] = [words[code].as_py() for code in columns[name].values.tolist()]
-    assert found == {"path": ["a/b/1.jpg", "mine"], "folder": ["a/b"], "camera": ["Leica", "Q3"]}
-    assert columns["location"].values.tolist() == [[1, 2.5]]
-
-
 def test_kinds_are_declared_as_field_and_kind() -> None:
     declared = {"rating": "number", "a=b": "keyword"}
     assert declared_kinds(["rating=number", "a=b=keyword"]) == declared

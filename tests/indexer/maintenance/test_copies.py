@@ -34,16 +34,15 @@ from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.files import lock_path, writing
-from tests.indexer.live_index import LiveReference, assert_same
+from tests.indexer.live_index import LiveReference, assert_same, write
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.vocabulary import COMMON, TOKENIZER
 
-Copy = Callable[[Path], Path]
-
 
 @pytest.fixture
-def make_copy(tmp_path: Path) -> Copy:
-    return lambda index: shutil.copytree(index, tmp_path / "own")
+def own(index: Path, tmp_path: Path) -> Path:
+    """An index of one's own."""
+    return Path(shutil.copytree(index, tmp_path / "own"))
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -102,10 +101,8 @@ def test_later_writes_change_neither(
     assert files(index) == before
 
 
-def test_photos_that_were_sent_to_a_server_are_copied(
-    index: Path, tmp_path: Path, make_copy: Copy
-) -> None:
-    own, copy = make_copy(index), tmp_path / "copy"
+def test_photos_that_were_sent_to_a_server_are_copied(tmp_path: Path, own: Path) -> None:
+    copy = tmp_path / "copy"
     (own / UPLOADS / "ab").mkdir(parents=True)
     for name in ("abc.jpg", ".unfinished"):
         (own / UPLOADS / "ab" / name).write_text("photo")
@@ -135,11 +132,10 @@ def test_files_that_cannot_be_linked_are_copied(
         copy_index(index, tmp_path / "other")
 
 
-def test_damage_is_no_reason_to_try_again(index: Path, tmp_path: Path, make_copy: Copy) -> None:
-    damaged = make_copy(index)
-    (damaged / "term_offsets.npy").unlink()
+def test_damage_is_no_reason_to_try_again(tmp_path: Path, own: Path) -> None:
+    (own / "term_offsets.npy").unlink()
     with pytest.raises(FileNotFoundError, match=r"term_offsets\.npy"):
-        copy_index(damaged, tmp_path / "new")
+        copy_index(own, tmp_path / "new")
     with pytest.raises(InputError, match="is not an index"):
         copy_index(tmp_path, tmp_path / "new")
 
@@ -162,14 +158,13 @@ def test_an_index_that_is_never_the_same_is_not_copied(
 
 
 def test_a_copy_has_the_files_of_one_index_alone(
-    index: Path, make_copy: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: Path, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of one build: the name is switched, or a folder moved, while it is copied."""
-    first, second, name = make_copy(index), tmp_path / "second", tmp_path / "prod"
+    first, second, name = own, tmp_path / "second", tmp_path / "prod"
     copy_index(index, second)
     for folder, image_id in ((first, "a/00001 é.jpg"), (second, "a/00002 é.jpg")):
-        with open_writer(folder) as writer:
-            writer.write([Delete(image_id)])
+        write(folder, Delete(image_id))
     set_alias(name, first)
     link = module.link_file
 
@@ -221,8 +216,8 @@ def test_the_index_that_a_name_stands_for_is_replaced(twenty: Path, tmp_path: Pa
     assert [len(open_index(path)) for path in (tmp_path / "prod", aside)] == [20, 19]
 
 
-def test_places_that_are_refused(index: Path, make_copy: Copy, tmp_path: Path) -> None:
-    own, there = make_copy(index), tmp_path / "there"
+def test_places_that_are_refused(own: Path, tmp_path: Path) -> None:
+    there = tmp_path / "there"
     there.mkdir()
     for out, problem in (
         (there, "there exists: give a new folder for the snapshot"),
@@ -240,8 +235,7 @@ def test_places_that_are_refused(index: Path, make_copy: Copy, tmp_path: Path) -
     assert names(tmp_path) == {"own", "there"}
 
 
-def test_a_damaged_snapshot_is_not_restored(index: Path, make_copy: Copy, tmp_path: Path) -> None:
-    own = make_copy(index)
+def test_a_damaged_snapshot_is_not_restored(own: Path, tmp_path: Path) -> None:
     for name in ("term_offsets.npy", "tokenizer.json"):
         (own / name).write_bytes(b"x")
     with pytest.raises(InputError, match=r"own is not restored: .* and 1 more"):
@@ -249,19 +243,14 @@ def test_a_damaged_snapshot_is_not_restored(index: Path, make_copy: Copy, tmp_pa
     assert names(tmp_path) == {"own"}
 
 
-def test_what_another_process_writes_is_not_replaced(
-    index: Path, make_copy: Copy, tmp_path: Path
-) -> None:
-    own = make_copy(index)
+def test_what_another_process_writes_is_not_replaced(index: Path, own: Path) -> None:
     with writing(own), pytest.raises(InputError, match="own is being written by process"):
         restore_snapshot(index, own)
 
 
 def test_the_former_index_returns_if_the_new_one_cannot_be_placed(
-    index: Path, make_copy: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: Path, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = make_copy(index)
-
     def fails(*_: object) -> None:
         raise OSError("disk")
 

@@ -17,18 +17,16 @@ from indexer.encoding.impacts import MEANS
 from indexer.engines.open import open_index
 from indexer.fields.kinds import save_kinds
 from indexer.maintenance.combine import merge_indexes, split_index
-from indexer.maintenance.copies import take_snapshot
 from indexer.maintenance.info import index_info
 from indexer.manifest import OFFSETS, UPLOADS, Manifest, describe_parts, index_folders, owner
 from indexer.postings import ImagePostings, Postings
-from indexer.state import IndexState, index_version, place_of
+from indexer.state import IndexState, index_version
 from indexer.store.changes import Add, Change, Delete
 from indexer.store.snapshot import Snapshot
-from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.word_tables import WordTables
-from tests.indexer.live_index import LiveReference, assert_same
+from tests.indexer.live_index import LiveReference, assert_same, write
 from tests.indexer.random_postings import MakeIndex, change_manifest, random_postings, word_tables
 from tests.indexer.tiny_dense import random_vectors, write_part
 from tests.indexer.vocabulary import TOKENIZER
@@ -41,16 +39,14 @@ def halves(make_index: MakeIndex, tmp_path: Path) -> list[Path]:
     first = make_index(tmp_path / "first", postings)
     second = shutil.copytree(first, tmp_path / "second")
     for number, index in enumerate((first, second)):
-        with open_writer(index) as writer:
-            writer.write([Delete(image_id) for image_id in postings.ids[number::2]])
+        write(index, *(Delete(image_id) for image_id in postings.ids[number::2]))
     return [first, second]
 
 
 def test_the_merged_index_has_the_images_of_all(halves: list[Path], tmp_path: Path) -> None:
     right = LiveReference(random_postings(TOKENIZER, 20))
     added = Add(replace(next(iter(random_postings(TOKENIZER, 1, seed=1))), image_id="new"))
-    with open_writer(halves[1]) as writer:
-        writer.write([added])
+    write(halves[1], added)
     right.apply([added])
     tables = word_tables({"zebra": ()}, ["dog"])
     tables.save(halves[0])
@@ -66,8 +62,7 @@ def test_the_merged_index_has_the_images_of_all(halves: list[Path], tmp_path: Pa
     assert verify_index(out) == [] and WordTables.open(out) == tables
     assert (out / UPLOADS / "ab" / "abc.jpg").read_text() == "photo"
     np.testing.assert_array_equal(np.load(out / MEANS), np.load(halves[0] / MEANS))
-    with open_writer(out) as writer:
-        writer.write([Delete("new")])
+    write(out, Delete("new"))
     right.apply([Delete("new")])
     assert_same(open_index(out), right.searcher())
 
@@ -151,8 +146,7 @@ def test_what_cannot_be_divided_is_refused(tmp_path: Path, make_index: MakeIndex
     index = make_index(tmp_path / "index", few)
     with pytest.raises(InputError, match=r"^--shards 9: of 4 images none is in shard \d; make"):
         split_index(index, tmp_path / "out", 9)
-    with open_writer(index) as writer:
-        writer.write([Delete(few.ids[0])])
+    write(index, Delete(few.ids[0]))
     with pytest.raises(InputError, match=rf"^{index} was written to since it was built"):
         split_index(index, tmp_path / "out", 2)
     assert not (tmp_path / "out").exists()
@@ -206,8 +200,7 @@ def test_numbers_of_an_index_as_built_and_after_writes_are_those_of_its_images(
     gone = [Delete(small.ids[0]), Delete(small.ids[11]), Delete(new[0].image_id)]
     groups: list[list[Change]] = [[*map(Add, new)], [*gone, Add(replace(new[1], image_id="a"))]]
     for changes in groups:
-        with open_writer(built) as writer:
-            writer.write(changes)
+        write(built, *changes)
         right.apply(changes)
     found, left = index_info(built), right.images.values()
     assert found.images == len(left) == 17 and found.live is not None
@@ -226,33 +219,10 @@ def test_what_changes_the_answers_changes_the_version(copy: Path, tmp_path: Path
     write_part(copy, "one", random_vectors(300, 1))
     before, same = index_version(copy), Path(copytree(copy, tmp_path / "same"))
     assert index_version(same) == before
-    with open_writer(same) as writer:
-        writer.write([Delete("a/00007 é.jpg")])
+    write(same, Delete("a/00007 é.jpg"))
     assert index_version(same) == before  # commits have numbers of their own
     assert IndexState.read(same).images == IndexState.read(copy).images - 1
     rmtree(same / "dense")
     without = index_version(same)
     change_manifest(same, created="2001-01-01T00:00:00+00:00")
     assert len({before, without, index_version(same)}) == 3
-
-
-def test_a_copy_is_at_another_place(index: Path, tmp_path: Path) -> None:
-    alias, copy, divided = tmp_path / "alias", tmp_path / "copy", tmp_path / "divided"
-    alias.symlink_to(index)
-    assert place_of(alias) == place_of(index) == IndexState.read(alias).place
-    take_snapshot(index, copy)
-    assert index_version(copy) == index_version(index)
-    assert place_of(copy) != place_of(index)
-    before = place_of(copy)
-    copy.rename(tmp_path / "moved")
-    assert place_of(tmp_path / "moved") != before
-    copytree(tmp_path / "moved", copy)
-    assert place_of(copy) != before
-    split_index(index, divided, 2)
-    before = place_of(divided)
-    (divided / "shard-001").rename(tmp_path / "shard")
-    copytree(tmp_path / "shard", divided / "shard-001")
-    assert place_of(divided) != before
-    (divided / "shard-001").rename(tmp_path / "away")
-    with pytest.raises(OSError, match="shard-001"):
-        place_of(divided)

@@ -22,7 +22,7 @@ from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from tests.indexer.command_line import run
-from tests.indexer.live_index import commit_and_wait
+from tests.indexer.live_index import commit_and_wait, write
 from tests.indexer.random_postings import MakeIndex
 from tests.milvus_server import milvus_server
 
@@ -210,8 +210,7 @@ def test_what_is_written_follows(
         yield
         yield
         assert stored(milvus, aliases["follow"]).keys() == set(postings.ids[20:25])
-        with open_writer(index) as writer:
-            writer.write([*map(Delete, postings.ids[20:25])])
+        write(index, *map(Delete, postings.ids[20:25]))
         yield
         yield
         assert not stored(milvus, aliases["follow"])
@@ -239,8 +238,7 @@ def test_a_copy_that_takes_the_place_of_the_index_is_pushed(
 
     def describe(index: Path, *numbers: int) -> None:
         for number in numbers:  # each a commit, and as many bytes of the log
-            with open_writer(index) as writer:
-                writer.write([MetadataChange(postings.ids[number], {"n": number})])
+            write(index, MetadataChange(postings.ids[number], {"n": number}))
 
     def described() -> set[int]:
         rows = stored(milvus, aliases["copies"]).values()

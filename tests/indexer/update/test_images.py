@@ -13,7 +13,7 @@ import pytest
 from indexer.build import build_index
 from indexer.encoding.features import open_stores
 from indexer.encoding.impacts import Quantiser, WeightReader
-from indexer.engines.open import open_index, snapshot_of
+from indexer.engines.open import open_index
 from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Inputs, Postings
 from indexer.settings import PruningSettings
@@ -32,29 +32,9 @@ from indexer.update.images import (
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.live_index import QUERIES, LiveReference, answer, assert_same
 from tests.indexer.tiny import save_model, write_store
 from tests.indexer.vocabulary import TOKENIZER
-from tests.reference.searcher import ReferenceSearcher
-
-
-def postings_of(index: Path) -> Postings:
-    images = Snapshot.open(index)
-    return Postings.of(list(images.images(range(images.documents))))
-
-
-def test_the_index_s_images_replace_themselves_without_a_change(
-    store: FeatureStore, model_dir: Path, sparse_index: Path, tmp_path: Path
-) -> None:
-    index = shutil.copytree(sparse_index, tmp_path / "index")
-    tokenizer = WordPieceTokenizer.from_folder(index)
-    reference = ReferenceSearcher(postings_of(index), tokenizer)
-    report = add_images(index, [store], [model_dir], batch_size=3, device="cpu")
-    assert report == AddReport(added=0, replaced=21, images=21)
-    after = open_index(index)
-    assert_same(after, reference)
-    assert snapshot_of(after).commit.version == 1
 
 
 @pytest.mark.parametrize("stores", [1, 2])

@@ -1,7 +1,6 @@
 """What has to be done for a folder of photos, and the notes of what was seen of it."""
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,64 +20,44 @@ from sparta.errors import InputError
 from sparta.extract.photos import Stamp
 
 
-def write(root: Path, contents: Mapping[str, str], time: int) -> None:
+def files(root: Path, text: str, time: int) -> list[str]:
+    """Write photos, given as names with contents; returns their ids."""
+    contents = dict(pair.split("=") for pair in text.split())
     for name, content in contents.items():
-        path = root / name
+        path = root / f"{name}.jpg"
         path.parent.mkdir(exist_ok=True)
         path.write_text(content)
         os.utime(path, ns=(1, time))
+    return [f"{name}.jpg" for name in contents]
 
 
 @pytest.mark.parametrize(
     ("read", "time", "before", "after", "moved"),
     [
         # By content, one by one.
-        (
-            True,
-            2,
-            {"a.jpg": "same", "b.jpg": "same", "c.jpg": "else"},
-            {"x.jpg": "same", "y.jpg": "same", "z.jpg": "same"},
-            {"x.jpg": "a.jpg", "y.jpg": "b.jpg"},
-        ),
+        (True, 2, "a=same b=same c=else", "x=same y=same z=same", {"x": "a", "y": "b"}),
         # Contents that were not read are known by size and time, if only one file has these.
-        (
-            False,
-            1,
-            {"a.jpg": "same", "b.jpg": "other", "c.jpg": "other"},
-            {"aa.jpg": "same", "bb.jpg": "other", "cc.jpg": "other"},
-            {"aa.jpg": "a.jpg"},
-        ),
-        (False, 2, {"a.jpg": "same"}, {"aa.jpg": "same"}, {}),
+        (False, 1, "a=same b=other c=other", "aa=same bb=other cc=other", {"aa": "a"}),
+        (False, 2, "a=same", "aa=same", {}),
         # A folder was moved.
-        (
-            False,
-            1,
-            {"a.jpg": "same", "b.jpg": "else"},
-            {"far/a.jpg": "same", "far/b.jpg": "else"},
-            {"far/a.jpg": "a.jpg", "far/b.jpg": "b.jpg"},
-        ),
+        (False, 1, "a=same b=else", "far/a=same far/b=else", {"far/a": "a", "far/b": "b"}),
     ],
 )
 def test_photos_that_were_moved(
-    tmp_path: Path,
-    read: bool,
-    time: int,
-    before: dict[str, str],
-    after: dict[str, str],
-    moved: dict[str, str],
+    tmp_path: Path, read: bool, time: int, before: str, after: str, moved: dict[str, str]
 ) -> None:
-    write(tmp_path, before, 1)
+    former = files(tmp_path, before, 1)
     seen = {
         image_id: Seen(stamp, content_hash(tmp_path / image_id) if read else None)
         for image_id, stamp in scan_photos(tmp_path).photos.items()
     }
-    for name in before:
+    for name in former:
         (tmp_path / name).unlink()
-    write(tmp_path, after, time)
+    now = files(tmp_path, after, time)
     plan = compare(tmp_path, scan_photos(tmp_path), seen)
-    assert plan.moved == moved
-    assert plan.new == sorted(after.keys() - moved.keys())
-    assert plan.vanished == sorted(before.keys() - moved.values())
+    assert plan.moved == {f"{new}.jpg": f"{old}.jpg" for new, old in moved.items()}
+    assert plan.new == [one for one in now if one not in plan.moved]
+    assert plan.vanished == [one for one in former if one not in plan.moved.values()]
 
 
 def test_what_was_seen_comes_back(tmp_path: Path) -> None:
