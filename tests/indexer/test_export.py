@@ -214,22 +214,18 @@ def test_command(index: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_ids_that_opensearch_would_refuse(make_index: MakeIndex, tmp_path: Path) -> None:
+def test_ids_and_terms_that_opensearch_would_refuse(
+    make_index: MakeIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     [image] = random_postings(TOKENIZER, 1)
-    postings = Postings.of([replace(image, image_id="é" * 257)])
-    folder = make_index(tmp_path / "index", postings)
+    folder = make_index(tmp_path / "index", Postings.of([replace(image, image_id="é" * 257)]))
     with pytest.raises(InputError, match="has over 512 bytes"):
         export_index("opensearch", folder, tmp_path / "out")
-    assert [path.name for path in tmp_path.iterdir()] == ["index"]
-
-
-def test_terms_whose_names_would_be_one(
-    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     opened = indexer.export._open
     both = ["a.b", "a__b", *VOCABULARY[2:]]
     monkeypatch.setattr(
         indexer.export, "_open", lambda *given: replace(opened(*given), vocabulary=both)
     )
     with pytest.raises(InputError, match="give --field NAME=sparse_vector"):
-        export_index("opensearch", index, tmp_path / "out")
+        export_index("opensearch", folder, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["index"]

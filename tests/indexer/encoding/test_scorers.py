@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from indexer.build import build_index
 from indexer.dense.text_encoder import load_dense_model
@@ -96,19 +95,16 @@ def test_models_that_cannot_be_converted_run_in_torch(
     for chosen in ([model_dir], [models[0], model_dir], [models[0], longer]):
         encoder = ImageEncoder.open([store], chosen, device="cpu")
         assert all(isinstance(scorer, TorchScorer) for scorer in encoder.scorers)
+    with monkeypatch.context() as patch:
+        patch.setattr(scorers, "installed", lambda: False)
+        encoder = ImageEncoder.open([store], models, device="cpu")
+        assert all(isinstance(scorer, TorchScorer) for scorer in encoder.scorers)
     assert "slower" not in caplog.text
     monkeypatch.setenv("VISUALSPARTA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(scorers, "LARGEST_ERROR", -1)
     encoder = ImageEncoder.open([store], models, device="cpu")
     assert all(isinstance(scorer, TorchScorer) for scorer in encoder.scorers)
     assert "the models run in torch, which is slower: the network that OpenVINO" in caplog.text
-
-
-def test_without_openvino_torch_is_used(
-    store: FeatureStore, models: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scorers, "installed", lambda: False)
-    assert isinstance(ImageEncoder.open([store], models).scorers[0], TorchScorer)
 
 
 def test_defaults_read_without_torch_are_those_of_the_configuration() -> None:
@@ -118,12 +114,9 @@ def test_defaults_read_without_torch_are_those_of_the_configuration() -> None:
 
 
 def test_indexing_with_a_converted_model_imports_no_torch(
-    models: list[Path], tmp_path: Path
+    models: list[Path], photos: Path, tmp_path: Path
 ) -> None:
-    photos, out = tmp_path / "photos", tmp_path / "index"
-    photos.mkdir()
-    for number in range(3):
-        Image.new("RGB", (20, 30), (90 * number, 99, 0)).save(photos / f"{number}.png")
+    out = tmp_path / "index"
     stores = open_stores([photos], models[:1], "visual_sparta", out)
     ImageEncoder.open(stores, models[:1], term_set="trained")
     code = (
