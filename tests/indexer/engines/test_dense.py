@@ -65,6 +65,8 @@ def test_a_graph_has_all_images_and_is_exact_within_a_filter(
         order = sorted(range(300), key=lambda image: (-scores[image], ids[image]))
         right = [(ids[image], float(scores[image])) for image in order]
         assert scored(found.search(query, 1000)) == right
+        few = set(scored(found.search(query, 30)))
+        assert len(few) == 30 and few <= set(right)
         within = [pair for pair in right if pair[0] in ids[1::3]]
         assert scored(found.search(query, 30, filter=some)) == within[:30]
 

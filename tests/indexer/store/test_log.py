@@ -79,7 +79,7 @@ POSTINGS = list(random_postings(TOKENIZER, 12))
 POSTINGS += [
     replace(
         one,
-        terms=one.terms + 2**31 - 1 - one.terms.max(),
+        terms=one.terms + (2**31 - 1 - one.terms.max()),
         impacts=one.impacts + 2**16 - 256,
         positions=np.full(len(one.terms), 2**15 - 1, np.int16),
     )
