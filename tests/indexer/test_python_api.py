@@ -46,6 +46,9 @@ def test_an_index_answers_as_the_reference(
         assert opened.suggest("two do")[0].text.startswith("two do")
         with pytest.raises(KeyError):
             opened.explain("nothing.jpg", QUERY)
+        none = opened.search("qqq")
+        assert not none and repr(none) == none._repr_html_() == "no hits"
+        assert "<figure" in found._repr_html_()  # without its photos
 
 
 def test_writes_are_found_at_once_and_those_of_others_after_a_refresh(copy: Path) -> None:
@@ -115,9 +118,3 @@ def test_photos_become_an_index_that_grows(tmp_path: Path) -> None:
         assert "&lt;c&gt;.png" in shown and "<c>" not in shown
         assert json.loads(json.dumps(found.as_json()))["hits"][0]["image_id"] == found[0].id
     assert repr(sparta.open(tmp_path / "index")).endswith("4 images>")
-
-
-def test_an_answer_without_photos_is_shown_too(index: Path) -> None:
-    found = sparta.open(index).search("qqq")
-    assert not found and repr(found) == found._repr_html_() == "no hits"
-    assert "<figure" in sparta.open(index).search(QUERY, 1)._repr_html_()

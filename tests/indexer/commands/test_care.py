@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -20,6 +21,7 @@ from indexer.store.commit import read_commit
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from tests.damage import damage
 from tests.indexer.command_line import sparta, sparta_here
 from tests.indexer.live_index import write
 from tests.indexer.store.images import image
@@ -86,12 +88,6 @@ def test_a_snapshot_is_taken_and_restored_without_torch(index: Path, tmp_path: P
     assert done.stdout == f"{tmp_path / 'new'}: restored from {snapshot}\n"
 
 
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
 def test_every_damaged_file_gets_a_line(
     sparse_index: Path,
     store: FeatureStore,
@@ -107,21 +103,21 @@ def test_every_damaged_file_gets_a_line(
     steps: list[tuple[str, int, int]] = []
     assert verify_index(copy, lambda *step: steps.append(step)) == []
     assert {stage for stage, _, _ in steps} == {"hash"} and steps[-1][1] == steps[-1][2]
-    segment = copy / "segments" / "000001"
-    vectors, levels = copy / "dense" / "vse" / "vectors.faiss", segment / "levels.npy"
-    flip(vectors)
-    flip(levels)
+    damaged = [
+        copy / "segments" / "000001" / "levels.npy",
+        copy / "dense" / "vse" / "vectors.faiss",
+    ]
+    for path in damaged:
+        assert damage(path, "bit", Random(0))
     (copy / "term_offsets.npy").unlink()
     with pytest.raises(InputError, match="index: 3 problems"):
         verify(copy)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == [
-        str(copy / "term_offsets.npy"),
-        str(levels),
-        str(vectors),
+        str(path) for path in (copy / "term_offsets.npy", *damaged)
     ]
-    (segment / "manifest.json").write_text("{")
-    (copy / "dense" / "vse" / "manifest.json").write_text("{")
+    for path in damaged:
+        (path.parent / "manifest.json").write_text("{")
     assert len(verify_index(copy)) == 3
 
 

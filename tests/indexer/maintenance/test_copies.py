@@ -33,7 +33,7 @@ from indexer.update.sync_plan import SeenPhotos
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
-from sparta.files import lock_path, writing
+from sparta.files import lock_path
 from tests.indexer.live_index import LiveReference, assert_same, write
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.vocabulary import COMMON, TOKENIZER
@@ -232,20 +232,26 @@ def test_places_that_are_refused(own: Path, tmp_path: Path) -> None:
         restore_snapshot(own, there)
     with pytest.raises(InputError, match="own is the snapshot itself"):
         restore_snapshot(own, own)
-    assert names(tmp_path) == {"own", "there"}
-
-
-def test_a_damaged_snapshot_is_not_restored(own: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there exists and is no alias"):
+        set_alias(there, own)
     for name in ("term_offsets.npy", "tokenizer.json"):
         (own / name).write_bytes(b"x")
     with pytest.raises(InputError, match=r"own is not restored: .* and 1 more"):
         restore_snapshot(own, tmp_path / "new")
-    assert names(tmp_path) == {"own"}
+    with pytest.raises(InputError, match="is not an index"):
+        set_alias(tmp_path / "prod", there)
+    assert names(tmp_path) == {"own", "there"} and there.is_dir()
 
 
-def test_what_another_process_writes_is_not_replaced(index: Path, own: Path) -> None:
-    with writing(own), pytest.raises(InputError, match="own is being written by process"):
-        restore_snapshot(index, own)
+def test_what_another_process_writes_is_not_replaced(
+    index: Path, own: Path, tmp_path: Path
+) -> None:
+    set_alias(name := tmp_path / "prod", own)
+    assert lock_path(name) == lock_path(own)
+    with open_writer(name):
+        for write_too in (lambda: restore_snapshot(index, own), lambda: delete_images(own, ["a"])):
+            with pytest.raises(InputError, match="own is being written by process"):
+                write_too()
 
 
 def test_the_former_index_returns_if_the_new_one_cannot_be_placed(
@@ -331,24 +337,3 @@ def test_a_name_is_made_and_switched(index: Path, tmp_path: Path) -> None:
     shutil.rmtree(second / "shard-001")
     with pytest.raises(InputError, match="shard-001 is not an index"):
         set_alias(name, second)
-
-
-def test_what_is_no_index_or_no_alias_stays(index: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not an index"):
-        set_alias(tmp_path / "prod", tmp_path)
-    (tmp_path / "letters").mkdir()
-    with pytest.raises(InputError, match="letters exists and is no alias"):
-        set_alias(tmp_path / "letters", index)
-    assert (tmp_path / "letters").is_dir()
-    assert [path.name for path in tmp_path.iterdir()] == ["letters"]
-
-
-def test_writing_through_a_name_locks_the_index(copy: Path, tmp_path: Path) -> None:
-    set_alias(tmp_path / "prod", copy)
-    assert lock_path(tmp_path / "prod") == lock_path(copy)
-    with (
-        open_writer(tmp_path / "prod"),
-        pytest.raises(InputError, match="is being written by process"),
-        open_writer(copy),
-    ):
-        pass
