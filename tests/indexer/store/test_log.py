@@ -36,6 +36,26 @@ def test_damage_of_a_commit_is_noticed(tmp_path: Path) -> None:
         read_commit(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("later", "continues"),
+    [
+        (Commit(7, 1, 90, "a", "", 0), True),
+        (Commit(5, 1, 70, "a", "", 0), True),  # the same
+        (Commit(4, 1, 60, "a", "", 0), False),  # an older state was restored
+        (Commit(8, 1, 95, "b", "a", 5), True),
+        (Commit(8, 1, 95, "b", "a", 6), True),
+        (Commit(8, 1, 95, "b", "a", 4), False),  # restored, and written to again
+        (Commit(9, 1, 99, "c", "b", 8), False),  # unknown: what is between is not there
+        (Commit(9, 1, 99), False),
+    ],
+)
+def test_a_commit_of_a_copy_continues_only_what_the_copy_has(
+    later: Commit, continues: bool
+) -> None:
+    assert later.continues(Commit(5, 1, 70, "a", "", 0)) == continues
+    assert later.continues(Commit())  # the build itself
+
+
 def test_an_unfinished_record_was_never_acknowledged(tmp_path: Path) -> None:
     write_given(tmp_path, {"x": [Given(1, {"a": 1})]})
     whole = (tmp_path / FILE).read_bytes()
