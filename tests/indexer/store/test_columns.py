@@ -31,11 +31,13 @@ from indexer.columns.layout import (
     SpooledRows,
 )
 from indexer.columns.postings import rows_of
+from indexer.store.memtable import Memtable
 from sparta.errors import InputError
 from tests.indexer.store.images import (
     VOCABULARY,
     built,
     exact_top,
+    new_images,
     random_rows,
     spooled,
 )
@@ -47,6 +49,7 @@ except ImportError:  # the package was built without a compiler
         raise
     native = None  # type: ignore[assignment]
 
+ENGINES = [pytest.param(in_numpy, id="NumPy"), pytest.param(native, id="C")]
 KERNELS = [(in_numpy, True), (native, True), (native, False)]
 pytestmark = pytest.mark.skipif(native is None, reason="the package was built without a C compiler")
 ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
@@ -320,6 +323,35 @@ def test_threads_may_ask_at_once(corpora: list[Corpus]) -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda terms: best(native, True, [index], terms, 10), queries))
     assert found == [exact_top(rows, terms, 10) for terms in queries]
+
+
+@pytest.mark.parametrize("one", ENGINES)
+@pytest.mark.parametrize("bits", [8, 12, 16])
+@pytest.mark.parametrize("floor", [0, 1, 40, 10**6])
+def test_the_best_of_the_newest_and_all_that_tie_with_the_last(
+    one: ModuleType, bits: int, floor: int
+) -> None:
+    own = new_images(300, bits)
+    newest = Memtable.empty(VOCABULARY, bits).after(own[:17]).after(own[17:])
+    impacts = newest.impacts(range(300), range(VOCABULARY)).astype(np.int64)
+    for image, row in zip(own, impacts, strict=True):
+        assert row[image.terms].tolist() == image.impacts.tolist()
+        assert row.sum() == image.impacts.sum()
+    rng = np.random.default_rng(bits)
+    for draw in range(16):
+        terms = rng.permutation(VOCABULARY)[: draw % 9]
+        kind: Any = np.uint16 if draw % 2 and bits < 16 else np.uint32
+        counts = rng.integers(1, 4, len(terms)).astype(kind)
+        allowed = rng.random(300) < 0.3 if draw % 3 else ALL
+        k = [1, 3, 50, 300][draw % 4]
+        numbers, scores = one.best_of_newest(newest.columns, 300, terms, counts, allowed, k, floor)
+        sums = (impacts[:, terms] @ counts) * (allowed if len(allowed) else 1)
+        least = max(1, floor, np.sort(sums)[-k])
+        right = {image: int(sums[image]) for image in np.flatnonzero(sums >= least).tolist()}
+        found = dict(zip(numbers.tolist(), scores.tolist(), strict=True))
+        assert ordered(found)[:k] == ordered(right)[:k]
+        assert found == right or one is in_numpy  # which may return more
+        assert (numbers.dtype, scores.dtype) == (np.int32, np.int64)
 
 
 def test_wrong_arguments_of_the_kernel_are_refused(corpora: list[Corpus]) -> None:
