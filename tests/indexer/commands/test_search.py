@@ -137,8 +137,8 @@ def test_a_filter_and_an_order_without_words(index: Path, postings: Postings) ->
     run = sparta("search", str(index), *options)
     assert run.returncode == 0 and run.stderr == "", run.stderr
     assert [hit["metadata"]["width"] for hit in json.loads(run.stdout)["hits"]] == [20, 19, 18]
-    options = ("--filter", "width:10..12", "--json")
-    run = sparta_here("similar", str(index), postings.ids[0], *options)
+    few = ("--filter", "width:10..12", "--json")
+    run = sparta_here("similar", str(index), postings.ids[0], *few)
     assert {hit["metadata"]["width"] for hit in json.loads(run.stdout)["hits"]} <= {10, 11, 12}
 
 

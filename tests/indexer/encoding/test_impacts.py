@@ -68,7 +68,7 @@ def test_images_of_similar_length_share_a_pass(
         computed.clear()
         scores.append(np.concatenate([images.scores for images in encoder.scored(range(COUNT))]))
         sums.append(sum(computed))
-    np.testing.assert_allclose(*scores, atol=1e-4)  # in the order that was asked for
+    np.testing.assert_allclose(scores[0], scores[1], atol=1e-4)  # in the order that was asked for
     padder = encoder._padders[0]
     least = sum(padder.length(image) for image in encoder.store)
     plain, ordered = (found - least for found in sums)
