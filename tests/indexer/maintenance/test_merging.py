@@ -17,10 +17,11 @@ from indexer.encoding.impacts import MEANS
 from indexer.engines.open import open_index
 from indexer.fields.kinds import save_kinds
 from indexer.maintenance.combine import merge_indexes, split_index
+from indexer.maintenance.copies import take_snapshot
 from indexer.maintenance.info import index_info
 from indexer.manifest import OFFSETS, UPLOADS, Manifest, describe_parts, index_folders, owner
 from indexer.postings import ImagePostings, Postings
-from indexer.state import IndexState, index_version
+from indexer.state import IndexState, index_version, place_of
 from indexer.store.changes import Add, Change, Delete
 from indexer.store.snapshot import Snapshot
 from indexer.verify import verify_index
@@ -226,3 +227,25 @@ def test_what_changes_the_answers_changes_the_version(copy: Path, tmp_path: Path
     without = index_version(same)
     change_manifest(same, created="2001-01-01T00:00:00+00:00")
     assert len({before, without, index_version(same)}) == 3
+
+
+def test_a_copy_is_at_another_place(index: Path, tmp_path: Path) -> None:
+    alias, copy, divided = tmp_path / "alias", tmp_path / "copy", tmp_path / "divided"
+    alias.symlink_to(index)
+    assert place_of(alias) == place_of(index) == IndexState.read(alias).place
+    take_snapshot(index, copy)
+    assert index_version(copy) == index_version(index)
+    assert place_of(copy) != place_of(index)
+    before = place_of(copy)
+    copy.rename(tmp_path / "moved")
+    assert place_of(tmp_path / "moved") != before
+    copytree(tmp_path / "moved", copy)
+    assert place_of(copy) != before
+    split_index(index, divided, 2)
+    before = place_of(divided)
+    (divided / "shard-001").rename(tmp_path / "shard")
+    copytree(tmp_path / "shard", divided / "shard-001")
+    assert place_of(divided) != before
+    (divided / "shard-001").rename(tmp_path / "away")
+    with pytest.raises(OSError, match="shard-001"):
+        place_of(divided)
