@@ -1,13 +1,9 @@
 """Fixtures: a small vocabulary, random impacts over it, searchers of them, tiny models."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from indexer.build import build_index
 from indexer.columns import index as column_index
@@ -19,7 +15,7 @@ from indexer.store import segment, snapshot
 from sparta.features.store import FeatureStore
 from tests.indexer.live_index import LiveReference
 from tests.indexer.random_postings import MakeIndex, random_postings, shards_of, write_postings
-from tests.indexer.tiny import save_model, write_store
+from tests.indexer.tiny import draw, save_model, write_store
 from tests.indexer.tiny_dense import save_dense_model
 from tests.indexer.vocabulary import TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
@@ -121,8 +117,6 @@ def sparse_index(
 def photos(tmp_path: Path) -> Path:
     """Three small photos."""
     photos = tmp_path / "photos"
-    photos.mkdir()
     for i in range(3):
-        pixels = np.random.default_rng(i).integers(0, 255, (20, 30, 3), np.uint8)
-        Image.fromarray(pixels).save(photos / f"{i}.png")
+        draw(photos / f"{i}.png", i)
     return photos

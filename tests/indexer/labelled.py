@@ -1,7 +1,5 @@
 """An index in which it is known by construction what wins each term."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An index in memory that takes the same changes as one on disk, to compare the two."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +20,12 @@ QUERIES = ("dog", COMMON, "two dogs running on a beach", f"{RARE} cat qqq", "bal
 def answer(result: Answer) -> list[tuple[int, str, float]]:
     """Rank, id and score of each hit."""
     return [(hit.rank, hit.image_id, hit.score) for hit in result.hits]
+
+
+def write(index: Path, *changes: Change) -> None:
+    """Write and commit changes with a writer of their own."""
+    with open_writer(index) as writer:
+        writer.write(changes)
 
 
 class Killed(Exception):

@@ -1,7 +1,5 @@
 """Random impacts over the small vocabulary, written as an index folder."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Encoding that takes a while, in workers that a test kills."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

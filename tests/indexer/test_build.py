@@ -1,11 +1,9 @@
 """The offline job: from features through a tiny model to an index."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -30,6 +28,19 @@ from sparta.word_tables import RARE_TERMS, SUBSTITUTES, Substitute, WordTables
 from tests.indexer.random_postings import word_tables
 from tests.indexer.tiny import same_but, save_model, slow_impacts, write_store
 from tests.indexer.vocabulary import TOKENIZER
+
+Build = Callable[..., Manifest]
+
+
+@pytest.fixture
+def build(store: FeatureStore, model_dir: Path, tmp_path: Path) -> Build:
+    """Builds a folder of `tmp_path`, of the store and the model; options are of pruning."""
+
+    def run(out: str = "index", *, models: Sequence[Path] = (model_dir,), **options: Any) -> Any:
+        pruning = PruningSettings(**options)
+        return build_index([store], models, tmp_path / out, pruning, device="cpu")
+
+    return run
 
 
 def assert_holds(out: Path, store: FeatureStore, right: Mapping[Any, Any], error: float) -> None:
@@ -110,11 +121,7 @@ def test_the_index_contains_the_models_scores(
 
 
 def test_an_interrupted_build_with_other_asked_terms_starts_anew(
-    store: FeatureStore,
-    asked_model: Path,
-    queries: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    build: Build, asked_model: Path, queries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encode = Mock(wraps=encode_rows)
     monkeypatch.setattr(indexer.build, "encode_rows", encode)
@@ -124,9 +131,8 @@ def test_an_interrupted_build_with_other_asked_terms_starts_anew(
     def interrupted(**options: Any) -> int:
         """How many shards a build encodes, which ends before its index is written."""
         encode.reset_mock()
-        pruning = PruningSettings(top_n=4, **options)
         with pytest.raises(ZeroDivisionError):
-            build_index([store], [asked_model], tmp_path / "index", pruning, device="cpu")
+            build(models=[asked_model], top_n=4, **options)
         return encode.call_count
 
     assert interrupted(frequencies="model") == 3
@@ -143,19 +149,19 @@ def test_an_interrupted_build_with_other_asked_terms_starts_anew(
             PruningSettings(frequency_power=power)
 
 
-def test_the_first_models_tables_of_words_are_copied(store: FeatureStore, tmp_path: Path) -> None:
+def test_the_first_models_tables_of_words_are_copied(build: Build, tmp_path: Path) -> None:
     models = [save_model(tmp_path / str(seed), TOKENIZER, seed) for seed in range(2)]
     tables = word_tables({"zebra": (Substitute("dog", 0.5),)}, ["dog"])
     tables.save(models[0])
     out, names = tmp_path / "index", {SUBSTITUTES, RARE_TERMS}
-    assert names <= set(build_index([store], models, out, device="cpu").parts)
+    assert names <= set(build(models=models).parts)
     assert WordTables.open(out) == tables
-    assert names.isdisjoint(build_index([store], models[::-1], out, device="cpu").parts)
+    assert names.isdisjoint(build(models=models[::-1]).parts)
     assert names.isdisjoint(path.name for path in out.iterdir())
     for name, what in ((RARE_TERMS, "list of rare terms"), (SUBSTITUTES, "table of substitutes")):
         (models[1] / name).write_text("{")
         with pytest.raises(InputError, match=rf"{name} is not a {what}"):
-            build_index([store], models[::-1], out, device="cpu")
+            build(models=models[::-1])
 
 
 def contents(index: Path, store: FeatureStore) -> list[Any]:
@@ -166,9 +172,9 @@ def contents(index: Path, store: FeatureStore) -> list[Any]:
 
 
 def test_a_killed_run_continues_to_the_same_index(
-    store: FeatureStore, model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    build: Build, store: FeatureStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build_index([store], [model_dir], tmp_path / "whole", device="cpu")
+    build("whole")
     encode = encode_rows
     encoded: list[int] = []
 
@@ -181,10 +187,10 @@ def test_a_killed_run_continues_to_the_same_index(
     out = tmp_path / "index"
     monkeypatch.setattr("indexer.build.encode_rows", dying)
     with pytest.raises(KeyboardInterrupt):
-        build_index([store], [model_dir], out, device="cpu")
+        build()
     assert encoded == [8, 7] and not out.exists()
     encoded.clear()
-    build_index([store], [model_dir], out, device="cpu")
+    build()
     assert encoded == [6]  # the last shard alone
     assert contents(out, store) == contents(tmp_path / "whole", store)
     first, second = Manifest.open(out), Manifest.open(tmp_path / "whole")
@@ -192,90 +198,70 @@ def test_a_killed_run_continues_to_the_same_index(
     assert first == second
 
 
+@pytest.mark.parametrize(
+    ("dies", "kept"), [("write_index", 3), ("replace_folder", 3), ("remove_work", 4)]
+)
 def test_an_index_stays_until_its_successor_is_whole(
-    store: FeatureStore, model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "index"
-    build_index([store], [model_dir], out, PruningSettings(top_n=3), device="cpu")
-    with monkeypatch.context() as patch:
-        patch.setattr(indexer.build, "write_index", lambda *_, **__: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            build_index([store], [model_dir], out, PruningSettings(top_n=4), device="cpu")
-    assert Manifest.open(out).top_n == 3
-    # The machine stopped between the two renames of the swap.
-    out.rename(make_work(out) / REPLACED)
-    with pytest.raises(InputError, match="--bits"):
-        build_index([store], [model_dir], out, PruningSettings(bits=17), device="cpu")
-    build_index([store], [model_dir], out, PruningSettings(top_n=4), device="cpu")
-    assert Manifest.open(out).top_n == 4
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
-
-
-def test_users_folders_beside_the_index_stay_even_when_a_build_fails(
-    store: FeatureStore, model_dir: Path, tmp_path: Path
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies: str, kept: int
 ) -> None:
     out, mine = tmp_path / "index", tmp_path / "index.old"
-    build_index([store], [model_dir], mine, PruningSettings(top_n=3), device="cpu")
-    build_index([store], [model_dir], out, PruningSettings(top_n=4), device="cpu")
+    for folder, top_n in ((mine, 2), (out, 3)):
+        build(folder.name, top_n=top_n)
+    with monkeypatch.context() as patch:
+        patch.setattr(indexer.build, dies, lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            build(top_n=4)
+    assert Manifest.open(out).top_n == kept
     with pytest.raises(InputError, match="not a VisualSparta model"):
-        build_index([store], [tmp_path], out, device="cpu")
-    build_index([store], [model_dir], out, PruningSettings(top_n=5), device="cpu")
-    assert [Manifest.open(folder).top_n for folder in (mine, out)] == [3, 5]
+        build(models=[tmp_path])
+    build(top_n=5)
+    assert [Manifest.open(folder).top_n for folder in (mine, out)] == [2, 5]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "index.old"]
 
 
-def test_a_build_killed_after_the_swap_is_no_obstacle(
-    store: FeatureStore, model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_build_goes_on_after_a_stop_between_the_two_renames(build: Build, tmp_path: Path) -> None:
     out = tmp_path / "index"
-    build_index([store], [model_dir], out, PruningSettings(top_n=3), device="cpu")
-    with monkeypatch.context() as patch:
-        patch.setattr("indexer.build.remove_work", lambda _: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            build_index([store], [model_dir], out, PruningSettings(top_n=4), device="cpu")
-    [left] = find_work(out)
-    assert (left / REPLACED).is_dir() and Manifest.open(out).top_n == 4
-    build_index([store], [model_dir], out, PruningSettings(top_n=5), device="cpu")
-    assert Manifest.open(out).top_n == 5
+    build(top_n=3)
+    out.rename(make_work(out) / REPLACED)
+    with pytest.raises(InputError, match="--bits"):
+        build(bits=17)
+    build(top_n=4)
+    assert Manifest.open(out).top_n == 4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
 
 
 @pytest.mark.parametrize("damaged", ["offsets.npz", "shard-00001.npz", "shard-00001.json"])
 def test_what_a_power_cut_damaged_is_made_again(
-    store: FeatureStore,
-    model_dir: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    damaged: str,
+    build: Build, store: FeatureStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: str
 ) -> None:
     out = tmp_path / "index"
     with monkeypatch.context() as patch:
         patch.setattr("indexer.build.replace_folder", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            build_index([store], [model_dir], out, device="cpu")
+            build()
     [work] = find_work(out)
     assert not {MARKER, "settings.sha256", damaged} - {path.name for path in work.iterdir()}
     size = (work / damaged).stat().st_size
     (work / damaged).write_bytes(bytes(size))
-    build_index([store], [model_dir], out, device="cpu")
-    build_index([store], [model_dir], tmp_path / "whole", device="cpu")
+    build()
+    build("whole")
     assert contents(out, store) == contents(tmp_path / "whole", store)
 
 
-def test_folders_that_cannot_become_an_index_are_refused(
-    store: FeatureStore, model_dir: Path, tmp_path: Path
-) -> None:
-    out, letters = tmp_path / "index", tmp_path / "letters"
-    with writing(out), pytest.raises(InputError, match=r"index is being written by process \d+ on"):
-        build_index([store], [model_dir], out, device="cpu")
-    for path in ("", ".."):
-        with pytest.raises(InputError, match="names no folder"):
-            build_index([store], [model_dir], Path(path), device="cpu")
+def test_folders_that_cannot_become_an_index_are_refused(build: Build, tmp_path: Path) -> None:
+    letters = tmp_path / "letters"
+    with (
+        writing(tmp_path / "index"),
+        pytest.raises(InputError, match=r"index is being written by process \d+ on"),
+    ):
+        build()
+    with pytest.raises(InputError, match="names no folder"):
+        build("..")
     assert list(tmp_path.iterdir()) == []
     letters.mkdir()
     (letters / "to_mother.txt").write_text("hello")
     with pytest.raises(InputError, match="is not an index"):
-        build_index([store], [model_dir], letters, device="cpu")
+        build("letters")
     assert (letters / "to_mother.txt").read_text() == "hello"
 
 
@@ -328,31 +314,27 @@ def test_the_index_contains_the_mean_over_models_and_stores(
 
 
 def test_too_little_room_is_noticed_before_anything_is_written(
-    store: FeatureStore, model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
     for top_n in (5, None):
         with pytest.raises(InputError, match=r"needs about 0\.0 GB more, the disk has 0\.0"):
-            build_index(
-                [store], [model_dir], tmp_path / "index", PruningSettings(top_n=top_n), device="cpu"
-            )
+            build(top_n=top_n)
 
 
 def test_a_disk_that_fills_is_one_line_and_the_next_build_continues(
-    store: FeatureStore, model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = tmp_path / "index"
-
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "posix_fallocate", full)
         with pytest.raises(InputError, match=r"index: the disk is full: free some room and start"):
-            build_index([store], [model_dir], out, device="cpu")
-    assert not out.exists()
-    build_index([store], [model_dir], out, device="cpu")
+            build()
+    assert not (tmp_path / "index").exists()
+    build()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
 
 

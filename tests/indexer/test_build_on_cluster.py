@@ -1,7 +1,5 @@
 """An index that the workers of a cluster encode is the one that a single process builds."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

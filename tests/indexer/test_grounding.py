@@ -1,7 +1,5 @@
 """Postings and groundings on disk come back as they were, and name what won the terms of images."""
 
-from __future__ import annotations
-
 import struct
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -14,12 +12,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from indexer import grounding as winners_module
-from indexer.answer import WinningLabel
 from indexer.columns import native
-from indexer.grounding import UNKNOWN, Grounding, Layout, Winner, pack_all, unpack
+from indexer.grounding import Grounding, Layout, Winner, pack_all, unpack
 from indexer.postings import ImagePostings, Inputs, Postings
 from sparta.errors import InputError
-from tests.reference.winner import winner
+from tests.indexer.random_postings import random_postings
+from tests.indexer.vocabulary import TOKENIZER
+from tests.reference.searcher import winner
 
 
 def pack(grounding: Grounding) -> bytes:
@@ -41,6 +40,7 @@ def random_inputs(regions: int, labels: int, largest: int, seed: int) -> Inputs:
     )
 
 
+NONE = np.empty(0, np.int32)
 INPUTS = Inputs(
     np.array([[0, 0, 1, 1], [0.25, 0.5, 0.75, 1]], np.float32),
     np.array([3, 4, 2, 1], np.int32),
@@ -97,24 +97,6 @@ def winners(
             found.append(winners_module.winners(packed, terms, wanted, vocabulary))
     assert found[0] == found[1]
     return found[0]
-
-
-def test_winners_of_an_example() -> None:
-    box, whole = pytest.approx((0.25, 0.5, 0.75, 1), abs=1e-5), (0.0, 0.0, 1.0, 1.0)
-    right = [
-        (1, box, WinningLabel("dog", "brown dog")),
-        UNKNOWN,
-        (1, box, None),
-        (0, whole, WinningLabel("##s", "runs")),
-        UNKNOWN,
-        (0, whole, WinningLabel("run", "runs")),
-    ]
-    terms, wanted = np.array([5, 6, 1, 4, 2, 3]), np.ones((2, 6), np.bool_)
-    assert winners([PACKED] * 2, terms, wanted, VOCABULARY) == right * 2
-    wanted[0, 1:] = wanted[1, :4] = False
-    assert winners([PACKED] * 2, terms, wanted, VOCABULARY) == [right[0], *right[4:]]
-    assert winners([], terms, wanted[:0], VOCABULARY) == []
-    assert winners([PACKED], terms[:0], wanted[:1, :0], VOCABULARY) == []
 
 
 IMAGES = st.tuples(
@@ -188,29 +170,20 @@ def test_any_damage_is_an_error_or_another_winner(place: int, value: int) -> Non
         assert len(winners([changed(place, value)], terms, wanted, VOCABULARY)) == 5
 
 
-def random_rows(largest_term: int, largest_impact: int, largest_position: int) -> Postings:
-    rng = np.random.default_rng(largest_term + largest_impact + largest_position)
-    rows = []
-    for i in range(20):
-        terms = np.unique(rng.integers(0, largest_term, 50).astype(np.int32))
-        terms[-1:] = largest_term
-        impacts = rng.integers(1, largest_impact + 1, len(terms)).astype(np.int32)
-        positions = rng.integers(-1, largest_position + 1, len(terms)).astype(np.int16)
-        inputs = Inputs(
-            rng.random((i % 3, 4)).astype(np.float32),
-            rng.integers(0, largest_term + 1, i % 4, dtype=np.int32),
-            rng.integers(0, largest_position + 1, i % 4, dtype=np.int16),
-        )
-        rows.append(ImagePostings(f"{i:02d} é", {"width": i}, terms, impacts, positions, inputs))
-    nothing = Inputs(*(part[:0] for part in vars(inputs).values()))
-    rows.append(ImagePostings("none", {}, terms[:0], impacts[:0], positions[:0], nothing))
-    return Postings.of(rows)
-
-
 @pytest.mark.parametrize("term", [127, 255, 256, 65_535, 70_000])
 @pytest.mark.parametrize(("impact", "position"), [(15, 126), (255, 127), (256, 128), (65_535, 899)])
 def test_what_is_saved_comes_back(tmp_path: Path, term: int, impact: int, position: int) -> None:
-    postings = random_rows(term, impact, position)
+    rows = [replace(one, image_id=f"{n} é") for n, one in enumerate(random_postings(TOKENIZER, 20))]
+    nothing = replace(rows[0], terms=NONE, impacts=NONE, positions=NONE.astype(np.int16))
+    postings = Postings.of([*rows, replace(nothing, inputs=random_inputs(0, 0, 1, 0))])
+    for array, largest in (
+        (postings.terms, term),
+        (postings.impacts, impact),
+        (postings.positions, position),
+        (postings.label_terms, term),
+        (postings.label_regions, position),
+    ):
+        array[-1] = largest
     postings.save(tmp_path / "p.npz")
     found = Postings.load(tmp_path / "p.npz")
     assert (found.ids, found.metadata) == (postings.ids, postings.metadata)

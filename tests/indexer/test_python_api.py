@@ -1,22 +1,18 @@
 """`sparta.build`, `sparta.open` and what an `Index` does, against the reference searcher."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 import sparta
 from indexer.maintenance.combine import split_index
 from indexer.store.changes import Delete
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
-from sparta.features.store import FeatureStore
+from tests.indexer.tiny import draw
 from tests.reference.searcher import ReferenceSearcher
 
 QUERY = "two dogs on the beach"
@@ -26,9 +22,8 @@ QUERY = "two dogs on the beach"
 def test_an_index_answers_as_the_reference(
     index: Path, exact: ReferenceSearcher, shards: int | None, tmp_path: Path
 ) -> None:
-    folder = index
+    folder = index if shards is None else tmp_path / "divided"
     if shards is not None:
-        folder = tmp_path / "divided"
         split_index(index, folder, shards)
     with sparta.open(str(folder)) as opened:
         found, right = opened.search(QUERY, k=7), exact.search(QUERY, 7)
@@ -51,6 +46,9 @@ def test_an_index_answers_as_the_reference(
         assert opened.suggest("two do")[0].text.startswith("two do")
         with pytest.raises(KeyError):
             opened.explain("nothing.jpg", QUERY)
+        none = opened.search("qqq")
+        assert not none and repr(none) == none._repr_html_() == "no hits"
+        assert "<figure" in found._repr_html_()  # without its photos
 
 
 def test_writes_are_found_at_once_and_those_of_others_after_a_refresh(copy: Path) -> None:
@@ -96,12 +94,9 @@ def test_threads_and_asyncio_share_an_index(copy: Path) -> None:
 
 def test_photos_become_an_index_that_grows(tmp_path: Path) -> None:
     photos, more = tmp_path / "photos", tmp_path / "more"
-    random = np.random.default_rng(0)
-    for name in ("a.png", "b.png", "<c>.png"):
-        photos.mkdir(exist_ok=True)
-        Image.fromarray(random.integers(0, 256, (60, 80, 3), np.uint8)).save(photos / name)
-    more.mkdir()
-    Image.fromarray(random.integers(0, 256, (60, 80, 3), np.uint8)).save(more / "d.png")
+    for seed, name in enumerate(("a.png", "b.png", "<c>.png")):
+        draw(photos / name, seed, 80, 60)
+    draw(more / "d.png", 3, 80, 60)
     about = {"a.png": {"album": "sea"}}
     stages: list[str] = []
     with sparta.build(
@@ -123,9 +118,3 @@ def test_photos_become_an_index_that_grows(tmp_path: Path) -> None:
         assert "&lt;c&gt;.png" in shown and "<c>" not in shown
         assert json.loads(json.dumps(found.as_json()))["hits"][0]["image_id"] == found[0].id
     assert repr(sparta.open(tmp_path / "index")).endswith("4 images>")
-
-
-def test_an_answer_without_photos_is_shown_too(index: Path, store: FeatureStore) -> None:
-    found = sparta.open(index).search("qqq")
-    assert not found and repr(found) == found._repr_html_() == "no hits"
-    assert "<figure" in sparta.open(index).search(QUERY, 1)._repr_html_()

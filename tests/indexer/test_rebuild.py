@@ -1,14 +1,11 @@
 """A rebuild keeps what the user gave to the index, and a changed file loses what it said alone."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from PIL import ExifTags, Image, ImageDraw
 
@@ -19,20 +16,19 @@ from indexer.fields.kinds import read_kinds
 from indexer.maintenance.combine import merge_indexes
 from indexer.maintenance.copies import take_snapshot
 from indexer.manifest import index_folders
-from indexer.postings import ImagePostings, Inputs
 from indexer.settings import PruningSettings
 from indexer.store.changes import Add, Delete, MetadataChange
 from indexer.store.given import FILE
 from indexer.update.images import add_images, delete_images, update_metadata
 from indexer.update.sync import Encoding, PhotoSync
-from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from server.writing.bodies import ImageBody
 from server.writing.forward import Board
 from server.writing.index import PhotoEncoder, WritableIndex
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from tests.indexer.live_index import Opened
+from tests.indexer.live_index import Opened, write
+from tests.indexer.store.images import image
 from tests.indexer.tiny import same_but
 
 GPS = {"latitude", "longitude"}
@@ -69,15 +65,7 @@ def build(store: FeatureStore, model_dir: Path, tmp_path: Path) -> Build:
     return run
 
 
-def words(*terms: int) -> ImagePostings:
-    """An image that was sent as term weights."""
-    nothing = np.empty(0, np.int32)
-    inputs = Inputs(np.empty((0, 4), np.float32), nothing, nothing.astype(np.int16))
-    positions = np.full(len(terms), -1, np.int16)
-    impacts = np.full(len(terms), 100, np.int32)
-    return ImagePostings(
-        "sent", {"album": "Rome"}, np.array(terms, np.int32), impacts, positions, inputs
-    )
+SENT = image("sent", {5: 100, 7: 100, 9: 100}, {"album": "Rome"})
 
 
 def test_fields_deletions_and_sent_images_stay(
@@ -90,8 +78,7 @@ def test_fields_deletions_and_sent_images_stay(
         index, {first: {"rating": 5}, second: {"width": 1, "note": "mine", "album": None}}
     )
     delete_images(index, [third])
-    with open_writer(index) as writer:
-        writer.write([Add(words(5, 7, 9), {"album": "Rome"}, "terms")])
+    write(index, Add(SENT, {"album": "Rome"}, "terms"))
     update_metadata(index, {"sent": {"rating": 2}})
     before = fields_of(index)
     assert before[first] == {"width": 40, "height": 30, "album": "Crete", "rating": 5}
@@ -129,12 +116,11 @@ def test_a_log_that_nobody_applied_is_kept(
 
 @pytest.mark.parametrize("sent", ["features", None])
 def test_what_would_be_lost_is_refused(
-    build: Build, store: FeatureStore, shards: int | None, tmp_path: Path, sent: Any
+    build: Build, shards: int | None, tmp_path: Path, sent: Any
 ) -> None:
     build(shards=shards)
     index = tmp_path / "index"
-    with open_writer(index) as writer:
-        writer.write([Add(words(5), {}, sent)])
+    write(index, Add(SENT, {}, sent))
     before = fields_of(index)
     with pytest.raises(InputError, match=r"1 images that the new one would lack, such as 'sent'"):
         build()
@@ -176,8 +162,7 @@ def test_copies_have_the_record(
     index, other = tmp_path / "index", tmp_path / "other"
     build()
     shutil.copytree(index, other)
-    with open_writer(other) as writer:
-        writer.write([Add(words(3), {"album": "Rome"}, "terms")])
+    write(other, Add(SENT, {"album": "Rome"}, "terms"))
     delete_images(other, list(store.ids))
     update_metadata(index, {store.ids[0]: {"album": "Crete"}})
     take_snapshot(index, tmp_path / "snapshot")

@@ -1,7 +1,5 @@
 """Tiny models and feature stores, and what an index of them must hold."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -9,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from PIL import Image
 
 from indexer.answer import WinningLabel
 from indexer.manifest import Manifest
@@ -82,6 +81,13 @@ def write_store(
             images.append(ImageFeatures(name, features, boxes, labels, attributes, 40 + i, 30))
         writer.write_shard(images)
     return writer.finish()
+
+
+def draw(path: Path, seed: int, width: int = 30, height: int = 20) -> None:
+    """A photo of noise, another for each seed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(0, 255, (height, width, 3), np.uint8)
+    Image.fromarray(pixels).save(path)
 
 
 def slow_frequencies(tokenizer: WordPieceTokenizer, texts: Sequence[str]) -> list[int]:

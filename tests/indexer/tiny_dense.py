@@ -1,18 +1,14 @@
 """Tiny dense models; dense parts of plain arrays, whose text encoder counts letters."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 from numpy.typing import NDArray
 
 from indexer.dense.manifest import VECTORS, DenseManifest, dense_folder
-from indexer.dense.text_encoder import ModelText
 from indexer.dense.vectors import ImageVectors, VectorIndexKind, write_content_ids
 from indexer.manifest import Manifest, describe_parts
 from indexer.store.images import built_content_id
@@ -83,11 +79,6 @@ class LetterEncoder:
 
     def unknown(self, text: str) -> list[str]:
         return [word for word in text.split() if not set(word) & set(self.letters)]
-
-
-def count_letters(patch: pytest.MonkeyPatch) -> None:
-    """Let parts without a model be opened."""
-    patch.setattr(ModelText, "open", lambda *_: LetterEncoder())
 
 
 def random_vectors(images: int, views: int, seed: int = 0) -> Vectors:

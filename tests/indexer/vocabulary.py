@@ -1,7 +1,5 @@
 """A small vocabulary of words, word pieces and special tokens, and its tokenizer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers

@@ -1,7 +1,5 @@
 """The reference of filters: one image at a time, dates compared as texts; slow, obvious."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The reference of searches: one image after the other in plain Python; slow, obvious, exact."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -20,15 +18,15 @@ from indexer.answer import (
     TermExplanation,
     Timings,
     Version,
+    WinningLabel,
 )
 from indexer.filters.expression import Filter
-from indexer.grounding import Grounding
+from indexer.grounding import UNKNOWN, Grounding, Winner
 from indexer.postings import ImagePostings
 from indexer.query import Query, QueryError, parsed
 from indexer.store.images import UnknownImageError
 from sparta.tokenizer import WordPieceTokenizer
 from tests.reference.filters import lets_through
-from tests.reference.winner import winner
 
 PRESENT, TERMS, COUNTS = 0.45, 10, 256
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -351,3 +349,20 @@ def _microseconds(date: str) -> float:
 
     moment = datetime.fromisoformat(date).replace(tzinfo=UTC)
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1e6
+
+
+def winner(grounding: Grounding, term: int, vocabulary: Sequence[str]) -> Winner:
+    """What won one term, by its vocabulary id."""
+    inputs, terms = grounding.inputs, grounding.terms.tolist()
+    position = int(grounding.positions[terms.index(term)]) if term in terms else -1
+    if position < 0:
+        return UNKNOWN
+    token = position - len(inputs.boxes)
+    region = position if token < 0 else int(inputs.label_regions[token])
+    x1, y1, x2, y2 = inputs.boxes[region].tolist()
+    if token < 0:
+        return region, (x1, y1, x2, y2), None
+    spoken = inputs.label_terms[inputs.label_regions == region]
+    words = " ".join(vocabulary[i] for i in spoken).replace(" ##", "")
+    label = WinningLabel(vocabulary[inputs.label_terms[token]], words)
+    return region, (x1, y1, x2, y2), label

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.torture.kills import Processes, Report, Row, repeat
-from tests.torture.tiny_index import Corpus, answers, build, make_corpus
+from tests.torture.tiny_index import answers, build, make_corpus
 
 CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
@@ -99,13 +99,13 @@ class _Place:
         return ", ".join(sorted({path.name for path in self._out.parent.iterdir()} - known))
 
 
-def _count_changes(corpus: Corpus, out: Path, there: Connection) -> None:
+def _count_changes(corpus: Path, out: Path, there: Connection) -> None:
     counted = _watch(out.parent, None)
     build(corpus, out, TOP_N[1])
     there.send(counted[0])
 
 
-def _build_until(corpus: Corpus, out: Path, top_n: int, change: int | None) -> None:
+def _build_until(corpus: Path, out: Path, top_n: int, change: int | None) -> None:
     os.setsid()
     _watch(out.parent, change)
     build(corpus, out, top_n)

@@ -36,7 +36,7 @@ from tests.server.drawings import index_drawings
 from tests.server.fake import DRAWINGS, draw
 from tests.torture.kills import Report
 
-ENGINES = ("columns", "columns")  # of a worker each
+WORKERS = 2
 SHARDS = 2
 IDS = [*DRAWINGS, *(f"new/{number}.jpg" for number in range(5))]
 
@@ -78,28 +78,22 @@ class Steps:
         red = {key: one.terms.get("red", (0, None))[0] for key, one in DRAWINGS.items()}
         self._images: dict[Path, Images] = {first: {key: (one, None) for key, one in red.items()}}
         set_alias(self._name, first)
-        opened_by = [
-            partial(open_backends, settings(index=self._name, engine=one)) for one in ENGINES
-        ]
-        self._board = Board(len(ENGINES))
-        self._currents = [Current(reopen()) for reopen in opened_by]
+        reopen = partial(open_backends, settings(index=self._name))
+        self._board = Board(WORKERS)
+        self._currents = [Current(reopen()) for _ in range(WORKERS)]
         self._watches = [
             IndexWatch(self._name, reopen, current, lambda _: None, self._board, place)
-            for place, (reopen, current) in enumerate(zip(opened_by, self._currents, strict=True))
+            for place, current in enumerate(self._currents)
         ]
         for watch in self._watches:
             watch._show(0)
-        self._searchers = [open_index(self._name, engine) for engine in ENGINES]
+        self._searcher = open_index(self._name)
         self._writer = ExitStack()
         self._client: TestClient | None = None
         self._waited: tuple[int, int] | None = None  # commit and place of a write in this step
         for close in (*(one.close for one in self._currents), self.close):
             opened.callback(close)
-        opened.callback(self._close_searchers)
-
-    def _close_searchers(self) -> None:
-        for one in self._searchers:
-            one.close()
+        opened.callback(lambda: self._searcher.close())
 
     def step(self) -> tuple[str, list[str]]:
         """Take a step; returns its name and what was wrong after it."""
@@ -233,19 +227,17 @@ class Steps:
         images = self._images[self._name.resolve()]
         ranked = sorted((-value, key, n) for key, (value, n) in images.items() if value)
         right = [(key, -value, n) for value, key, n in ranked]
-        found: list[tuple[str, Any]] = [
-            (f"worker {number}", one.backends.default.searcher)
+        newer = self._searcher.refreshed()
+        if newer is not None:
+            self._searcher.close()
+            self._searcher = newer
+        found = {"searcher": self._searcher} | {
+            f"worker {number}": one.backends.default.searcher
             for number, one in enumerate(self._currents)
-        ]
-        for number, searcher in enumerate(self._searchers):
-            newer = searcher.refreshed()
-            if newer is not None:
-                searcher.close()
-                self._searchers[number] = newer
-            found.append((self._searchers[number].engine.name, self._searchers[number]))
+        }
         return [
             f"{name}: {answer} instead of {right}"
-            for name, one in found
+            for name, one in found.items()
             if (answer := _answer(one)) != right
         ]
 

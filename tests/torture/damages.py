@@ -34,7 +34,7 @@ class _Files:
             (index, "segments/**/*", answers),
             (index, "lucene/*", answers),
             (index, "dense/**/*", partial(answers, dense=True)),
-            (corpus.features, "*", rows),
+            (corpus / "features", "*", rows),
         ]
         rights = [processes.run(read, folder) for folder, _, read in readers]
         self._files = [

@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
-import numpy as np
-
 from indexer.maintenance.copies import take_snapshot
 from indexer.postings import Postings
 from indexer.store.snapshot import Snapshot
 from indexer.verify import verify_index
 from server.client.answers import SearchAnswer
 from tests.indexer.vocabulary import small_tokenizer
+from tests.reference.searcher import ReferenceSearcher
 
 PREFIX = "soak/"  # of the ids that clients write
 SHOWN = 10  # wrong answers that are described
@@ -101,15 +100,14 @@ class Judge:
         self.answers: Counter[str] = Counter()
 
     def serves(self, images: Postings, *versions: str) -> dict[str, Ranking]:
-        """Expect answers of an index; returns them, by a plain product of matrices."""
-        matrix = np.zeros((len(images.ids), len(small_tokenizer().vocabulary)), np.int64)
-        rows = np.repeat(np.arange(len(images.ids)), np.diff(images.starts))
-        matrix[rows, images.terms] = images.impacts
-        right = {}
+        """Expect answers of an index; returns those of the reference."""
+        tokenizer = small_tokenizer()
+        reference, vocabulary = ReferenceSearcher(images, tokenizer), tokenizer.vocabulary
+        ids, right = reference.ids(), dict[str, Ranking]()
         for text, terms in self._queries.items():
-            scores = matrix[:, list(terms)] @ np.array(list(terms.values()))
-            ranked = sorted((-int(score), images.ids[n]) for n, score in enumerate(scores) if score)
-            right[text] = tuple((name, float(-score)) for score, name in ranked[: self._k])
+            words = {vocabulary[term]: count for term, count in terms.items()}
+            best = reference.top(words, self._k)
+            right[text] = tuple((ids[place], score) for place, score in best)
         self._right |= dict.fromkeys(versions, right)
         return right
 

@@ -1,6 +1,5 @@
 """A tiny index with a dense part, and what it answers: what the torture suites break."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,39 +17,26 @@ from tests.indexer.vocabulary import small_tokenizer
 QUERIES = ("dog beach", "red ball cat", "dogs running")
 
 
-@dataclass(frozen=True)
-class Corpus:
-    """Where a tiny corpus lies: `features`, `model` and the dense model `vse`."""
-
-    folder: Path
-
-    @property
-    def features(self) -> Path:
-        """The feature store."""
-        return self.folder / "features"
-
-
-def make_corpus(folder: Path, shards: int = 3) -> Corpus:
-    """Write a feature store, a model and a dense model."""
-    corpus = Corpus(folder)
-    write_store(corpus.features, shards=shards)
+def make_corpus(folder: Path, shards: int = 3) -> Path:
+    """Write `features`, a `model` and a dense model `vse`; returns their folder."""
+    write_store(folder / "features", shards=shards)
     save_model(folder / "model", small_tokenizer(), untrained=["cat"])
     save_dense_model(folder / "vse")
-    return corpus
+    return folder
 
 
-def build(corpus: Corpus, out: Path, top_n: int, address: str | None = None) -> None:
+def build(corpus: Path, out: Path, top_n: int, address: str | None = None) -> None:
     """Build the corpus's index, as `sparta index` does; on a Ray cluster if one has an address."""
-    stores, models = [FeatureStore.open(corpus.features)], [corpus.folder / "model"]
+    stores, models = [FeatureStore.open(corpus / "features")], [corpus / "model"]
     pruning = PruningSettings(top_n=top_n, frequencies="none")
     with connected(address) as cluster:
         build_index(stores, models, out, pruning, device="cpu", cluster=cluster)
 
 
-def add_vectors(corpus: Corpus, out: Path) -> None:
+def add_vectors(corpus: Path, out: Path) -> None:
     """Add the dense part."""
-    store = FeatureStore.open(corpus.features)
-    add_dense(out, store, "vse", corpus.folder / "vse", device="cpu")
+    store = FeatureStore.open(corpus / "features")
+    add_dense(out, store, "vse", corpus / "vse", device="cpu")
 
 
 def answers(index: Path, dense: bool = False) -> list[Any]:

@@ -1,17 +1,16 @@
 """`sparta info`, `verify`, `merge`, `snapshot`, `restore`, and commands for a divided index."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from indexer.commands.keep import delete, update
 from indexer.commands.maintain import info, verify
-from indexer.commands.search import search, similar
+from indexer.commands.search import search
 from indexer.dense.build import add_dense
 from indexer.encoding.impacts import MEANS
 from indexer.engines.open import open_backend, open_index
@@ -19,11 +18,12 @@ from indexer.maintenance.combine import split_index
 from indexer.manifest import Manifest
 from indexer.store.changes import Add
 from indexer.store.commit import read_commit
-from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from tests.damage import damage
 from tests.indexer.command_line import sparta, sparta_here
+from tests.indexer.live_index import write
 from tests.indexer.store.images import image
 from tests.indexer.tiny_dense import random_vectors, write_part
 
@@ -36,7 +36,7 @@ def forget(index: Path, name: str) -> None:
     Manifest(**{**vars(manifest), "parts": parts}).save(index)
 
 
-def test_info_shows_what_is_in_an_index(copy: Path, index: Path) -> None:
+def test_info_shows_what_is_in_an_index(copy: Path) -> None:
     done = sparta("info", str(copy))
     assert done.returncode == 0 and done.stderr == "", done
     assert "300, " in done.stdout and "never since" in done.stdout
@@ -47,8 +47,7 @@ def test_info_shows_what_is_in_an_index(copy: Path, index: Path) -> None:
     assert "a rebuild is worth it from 0.5 on" in done.stdout
     assert "10.0 % of their images deleted" in done.stdout
     assert "one of 270 images  " in done.stdout
-    with open_writer(copy) as writer:
-        writer.write([Add(image("new", {3: 1}))])
+    write(copy, Add(image("new", {3: 1})))
     assert "one of 270 images (1 without)" in sparta_here("info", str(copy)).stdout
     found = json.loads(sparta_here("info", str(copy), "--json").stdout)
     assert found["images"] == 271 and found["vectors"] == {"one": 270}
@@ -82,23 +81,11 @@ def test_a_snapshot_is_taken_and_restored_without_torch(index: Path, tmp_path: P
     done = sparta("restore", str(snapshot), str(own), "--yes")
     assert done.returncode == 0, done
     assert done.stdout.startswith(f"{own}: restored from {snapshot}; the former index is {own}.b")
-    assert len(open_index(own)) == 300
+    [aside] = tmp_path.glob("own.before-20*")
+    assert sparta_here("delete", str(own), "a/00008 é.jpg").returncode == 0
+    assert [len(open_index(one)) for one in (own, aside, snapshot)] == [299, 299, 300]
     done = sparta("restore", str(snapshot), str(tmp_path / "new"))
     assert done.stdout == f"{tmp_path / 'new'}: restored from {snapshot}\n"
-
-
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def test_an_intact_index_and_store(
-    index: Path, store: FeatureStore, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for folder in (index, store.folder, store.folder.parent):
-        verify(folder)
-        assert capsys.readouterr().out == f"{folder}: no damage\n"
 
 
 def test_every_damaged_file_gets_a_line(
@@ -110,33 +97,33 @@ def test_every_damaged_file_gets_a_line(
 ) -> None:
     copy = Path(shutil.copytree(sparse_index, tmp_path / "index"))
     add_dense(copy, store, "vse", dense_model, device="cpu")
+    for folder in (copy, store.folder, store.folder.parent):
+        verify(folder)
+        assert capsys.readouterr().out == f"{folder}: no damage\n"
     steps: list[tuple[str, int, int]] = []
     assert verify_index(copy, lambda *step: steps.append(step)) == []
     assert {stage for stage, _, _ in steps} == {"hash"} and steps[-1][1] == steps[-1][2]
-    segment = copy / "segments" / "000001"
-    vectors, levels = copy / "dense" / "vse" / "vectors.faiss", segment / "levels.npy"
-    flip(vectors)
-    flip(levels)
+    damaged = [
+        copy / "segments" / "000001" / "levels.npy",
+        copy / "dense" / "vse" / "vectors.faiss",
+    ]
+    for path in damaged:
+        assert damage(path, "bit", Random(0))
     (copy / "term_offsets.npy").unlink()
     with pytest.raises(InputError, match="index: 3 problems"):
         verify(copy)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == [
-        str(copy / "term_offsets.npy"),
-        str(levels),
-        str(vectors),
+        str(path) for path in (copy / "term_offsets.npy", *damaged)
     ]
-    (segment / "manifest.json").write_text("{")
-    (copy / "dense" / "vse" / "manifest.json").write_text("{")
+    for path in damaged:
+        (path.parent / "manifest.json").write_text("{")
     assert len(verify_index(copy)) == 3
 
 
-def test_folders_that_cannot_be_verified_are_refused(tmp_path: Path) -> None:
+def test_what_does_not_fit_is_named(copy: Path) -> None:
     with pytest.raises(InputError, match=r"neither an index .* nor a feature store"):
-        verify(tmp_path)
-
-
-def test_references_between_the_parts_are_verified(copy: Path) -> None:
+        verify(copy.parent)
     replace(read_commit(copy), images=7).save(copy)
     [problem] = verify_index(copy)
     assert "has 300 images, its commit names 7" in problem
@@ -147,20 +134,6 @@ def divided(tmp_path_factory: pytest.TempPathFactory, index: Path) -> Path:
     out = tmp_path_factory.mktemp("divided") / "index"
     split_index(index, out, 3)
     return out
-
-
-def test_search_and_similar_answer_alike_of_a_divided_index(
-    index: Path, divided: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answers = []
-    for folder in (index, divided):
-        search(folder, "dogs -cat qqq", as_json=True, filter_text="width:>10")
-        search(folder, "dog", explain=True, sort="-width")
-        similar(folder, ["a/00001 é.jpg"], filter_text="width:>10")
-        answers.append([line for line in capsys.readouterr().out.splitlines() if "_ms" not in line])
-    assert answers[0] == answers[1]
-    with pytest.raises(InputError, match=r"is divided into 3 shards, which this"):
-        open_backend(divided, "vse")
 
 
 def test_update_and_delete_take_a_divided_index(
@@ -180,13 +153,20 @@ def test_update_and_delete_take_a_divided_index(
         delete(index, ["a/00007 é.jpg"])
 
 
-def test_verify_and_info_take_a_divided_index(
-    divided: Path, capsys: pytest.CaptureFixture[str]
+def test_verify_search_and_info_take_a_divided_index(
+    index: Path, divided: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     verify(divided)
     assert "no damage" in capsys.readouterr().out
+    answers = []
+    for folder in (index, divided):
+        search(folder, "dogs -cat qqq", explain=True, filter_text="width:>10", sort="-width")
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1]
     info(divided, as_json=True)
     shards = json.loads(capsys.readouterr().out)["shards"]
     assert sum(shard["images"] for shard in shards) == 300
     info(divided)
     assert "300 in 3 shards" in capsys.readouterr().out
+    with pytest.raises(InputError, match=r"is divided into 3 shards, which this"):
+        open_backend(divided, "vse")

@@ -1,7 +1,5 @@
 """`sparta index` and `sparta add --dense`: from photos or features to an index."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +12,10 @@ from indexer.manifest import Manifest
 from indexer.settings import PREFERENCES, USUAL
 from indexer.store.changes import Add, Delete
 from indexer.update.images import delete_images
-from indexer.update.writer import open_writer
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from tests.indexer.live_index import write
 from tests.indexer.store.images import image
 from tests.indexer.tiny import SOURCE, save_model
 from tests.indexer.tiny_dense import save_dense_model
@@ -63,19 +61,15 @@ def test_the_summary_states_how_terms_were_chosen(
     out, queries = tmp_path / "index", tmp_path / "queries.txt"
     queries.write_text("a dog\n")
     arguments = ["index", str(store.folder), "--model", str(model_dir), "--out", str(out)]
-    arguments += ["--top-n", "4", "--device", "cpu"]
-    run = CliRunner().invoke(cli, arguments)  # the default: model, which has no frequencies
-    assert "(at most 4 an image, by score; term frequencies: none)" in run.output
     missing = "The models record no term frequencies, so that terms were chosen by score alone"
-    assert missing in run.output
-    run = CliRunner().invoke(
-        cli, [*arguments, "--frequencies", str(queries), "--frequency-power", "0.5"]
-    )
-    used = f"term frequencies of the queries {Manifest.open(out).frequencies[:12]}, power 0.5"
-    assert f"(at most 4 an image, by score and {used})" in run.output
-    assert missing not in run.output
-    run = CliRunner().invoke(cli, [*arguments, "--frequencies", "none"])
-    assert missing not in run.output
+    for more, said, warned in (
+        ([], "by score; term frequencies: none)", True),
+        (["--frequencies", str(queries)], "by score and term frequencies of the queries", False),
+        (["--frequencies", "none"], "by score; term frequencies: none)", False),
+    ):
+        run = CliRunner().invoke(cli, [*arguments, "--top-n", "4", "--device", "cpu", *more])
+        assert f"(at most 4 an image, {said}" in run.output
+        assert (missing in run.output) == warned
 
 
 def test_named_choices_and_the_options_that_go_before_them(
@@ -99,12 +93,6 @@ def test_named_choices_and_the_options_that_go_before_them(
     given = ["--frequency-power", "0.11"]
     size = PREFERENCES["recall"]
     assert built("--prefer", "recall", *given) == (size.top_n, 0.11, size.bits)
-
-
-def test_help_shows_what_a_named_choice_is() -> None:
-    shown = " ".join(CliRunner().invoke(cli, ["index", "--help"]).output.split())
-    for name, (top_n, power, bits) in PREFERENCES.items():
-        assert f"{name}: {top_n}, {power:g}, {bits}" in shown
 
 
 def test_dense_models_are_added_and_refused(
@@ -143,8 +131,7 @@ def test_dense_models_are_added_and_refused(
     after = {name: DenseManifest.open(out, name, Manifest.open(out)) for name in dense_names(out)}
     assert after == before
     # An index that was written to.
-    with open_writer(out) as writer:
-        writer.write([Delete(store.ids[0]), Add(image("new", {3: 1}))])
+    write(out, Delete(store.ids[0]), Add(image("new", {3: 1})))
     dense = run("add", "--dense", str(dense_model))
     assert "vse++: vectors of 20 images, 16 numbers" in dense.output, dense.output
     assert "flat; 1 without" in dense.output.replace("\n", " ")

@@ -1,7 +1,5 @@
 """Dense models' vectors of an index: made, kept up to date, searched exactly, and refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
@@ -25,7 +23,7 @@ from indexer.manifest import Manifest
 from indexer.store.changes import Add, Delete
 from indexer.store.images import content_id_of
 from indexer.store.snapshot import Snapshot
-from indexer.update.images import DenseFollower, WrittenImages, add_images
+from indexer.update.images import AddReport, DenseFollower, WrittenImages, add_images
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
@@ -55,29 +53,18 @@ def test_equal_vectors_tie_whatever_their_numbers_and_places(views: int) -> None
     assert len(set(found.scores.tolist())) == 1
 
 
-def test_the_graph_finds_nearly_all_at_its_own_exact_scores() -> None:
-    random = np.random.default_rng(0)
-    vectors = random.standard_normal((2000, 2, 32)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=2, keepdims=True)
-    exact, graph = filled(vectors), filled(vectors, "hnsw")
-    shared = 0
-    for query in random.standard_normal((20, 32)).astype(np.float32):
-        right, found = exact.nearest(query, 10), graph.nearest(query, 10)
-        assert len(set(found.images.tolist())) == 10
-        assert found.scores == pytest.approx(exact.scores(query)[found.images].max(axis=1))
-        assert (np.diff(found.scores) <= 0).all()
-        shared += len(set(right.images) & set(found.images))
-    assert shared > 0.9 * 200
-
-
-def test_a_file_that_faiss_cannot_read_is_said(tmp_path: Path) -> None:
-    (tmp_path / "vectors").write_bytes(b"nothing of the kind")
-    for path in (tmp_path / "vectors", tmp_path / "absent"):
-        with pytest.raises(InputError, match=f"{path} cannot be read"):
-            ImageVectors.open(path, views=1)
-
-
-def test_missing_faiss_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_cannot_be_read_and_missing_faiss_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, content in (("vectors", b"nothing of the kind"), (FILE, b"something else")):
+        for present in (False, True):
+            if present:
+                (tmp_path / name).write_bytes(content)
+            with pytest.raises(InputError, match=f"{name} (cannot be read|is damaged)"):
+                if name == FILE:
+                    read_content_ids(tmp_path)
+                else:
+                    ImageVectors.open(tmp_path / name, views=1)
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(InputError, match=r"pip install 'visualsparta\[dense\]'"):
         ImageVectors.create(8, 1)
@@ -93,47 +80,33 @@ def rows(tmp_path: Path) -> AddedRows:
     return AddedRows(tmp_path, 3, len(LETTERS))
 
 
-def test_rows_follow_one_another_and_never_change(rows: AddedRows) -> None:
+def test_a_part_that_is_made_anew_has_no_rows(rows: AddedRows, tmp_path: Path) -> None:
     vectors = random_vectors(10, 3)
-    assert rows.content_ids() == []
-    assert rows.vectors(0).shape == (0, 3, 8)
+    assert rows.content_ids() == [] and rows.vectors(0).shape == (0, 3, 8)
     rows.append(CONTENT_IDS[:4], vectors[:4])
-    before = rows.vectors(4)
     rows.append(CONTENT_IDS[4:], vectors[4:])
-    assert rows.content_ids() == CONTENT_IDS
-    assert (before == vectors[:4]).all()
     assert (rows.vectors(10, checked=4) == vectors).all()
-    # Whoever knows of fewer rows maps these.
-    assert (rows.vectors(7) == vectors[:7]).all()
-
-
-def test_a_part_that_is_made_anew_has_none(rows: AddedRows, tmp_path: Path) -> None:
-    rows.append(CONTENT_IDS[:2], random_vectors(2, 3))
     (tmp_path / "manifest.json").write_text("{ }")
     assert AddedRows(tmp_path, 3, len(LETTERS)).content_ids() == []
-    assert rows.content_ids() == CONTENT_IDS[:2]
+    assert rows.content_ids() == CONTENT_IDS
 
 
-@pytest.mark.parametrize("cut", [1, RECORD - 1, RECORD])
-def test_what_a_killed_writer_left_is_cut_off(rows: AddedRows, cut: int) -> None:
-    """The vectors were written, their records not all of them."""
+@pytest.mark.parametrize(
+    ("cut", "zeros", "left"),
+    [(1, 0, 3), (RECORD - 1, 0, 3), (RECORD, 0, 3), (0, 2 * RECORD, 4)],
+)
+def test_what_a_killed_writer_left_is_cut_off(
+    rows: AddedRows, cut: int, zeros: int, left: int
+) -> None:
+    """The vectors were written, their records not all; a file system may have made room."""
     vectors = random_vectors(10, 3)
     rows.append(CONTENT_IDS[:4], vectors[:4])
     data = rows.content_id_file.read_bytes()
-    rows.content_id_file.write_bytes(data[:-cut])
-    assert rows.content_ids() == CONTENT_IDS[:3]
-    assert (rows.vectors(3) == vectors[:3]).all()
+    rows.content_id_file.write_bytes(data[: len(data) - cut] + bytes(zeros))
+    assert rows.content_ids() == CONTENT_IDS[:left]
     rows.append(CONTENT_IDS[8:], vectors[8:])
-    assert rows.content_ids() == [*CONTENT_IDS[:3], *CONTENT_IDS[8:]]
-    assert (rows.vectors(5) == vectors[[0, 1, 2, 8, 9]]).all()
-
-
-def test_zeros_at_the_end_are_no_record(rows: AddedRows) -> None:
-    """A file system may have made room before a power cut."""
-    rows.append(CONTENT_IDS[:2], random_vectors(2, 3))
-    with rows.content_id_file.open("ab") as file:
-        file.write(bytes(2 * RECORD))
-    assert rows.content_ids() == CONTENT_IDS[:2]
+    assert rows.content_ids() == [*CONTENT_IDS[:left], *CONTENT_IDS[8:]]
+    assert (rows.vectors(left + 2) == vectors[[*range(left), 8, 9]]).all()
 
 
 def change(path: Path, position: int) -> None:
@@ -160,14 +133,6 @@ def test_damage_of_added_rows_is_reported(
         rows.vectors(len(rows.content_ids()))
 
 
-def test_missing_and_damaged_origins_are_reported(tmp_path: Path) -> None:
-    for data in (None, b"", b"something else"):
-        if data is not None:
-            (tmp_path / FILE).write_bytes(data)
-        with pytest.raises(InputError, match=r"content_ids\.arrow is damaged"):
-            read_content_ids(tmp_path)
-
-
 QUERY = "red dogs"
 
 
@@ -191,81 +156,66 @@ def scores(index: Path, name: str = "mine") -> dict[str, float]:
         return {hit.image_id: hit.score for hit in searcher.search(QUERY, 99).hits}
 
 
+def assert_embedded(index: Path, model: Path, store: FeatureStore, name: str = "mine") -> None:
+    """Compare a part of the index with what a model makes of a store."""
+    assert scores(index, name) == pytest.approx(best_scores(model, store), abs=1e-5)
+
+
+Embed = Callable[..., DenseManifest]
+Write = Callable[[FeatureStore], AddReport]
+
+
+@pytest.fixture
+def embed(index: Path, store: FeatureStore, dense_model: Path) -> Embed:
+    """Adds a dense part to the index, by default of its own features."""
+
+    def run(
+        features: FeatureStore = store, model: Path = dense_model, name: str = "mine", **more: Any
+    ) -> DenseManifest:
+        return add_dense(index, features, name, model, device="cpu", **more)
+
+    return run
+
+
+@pytest.fixture
+def write(index: Path, model_dir: Path) -> Write:
+    """Adds or replaces images."""
+    return lambda features: add_images(index, [features], [model_dir], batch_size=3, device="cpu")
+
+
 @pytest.mark.parametrize("kind", ["flat", "hnsw"])
 @pytest.mark.parametrize("views", [1, 3])
 def test_the_part_answers_as_its_model(
-    index: Path,
-    store: FeatureStore,
-    dense_model: Path,
-    multi_view: Path,
-    views: int,
-    kind: VectorIndexKind,
+    index: Path, store: FeatureStore, embed: Embed, tmp_path: Path, views: int, kind: str
 ) -> None:
-    model = multi_view if views == 3 else dense_model
+    model = save_dense_model(tmp_path / "model", "mv-vse", views, seed=1)
     seen: list[tuple[str, int, int]] = []
-    made = add_dense(
-        index,
-        store,
-        "mine",
-        model,
-        kind=kind,
-        batch_size=4,
-        device="cpu",
-        progress=lambda *step: seen.append(step),
-    )
+    made = embed(model=model, kind=kind, batch_size=4, progress=lambda *step: seen.append(step))
     assert seen == [("embed mine", done, 21) for done in (4, 8, 12, 16, 20, 21)]
     assert made == DenseManifest.open(index, "mine", Manifest.open(index))
     assert (made.images, made.views, made.dimension, made.kind) == (21, views, 16, kind)
     assert made.features == made.indexed_features == store.fingerprint
     assert dense_names(index) == ["mine"]
-    searcher = open_backend(index, "mine")
-    for query in ["a dog", "red zebra ball", "qqq"]:
-        rows = slow_scores(model, store, query)
-        hits = searcher.search(query, 100).hits
-        assert sorted(hit.image_id for hit in hits) == store.ids
-        for hit in hits:
-            own = rows[store.index(hit.image_id)]
-            assert hit.score == pytest.approx(max(own), abs=1e-5)
-            if views == 1:
-                assert hit.view is None
-            else:
-                assert hit.view is not None and own[hit.view] == pytest.approx(max(own), abs=1e-5)
-    searcher.close()
+    assert_embedded(index, model, store)
 
 
+@pytest.mark.parametrize("fails", ["encode_images", "save_pretrained"])
 def test_a_part_is_replaced_at_once_or_not_at_all(
-    index: Path,
-    store: FeatureStore,
-    dense_model: Path,
-    multi_view: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    index: Path, embed: Embed, multi_view: Path, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
-    old = add_dense(index, store, "mine", dense_model, device="cpu")
-    embed, batches = VseModel.encode_images, list[Any]()
-
-    def dying(model: VseModel, batch: Any) -> torch.Tensor:
-        if len(batches) == 2:
-            raise KeyboardInterrupt
-        batches.append(batch)
-        return embed(model, batch)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(VseModel, "encode_images", dying)
-        with pytest.raises(KeyboardInterrupt):
-            add_dense(index, store, "mine", multi_view, batch_size=4, device="cpu")
-    with monkeypatch.context() as patch:
-        patch.setattr(VseModel, "save_pretrained", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            add_dense(index, store, "mine", multi_view, device="cpu")
+    old = embed()
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(VseModel, fails, lambda *_: 1 / 0)
+        embed(model=multi_view, batch_size=4)
     assert dense_names(index) == ["mine"]
     assert DenseManifest.open(index, "mine", Manifest.open(index)) == old
-    new = add_dense(index, store, "mine", multi_view, device="cpu")
+    new = embed(model=multi_view)
     assert DenseManifest.open(index, "mine", Manifest.open(index)) == new != old
     assert [path.name for path in (index / "dense").iterdir()] == ["mine"]
 
 
 def test_other_images_other_features_other_models_and_no_index_are_refused(
-    index: Path, store: FeatureStore, dense_model: Path, model_dir: Path, tmp_path: Path
+    index: Path, store: FeatureStore, embed: Embed, model_dir: Path, tmp_path: Path
 ) -> None:
     larger = save_dense_model(tmp_path / "64", source=replace(SOURCE, image_size=64))
     photos = save_dense_model(tmp_path / "photos")
@@ -279,24 +229,21 @@ def test_other_images_other_features_other_models_and_no_index_are_refused(
         (tmp_path / "absent", "does not exist: give a model's folder"),
     ]:
         with pytest.raises(InputError, match=said):
-            add_dense(index, store, "mine", model, device="cpu")
-    other = same_but(tmp_path / "store", store, drop="0/3.jpg")
+            embed(model=model)
     with pytest.raises(InputError, match=r"has other images than .*: image 3 is 0/4\.jpg instead"):
-        add_dense(index, other, "mine", dense_model, device="cpu")
+        embed(same_but(tmp_path / "store", store, drop="0/3.jpg"))
     assert not (index / "dense").exists()
     with pytest.raises(InputError, match=r"is not an index yet: build it"):
-        add_dense(tmp_path / "none", store, "mine", dense_model, device="cpu")
+        add_dense(tmp_path / "none", store, "mine", larger, device="cpu")
 
 
-def test_vectors_that_are_not_finite_are_refused(
-    index: Path, store: FeatureStore, tmp_path: Path
-) -> None:
+def test_vectors_that_are_not_finite_are_refused(index: Path, embed: Embed, tmp_path: Path) -> None:
     model = VseModel.from_pretrained(save_dense_model(tmp_path / "model"))
     with torch.no_grad():
         model.get_parameter("visual_projections.0.linear.bias").fill_(float("nan"))
     model.save_pretrained(tmp_path / "model")
     with pytest.raises(InputError, match="are not finite"):
-        add_dense(index, store, "mine", tmp_path / "model", device="cpu")
+        embed(model=tmp_path / "model")
     assert dense_names(index) == []
 
 
@@ -304,48 +251,46 @@ def test_a_live_index_is_brought_up_to_date(
     index: Path,
     store: FeatureStore,
     changed: FeatureStore,
+    embed: Embed,
+    write: Write,
     dense_model: Path,
-    model_dir: Path,
     tmp_path: Path,
 ) -> None:
     """Images are embedded in the content that the index has, whatever the store has."""
-    add_dense(index, store, "mine", dense_model, device="cpu")
+    embed()
     gone, nameless, *_ = store.ids
-    add_images(index, [same_but(tmp_path / "part", changed, drop=gone)], [model_dir], device="cpu")
+    write(same_but(tmp_path / "part", changed, drop=gone))
     shutil.rmtree(index / "dense")  # an index without dense models until now
+    snapshot = Snapshot.open(index)
+    document = snapshot.document(nameless)
+    assert document is not None
+    [image] = snapshot.images([document])
     with open_writer(index) as writer:
-        snapshot = Snapshot.open(index)
-        document = snapshot.document(nameless)
-        assert document is not None
-        [image] = snapshot.images([document])
         writer.write([Add(replace(image, content_id=""))])
-    new = best_scores(dense_model, changed)
+    assert embed().images == 1
     old = best_scores(dense_model, store)
-    assert add_dense(index, store, "mine", dense_model, device="cpu").images == 1
     assert scores(index) == pytest.approx({gone: old[gone]}, abs=1e-5)
-    made = add_dense(index, changed, "mine", dense_model, kind="hnsw", device="cpu")
+    assert embed(changed, kind="hnsw").images == 20
     # Of the image that was as built there is no other content: the store's counts as that.
-    right = {i: score for i, score in new.items() if i != nameless}
+    right = best_scores(dense_model, changed)
+    del right[nameless]
     assert scores(index) == pytest.approx(right, abs=1e-5)
-    assert made.images == 20
     # What the store does not have is taken over, unless the model is another.
     only = same_but(tmp_path / "one", changed, drop=store.ids[5])
-    add_dense(index, only, "mine", dense_model, device="cpu")
+    embed(only)
     assert scores(index) == pytest.approx(right, abs=1e-5)
-    other = save_dense_model(tmp_path / "other", seed=9)
-    assert add_dense(index, only, "mine", other, device="cpu").images == 19
+    assert embed(only, save_dense_model(tmp_path / "other", seed=9)).images == 19
     assert verify_index(index) == []
+    with open_writer(index) as writer:
+        writer.write([Delete(gone)])
     with pytest.raises(InputError, match=r"has none of the images that are in .*index now"):
-        with open_writer(index) as writer:
-            writer.write([Delete(gone)])
-        add_dense(index, store, "new", dense_model, device="cpu")
+        embed(name="new")
 
 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
         ({"format_version": 9}, "index format 9"),
-        ({"images": 20}, "21 images of 16 numbers instead of 20 of 16"),
         ({"indexed_features": "0" * 32}, "of features 000000000000 instead"),
         ({"dimension": 17}, "21 images of 16 numbers instead of 21 of 17"),
         ({"views": 3}, "7 images of 16 numbers instead of 21 of 16"),
@@ -354,16 +299,16 @@ def test_a_live_index_is_brought_up_to_date(
     ],
 )
 def test_parts_of_other_models_images_and_formats_are_refused(
-    index: Path, store: FeatureStore, dense_model: Path, fields: dict[str, object], said: str
+    index: Path, embed: Embed, fields: dict[str, object], said: str
 ) -> None:
-    add_dense(index, store, "mine", dense_model, device="cpu")
+    embed()
     change_manifest(index / "dense" / "mine", **fields)
     with pytest.raises(InputError, match=said):
         open_backend(index, "mine")
 
 
-def test_damaged_parts_are_refused(index: Path, store: FeatureStore, dense_model: Path) -> None:
-    add_dense(index, store, "mine", dense_model, device="cpu")
+def test_damaged_parts_are_refused(index: Path, embed: Embed) -> None:
+    embed()
     for name in ("vectors.faiss", "model/model.safetensors", "model/tokenizer.json"):
         path = index / "dense" / "mine" / name
         content = path.read_bytes()
@@ -381,56 +326,52 @@ def test_replaced_images_are_found_by_their_new_vectors(
     index: Path,
     store: FeatureStore,
     changed: FeatureStore,
-    model_dir: Path,
+    embed: Embed,
+    write: Write,
     dense_model: Path,
     multi_view: Path,
 ) -> None:
-    add_dense(index, store, "one", dense_model, device="cpu")
-    add_dense(index, store, "views", multi_view, kind="hnsw", device="cpu")
-    assert scores(index, "one") == pytest.approx(best_scores(dense_model, store), abs=1e-5)
-    add_images(index, [changed], [model_dir], batch_size=3, device="cpu")
-    one, views = (best_scores(model, changed) for model in (dense_model, multi_view))
-    assert scores(index, "one") == pytest.approx(one, abs=1e-5)
-    assert scores(index, "views") == pytest.approx(views, abs=1e-5)
+    embed()
+    embed(model=multi_view, name="views", kind="hnsw")
+    write(changed)
+    assert_embedded(index, dense_model, changed)
+    assert_embedded(index, multi_view, changed, "views")
     # What was embedded before is not embedded again, and the former features have their vectors.
     sizes = [path.stat().st_size for path in sorted(index.glob("dense/*/added-*"))]
     for again in (changed, store):
-        add_images(index, [again], [model_dir], batch_size=3, device="cpu")
-        right = best_scores(dense_model, again)
-        assert scores(index, "one") == pytest.approx(right, abs=1e-5)
+        write(again)
+        assert_embedded(index, dense_model, again)
     grown = [path.stat().st_size for path in sorted(index.glob("dense/*/added-*"))]
     assert grown == [2 * size for size in sizes]
 
 
 def test_models_that_cannot_embed_them_lack_them(
     index: Path,
-    store: FeatureStore,
     changed: FeatureStore,
-    model_dir: Path,
+    embed: Embed,
+    write: Write,
     dense_model: Path,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     larger = write_store(tmp_path / "large", source=replace(SOURCE, image_size=64))
-    other = save_dense_model(tmp_path / "64", source=larger.source)
-    add_dense(index, larger, "large", other, device="cpu")
-    add_dense(index, store, "one", dense_model, device="cpu")
-    add_images(index, [changed], [model_dir], batch_size=3, device="cpu")
+    embed(larger, save_dense_model(tmp_path / "64", source=larger.source), "large")
+    embed()
+    write(changed)
     warned = [record.message for record in caplog.records]
     assert sum("large: " in text and "holds other features" in text for text in warned) == 1
     assert scores(index, "large") == {}
-    right = best_scores(dense_model, changed)
-    assert scores(index, "one") == pytest.approx(right, abs=1e-5)
+    assert_embedded(index, dense_model, changed)
 
 
 def test_without_torch_images_are_written_all_the_same(
     index: Path,
     store: FeatureStore,
-    dense_model: Path,
+    embed: Embed,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    add_dense(index, store, "one", dense_model, device="cpu")
+    embed(name="one")
     image = store[0]
     written = WrittenImages(
         [image], [content_id_of(image)], store.source, store.folder, None, [image.image_id]
@@ -447,23 +388,14 @@ def test_without_torch_images_are_written_all_the_same(
 def test_names_come_from_the_model_or_the_command(
     dense_model: Path, multi_view: Path, tmp_path: Path
 ) -> None:
-    assert name_models([str(dense_model), str(multi_view)]) == {
-        "vse++": str(dense_model),
-        "mv-vse": str(multi_view),
-    }
     folder = shutil.copytree(dense_model, tmp_path / "lr=0.1")  # a path with an equals sign
-    assert name_models([f"x={folder}"]) == {"x": str(folder)}
-    assert name_models([f"b={dense_model}", f"a={dense_model}"]) == {
-        "b": str(dense_model),
-        "a": str(dense_model),
-    }
+    found = name_models([str(dense_model), str(multi_view), f"x={folder}", f"a={dense_model}"])
+    right = {"vse++": dense_model, "mv-vse": multi_view, "x": folder, "a": dense_model}
+    assert found == {name: str(model) for name, model in right.items()}
     for wrong, said in [
         ([str(dense_model), str(dense_model)], "are both named 'vse\\+\\+': .* NAME=MODEL"),
         ([f"x={dense_model}", f"x={multi_view}"], "are both named 'x'"),
-        ([f"sparta={dense_model}"], "'sparta' cannot be a backend's name"),
-        ([f"milvus={dense_model}"], "'milvus' cannot be"),
-        ([f"a.b={dense_model}"], "'a.b' cannot be"),
-        ([f"={dense_model}"], "'' cannot be"),
+        *(([f"{name}=m"], f"'{name}' cannot be") for name in ("sparta", "milvus", "a.b", "")),
         (["./absent"], r"--model \./absent does not exist: give a model's folder"),
     ]:
         with pytest.raises(InputError, match=said):

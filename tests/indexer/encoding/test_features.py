@@ -1,20 +1,18 @@
 """Feature stores opened, or extracted from photos as the models need; others refused."""
 
-from __future__ import annotations
-
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from indexer.build import build_index
-from indexer.encoding.features import check_stores, open_stores
+from indexer.encoding.features import check_stores, choose_photos, open_stores, opened_stores
 from sparta.errors import InputError
-from sparta.extract.job import augmentation_names, extract_photos
-from sparta.features.record import DetectorSettings, ImageFeatures
+from sparta.extract.job import extract_photos
+from sparta.features.record import DetectorSettings, Skipped
 from sparta.features.store import FeatureStore
 from tests.indexer.tiny import SOURCE, same_but, save_model, write_store
 from tests.indexer.tiny_dense import save_dense_model
@@ -35,10 +33,6 @@ Breaker = Callable[[Path, FeatureStore], list[FeatureStore]]
         (
             lambda at, store: [store, same_but(at, store, drop="0/3.jpg")],
             "has other images than .*: image 3 is 0/4.jpg instead of 0/3.jpg",
-        ),
-        (
-            lambda at, store: [store, same_but(at, store, drop="2/5.jpg")],
-            "has other images than .*: image 20 is missing instead of 2/5.jpg",
         ),
         (
             lambda at, store: [same_but(at, store, drop="2/5.jpg"), store],
@@ -64,29 +58,21 @@ def test_stores_of_other_photos_or_features_are_refused(
 def test_augmentations_are_extracted_from_photos(
     photos: Path, model_dir: Path, tmp_path: Path
 ) -> None:
-    assert augmentation_names(1) == ["plain"]
-    assert augmentation_names(4) == ["plain", "flip", "crop:1", "crop:2"]
     stages: list[tuple[str, int, int]] = []
-    out = tmp_path / "index"
     stores = open_stores(
         [photos],
         [model_dir],
         "visual_sparta",
-        out,
-        augmentations=3,
+        tmp_path / "index",
+        augmentations=4,
         progress=lambda *stage: stages.append(stage),
     )
-    names = ["plain", "flip", "crop:1"]
+    names = ["plain", "flip", "crop:1", "crop:2"]
     assert [store.folder for store in stores] == [tmp_path / "index.features" / n for n in names]
     assert [store.augmentation for store in stores] == names
-    assert stages[-1] == ("extract", 9, 9)
-    first: ImageFeatures = stores[0][0]
-    cells = int(len(first.features) ** 0.5)
-    grid = first.features[:-1].reshape(cells, cells, -1)
-    mirrored = stores[1][0].features[:-1].reshape(cells, cells, -1)
-    assert np.abs(grid - mirrored).max() > 0.1
-    manifest = build_index(stores, [model_dir], out, device="cpu")
-    assert manifest.images == 3 and len(manifest.features) == 3
+    assert stages[-1] == ("extract", 12, 12)
+    plain, *others = (store[0].features for store in stores)
+    assert all(np.abs(plain - other).max() > 0.1 for other in others)
 
 
 def test_sources_that_are_neither_one_folder_of_photos_nor_stores_are_refused(
@@ -107,13 +93,11 @@ def test_sources_that_are_neither_one_folder_of_photos_nor_stores_are_refused(
     assert not (tmp_path / "index.features").exists()
 
 
-def test_photos_are_extracted_as_the_dense_model_needs(dense_model: Path, tmp_path: Path) -> None:
-    photos = tmp_path / "photos"
-    photos.mkdir()
-    for name in ("1.png", "2.png"):
-        Image.new("RGB", (30, 20), "red").save(photos / name)
+def test_photos_are_extracted_as_the_dense_model_needs(
+    photos: Path, dense_model: Path, tmp_path: Path
+) -> None:
     [made] = open_stores([photos], [dense_model], "vse", tmp_path / "index")
-    assert made.source == SOURCE and made.ids == ["1.png", "2.png"]
+    assert made.source == SOURCE and made.ids == ["0.png", "1.png", "2.png"]
     other = save_dense_model(tmp_path / "other", source=replace(SOURCE, image_size=64))
     with pytest.raises(InputError, match=rf"--model {other} takes other features than --model"):
         open_stores([photos], [dense_model, other], "vse", tmp_path / "index")
@@ -186,3 +170,72 @@ def test_other_regions_another_detector_and_regions_of_others_are_refused(
     model = save_model(tmp_path / "vinvl", TOKENIZER, source=source)
     with pytest.raises(InputError, match=r"regions of a detector that is not available \(vinvl\)"):
         open_stores([pictures], [model], "visual_sparta", tmp_path / "vinvl-index")
+
+
+# ---- photos to add to an index -------------------------------------------------------------------
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with photos at several depths."""
+    folder = tmp_path / "tree"
+    for name in ("a.jpg", "2024/b.png", "2024/beach/c.JPG", "2024/notes.txt", "empty/notes.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    (folder / "link.jpg").symlink_to(folder / "2024" / "b.png")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("chosen", "recorded", "ids"),
+    [
+        (["2024"], ".", ["2024/b.png", "2024/beach/c.JPG"]),
+        (["a.jpg", "2024/beach", "2024/beach/c.JPG"], ".", ["2024/beach/c.JPG", "a.jpg"]),
+        (["link.jpg"], ".", ["link.jpg"]),
+        # Photos beside the folder of the index have ids relative to their own.
+        ([""], None, ["2024/b.png", "2024/beach/c.JPG", "a.jpg", "link.jpg"]),
+        (["a.jpg"], "elsewhere", ["a.jpg"]),
+    ],
+)
+def test_ids_are_relative_to_the_folder_of_the_index(
+    tree: Path, chosen: list[str], recorded: str | None, ids: list[str]
+) -> None:
+    assert choose_photos([Path(one) for one in chosen], recorded) == (tree, ids)
+
+
+@pytest.mark.usefixtures("tree")
+@pytest.mark.parametrize(
+    ("chosen", "problem"),
+    [
+        (["2024", "2024/beach"], r"2024 and .*beach are not both in the folder that"),
+        (["away.jpg"], "away.jpg does not exist"),
+        (["empty"], "empty holds no photo"),
+    ],
+)
+def test_what_cannot_be_added_is_named(chosen: list[str], problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        choose_photos([Path(one) for one in chosen], "elsewhere")
+
+
+def test_photos_are_extracted_as_those_of_the_index(
+    photos: Path, model_dir: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "index"
+    stores = open_stores([photos], [model_dir], "visual_sparta", out, augmentations=2, device="cpu")
+    build_index(stores, [model_dir], out, device="cpu")
+    (photos / "more").mkdir()
+    shutil.copy(photos / "0.png", photos / "more" / "new.png")
+    (photos / "more" / "empty.jpg").touch()
+    before, chosen = sorted(tmp_path.rglob("*")), [photos / "more", photos / "0.png"]
+    with opened_stores(out, chosen, [], [model_dir], "cpu") as (added, skipped):
+        assert [store.ids for store in added] == [["0.png", "more/new.png"]] * 2
+        assert [store.augmentation for store in added] == ["plain", "flip"]
+        assert skipped == [Skipped("more/empty.jpg", "the file is empty")]
+        assert added[1][0].features.tobytes() == stores[1][0].features.tobytes()
+    assert sorted(tmp_path.rglob("*")) == before
+    shutil.copy(photos / "more" / "empty.jpg", photos / "b.jpg")
+    empty = [photos / "b.jpg", photos / "more" / "empty.jpg"]
+    problem = r"no photo could be used: .*/b\.jpg: the file is empty \(and 1 more\)"
+    with pytest.raises(InputError, match=problem), opened_stores(out, empty, [], [model_dir]):
+        pass

@@ -1,7 +1,5 @@
 """Images → postings: what a model reads, terms that images keep, against slow plain code."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -64,12 +62,13 @@ def test_images_of_similar_length_share_a_pass(
         return score(model, batch, wanted)
 
     monkeypatch.setattr(VisualSparta, "term_scores", counting)
-    sums = []
+    sums, scores = [], []
     for window in (1, 16):
         monkeypatch.setattr(indexer.encoding.encoder, "WINDOW", window)
         computed.clear()
-        list(encoder.scored(range(COUNT)))
+        scores.append(np.concatenate([images.scores for images in encoder.scored(range(COUNT))]))
         sums.append(sum(computed))
+    np.testing.assert_allclose(scores[0], scores[1], atol=1e-4)  # in the order that was asked for
     padder = encoder._padders[0]
     least = sum(padder.length(image) for image in encoder.store)
     plain, ordered = (found - least for found in sums)

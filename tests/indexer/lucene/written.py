@@ -1,7 +1,5 @@
 """Reads a Lucene index document by document through Lucene's own classes: slow and obvious."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Copies of an index that is written to, snapshots taken, restored and followed, and names."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
@@ -35,17 +33,16 @@ from indexer.update.sync_plan import SeenPhotos
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
-from sparta.files import lock_path, writing
-from tests.indexer.live_index import LiveReference, assert_same
+from sparta.files import lock_path
+from tests.indexer.live_index import LiveReference, assert_same, write
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.vocabulary import COMMON, TOKENIZER
 
-Copy = Callable[[Path], Path]
-
 
 @pytest.fixture
-def make_copy(tmp_path: Path) -> Copy:
-    return lambda index: shutil.copytree(index, tmp_path / "own")
+def own(index: Path, tmp_path: Path) -> Path:
+    """An index of one's own."""
+    return Path(shutil.copytree(index, tmp_path / "own"))
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -104,10 +101,8 @@ def test_later_writes_change_neither(
     assert files(index) == before
 
 
-def test_photos_that_were_sent_to_a_server_are_copied(
-    index: Path, tmp_path: Path, make_copy: Copy
-) -> None:
-    own, copy = make_copy(index), tmp_path / "copy"
+def test_photos_that_were_sent_to_a_server_are_copied(tmp_path: Path, own: Path) -> None:
+    copy = tmp_path / "copy"
     (own / UPLOADS / "ab").mkdir(parents=True)
     for name in ("abc.jpg", ".unfinished"):
         (own / UPLOADS / "ab" / name).write_text("photo")
@@ -137,11 +132,10 @@ def test_files_that_cannot_be_linked_are_copied(
         copy_index(index, tmp_path / "other")
 
 
-def test_damage_is_no_reason_to_try_again(index: Path, tmp_path: Path, make_copy: Copy) -> None:
-    damaged = make_copy(index)
-    (damaged / "term_offsets.npy").unlink()
+def test_damage_is_no_reason_to_try_again(tmp_path: Path, own: Path) -> None:
+    (own / "term_offsets.npy").unlink()
     with pytest.raises(FileNotFoundError, match=r"term_offsets\.npy"):
-        copy_index(damaged, tmp_path / "new")
+        copy_index(own, tmp_path / "new")
     with pytest.raises(InputError, match="is not an index"):
         copy_index(tmp_path, tmp_path / "new")
 
@@ -164,14 +158,13 @@ def test_an_index_that_is_never_the_same_is_not_copied(
 
 
 def test_a_copy_has_the_files_of_one_index_alone(
-    index: Path, make_copy: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: Path, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of one build: the name is switched, or a folder moved, while it is copied."""
-    first, second, name = make_copy(index), tmp_path / "second", tmp_path / "prod"
+    first, second, name = own, tmp_path / "second", tmp_path / "prod"
     copy_index(index, second)
     for folder, image_id in ((first, "a/00001 é.jpg"), (second, "a/00002 é.jpg")):
-        with open_writer(folder) as writer:
-            writer.write([Delete(image_id)])
+        write(folder, Delete(image_id))
     set_alias(name, first)
     link = module.link_file
 
@@ -213,24 +206,6 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_a_snapshot_is_restored_and_the_former_index_put_aside(
-    index: Path, make_copy: Copy, tmp_path: Path
-) -> None:
-    own = make_copy(index)
-    delete_images(own, ["a/00007 é.jpg"])
-    snapshot = tmp_path / "snapshots" / "first"
-    assert take_snapshot(own, snapshot).version == 1
-    delete_images(own, ["a/00008 é.jpg"])
-    assert restore_snapshot(snapshot, tmp_path / "new") is None
-    aside = restore_snapshot(snapshot, own)
-    assert aside is not None and aside.name.startswith("own.before-20")
-    counts = {path: len(open_index(path)) for path in (own, aside, snapshot, tmp_path / "new")}
-    assert list(counts.values()) == [299, 298, 299, 299]
-    assert names(tmp_path) == {"own", aside.name, "snapshots", "new"}
-    delete_images(own, ["a/00009 é.jpg"])
-    assert len(open_index(snapshot)) == 299
-
-
 def test_the_index_that_a_name_stands_for_is_replaced(twenty: Path, tmp_path: Path) -> None:
     take_snapshot(twenty, tmp_path / "snapshot")
     set_alias(tmp_path / "prod", twenty)
@@ -241,8 +216,8 @@ def test_the_index_that_a_name_stands_for_is_replaced(twenty: Path, tmp_path: Pa
     assert [len(open_index(path)) for path in (tmp_path / "prod", aside)] == [20, 19]
 
 
-def test_places_that_are_refused(index: Path, make_copy: Copy, tmp_path: Path) -> None:
-    own, there = make_copy(index), tmp_path / "there"
+def test_places_that_are_refused(own: Path, tmp_path: Path) -> None:
+    there = tmp_path / "there"
     there.mkdir()
     for out, problem in (
         (there, "there exists: give a new folder for the snapshot"),
@@ -257,31 +232,31 @@ def test_places_that_are_refused(index: Path, make_copy: Copy, tmp_path: Path) -
         restore_snapshot(own, there)
     with pytest.raises(InputError, match="own is the snapshot itself"):
         restore_snapshot(own, own)
-    assert names(tmp_path) == {"own", "there"}
-
-
-def test_a_damaged_snapshot_is_not_restored(index: Path, make_copy: Copy, tmp_path: Path) -> None:
-    own = make_copy(index)
+    with pytest.raises(InputError, match="there exists and is no alias"):
+        set_alias(there, own)
     for name in ("term_offsets.npy", "tokenizer.json"):
         (own / name).write_bytes(b"x")
     with pytest.raises(InputError, match=r"own is not restored: .* and 1 more"):
         restore_snapshot(own, tmp_path / "new")
-    assert names(tmp_path) == {"own"}
+    with pytest.raises(InputError, match="is not an index"):
+        set_alias(tmp_path / "prod", there)
+    assert names(tmp_path) == {"own", "there"} and there.is_dir()
 
 
 def test_what_another_process_writes_is_not_replaced(
-    index: Path, make_copy: Copy, tmp_path: Path
+    index: Path, own: Path, tmp_path: Path
 ) -> None:
-    own = make_copy(index)
-    with writing(own), pytest.raises(InputError, match="own is being written by process"):
-        restore_snapshot(index, own)
+    set_alias(name := tmp_path / "prod", own)
+    assert lock_path(name) == lock_path(own)
+    with open_writer(name):
+        for write_too in (lambda: restore_snapshot(index, own), lambda: delete_images(own, ["a"])):
+            with pytest.raises(InputError, match="own is being written by process"):
+                write_too()
 
 
 def test_the_former_index_returns_if_the_new_one_cannot_be_placed(
-    index: Path, make_copy: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: Path, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = make_copy(index)
-
     def fails(*_: object) -> None:
         raise OSError("disk")
 
@@ -348,44 +323,17 @@ def test_a_searcher_refreshed_after_a_restore_finds_what_was_restored(
 
 def test_a_name_is_made_and_switched(index: Path, tmp_path: Path) -> None:
     first = shutil.copytree(index, tmp_path / "7")
-    second = shutil.copytree(index, tmp_path / "8")
+    split_index(index, second := tmp_path / "8", 2)
     name = tmp_path / "names" / "prod"
     assert set_alias(name, first) is None
     assert name.resolve() == first
     assert not name.readlink().is_absolute()
-    assert len(open_index(name)) == len(open_index(first))
     assert set_alias(name, second) == first
     assert name.resolve() == second
+    assert len(open_index(name)) == 300
     set_alias(tmp_path / "other", name)
     assert (tmp_path / "other").resolve() == second
     assert [path.name for path in name.parent.iterdir()] == ["prod"]
-
-
-def test_what_is_no_index_or_no_alias_stays(index: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not an index"):
-        set_alias(tmp_path / "prod", tmp_path)
-    (tmp_path / "letters").mkdir()
-    with pytest.raises(InputError, match="letters exists and is no alias"):
-        set_alias(tmp_path / "letters", index)
-    assert (tmp_path / "letters").is_dir()
-    assert [path.name for path in tmp_path.iterdir()] == ["letters"]
-
-
-def test_writing_through_a_name_locks_the_index(copy: Path, tmp_path: Path) -> None:
-    set_alias(tmp_path / "prod", copy)
-    assert lock_path(tmp_path / "prod") == lock_path(copy)
-    with (
-        open_writer(tmp_path / "prod"),
-        pytest.raises(InputError, match="is being written by process"),
-        open_writer(copy),
-    ):
-        pass
-
-
-def test_a_divided_index_has_names_too(index: Path, tmp_path: Path) -> None:
-    split_index(index, tmp_path / "divided", 2)
-    set_alias(tmp_path / "prod", tmp_path / "divided")
-    assert len(open_index(tmp_path / "prod")) == 300
-    shutil.rmtree(tmp_path / "divided" / "shard-001")
+    shutil.rmtree(second / "shard-001")
     with pytest.raises(InputError, match="shard-001 is not an index"):
-        set_alias(tmp_path / "other", tmp_path / "divided")
+        set_alias(name, second)

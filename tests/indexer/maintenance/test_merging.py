@@ -1,7 +1,5 @@
 """Several indexes become one, one becomes several; what an index says of itself."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter
@@ -15,7 +13,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from indexer.dense.build import add_dense
 from indexer.encoding.impacts import MEANS
 from indexer.engines.open import open_index
 from indexer.fields.kinds import save_kinds
@@ -27,16 +24,13 @@ from indexer.postings import ImagePostings, Postings
 from indexer.state import IndexState, index_version, place_of
 from indexer.store.changes import Add, Change, Delete
 from indexer.store.snapshot import Snapshot
-from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.word_tables import WordTables
-from tests.indexer.live_index import LiveReference, assert_same
+from tests.indexer.live_index import LiveReference, assert_same, write
 from tests.indexer.random_postings import MakeIndex, change_manifest, random_postings, word_tables
-from tests.indexer.tiny_dense import save_dense_model
+from tests.indexer.tiny_dense import random_vectors, write_part
 from tests.indexer.vocabulary import TOKENIZER
-from tests.server.drawings import index_drawings, store_drawings
-from tests.server.fake import DRAWINGS
 
 
 @pytest.fixture
@@ -46,16 +40,14 @@ def halves(make_index: MakeIndex, tmp_path: Path) -> list[Path]:
     first = make_index(tmp_path / "first", postings)
     second = shutil.copytree(first, tmp_path / "second")
     for number, index in enumerate((first, second)):
-        with open_writer(index) as writer:
-            writer.write([Delete(image_id) for image_id in postings.ids[number::2]])
+        write(index, *(Delete(image_id) for image_id in postings.ids[number::2]))
     return [first, second]
 
 
 def test_the_merged_index_has_the_images_of_all(halves: list[Path], tmp_path: Path) -> None:
     right = LiveReference(random_postings(TOKENIZER, 20))
     added = Add(replace(next(iter(random_postings(TOKENIZER, 1, seed=1))), image_id="new"))
-    with open_writer(halves[1]) as writer:
-        writer.write([added])
+    write(halves[1], added)
     right.apply([added])
     tables = word_tables({"zebra": ()}, ["dog"])
     tables.save(halves[0])
@@ -71,8 +63,7 @@ def test_the_merged_index_has_the_images_of_all(halves: list[Path], tmp_path: Pa
     assert verify_index(out) == [] and WordTables.open(out) == tables
     assert (out / UPLOADS / "ab" / "abc.jpg").read_text() == "photo"
     np.testing.assert_array_equal(np.load(out / MEANS), np.load(halves[0] / MEANS))
-    with open_writer(out) as writer:
-        writer.write([Delete("new")])
+    write(out, Delete("new"))
     right.apply([Delete("new")])
     assert_same(open_index(out), right.searcher())
 
@@ -98,19 +89,17 @@ def test_indexes_whose_images_were_encoded_otherwise_are_not_merged(
         merge_indexes(halves, tmp_path / "all")
 
 
-def test_indexes_of_other_offsets_are_not_merged(halves: list[Path], tmp_path: Path) -> None:
-    offsets = np.load(halves[1] / OFFSETS)
-    np.save(halves[1] / OFFSETS, offsets + 1)
-    with pytest.raises(InputError, match="its offsets are those of other photos; build one"):
-        merge_indexes(halves, tmp_path / "all")
-
-
 def test_what_cannot_be_merged_is_refused(halves: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "all"
     with pytest.raises(InputError, match=r"'a/00001 é.jpg' is in .*first and in .*first: delete"):
         merge_indexes([halves[0], halves[0]], out)
     with pytest.raises(InputError, match="second exists: give a new folder"):
         merge_indexes(halves, halves[1])
+    offsets = np.load(halves[1] / OFFSETS)
+    np.save(halves[1] / OFFSETS, offsets + 1)
+    with pytest.raises(InputError, match="its offsets are those of other photos; build one"):
+        merge_indexes(halves, out)
+    np.save(halves[1] / OFFSETS, offsets)
     change(halves[1], photos="/photos")
     save_kinds(halves[0], {"width": "number", "code": "keyword"})
     save_kinds(halves[1], {"width": "number"})
@@ -129,21 +118,15 @@ def test_what_cannot_be_merged_is_refused(halves: list[Path], tmp_path: Path) ->
 def test_shards_have_the_settings_of_the_whole(tmp_path: Path, index: Path) -> None:
     steps: list[tuple[str, int, int]] = []
     split_index(index, tmp_path / "out", 2, lambda *step: steps.append(step))
-    whole, ids = Manifest.open(index), list[str]()
-    for number, folder in enumerate(index_folders(tmp_path / "out")):
+    whole, folders = Manifest.open(index), index_folders(tmp_path / "out")
+    for folder in folders:
         manifest = Manifest.open(folder)
         for field in ("scale", "bits", "vocabulary", "models", "features", "offset", "photos"):
             assert getattr(manifest, field) == getattr(whole, field)
         for name in (OFFSETS, MEANS):
             assert np.array_equal(np.load(folder / name), np.load(index / name))
-        images = Snapshot.open(folder)
-        own = [images.stored(document).image_id for document in range(len(images))]
-        assert all(owner(image_id, 2) == number for image_id in own)
-        assert own == sorted(own)
-        ids += own
-    assert len(ids) == len(set(ids)) == whole.images
-    assert [done for _, done, _ in steps][-1] == 300
-    assert verify_index(tmp_path / "out") == []
+    assert sum(len(Snapshot.open(folder)) for folder in folders) == whole.images
+    assert steps[-1][1] == 300 and verify_index(tmp_path / "out") == []
 
 
 def test_images_in_the_wrong_shard_are_found(tmp_path: Path, index: Path) -> None:
@@ -164,17 +147,10 @@ def test_what_cannot_be_divided_is_refused(tmp_path: Path, make_index: MakeIndex
     index = make_index(tmp_path / "index", few)
     with pytest.raises(InputError, match=r"^--shards 9: of 4 images none is in shard \d; make"):
         split_index(index, tmp_path / "out", 9)
-    with open_writer(index) as writer:
-        writer.write([Delete(few.ids[0])])
+    write(index, Delete(few.ids[0]))
     with pytest.raises(InputError, match=rf"^{index} was written to since it was built"):
         split_index(index, tmp_path / "out", 2)
     assert not (tmp_path / "out").exists()
-
-
-@pytest.fixture
-def divided(tmp_path: Path, index: Path) -> Path:
-    split_index(index, tmp_path / "divided", 3)
-    return tmp_path / "divided"
 
 
 def test_owners_never_change_and_are_spread() -> None:
@@ -184,16 +160,14 @@ def test_owners_never_change_and_are_spread() -> None:
     assert owner("anything", 1) == 0
 
 
-def test_the_state_of_a_divided_index_is_of_all_shards(divided: Path, index: Path) -> None:
+def test_the_state_of_a_divided_index_is_of_all_shards(tmp_path: Path, index: Path) -> None:
+    split_index(index, divided := tmp_path / "divided", 3)
     state, whole = IndexState.read(divided), IndexState.read(index)
     assert state.manifest.images == 300
     assert state.manifest.postings == whole.manifest.postings
     assert state.images == 300
     assert state.version != whole.version
     assert state.bytes > 1000
-
-
-def test_what_takes_one_index_refuses_a_divided_one(divided: Path) -> None:
     expected = rf"^{divided} is divided into 3 shards, .* such as {divided / 'shard-000'}$"
     with pytest.raises(InputError, match=expected):
         Manifest.open(divided)
@@ -227,8 +201,7 @@ def test_numbers_of_an_index_as_built_and_after_writes_are_those_of_its_images(
     gone = [Delete(small.ids[0]), Delete(small.ids[11]), Delete(new[0].image_id)]
     groups: list[list[Change]] = [[*map(Add, new)], [*gone, Add(replace(new[1], image_id="a"))]]
     for changes in groups:
-        with open_writer(built) as writer:
-            writer.write(changes)
+        write(built, *changes)
         right.apply(changes)
     found, left = index_info(built), right.images.values()
     assert found.images == len(left) == 17 and found.live is not None
@@ -243,41 +216,32 @@ def test_numbers_of_an_index_as_built_and_after_writes_are_those_of_its_images(
         assert found.live.deleted_share == pytest.approx(2 / 19)
 
 
-@pytest.fixture(scope="module")
-def drawings(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("state")
-    store = store_drawings(folder / "store")
-    out = index_drawings(folder / "drawings", folder / "photos", store.fingerprint)
-    add_dense(out, store, "vse++", save_dense_model(folder / "m", "vse++", 1, seed=1), device="cpu")
-    return out
+def test_what_changes_the_answers_changes_the_version(copy: Path, tmp_path: Path) -> None:
+    write_part(copy, "one", random_vectors(300, 1))
+    before, same = index_version(copy), Path(copytree(copy, tmp_path / "same"))
+    assert index_version(same) == before
+    write(same, Delete("a/00007 é.jpg"))
+    assert index_version(same) == before  # commits have numbers of their own
+    assert IndexState.read(same).images == IndexState.read(copy).images - 1
+    rmtree(same / "dense")
+    without = index_version(same)
+    change_manifest(same, created="2001-01-01T00:00:00+00:00")
+    assert len({before, without, index_version(same)}) == 3
 
 
-def test_what_changes_the_answers_changes_the_version(drawings: Path, tmp_path: Path) -> None:
-    before, copy = index_version(drawings), copytree(drawings, tmp_path / "copy")
-    assert index_version(copy) == before
-    with open_writer(copy) as writer:
-        writer.write([Delete(image_id) for image_id in DRAWINGS][:1])
-    assert index_version(copy) == before  # commits have numbers of their own
-    assert IndexState.read(copy).images == IndexState.read(drawings).images - 1
-    rmtree(copy / "dense")
-    without = index_version(copy)
-    change_manifest(copy, created="2001-01-01T00:00:00+00:00")
-    assert len({before, without, index_version(copy)}) == 3
-
-
-def test_a_copy_is_at_another_place(drawings: Path, tmp_path: Path) -> None:
+def test_a_copy_is_at_another_place(index: Path, tmp_path: Path) -> None:
     alias, copy, divided = tmp_path / "alias", tmp_path / "copy", tmp_path / "divided"
-    alias.symlink_to(drawings)
-    assert place_of(alias) == place_of(drawings) == IndexState.read(alias).place
-    take_snapshot(drawings, copy)
-    assert index_version(copy) == index_version(drawings)
-    assert place_of(copy) != place_of(drawings)
+    alias.symlink_to(index)
+    assert place_of(alias) == place_of(index) == IndexState.read(alias).place
+    take_snapshot(index, copy)
+    assert index_version(copy) == index_version(index)
+    assert place_of(copy) != place_of(index)
     before = place_of(copy)
     copy.rename(tmp_path / "moved")
     assert place_of(tmp_path / "moved") != before
     copytree(tmp_path / "moved", copy)
     assert place_of(copy) != before
-    split_index(drawings, divided, 2)
+    split_index(index, divided, 2)
     before = place_of(divided)
     (divided / "shard-001").rename(tmp_path / "shard")
     copytree(tmp_path / "shard", divided / "shard-001")

@@ -1,7 +1,5 @@
 """Connections to Milvus, its collections, and its best rows, which are exact."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 
@@ -18,13 +16,11 @@ from indexer.milvus.collection import (
     check_exact,
     collection_name,
     marker_row,
-    switch_alias,
 )
 from indexer.milvus.connection import ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE, Milvus, MilvusError
 from indexer.milvus.engine import Row, best_rows
 from indexer.store.commit import Commit
 from sparta.errors import InputError
-from tests.indexer.milvus.conftest import with_aliases
 from tests.milvus_server import free_port
 
 pymilvus = pytest.importorskip("pymilvus", reason="extra [milvus] is not installed")
@@ -48,33 +44,25 @@ class Refusing:
         self.calls = -1
 
 
-def connected(client: Refusing, monkeypatch: pytest.MonkeyPatch) -> tuple[Milvus, list[float]]:
-    pauses: list[float] = []
-    monkeypatch.setattr(pymilvus, "MilvusClient", lambda *address, **named: client)
-    return Milvus("milvus://there:19530", pause=pauses.append), pauses
-
-
-def test_a_call_is_repeated_when_the_server_has_capacity_again(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("refusals", "code", "calls"),
+    [(ATTEMPTS - 1, RATE_LIMIT, ATTEMPTS), (100, RATE_LIMIT, ATTEMPTS), (100, 1, 1)],
+)
+def test_a_call_is_repeated_until_the_server_has_capacity_again(
+    monkeypatch: pytest.MonkeyPatch, refusals: int, code: int, calls: int
 ) -> None:
-    milvus, pauses = connected(Refusing(ATTEMPTS - 1), monkeypatch)
-    assert milvus.call("upsert", "photos", []) == "done"
-    assert len(pauses) == ATTEMPTS - 1
+    client, pauses = Refusing(refusals, code), list[float]()
+    monkeypatch.setattr(pymilvus, "MilvusClient", lambda *address, **named: client)
+    milvus = Milvus("milvus://there:19530", pause=pauses.append)
+    if refusals < ATTEMPTS:
+        assert milvus.call("upsert", "photos", []) == "done"
+    else:
+        with pytest.raises(MilvusError) as caught:
+            milvus.call("upsert", "photos", [])
+        assert str(caught.value) == "milvus://there:19530: request is rejected"
+    assert (client.calls, len(pauses), len(set(pauses))) == (calls, calls - 1, calls - 1)
     for attempt, pause in enumerate(pauses):
         assert 0 <= pause <= min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt)
-    assert len(set(pauses)) == len(pauses)
-
-
-@pytest.mark.parametrize(("code", "calls"), [(RATE_LIMIT, ATTEMPTS), (1, 1)])
-def test_what_fails_again_and_again_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, code: int, calls: int
-) -> None:
-    client = Refusing(100, code)
-    milvus, _ = connected(client, monkeypatch)
-    with pytest.raises(MilvusError) as caught:
-        milvus.call("upsert", "photos", [])
-    assert str(caught.value) == "milvus://there:19530: request is rejected"
-    assert client.calls == calls
     milvus.close()
     assert client.calls == -1
 
@@ -169,14 +157,6 @@ def test_a_server_must_rank_by_inner_products(
     with pytest.raises(InputError, match=r"does not rank .*, as Milvus 2.5 and later"):
         check_exact(milvus, "exact")
     assert not Collection(milvus, "exact_probe", 4).exists()
-
-
-def test_an_alias_is_made_once_and_switched_then(milvus: Milvus, uri: str) -> None:
-    aliased, names = with_aliases(uri)
-    for collection in ("first", "second"):
-        assert switch_alias(aliased, "photos", collection)
-        assert names == {"photos": collection}
-    assert not switch_alias(milvus, "photos", "first")
 
 
 ROWS = st.lists(st.integers(1, 3), max_size=60).map(

@@ -1,7 +1,5 @@
 """Small indexes and random postings for tests of the store, and the exact scores of these."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace

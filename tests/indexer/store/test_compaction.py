@@ -1,7 +1,5 @@
 """Segments made in the background, what killed writers left, and equal files of equal images."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 from collections.abc import Callable
@@ -79,16 +77,6 @@ def test_what_readers_of_the_last_commit_need_stays_until_the_next(index: Path) 
         writer.merge()
         assert not {*names(index)} & {*older}
     assert len(log_numbers(index)) <= 2
-
-
-def test_an_index_without_images_takes_new_ones(index: Path) -> None:
-    compact(index, [*map(Delete, "abdexy")])
-    assert read_commit(index).segments.entries == {}
-    assert len(Snapshot.open(index)) == 0 and hits(index) == []
-    compact(index, [add("q", {3: 2})])
-    assert hits(index) == [("q", 2)]
-    build(index.with_name("none"), [])
-    assert hits(index.with_name("none")) == []
 
 
 def test_damage_is_named(index: Path) -> None:

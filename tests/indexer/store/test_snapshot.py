@@ -1,7 +1,5 @@
 """Whatever happens to an index, each of its snapshots answers as the reference does."""
 
-from __future__ import annotations
-
 import threading
 from operator import attrgetter
 from pathlib import Path

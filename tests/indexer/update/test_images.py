@@ -1,7 +1,5 @@
 """Images are added, deleted and described as an index's own, one by one too, or refused."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -15,7 +13,7 @@ import pytest
 from indexer.build import build_index
 from indexer.encoding.features import open_stores
 from indexer.encoding.impacts import Quantiser, WeightReader
-from indexer.engines.open import open_index, snapshot_of
+from indexer.engines.open import open_index
 from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Inputs, Postings
 from indexer.settings import PruningSettings
@@ -33,31 +31,10 @@ from indexer.update.images import (
 )
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
-from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.live_index import QUERIES, LiveReference, answer, assert_same
 from tests.indexer.tiny import save_model, write_store
 from tests.indexer.vocabulary import TOKENIZER
-from tests.reference.searcher import ReferenceSearcher
-
-
-def postings_of(index: Path) -> Postings:
-    images = Snapshot.open(index)
-    return Postings.of(list(images.images(range(images.documents))))
-
-
-def test_the_index_s_images_replace_themselves_without_a_change(
-    store: FeatureStore, model_dir: Path, sparse_index: Path, tmp_path: Path
-) -> None:
-    index = shutil.copytree(sparse_index, tmp_path / "index")
-    tokenizer = WordPieceTokenizer.from_folder(index)
-    reference = ReferenceSearcher(postings_of(index), tokenizer)
-    report = add_images(index, [store], [model_dir], batch_size=3, device="cpu")
-    assert report == AddReport(added=0, replaced=21, images=21)
-    after = open_index(index)
-    assert_same(after, reference)
-    assert snapshot_of(after).commit.version == 1
 
 
 @pytest.mark.parametrize("stores", [1, 2])
@@ -133,53 +110,28 @@ def assert_equal(found: ImagePostings, right: ImagePostings) -> None:
     np.testing.assert_array_equal(found.inputs.label_terms, right.inputs.label_terms)
 
 
-@pytest.fixture
-def augmented(photos: Path, model_dir: Path, tmp_path: Path) -> Path:
-    """An index of photos in three augmentations, the last of which depends on the id."""
-    out = tmp_path / "index"
-    stores = open_stores([photos], [model_dir], "visual_sparta", out, augmentations=3, device="cpu")
-    build_index(stores, [model_dir], out, PruningSettings(top_n=5), device="cpu")
-    return out
-
-
-def encoder(index: Path, model: Path) -> ResidentEncoder:
-    return ResidentEncoder(index, [model], device="cpu")
-
-
-def test_a_photo_is_encoded_as_its_id_says(
-    augmented: Path, photos: Path, model_dir: Path, tmp_path: Path
-) -> None:
-    upload = shutil.copy(photos / "1.png", tmp_path / "1f2e.png")
-    encode = encoder(augmented, model_dir)
+def test_a_photo_is_encoded_as_its_id_says(photos: Path, model_dir: Path, tmp_path: Path) -> None:
+    """In three augmentations, the last of which depends on the id."""
+    index = tmp_path / "index"
+    stores = open_stores([photos], [model_dir], "visual_sparta", index, augmentations=3)
+    build_index(stores, [model_dir], index, PruningSettings(top_n=5), device="cpu")
+    upload = Path(shutil.copy(photos / "1.png", tmp_path / "1f2e.png"))
+    encode = ResidentEncoder(index, [model_dir], device="cpu")
     for _ in range(2):
-        assert_equal(encode.photo("1.png", Path(upload)), image_of(augmented, "1.png"))
+        assert_equal(encode.photo("1.png", upload), image_of(index, "1.png"))
+    upload.write_bytes(b"")
+    with pytest.raises(InputError, match="the photo cannot be used: the file is empty"):
+        encode.photo("a", upload)
 
 
 def test_features_are_encoded_as_those_of_the_index(
     sparse_index: Path, store: FeatureStore, model_dir: Path
 ) -> None:
-    encode = encoder(sparse_index, model_dir)
+    encode = ResidentEncoder(sparse_index, [model_dir], device="cpu")
     for image in list(store)[:3]:
         assert_equal(encode.features(image), image_of(sparse_index, image.image_id))
-
-
-def test_features_of_another_kind_are_refused(
-    sparse_index: Path, store: FeatureStore, model_dir: Path
-) -> None:
-    image = store[0]
-    narrow = ImageFeatures(
-        "a", image.features[:, :3], image.boxes, image.labels, image.attributes, 8, 8
-    )
     with pytest.raises(InputError, match=r"the features are \[\d+, 3\], not \[regions, \d+\]"):
-        encoder(sparse_index, model_dir).features(narrow)
-
-
-def test_single_photos_that_cannot_be_used_are_named(
-    augmented: Path, photos: Path, model_dir: Path
-) -> None:
-    (photos / "empty.png").touch()
-    with pytest.raises(InputError, match="the photo cannot be used: the file is empty"):
-        encoder(augmented, model_dir).photo("a", photos / "empty.png")
+        encode.features(replace(image, features=image.features[:, :3]))
 
 
 def test_term_weights_become_impacts_and_others_are_refused(sparse_index: Path) -> None:
