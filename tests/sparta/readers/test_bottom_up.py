@@ -148,12 +148,14 @@ def test_an_attribute_the_detector_is_not_sure_of_is_none(tmp_path: Path) -> Non
         (b"", "objects_vocab.txt is empty"),
         (b"a\n\nb", "objects_vocab.txt, line 2: the word is blank"),
         (b"\xff", "objects_vocab.txt, line 1: not UTF-8"),
+        # A byte order mark and an empty last line are no classes.
+        (b"\xef\xbb\xbfyolk\r\nbuoy\r\n\r\n", "expected 0 to 1, the lines of"),
     ],
 )
-def test_an_odd_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+def test_an_odd_vocabulary_is_named(tmp_path: Path, content: bytes, message: str) -> None:
     (write_vocabulary(tmp_path) / "objects_vocab.txt").write_bytes(content)
     with pytest.raises(InputError, match=message):
-        words(tmp_path)
+        words(tmp_path, 2)
 
 
 def test_reads_the_published_vocabularies(shared: Path) -> None:
@@ -163,23 +165,6 @@ def test_reads_the_published_vocabularies(shared: Path) -> None:
     assert words(folder, 1599, 0) == ("buoy", "yolk")
     with pytest.raises(InputError, match=r"f\.tsv, line 3: objects_id, row 1: expected 0 to 1599"):
         words(folder, 1600)
-
-
-def test_a_byte_order_mark_and_an_empty_last_line_are_no_classes(tmp_path: Path) -> None:
-    path = write_vocabulary(tmp_path) / "objects_vocab.txt"
-    path.write_bytes(b"\xef\xbb\xbfyolk\r\nbuoy\r\n\r\n")
-    assert words(tmp_path, 0, 1) == ("yolk", "buoy")
-    with pytest.raises(InputError, match="expected 0 to 1, the lines of"):
-        words(tmp_path, 2)
-
-
-CONFIDENCES = np.array([0.5, 0.9, 0.5, 1.0], np.float32)
-
-
-@pytest.mark.parametrize("confidences", [None, CONFIDENCES[:3], np.array([1, np.nan, 0, 0])])
-def test_confidences_must_be_there(confidences: np.ndarray | None) -> None:
-    with pytest.raises(InputError, match=r"^f\.tsv, line 7: confidence: "):
-        RegionLimit(by="confident").rows(4, confidences, "f.tsv, line 7")
 
 
 LEFT, RIGHT, ALL = [0.0, 0.0, 0.5, 1.0], [0.5, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0]

@@ -97,14 +97,14 @@ def row(edit: Callable[[NDArray[Any]], Any]) -> Change:
     return change
 
 
-def video(value: Any) -> Change:
+def video(value: Any, name: str = "b") -> Change:
     """What an HDF5 file has under the name of a video, nothing for None."""
 
     def change(path: Path) -> None:
         with pytest.importorskip("h5py").File(path, "a") as file:
             del file["b"]
             if value is not None:
-                file["b"] = value
+                file[name] = value
 
     return change
 
@@ -125,13 +125,7 @@ DAMAGES: list[tuple[str, str, Change, str]] = [
     ("vinvl", VINVL, line(floats(2, 5, 1.5), 2), "location, row 3: expected x1, y1, x2, y2, wi"),
     ("vinvl", VINVL, line(floats(2, 7, -0.5), 2), ": numbers are not between 0 and 1"),
     ("vinvl", VINVL, line(floats(2, 9, 0.5), 2), ": width and height are not x2 - x1 and y2 - y1"),
-    (
-        "vinvl",
-        VINVL,
-        line(encode(np.full((3, 11), 0.5)), 2),
-        "append them, or import the files in a",
-    ),
-    ("vinvl", SEEN, line("b"), "expected 2 columns (image key, JSON), found 1"),
+    ("vinvl", VINVL, line(encode(np.full((3, 11), 0.5)), 2), "append them, or import the files in"),
     ("vinvl", SEEN, line(lambda text: text[:-5], 1), "JSON: Invalid JSON"),
     ("vinvl", SEEN, line(3, 1), "JSON: Input should be an object"),
     ("vinvl", SEEN, first(**{"class": None}), "objects.0.class: Field required"),
@@ -139,34 +133,21 @@ DAMAGES: list[tuple[str, str, Change, str]] = [
     ("vinvl", SEEN, first(rect=[0, 0, 640, 999]), "objects.rect, row 1: expected x1, y1, x2, y2"),
     ("vinvl", SEEN, fields(image_h=0), "image_h: Input should be greater than 0"),
     ("oscar-captioning", PART, fields(features=None), "features: Input should be a valid string"),
-    ("oscar-captioning", PART, fields(features="AAA"), "features: not base64"),
     ("oscar-captioning", PART, fields(num_boxes=1), "features: expected 1 rows of 11 numbers"),
-    ("oscar-captioning", "train.label.tsv", first(**{"class": None}), "0.class: Field required"),
     ("oscar-captioning", "train.hw.tsv", line("[]", 1), "List should have at least 1 item"),
     ("oscar-captioning", "train.hw.tsv", line("640", 1), "1: Field required"),
     ("scene-graph", SEEN, fields(objects=[]), "objects: empty"),
     ("scene-graph", SEEN, first(feature=None), "objects.0.feature: Field required"),
     ("scene-graph", SEEN, first(feature="AAAAAA=="), "objects.0.feature: expected 5 numbers, foun"),
-    ("scene-graph", SEEN, first(feature="AA"), "objects.0.feature: not base64"),
     ("scene-graph", SEEN, first(rect=[0, 0, 700, 448]), "objects.rect, row 1: expected x1, y1, x"),
     ("scene-graph", SEEN, first(attr_scores=[0.1] * 9), "attr_scores: expected "),
-    (
-        "bottom-up",
-        "a.tsv",
-        line("b\t64"),
-        "expected 6 columns (image_id, image_w, image_h, num_box",
-    ),
+    ("bottom-up", "a.tsv", line("b\t64"), "expected 6 columns (image_id, image_w, image_h, num_bo"),
     ("bottom-up", "a.tsv", line("wide", 1), "image_w: expected 1 or more, found 'wide'"),
     ("bottom-up", "a.tsv", line(2, 3), "boxes: expected 2 rows of 4 numbers of 4 bytes, found 48"),
     ("bottom-up", "a.tsv", line(lambda text: text[:-16], 5), "features: expected 3 rows of 5 numb"),
     ("bottom-up", "a.tsv", line(floats(2, 0, 641, 4), 4), "boxes, row 3: expected x1, y1, x2, y2"),
     ("bottom-up", "a.tsv", line(encode(np.ones((3, 4)) / 2), 4), "these boxes are relative to th"),
-    (
-        "bottom-up",
-        "a.tsv",
-        line(encode(np.zeros((3, 5))), 5),
-        "features, row 1: all its numbers ar",
-    ),
+    ("bottom-up", "a.tsv", line(encode(np.zeros((3, 5))), 5), "features, row 1: all its numbers a"),
     ("lxmert", "a.tsv", line(encode([2, 0], "<i8"), 3), "objects_id: expected 3 rows of 1 numbers"),
     ("lxmert", "a.tsv", line(encode([1, np.nan, 0]), 4), "objects_conf, row 2: expected 0 to 1, "),
     ("lxmert", "a.tsv", line(encode([0, 0, 3], "<i8"), 3), "objects_id, row 3: expected 0 to 2,"),
@@ -174,21 +155,10 @@ DAMAGES: list[tuple[str, str, Change, str]] = [
     ("bottom-up-npz", "b.npz", arrays(x=None), "x: missing"),
     ("bottom-up-npz", "b.npz", arrays(objects_id=None), "objects_id: missing"),
     ("bottom-up-npz", "b.npz", arrays(num_bbox=2), "bbox: expected float [2, 4], found float64 [3"),
-    ("bottom-up-npz", "b.npz", arrays(num_bbox=0), "num_bbox: expected 1 or more, found 0"),
     ("bottom-up-npz", "b.npz", arrays(num_bbox=3.5), "num_bbox: expected integer [], found float"),
     ("bottom-up-npz", "b.npz", arrays(image_h=2**40), "image_h: expected at most 2147483647, foun"),
-    (
-        "bottom-up-npz",
-        "b.npz",
-        arrays(x=np.ones((2, 5))),
-        "x: expected float [3, 5], found float64",
-    ),
-    (
-        "bottom-up-npz",
-        "b.npz",
-        arrays(objects_conf=[0.5, 2, 0]),
-        "objects_conf, row 2: expected 0 ",
-    ),
+    ("bottom-up-npz", "b.npz", arrays(x=np.ones((2, 5))), "x: expected float [3, 5], found float6"),
+    ("bottom-up-npz", "b.npz", arrays(objects_conf=[0.5, 2, 0]), "objects_conf, row 2: expected 0"),
     (
         "bottom-up-npz",
         "b.npz",
@@ -207,16 +177,12 @@ DAMAGES: list[tuple[str, str, Change, str]] = [
     ("oscar-pt", LABELS, entry([{"conf": 1}]), "image 'b': 0.class: Field required"),
     ("oscar-pt", LABELS, entry('["dog"]'), "image 'b': labels: 0: Input should be"),
     ("oscar-pt", LABELS, entry("\ud800"), "image 'b': labels: not text"),
-    (
-        "precomp",
-        "dev_ims.npy",
-        row(lambda found: found[1].fill(np.nan)),
-        "image 2 (b): features, r",
-    ),
+    ("precomp", "dev_ims.npy", row(lambda found: found[1].fill(np.nan)), "image 2 (b): features, "),
     ("hgr of means", MEANS, row(lambda found: found[1].fill(0)), "row 1: all its numbers are 0"),
     ("hgr of frames", FRAMES, video(np.ones((1, 4))), "expected [frames, 5], found [1, 4]"),
     ("hgr of frames", FRAMES, video(np.ones((0, 5))), "video 'b': features: no rows"),
     ("hgr of frames", FRAMES, video(None), "video 'b' is missing"),
+    ("hgr of frames", FRAMES, video(np.ones((1, 5)), "b/0"), "of [frames, d], found a group"),
     ("hgr of frames", FRAMES, video("words"), "expected numbers of [frames, d], found a single ob"),
 ]
 

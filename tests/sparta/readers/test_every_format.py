@@ -1,6 +1,7 @@
 """What holds for every format of other software, and for importing it."""
 
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -140,6 +141,23 @@ def test_a_missing_or_empty_file_is_named(tmp_path: Path, name: str, damage: str
                     reader[row]
             assert str(tmp_path / "in") in str(error.value)
         file.write_bytes(content)
+
+
+@every_sample
+@pytest.mark.parametrize("damage", ["cut", "gone"])
+def test_files_that_change_while_they_are_read_are_named(
+    tmp_path: Path, name: str, damage: str
+) -> None:
+    """Reading a mapped file behind its end would end the process."""
+    reader = opened(name, written(name, tmp_path, random_images("bca", regions=3)))
+    for file in [one for one in tmp_path.rglob("*") if one.is_file()]:
+        if damage == "cut":
+            os.truncate(file, file.stat().st_size // 2)
+        else:
+            file.unlink()
+    reason = "cut short|damaged|'c' is missing" if damage == "cut" else "cannot be read: No such"
+    with pytest.raises(InputError, match=rf"{tmp_path}/.*({reason})"):
+        reader[2]
 
 
 @pytest.mark.parametrize("name", ["lxmert", "bottom-up-npz"])

@@ -2,9 +2,7 @@
 
 import json
 import logging
-import os
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -278,22 +276,6 @@ FEATURES, LABELS = "test_img_frcnn_feats.pt", "test_vg_labels.pt"
 GOOD = {int(image.image_id): torch.from_numpy(rows(image)) for image in NUMBERED}
 
 
-def test_files_are_mapped_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[dict[str, Any]] = []
-    load: Callable[..., Any] = torch.load
-
-    def spy(path: Path, **options: Any) -> Any:
-        asked.append(options)
-        return load(path, **options)
-
-    monkeypatch.setattr(torch, "load", spy)
-    open_reader("oscar-pt", [write_pt(tmp_path / "new", NUMBERED)])
-    assert [(kw["mmap"], kw["weights_only"]) for kw in asked] == [(True, True)] * 2
-    asked.clear()
-    open_reader("oscar-pt", [write_pt(tmp_path / "old", NUMBERED, zipped=False)])
-    assert [(kw["mmap"], kw["weights_only"]) for kw in asked] == [(False, True)] * 2
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_any_float_type_is_read(tmp_path: Path, dtype: torch.dtype) -> None:
     folder = write_pt(tmp_path, NUMBERED)
@@ -394,19 +376,6 @@ def test_a_compressed_archive_is_not_unpacked(tmp_path: Path) -> None:
         stored.infolist()[0].file_size = 10**12
     with pytest.raises(InputError, match=r"_feats\.pt: it states more bytes than it has"):
         open_reader("oscar-pt", [folder])
-
-
-def test_a_file_cut_before_or_while_it_is_read_is_named(tmp_path: Path) -> None:
-    folder = write_pt(tmp_path, NUMBERED)
-    reader = open_reader("oscar-pt", [folder])
-    os.truncate(folder / FEATURES, 100)
-    with pytest.raises(InputError, match=r"_feats\.pt: the file was cut short while it was read"):
-        reader[0]
-    with pytest.raises(InputError, match=r"_feats\.pt is cut short: the end of the archive is mis"):
-        open_reader("oscar-pt", [folder])
-    (folder / FEATURES).unlink()
-    with pytest.raises(InputError, match=r"_feats\.pt: cannot be read: No such file"):
-        reader[0]
 
 
 def test_a_key_as_number_and_as_text_is_named(tmp_path: Path) -> None:
