@@ -3,6 +3,7 @@
 import json
 import logging
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,9 @@ def test_labels_of_another_detector_are_told_by_their_boxes(tmp_path: Path) -> N
     assert len(found.labels) > 1
     assert found.labels[-1] == "street"  # the last region is the whole photo
     assert not any(found.labels[:-1])
+    surest = open_reader("oscar-captioning", [folder], limit=RegionLimit(1, "confident"))
+    with pytest.raises(InputError, match=r"line \d: confidence: "):
+        surest[reader.ids.index(image.image_id)]
 
 
 def test_labels_and_sizes_may_be_absent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -274,6 +278,19 @@ def test_attributes_that_the_detector_zeroed_are_left_out(
 NUMBERED = random_images("123")
 FEATURES, LABELS = "test_img_frcnn_feats.pt", "test_vg_labels.pt"
 GOOD = {int(image.image_id): torch.from_numpy(rows(image)) for image in NUMBERED}
+
+
+def test_files_are_mapped_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load: Callable[..., Any] = torch.load
+    mapped: list[bool] = []
+
+    def spy(path: Path, mmap: bool, **options: Any) -> Any:
+        mapped.append(mmap)
+        return load(path, mmap=mmap, **options)
+
+    monkeypatch.setattr(torch, "load", spy)
+    open_reader("oscar-pt", [write_pt(tmp_path, NUMBERED)])
+    assert mapped == [True, True]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])

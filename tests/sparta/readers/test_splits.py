@@ -300,6 +300,9 @@ def test_lines_are_found_by_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         file = TsvFile(path)
         assert file.keys == [str(number) for number in range(30)]
         assert file.cells(29, NAMES)[1] == b"x" * 29
+    path.write_bytes(b"9" * 2000)
+    with pytest.raises(InputError, match=r"a\.tsv, line 1: the file has changed while it was rea"):
+        file.cells(0, NAMES)
 
 
 def test_a_line_too_long_for_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transformers as hf
 from PIL import Image
 from torch import nn
 from torch.testing import assert_close
@@ -19,18 +18,11 @@ from sparta.vse.batch import PixelBatch, RegionBatch
 from sparta.vse.encoders import PhotoFolder, vision_part, vision_source
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel
-from tests.sparta.extract.tiny_networks import RESNET, SIDE, clip, noisy, photos, prepared, save
-from tests.sparta.extract.tiny_networks import SMALL as NETWORK
+from tests.sparta.extract.tiny_networks import NETWORKS, SIDE, noisy, photos, prepared, save
 from tests.sparta.vse.models import CAPTIONS, SENTENCES, SMALL
 
-NETWORKS: dict[str, Any] = {
-    "vit": lambda: hf.ViTModel(hf.ViTConfig(**NETWORK), add_pooling_layer=False),
-    "dinov2-registers": lambda: hf.Dinov2WithRegistersModel(
-        hf.Dinov2WithRegistersConfig(**NETWORK)
-    ),
-    "clip": clip,
-    "resnet": lambda: hf.ResNetModel(hf.ResNetConfig(**RESNET)),
-}
+# Vectors of a photo: a transformer's CLS, registers and 4 x 4 patches, or a CNN's 4 x 4 cells.
+PUBLISHED = {"vit": 17, "dinov2-registers": 21, "clip": 17, "resnet": 16}
 
 
 def pixels(side: int = SIDE) -> PixelBatch:
@@ -45,7 +37,7 @@ def seeing(folder: Path, source: FeatureSource | None = None, **options: Any) ->
 
 
 @pytest.mark.parametrize("side", [SIDE, 2 * SIDE])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_photos_give_the_regions_that_are_stored(name: str, side: int, tmp_path: Path) -> None:
     folder = save(NETWORKS[name](), tmp_path)
     backbone = Backbone(str(folder), image_size=side, device="cpu")
@@ -60,11 +52,7 @@ def test_photos_give_the_regions_that_are_stored(name: str, side: int, tmp_path:
         assert_close(found, model.encode_images(RegionBatch(stored, lengths)), rtol=0.01, atol=0.01)
 
 
-# Vectors of a photo: a transformer's CLS, registers and 4 x 4 patches, or a CNN's 4 x 4 cells.
-PUBLISHED = {"vit": 17, "dinov2-registers": 21, "clip": 17, "resnet": 16}
-
-
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_the_published_code_pools_what_the_network_gives(name: str, tmp_path: Path) -> None:
     """No mean behind a CNN's cells, and a transformer's CLS before its patches."""
     network = NETWORKS[name]().eval()
@@ -79,7 +67,7 @@ def test_the_published_code_pools_what_the_network_gives(name: str, tmp_path: Pa
     assert found.lengths.tolist() == [PUBLISHED[name]] * 2
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_the_network_is_saved_with_the_model(name: str, tmp_path: Path) -> None:
     folder = save(NETWORKS[name](), tmp_path / "network")
     model = seeing(folder)
