@@ -21,15 +21,6 @@ def shown_by(*arguments: str) -> tuple[int, str]:
     return found.exit_code, found.output
 
 
-def test_groups_hold_their_commands() -> None:
-    code, shown = shown_by("--help")
-    assert code == 0 and "eval" in shown and "index" in shown
-    assert "pruning" not in shown
-    code, shown = shown_by("eval", "--help")
-    assert code == 0 and "model" in shown and "pruning" in shown
-    assert "Measure models and indexes" in shown and "serve" not in shown
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself(name: str) -> None:
     """All of its docstring and of the options' helps is shown, brackets included."""
@@ -72,12 +63,6 @@ def test_a_mistyped_name_gets_a_suggestion(typed: list[str], meant: str) -> None
 def without_blanks(text: str) -> str:
     """A text without blanks and the signs that continue an example on the next line."""
     return "".join(text.replace("\\\n", "\n").split())
-
-
-@pytest.mark.parametrize("arguments", [["recall"], ["eval", "recall"], ["eval index"]])
-def test_a_command_answers_to_its_own_name_alone(arguments: list[str]) -> None:
-    code, shown = shown_by(*arguments)
-    assert code == 2 and f"No such command '{arguments[-1]}'" in shown
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["eval", "--help"], ["eval", "model", "--help"]])

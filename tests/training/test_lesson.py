@@ -4,16 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
-from PIL import Image
 from transformers import CLIPModel
 from typer.testing import CliRunner
 
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.visualsparta.model import VisualSparta
+from tests.sparta.extract.tiny_networks import noisy
 from tests.training.corpus import Corpus, dense_config
 from tests.training.encoders import ENCODERS, clip
 from tests.training.test_fit import assert_equal_weights, break_off, metrics
@@ -24,12 +23,8 @@ SENTENCES = ["a red photo", "a green photo", "blue and green", "a photo of red a
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("photos")
-    rng = np.random.default_rng(0)
-    for number in range(12):
-        pixels = rng.integers(0, 256, (4, 4, 3), np.uint8).repeat(10, axis=0).repeat(10, axis=1)
-        Image.fromarray(pixels).save(folder / f"{number:02}.png")
-    return folder
+    names = [f"{number:02}.png" for number in range(12)]
+    return noisy(tmp_path_factory.mktemp("photos"), *names, size=(40, 40))
 
 
 def write_run(folder: Path, corpus: Corpus, photos: Path) -> list[str]:

@@ -20,6 +20,7 @@ from sparta.features.store import FeatureStore
 from sparta.progress import no_progress
 from sparta.vse.batch import collate_regions
 from tests import tiny
+from tests.sparta.extract.tiny_networks import noisy
 from tests.sparta.vse import models
 from tests.stores import write_store
 from tests.training.encoders import ENCODERS, clip
@@ -27,7 +28,6 @@ from training.teacher import teachers as dense
 from training.teacher import teachers as dual_encoder
 from training.teacher.similarities import (
     Similarities,
-    Teacher,
     read_sentences,
 )
 from training.teacher.teachers import (
@@ -89,6 +89,7 @@ def test_teachers_are_averaged(
     both = open_teacher(names, inputs)
     mean = (alone[0].between(*every) + alone[1].between(*every)) / 2
     assert np.allclose(both.between(*every), mean, atol=1e-5)
+    assert deepcopy(both).parts[0] is both.parts[0]  # averaging the weights copies no array
     similar = both.between(*every).T
     nearest = find_nearest(both, teacher_key(names, inputs), 2, inputs)
     assert [set(row) for row in nearest] == [set(np.argsort(-row)[:2]) for row in similar]
@@ -149,11 +150,7 @@ PHRASES = ["a red photo", "blue", "a photo of red and green and blue and red and
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("photos")
-    rng = np.random.default_rng(0)
-    for number in range(3):
-        pixels = rng.integers(0, 256, (40, 48 + number, 3), np.uint8)
-        Image.fromarray(pixels).save(folder / f"{number}.png")
-    return folder
+    return noisy(folder, "0.png", "1.png", "2.png", size=(48, 40))
 
 
 @pytest.mark.parametrize("kind", ENCODERS)
@@ -225,16 +222,6 @@ def test_similarities_are_standardised_inner_products() -> None:
     assert np.allclose(expected.mean(axis=1), 0)  # of one view, each sentence's mean is 0
     chosen = np.array([7, 2, 7]), np.array([3, 19])
     assert np.allclose(similar.between(*chosen), expected[chosen[0]][:, chosen[1]], atol=1e-4)
-
-
-def test_a_teacher_is_the_mean_of_models() -> None:
-    one, two = Similarities("a", SENTENCES, PHOTOS), Similarities("b", SENTENCES, -(PHOTOS**2))
-    teacher = deepcopy(Teacher([one, two]))
-    assert teacher.parts[0] is one  # averaging the weights copies no array
-    expected = (one.between(*EVERY) + two.between(*EVERY)) / 2
-    assert np.allclose(teacher.between(*EVERY), expected, atol=1e-5)
-    some = torch.tensor([4, 5, 4]), torch.tensor([1, 0])
-    assert np.allclose(teacher(*some).numpy(), expected[[4, 5, 4]][:, [1, 0]], atol=1e-5)
 
 
 def test_a_teacher_without_an_opinion_is_refused() -> None:

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -104,26 +103,6 @@ def test_pixels_are_the_same_however_they_are_converted(
     assert np.asarray(load_photo(path).image).tolist() == right
 
 
-def test_what_is_large_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A JPEG in several scans is, as anything else than a JPEG; its header says so."""
-    monkeypatch.setattr(image_files, "LARGE", 2000)
-    ramp(50, 50).save(tmp_path / "a.jpg")
-    content = (tmp_path / "a.jpg").read_bytes()
-    scan = content.index(b"\xff\xda\x00\x0c\x03")
-    kinds = {"several": content[: scan + 4] + b"\1" + content[scan + 5 :], "one": content}
-    for kind, form in {"progressive": "JPEG", "png": "PNG"}.items():
-        saved = BytesIO()
-        ramp(50, 50).save(saved, form, progressive=kind == "progressive")
-        kinds[kind] = saved.getvalue()
-    found = {}
-    for kind, file in kinds.items():
-        with image_files.open_image(BytesIO(file)) as image:
-            found[kind] = image_files.is_large(image)
-            if kind != "several":
-                image.load()
-    assert found == {"several": True, "one": False, "progressive": True, "png": True}
-
-
 PEAK = """
 import sys
 from pathlib import Path
@@ -146,7 +125,14 @@ def test_a_photo_of_200_megapixels_takes_little_memory(tmp_path: Path) -> None:
     assert int(subprocess.run(command, check=True, capture_output=True).stdout) < 100  # MB
 
 
-def test_one_large_photo_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("form", "options", "together"),
+    [("PNG", {}, 1), ("JPEG", {"progressive": True}, 1), ("JPEG", {}, 4)],
+)
+def test_one_large_photo_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, options: Any, together: int
+) -> None:
+    """A JPEG in several scans is large in memory, as anything else than a JPEG."""
     decoding, most, upright = 0, 0, image_files._upright
 
     def slow(image: Image.Image, side: int) -> UprightPhoto:
@@ -159,10 +145,10 @@ def test_one_large_photo_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(image_files, "_upright", slow)
     monkeypatch.setattr(image_files, "LARGE", 2000)
-    ramp(50, 50).save(tmp_path / "a.png")
+    ramp(50, 50).save(tmp_path / "a", form, **options)
     with ThreadPoolExecutor(4) as pool:
-        pictures = list(pool.map(lambda _: small_picture(tmp_path / "a.png", 20), range(8)))
-    assert most == 1 and {picture.size for picture in pictures} == {(20, 20)}
+        pictures = list(pool.map(lambda _: small_picture(tmp_path / "a", 20), range(8)))
+    assert most == together and {picture.size for picture in pictures} == {(20, 20)}
 
 
 @pytest.mark.parametrize("form", ["EPS", "ICO", "PCX", "TGA", "SGI"])

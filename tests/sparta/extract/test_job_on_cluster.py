@@ -102,18 +102,19 @@ def test_the_command_reads_photos_of_a_bucket(ray_nodes: Any, photos: Path, tmp_
     assert [many[name] for name in equal] == [one[name] for name in equal]
 
 
-def test_a_machine_without_the_photos_is_named(photos: Path) -> None:
-    extractor = load_extractor("pixels", None, 32)
-    worker = PhotoWorker(extractor, photos, Augmentation("plain"), 0)
-    found = extract_on(HERE, worker, lambda: load_extractor("pixels", None, 32), [[["x.png"]]])
-    with pytest.raises(InputError, match=r"photos has none of the photos: give a folder"):
-        list(found)
-
-
-def test_other_features_than_the_drivers_are_refused(photos: Path) -> None:
+@pytest.mark.parametrize(
+    ("photo", "side", "message"),
+    [
+        ("x.png", 32, r"photos has none of the photos: give a folder"),
+        ("00.png", 64, r"the features would be others .*: image_size: 3"),
+    ],
+)
+def test_a_machine_with_other_photos_or_features_is_named(
+    photos: Path, photo: str, side: int, message: str
+) -> None:
     worker = PhotoWorker(load_extractor("pixels", None, 32), photos, Augmentation("plain"), 0)
-    found = extract_on(HERE, worker, lambda: load_extractor("pixels", None, 64), [[["00.png"]]])
-    with pytest.raises(InputError, match=r"the features would be others .*: image_size: 3"):
+    found = extract_on(HERE, worker, lambda: load_extractor("pixels", None, side), [[[photo]]])
+    with pytest.raises(InputError, match=message):
         list(found)
 
 
@@ -200,25 +201,17 @@ def test_what_a_worker_does(tmp_path: Path) -> None:
     assert len(opened) == 2
 
 
-@pytest.mark.parametrize("address", ["here", "ray://head:10001", "head:", ":6379"])
-def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(InputError, match=f"--ray {address}: give local, auto, or HOST:PORT"):
+@pytest.mark.parametrize("address", ["here", "ray://head:10001", "head:", ":6379", "SILENT", ""])
+def test_a_cluster_that_is_not_reached_is_named(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = f"--ray {address}: give local, auto, or HOST:PORT"
+    if not address:
+        monkeypatch.setitem(sys.modules, "ray", None)
+        address, message = "auto", r"pip install 'visualsparta\[ray\]'"
+    if address == "SILENT":
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            address = f"127.0.0.1:{server.getsockname()[1]}"
+        message = r"no cluster answers there \(.*\): start one with ray"
+    with pytest.raises(InputError, match=message):
         connected(address).__enter__()
-
-
-def test_an_address_where_nothing_listens_is_refused() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    with pytest.raises(InputError, match=r"no cluster answers there \(.*\): start one with ray"):
-        connected(f"127.0.0.1:{port}").__enter__()
-
-
-def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InputError, match=r"pip install 'visualsparta\[ray\]'"):
-        connected("auto").__enter__()
-
-
-def test_no_address_is_no_cluster() -> None:
-    with connected(None) as found:
-        assert found is None

@@ -214,6 +214,12 @@ def test_boxes_that_do_not_agree_go_where_they_overlap_by_more_than_half() -> No
     assert match(regions, found).tolist() == [0, 0, -1, 2]
     assert match(regions, sighted("half", [0.0, 0.0, 0.25, 1.0])).tolist() == [-1]  # exactly a half
     assert match(regions, LabelledObjects(boxes=boxes())).tolist() == []
+    # Those that agree row by row, or have no boxes and are as many, are taken as they stand.
+    line = [0.5, 0.2, 0.5, 0.4]  # it has no area, and so overlaps nothing
+    twice = boxes(LEFT, LEFT, line)
+    assert match(twice, sighted("cat dog hat", LEFT, LEFT, line)).tolist() == [0, 1, 2]
+    assert match(regions, sighted("cat dog hat")).tolist() == [0, 1, 2]
+    assert match(regions, sighted("cat dog")).tolist() == [-1, -1]
 
 
 def test_words_of_no_region_stand_with_the_largest(caplog: pytest.LogCaptureFixture) -> None:
@@ -226,25 +232,11 @@ def test_words_of_no_region_stand_with_the_largest(caplog: pytest.LogCaptureFixt
     assert placed.attributes == ("hatish", "catish dogish")
     (message,) = caplog.messages
     assert message.startswith("a: 1 of 3 labels belong to no region")
-
-
-def test_the_largest_is_one_that_models_read() -> None:
-    rows = [LEFT] * 50 + [ALL]
-    placed = WordPlacer(RegionLimit()).place(image(*rows), sighted("cat dog"), "x")
+    # The largest of those that models read.
+    placed = placer.place(image(*[LEFT] * 50, ALL), sighted("cat dog"), "x")
     assert placed.labels == ("cat dog", *[""] * 50)
-    placed = WordPlacer(RegionLimit(1)).place(image([0.0, 0.0, 0.1, 1.0], ALL), sighted("cat"), "x")
-    assert placed.labels == ("cat",)
-
-
-def test_as_many_objects_without_boxes_are_those_of_the_regions() -> None:
-    assert match(boxes(LEFT, RIGHT), sighted("cat dog")).tolist() == [0, 1]
-    assert match(boxes(LEFT, RIGHT), sighted("cat dog hat")).tolist() == [-1, -1, -1]
-
-
-def test_boxes_that_agree_row_by_row_are_taken_as_they_stand() -> None:
-    line = [0.5, 0.2, 0.5, 0.4]  # it has no area, and so overlaps nothing
-    twice = boxes(LEFT, LEFT, line)
-    assert match(twice, sighted("cat dog hat", LEFT, LEFT, line)).tolist() == [0, 1, 2]
+    limited = WordPlacer(RegionLimit(1))
+    assert limited.place(image(small, ALL), sighted("cat"), "x").labels == ("cat",)
 
 
 def test_boxes_and_confidences_are_known_for_all_objects_or_not_at_all() -> None:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch import nn
 from torch.testing import assert_close
 
 from sparta.errors import InputError
@@ -81,23 +80,6 @@ def test_the_network_is_saved_with_the_model(name: str, tmp_path: Path) -> None:
     loaded = VseModel.from_pretrained(tmp_path / "model")
     assert_close(loaded.encode_images(pixels()), model.encode_images(pixels()))
     assert_close(loaded.embed_texts(SENTENCES), model.embed_texts(SENTENCES))
-
-
-def test_batch_norms_keep_their_statistics_in_training(tmp_path: Path) -> None:
-    folder = save(NETWORKS["resnet"](), tmp_path)
-    model = seeing(folder).train()
-    assert model.vision is not None
-    norms = [part for part in model.vision.modules() if isinstance(part, nn.BatchNorm2d)]
-    before = [norm.running_mean.clone() for norm in norms if norm.running_mean is not None]
-    model.encode_images(pixels())
-    assert before
-    for norm, mean in zip(norms, before, strict=True):
-        assert norm.running_mean is not None
-        assert torch.equal(norm.running_mean, mean)
-    assert model.vision.training and model.vision.network.training
-    with torch.no_grad():
-        found = model.vision(pixels().pixels)
-        assert_close(found, model.eval().vision(pixels().pixels))
 
 
 def test_a_source_of_other_vectors_is_refused(tmp_path: Path) -> None:
