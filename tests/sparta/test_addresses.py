@@ -21,6 +21,11 @@ from sparta.errors import InputError
 from tests.s3_server import upload
 
 
+def test_a_path_is_a_path() -> None:
+    assert folder_at("photos/2024") == Path("photos/2024")
+    assert folder_at("file:///mnt/photos") == Path("/mnt/photos")
+
+
 def test_a_bucket_is_read(bucket: None, tmp_path: Path) -> None:
     (tmp_path / "a" / "b#1 c").mkdir(parents=True)
     (tmp_path / "a" / "b#1 c" / "d.txt").write_text("content")

@@ -1,8 +1,9 @@
-"""Captions in the files of each format, damaged ones in one table."""
+"""Captions in the files of each format, damaged ones in one table, and their photos' ids."""
 
 import json
 import re
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from sparta.captions.read import CaptionedPhoto, read_captions
+from sparta.captions.record import as_stored, stored_ids
 from sparta.errors import InputError
 from sparta.readers.registry import import_features, open_reader
 
@@ -18,7 +20,7 @@ GOOD = {"image": "beach/a.jpg", "split": "train", "captions": ["A dog.", "Sea an
 
 # Around a caption, and in place of one: blanks, also those that no keyboard has, and what shows
 # nothing.
-AROUND = ["\r", " ", "\t", "\u00a0", "\u3000", "\u200b", "\ufeff", "\u2060", "\u00ad", "\u200e"]
+AROUND = ["", "\r", " ", "\t", "\u00a0", "\u3000", "\u200b", "\ufeff", "\u2060", "\u00ad", "\u200e"]
 NOTHING = ["", " ", "\u00a0\u200b", "\u2800", "\u3164", "\ufeff\u200d", "\ufe0f", "\u0085"]
 
 
@@ -33,7 +35,7 @@ def in_every_format(texts: Sequence[str]) -> dict[str, dict[str, str]]:
         "tokens": [f"a.jpg#{n}\t{text}" for n, text in numbered],
         "table": ["image,caption", *(f"a.jpg,{text}" for text in texts)],
         "quoted table": ["image_name,comment_number,comment"]
-        + [f'a.jpg,{n},"{text}"' for n, text in numbered],
+        + ['a.jpg,{},"{}"'.format(n, text.replace('"', '""')) for n, text in numbered],
         "results": ["image_name| comment_number| comment"]
         + [f"a.jpg| {n}| {text}" for n, text in numbered],
     }
@@ -49,8 +51,9 @@ def in_every_format(texts: Sequence[str]) -> dict[str, dict[str, str]]:
 
 @pytest.mark.parametrize("around", AROUND)
 def test_blanks_and_byte_order_marks_are_left_out(tmp_path: Path, around: str) -> None:
-    """Other ends of lines than line feeds are part of a caption."""
-    texts = ("A dog # 2 \u2028 at the sea , one .", "Café\x0bau lait")
+    """Other ends of lines than line feeds, commas and quotation marks are part of a caption."""
+    texts = ("A dog # 2 \u2028 at the sea , one .", "Café\x0bau lait", 'A sign reads " Stop "')
+    texts += ('"Stop" , it reads .',)
     for name, files in in_every_format([f"{around}{text}{around}" for text in texts]).items():
         (tmp_path / name).mkdir()
         for file, content in files.items():
@@ -74,7 +77,7 @@ def test_photos_of_a_split_are_in_order_of_the_file(tmp_path: Path) -> None:
     third = CaptionedPhoto("0.jpg", "train", ("x",))  # "train" when nothing is said
     assert read_captions(path) == [first, second, third]
     assert read_captions(path, "train") == [first, third]
-    assert read_captions(path, "val") == [second]
+    assert read_captions(str(path), "val") == [second]
     with pytest.raises(InputError, match=r"no photo has split 'dev'; the file has \['train', 'val"):
         read_captions(path, "dev")
 
@@ -236,31 +239,6 @@ def write_lines(folder: Path, *lines: str, name: str = "captions.txt") -> Path:
     return path
 
 
-TABLE = {
-    "1.jpg": ("Two dogs , one black .", 'A sign reads " Stop "', '"Stop" , it reads .'),
-    "2.jpg": ("A café .", 'A " dog', "A dog"),
-}
-OF_TABLE = [CaptionedPhoto(image, "train", texts) for image, texts in TABLE.items()]
-
-
-def rows() -> list[tuple[str, str, str]]:
-    return [(image, str(n), text) for image, texts in TABLE.items() for n, text in enumerate(texts)]
-
-
-def test_tables_without_quotation(tmp_path: Path) -> None:
-    """Commas after the last separator belong to the caption, and so do quotation marks."""
-    lines = [f"{image}, {number}, {text}" for image, number, text in rows()]
-    assert (
-        read_captions(write_lines(tmp_path, "image_name, comment_number, comment", *lines))
-        == OF_TABLE
-    )
-    lines = [f"{image},{text}" for image, _, text in rows()]
-    assert read_captions(write_lines(tmp_path, "image,caption", *lines)) == OF_TABLE
-    lines = [f"{image}| {number}| {text}" for image, number, text in rows()]
-    path = write_lines(tmp_path, "image_name| comment_number| comment", *lines, name="results.csv")
-    assert read_captions(path) == OF_TABLE
-
-
 def test_the_published_line_without_its_second_pipe_is_read(tmp_path: Path) -> None:
     lines = ["2199200615.jpg| 3| A dog .", "2199200615.jpg| 4   A dog runs across the grass ."]
     path = write_lines(tmp_path, "image_name| comment_number| comment", *lines, name="results.csv")
@@ -340,14 +318,6 @@ def test_dev_may_be_cut_to_its_first_photos(tmp_path: Path) -> None:
             read_captions(folder, wrong)
 
 
-def test_all_splits_are_read_where_none_is_named(tmp_path: Path) -> None:
-    write_precomp(tmp_path, "train", lines(5), ["1"])
-    folder = write_precomp(tmp_path, "dev", lines(5), ["2"])
-    assert read_captions(folder) == [of_precomp("2", "dev", 0), of_precomp("1", "train", 0)]
-    with pytest.raises(InputError, match=r"no split 'test'; the folder has \['dev', 'train'\]"):
-        read_captions(folder, "test")
-
-
 @pytest.mark.parametrize(
     ("ids", "counts"),
     [(["1", "2", "3", "4"], [1, 1, 1, 1]), (["1", "2"], [2, 2]), (["1"] * 3 + ["2"], [3, 1])],
@@ -363,6 +333,8 @@ def test_a_photo_in_two_splits_is_named_unless_one_is_asked_for(tmp_path: Path) 
     write_precomp(tmp_path, "test", lines(5), ["1"])
     folder = write_precomp(tmp_path, "testall", lines(10), ["1", "2"])
     assert len(read_captions(folder, "testall")) == 2
+    with pytest.raises(InputError, match=r"no split 'val'; the folder has \['test', 'testall'\]"):
+        read_captions(folder, "val")
     with pytest.raises(InputError, match=r"testall_caps\.txt, lines 1 to 5: image '1' appears"):
         read_captions(folder)
 
@@ -436,3 +408,72 @@ def test_damage_is_named_with_its_place(
     with pytest.raises(InputError, match="^" + re.escape(f"{path}{message}")) as error:
         read_captions(tmp_path if name.startswith("dev") else path)
     assert "\n" not in str(error.value)
+
+
+# ---- stored under other ids ----------------------------------------------------------------------
+
+COCO = ["{number}", "{number}.jpg", "{number:012}", "{number:012}.jpg", "{number:012}.png"]
+COCO += ["val2017/{number:012}.jpg", "COCO_val2014_{number:012}", "COCO_val2014_{number:012}.jpg"]
+COCO += ["val2014/COCO_val2014_{number:012}.jpg", "images\\{number:012}.JPG"]
+NUMBERS = (391895, 42, 581929)
+
+
+@pytest.mark.parametrize(("captions", "store"), [*product(COCO, COCO)])
+def test_every_form_of_cocos_ids_is_found_in_every_other(
+    captions: str, store: str, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
+) -> None:
+    wanted = [captions.format(number=number) for number in NUMBERS]
+    stored = [store.format(number=number) for number in reversed((7, *NUMBERS))]
+    found = stored_ids([*wanted, captions.format(number=1)], stored, request.node.name)
+    assert found == dict(zip(wanted, stored[::-1][1:], strict=True))
+    told = [f"{request.node.name}: captions and images are matched by "] * (captions != store)
+    assert [message[: len(told[0])] for message in caplog.messages] == told
+
+
+@pytest.mark.parametrize(
+    ("captions", "stored", "form"),
+    [
+        ("beach/a.jpg", "beach/a.png", "path without suffix"),
+        ("./beach/a.jpg", "beach/a.jpg", "path without suffix"),
+        ("beach/a.jpg", "a.jpg", "file name"),
+        ("1000268201_693b08cb0e", "flickr8k/1000268201_693b08cb0e.jpg", "file name without suffix"),
+        ("COCO_test2015_000000000001.jpg", "1", "number"),
+    ],
+)
+def test_the_surest_form_that_finds_a_photo_is_told_once(
+    captions: str, stored: str, form: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    photo = CaptionedPhoto(captions, "train", ("a dog",))
+    where = f"store of {captions} and {stored}"
+    for _ in range(2):
+        (found,) = as_stored([photo], {stored}, where)
+        assert (found.image_id, found.captions) == (stored, ("a dog",))
+    assert caplog.messages == [f"{where}: captions and images are matched by {form}"]
+
+
+def test_ids_as_they_are_come_first(caplog: pytest.LogCaptureFixture) -> None:
+    """A photo that is not stored is not taken for another one of the same file name."""
+    stored = ["391895.jpg", "000000391895.jpg", "party/1.jpg"]
+    assert stored_ids(["391895.jpg", "beach/1.jpg"], stored, "x") == {"391895.jpg": "391895.jpg"}
+    assert caplog.messages == []
+    assert stored_ids([], stored, "x") == {}
+
+
+@pytest.mark.parametrize(
+    ("captions", "stored"),
+    [
+        (["COCO_val2014_000000391895.jpg"], ["391895.jpg", "000000391895.jpg"]),
+        (["a"], ["a.jpg", "a.png"]),
+        (["beach/1.jpg", "party/1.jpg"], ["1.jpg"]),
+    ],
+)
+def test_an_ambiguous_form_is_refused(captions: list[str], stored: list[str]) -> None:
+    with pytest.raises(InputError, match="store: it is unclear which photo is which: by ") as error:
+        stored_ids(captions, stored, "store")
+    assert all(repr(image_id) in str(error.value) for image_id in [*captions, *stored])
+
+
+def test_other_photos_are_not_taken_for_one_another() -> None:
+    """Digits at the end of a name are no number of COCO's."""
+    assert stored_ids(["beach1.jpg", "a"], ["party1.jpg", "ab"], "store") == {}
+    assert stored_ids(["a"], [], "store") == {}

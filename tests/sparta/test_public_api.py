@@ -10,16 +10,11 @@ import pytest
 
 import sparta
 from indexer.build import build_index
-from sparta.captions.read import read_captions
 from sparta.errors import InputError
 from sparta.extract.job import extract_photos
-from sparta.extract.photos import find_photos
-from sparta.extras import EXTRAS, require
-from sparta.features.record import read_skipped
-from sparta.features.store import FeatureStore, stores_in, verify_stores
-from sparta.readers.registry import detect, import_features, open_reader
+from sparta.extras import EXTRAS, missing_extra, require
+from sparta.features.store import FeatureStore
 from sparta.visualsparta.batch import ImagePadder
-from sparta.word_tables import WordTables
 from tests.sparta.extract.tiny_networks import noisy
 
 HEAVY = ["torch", "transformers", "jnius", "numba", "pyarrow"]
@@ -72,23 +67,6 @@ assert searcher.search("a green tent", k=3).hits
 searcher.close()
 """
         assert not {"torch", "transformers"} & set(loaded(program))
-
-
-def test_folders_may_be_given_as_text(store: FeatureStore, photos: Path, tmp_path: Path) -> None:
-    assert FeatureStore.open(str(store.folder)).fingerprint == store.fingerprint
-    assert stores_in(str(store.folder)) == [store.folder]
-    assert verify_stores([str(store.folder)]) == [] == read_skipped(str(store.folder))
-    assert find_photos(str(photos)) == store.ids
-    report = extract_photos(str(photos), str(tmp_path / "out"), "pixels", image_size=32, workers=0)
-    assert report.images == len(store)
-    (tmp_path / "captions.jsonl").write_text('{"image": "a", "captions": ["a dog"]}')
-    assert len(read_captions(str(tmp_path / "captions.jsonl"))) == 1
-    WordTables().save(str(tmp_path))
-    assert WordTables.open(str(tmp_path)) == WordTables()
-    np.save(tmp_path / "dev_ims.npy", np.ones((1, 2, 4), np.float32))
-    (tmp_path / "dev_ids.txt").write_text("a")
-    reader = open_reader(detect([str(tmp_path)]), [str(tmp_path)], ["dev"])
-    assert import_features(reader, str(tmp_path / "imported")).ids == ["a"]
 
 
 def test_encode_photos_agrees_with_encoding_a_store(store: FeatureStore, photos: Path) -> None:
@@ -147,3 +125,8 @@ def test_a_missing_library_names_its_extra(module: str, monkeypatch: pytest.Monk
         require(module)
     advice = f"pip install 'visualsparta[{EXTRAS[module]}]'"
     assert str(error.value) == f"{module} is not installed; run: {advice}"
+
+
+def test_what_the_slim_installation_lacks_is_named() -> None:
+    error = missing_extra(ModuleNotFoundError("", name="torch.nn"))
+    assert str(error).startswith("torch is not installed: without it, networks and models run")

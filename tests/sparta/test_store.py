@@ -23,11 +23,8 @@ SOURCE = FeatureSource("region", "detector", "abc", 5, 64)
 
 
 def image(image_id: str, regions: int = 3, seed: int = 0) -> ImageFeatures:
-    rng = np.random.default_rng([seed, *image_id.encode()])
-    boxes = tiny.boxes(regions, rng)
-    features = rng.standard_normal((regions, 5)).astype(np.float16)
-    labels = tuple(f"thing {i}" for i in range(regions))
-    return ImageFeatures(image_id, features, boxes, labels, ("",) * regions, 640, 480)
+    made = tiny.image(regions, ("dog",), seed + sum(image_id.encode()))
+    return replace(made, image_id=image_id)
 
 
 def images(count: int = 7) -> list[ImageFeatures]:
@@ -201,12 +198,14 @@ def test_refuses_rows_that_would_break_the_store(tmp_path: Path) -> None:
 
 
 def test_a_store_on_another_machine_is_read_shard_by_shard(tmp_path: Path) -> None:
-    near = write_store(tmp_path / "store", SOURCE, images(), shard_size=3)
+    (photos := folder_at("memory://some-photos")).mkdir()
+    near = write_store(tmp_path / "store", SOURCE, images(), photos=photos, shard_size=3)
     copy = folder_at("memory://store")
     for path in near.folder.iterdir():
         (copy / path.name).write_bytes(path.read_bytes())
     store = pickle.loads(pickle.dumps(FeatureStore.open(copy)))
     assert store.ids == near.ids and store.fingerprint == near.fingerprint
+    assert str(store.photos) == "memory://some-photos"
     for row in (0, 6, 1, 5, 2, 4, 3):
         assert_same(store[row], near[row])
         assert len(store._shards) == 1
@@ -260,9 +259,10 @@ def test_stores_in_a_folder(tmp_path: Path) -> None:
     )
     (tmp_path / "other").mkdir()
     assert stores_in(tmp_path) == [flip, plain, cut]
-    assert stores_in(plain) == [plain]
+    assert stores_in(str(plain)) == [plain]
     assert stores_in(tmp_path / "other") == []
     steps: list[tuple[str, int, int]] = []
+    assert verify_stores([str(plain)]) == []
     assert verify_stores(stores_in(tmp_path), lambda *step: steps.append(step)) == []
     assert [step[0] for step in steps] == ["hash"] * 9 and steps[-1][1] == steps[-1][2]
     (flip / "store.json").write_text("{")

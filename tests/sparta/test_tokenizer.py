@@ -115,8 +115,8 @@ def test_texts_that_spaces_do_not_part_stay_whole() -> None:
 
 def test_tables_are_read_as_written(tmp_path: Path) -> None:
     words = {"sloop": (Substitute("boat", 0.67), Substitute("ship", 0.5)), "köter": ()}
-    WordTables.of(words).save(tmp_path)
-    assert WordTables.open(tmp_path).substitutes == words
+    WordTables.of(words).save(str(tmp_path))
+    assert WordTables.open(str(tmp_path)).substitutes == words
     lines = (tmp_path / SUBSTITUTES).read_text(encoding="utf-8").splitlines()
     assert lines[1:3] == ['"köter": [],', '"sloop": [["boat", 0.67], ["ship", 0.5]]']
     (tmp_path / RARE_TERMS).write_text('{"photos": 10, "terms": ["boat", "##köter"]}', "utf-8")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import torch
@@ -137,22 +136,10 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_bert(tmp_path_factory.mktemp("bert"), max_position_embeddings=80)
 
 
-Config = TypeVar("Config", VseTrainConfig, VisualSpartaTrainConfig)
-
-
-def preset(name: str, kind: type[Config]) -> Config:
-    config = load_config(name)
-    assert isinstance(config, kind)
-    return config
-
-
-dense = partial(preset, kind=VseTrainConfig)
-sparse = partial(preset, kind=VisualSpartaTrainConfig)
-
-
 @pytest.mark.parametrize("name", DENSE)
 def test_a_dense_preset_builds_a_model(name: str, bert: Path) -> None:
-    config = dense(name)
+    config = load_config(name)
+    assert isinstance(config, VseTrainConfig)
     options = config.model.options
     options |= {"dimension": 16, "word_dim": 4, "vision": None}
     if config.model.init is not None:
@@ -168,7 +155,8 @@ def test_a_dense_preset_builds_a_model(name: str, bert: Path) -> None:
 
 @pytest.mark.parametrize("name", SPARSE)
 def test_a_preset_of_visualsparta_builds_a_model(name: str, bert: Path) -> None:
-    config = sparse(name)
+    config = load_config(name)
+    assert isinstance(config, VisualSpartaTrainConfig)
     if config.model.init is not None:
         config.model.init = str(bert)
     pixels = FeatureSource("pixels", "pixels", "", 768, 112)  # which a stem reads
@@ -189,7 +177,7 @@ def test_a_preset_of_visualsparta_builds_a_model(name: str, bert: Path) -> None:
 @pytest.mark.parametrize("name", [name for name in SPARSE if "visualsparta-table-4" in name])
 def test_ablations_of_visualsparta_are_trained_as_it_is(name: str) -> None:
     whole = load_config("coco/visualsparta").model_dump()
-    own = sparse(name).model_dump()
+    own = load_config(name).model_dump()
     assert own["model"].pop("options").items() > whole["model"].pop("options").items()
     assert own == whole
 

@@ -131,6 +131,7 @@ def test_numbers_of_classes_become_words(tmp_path: Path) -> None:
         ("import precomp a", "--split dev --regions 5", "--regions and --keep"),
         ("import vinvl a", "--split dev", "files of vinvl have no splits"),
         ("import precomp a b", "--split dev", "takes one folder, found 2"),
+        ("import bottom-up a", "--regions 2 --keep confident", "bottom-up attention hold no conf"),
         ("import hgr a", "", "--split: name one or more of trn, val, tst"),
     ],
 )

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,19 @@ def test_pixels_are_the_same_however_they_are_converted(
     with Image.open(path) as again:
         right = seen(ImageOps.exif_transpose(again))
     assert np.asarray(load_photo(path).image).tolist() == right
+
+
+def test_a_jpeg_in_several_scans_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its header says so: the first scan has one of the three colours."""
+    monkeypatch.setattr(image_files, "LARGE", 2000)
+    saved = BytesIO()
+    ramp(50, 50).save(saved, "JPEG")
+    content = saved.getvalue()
+    scan = content.index(b"\xff\xda\x00\x0c\x03")
+    several = content[: scan + 4] + b"\1" + content[scan + 5 :]
+    for file, large in ((content, False), (several, True)):
+        with image_files.open_image(BytesIO(file)) as image:
+            assert image_files.is_large(image) is large
 
 
 PEAK = """
@@ -242,34 +256,28 @@ def test_exif(tmp_path: Path) -> None:
     assert saved(tmp_path / "a.jpg", exif=exif_of(plain, camera, place)) == wanted
 
 
-NOTHING: dict[int, Any] = {
-    ExifTags.Base.DateTimeOriginal: "0000:00:00 00:00:00",
-    ExifTags.Base.FNumber: IFDRational(0, 0),
-    ExifTags.Base.LensModel: "  ",
-}
+BASE = ExifTags.Base
+NOTHING: dict[int, Any] = {BASE.FNumber: IFDRational(0, 0), BASE.LensModel: "  "}
+NOTHING[BASE.DateTimeOriginal] = "0000:00:00 00:00:00"
+# The digitising time takes the place of one that is missing.
+DIGITISED = {BASE.DateTimeDigitized: "2024:06:01 18:30:05", BASE.ISOSpeedRatings: (200, 0)}
 
 
 @pytest.mark.parametrize(
-    ("camera", "gps"),
+    ("camera", "gps", "wanted"),
     [
-        ({}, {2: (0.0, 0.0, 0.0), 1: "N", 4: (0.0, 0.0, 0.0), 3: "E"}),
-        ({}, {2: (1.0, 2.0, 3.0), 1: "N"}),
-        ({}, {2: (1.0, 2.0), 1: "N", 4: (1.0, 2.0, 3.0), 3: "E"}),
-        ({}, {2: (IFDRational(1, 0), 0.0, 0.0), 1: "N", 4: (1.0, 2.0, 3.0), 3: "E"}),
-        (NOTHING, {}),
+        ({}, {2: (0.0, 0.0, 0.0), 1: "N", 4: (0.0, 0.0, 0.0), 3: "E"}, {}),
+        ({}, {2: (1.0, 2.0, 3.0), 1: "N"}, {}),
+        ({}, {2: (1.0, 2.0), 1: "N", 4: (1.0, 2.0, 3.0), 3: "E"}, {}),
+        ({}, {2: (IFDRational(1, 0), 0.0, 0.0), 1: "N", 4: (1.0, 2.0, 3.0), 3: "E"}, {}),
+        (NOTHING, {}, {}),
+        (DIGITISED, {}, {"taken": "2024-06-01T18:30:05", "iso": 200}),
     ],
 )
-def test_values_that_are_none(camera: dict[int, Any], gps: dict[int, Any], tmp_path: Path) -> None:
-    assert saved(tmp_path / "a.jpg", exif=exif_of({}, camera, gps)) == {}
-
-
-def test_the_digitising_time_takes_the_place_of_one_that_is_missing(tmp_path: Path) -> None:
-    base = ExifTags.Base
-    exif = exif_of(
-        {}, {base.DateTimeDigitized: "2024:06:01 18:30:05", base.ISOSpeedRatings: (200, 0)}, {}
-    )
-    found = saved(tmp_path / "b.jpg", exif=exif)
-    assert found == {"taken": "2024-06-01T18:30:05", "iso": 200}
+def test_odd_exif(camera: Any, gps: Any, wanted: dict[str, Any], tmp_path: Path) -> None:
+    assert saved(tmp_path / "a.jpg", exif=exif_of({}, camera, gps)) == wanted
+    (tmp_path / "a.jpg").write_bytes(b"something else")
+    assert photo_metadata(tmp_path / "a.jpg") == {"bytes": 14}
 
 
 @pytest.mark.parametrize(
@@ -312,10 +320,3 @@ def test_iptc(tmp_path: Path) -> None:
         tagged = tmp_path / f"{len(words)}.jpg"
         tagged.write_bytes(content[:2] + segment + content[2:])
         assert photo_metadata(tagged)["tags"] == [word.decode() for word in words]
-
-
-def test_files_that_are_no_photos(tmp_path: Path) -> None:
-    (tmp_path / "a.jpg").write_bytes(b"something else")
-    assert photo_metadata(tmp_path / "a.jpg") == {"bytes": 14}
-    with pytest.raises(FileNotFoundError):
-        photo_metadata(tmp_path / "b.jpg")

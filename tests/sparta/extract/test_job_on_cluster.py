@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import signal
 import socket
 import subprocess
 import sys
@@ -22,27 +21,10 @@ from sparta.extract.photos import Augmentation
 from tests import ray_cluster as ray
 from tests.bad_paths import add_bad_paths
 from tests.s3_server import upload
-from tests.sparta.extract.test_job import contents
+from tests.sparta.extract.test_job import contents, run_killed
 from tests.sparta.extract.tiny_networks import noisy
 
 OPTIONS: dict[str, Any] = {"image_size": 32, "batch_size": 3, "workers": 1}
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from sparta.cluster import connected
-from sparta.extract import job
-
-def die(stage, done, total):
-    if done > 4:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-job.SHARD_SIZE = 4
-photos, out = map(Path, sys.argv[1:3])
-with connected(sys.argv[3]) as cluster:
-    options = {"image_size": 32, "batch_size": 3, "workers": 1}
-    job.extract_photos(photos, out, "pixels", cluster=cluster, progress=die, **options)
-"""
 
 
 @pytest.fixture
@@ -73,9 +55,7 @@ def test_after_kill_9_of_the_driver_the_rest_is_extracted(
     monkeypatch.setattr(job, "SHARD_SIZE", 4)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     extract_photos(photos, whole, "pixels", **OPTIONS)
-    arguments = [str(photos), str(killed), ray_nodes.address]
-    run = subprocess.run([sys.executable, "-c", KILLED, *arguments], check=False)
-    assert run.returncode == -signal.SIGKILL
+    run_killed(photos, killed, after=4, shard=4, workers=1, ray=ray_nodes.address)
     monkeypatch.chdir(tmp_path)  # of the workers too
     with connected(ray_nodes.address) as cluster:
         report = extract_photos(
@@ -145,7 +125,7 @@ def test_planned_workers(nodes: list[dict[str, float]], device: str, plan: Worke
 
 JAVA_BESIDE_RAY = """
 from indexer.lucene.jvm import java
-from sparta.cluster import FAULTS, connected
+from sparta.cluster import Cluster, Worker, WorkerPlan, connected, plan_workers
 import ctypes, sys
 
 def handlers():
@@ -184,21 +164,20 @@ def test_other_errors_have_the_workers_traceback(cluster: Cluster) -> None:
         list(cluster.map(ray.open_nothing, ray.square_or_fail, [1, 0]))
 
 
-def test_what_a_worker_does(tmp_path: Path) -> None:
-    opened: list[int] = []
+def test_a_tool_that_cannot_be_opened_is_tried_again(tmp_path: Path) -> None:
+    tools = iter([InputError("model/ does not exist"), 10])
 
     def open_tool() -> int:
-        opened.append(1)
-        if len(opened) == 1:
-            raise InputError("model/ does not exist")
-        return 10
+        tool = next(tools)
+        if isinstance(tool, InputError):
+            raise tool
+        return tool
 
     worker: Worker[int, int, int] = Worker(open_tool, lambda a, b: a * b, tmp_path / "absent")
     batch = {"unit": [pickle.dumps(3)]}
-    [refused] = [pickle.loads(one) for one in worker(batch)["result"]]
+    [refused], *results = [[pickle.loads(r) for r in worker(batch)["result"]] for _ in range(3)]
     assert isinstance(refused, InputError) and "model/ does not exist" in str(refused)
-    assert [pickle.loads(one) for _ in range(2) for one in worker(batch)["result"]] == [30, 30]
-    assert len(opened) == 2
+    assert results == [[30], [30]]
 
 
 @pytest.mark.parametrize("address", ["here", "ray://head:10001", "head:", ":6379", "SILENT", ""])

@@ -377,3 +377,19 @@ def test_outputs_have_one_of_two_layouts() -> None:
         hidden_state(tokens, num_prefix_tokens=1)
     with pytest.raises(ValueError, match="Input height doesn't match"):
         hidden_state(maps, side=16)
+
+
+def test_a_wrapped_network_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_config(tmp_path, "resnet18")
+    (folder / "model.safetensors").touch()
+
+    class Loader:
+        @staticmethod
+        def from_pretrained(name: str, **options: Any) -> tuple[Wrapped, dict[str, Any]]:
+            return Wrapped(torch.zeros(1, 8, 2, 2)), {"missing_keys": [], "mismatched_keys": []}
+
+    for task in ("a vision model", "an image classifier"):
+        monkeypatch.setitem(pretrained.TASKS, task, Loader)
+    assert isinstance(pretrained.load_model(str(folder)), pretrained.TimmVision)
+    with pytest.raises(InputError, match="networks of timm name no classes here; leave out --lab"):
+        pretrained.load_model(str(folder), "an image classifier")

@@ -113,33 +113,6 @@ def test_labels_that_are_in_both_folders_hide_no_features(tmp_path: Path) -> Non
     assert set(failures(reader)) == {1, 3}
 
 
-def test_a_bare_list_of_objects_tells_no_size(tmp_path: Path) -> None:
-    folder = write_vinvl(tmp_path, IMAGES)
-    write_cells(folder / "predictions.tsv", [(one.image_id, objects(one)) for one in IMAGES])
-    for row, found in enumerate(open_reader("vinvl", [folder])[row] for row in range(3)):
-        same(found, IMAGES[row])
-        assert (found.width, found.height) == (0, 0)
-
-
-def test_reads_real_regions(shared: Path) -> None:
-    folder = shared / "regions" / "val"
-    if not folder.is_dir():
-        pytest.skip(f"real regions are not installed: {folder} is absent")
-    reader = open_reader("vinvl", [folder], image_suffix=".jpg")
-    assert len(reader.ids) == 1000
-    assert reader.source.dimension == 256
-    for row in (0, 500, 999):
-        image = reader[row]
-        assert image.boxes[-1].tolist() == [0, 0, 1, 1]  # the last region is the whole photo
-        assert image.labels[-1] == ""
-        assert (image.width, image.height) == (224, 224)
-        assert 1 <= len(image.features) <= 11
-    image = reader[reader.ids.index("1022454332_6af2c1449a.jpg")]
-    assert image.labels == ("person", "person", "car", "person", "")
-    assert image.attributes == ("black", "black", "blue", "grey", "")
-    np.testing.assert_allclose(image.boxes[0] * 224, [119.4, 126.4, 173.4, 224.0], atol=0.1, rtol=0)
-
-
 def test_labels_of_another_detector_are_told_by_their_boxes(tmp_path: Path) -> None:
     folder = write_captioning(tmp_path, IMAGES)
     image = max(IMAGES, key=lambda image: len(image.features))
@@ -356,14 +329,6 @@ def test_a_file_of_something_else_is_named(
     assert not Path("run").exists()
     with pytest.raises(InputError, match=r"a\.pt: expected a name that ends with _feats\.pt"):
         open_reader("oscar-pt", [tmp_path / "a.pt"])
-
-
-def test_labels_may_be_json(tmp_path: Path) -> None:
-    folder = write_pt(tmp_path, NUMBERED)
-    words = {int(image.image_id): json.dumps(objects(image)) for image in NUMBERED}
-    torch.save(words, folder / LABELS)
-    for row, image in enumerate(NUMBERED):
-        same(open_reader("oscar-pt", [folder])[row], image)
 
 
 def test_a_tensor_of_more_numbers_than_its_file_is_refused(tmp_path: Path) -> None:

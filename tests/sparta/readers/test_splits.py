@@ -284,7 +284,6 @@ def test_a_damaged_or_dangerous_array_is_a_damaged_file(
 
 
 NAMES = ("key", "cell")
-MARK = b"\xef\xbb\xbf"
 
 
 def write(path: Path, content: bytes) -> Path:

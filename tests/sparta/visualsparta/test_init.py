@@ -21,6 +21,7 @@ from sparta.visualsparta.batch import ImageBatch, ImagePadder
 from sparta.visualsparta.init import PICKLED, SAFE, from_bert, from_oscar
 from sparta.visualsparta.model import VisualSparta
 from tests import tiny
+from tests.sparta.vse.models import save_bert
 from tests.sparta.vse.published import affine, bert_embeddings, bert_layers, layer_norm
 
 SIZES: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -44,11 +45,6 @@ def save_checkpoint(model: hf.PreTrainedModel, tokenizer: WordPieceTokenizer, fo
     model.save_pretrained(folder)
     tokenizer.save(folder)
     return folder
-
-
-@pytest.fixture
-def bert(tmp_path: Path) -> Path:
-    return save_checkpoint(hf.BertModel(tiny.encoder()), tiny.tokenizer(), tmp_path / "bert")
 
 
 def assert_whole(model: VisualSparta, source: hf.PreTrainedModel) -> None:
@@ -127,7 +123,8 @@ def test_a_checkpoint_that_does_not_fit_is_refused(
         from_bert(tmp_path, tiny.source())
 
 
-def test_what_is_missing_or_unknown_is_named(bert: Path, tmp_path: Path) -> None:
+def test_what_is_missing_or_unknown_is_named(tmp_path: Path) -> None:
+    bert = save_bert(tmp_path / "bert")
     for option in ("use_label", "feature_dim", "hidden_size"):
         with pytest.raises(InputError, match=rf"unknown model options \['{option}'\]"):
             from_bert(bert, tiny.source(), **dict[str, Any]({option: 1}))

@@ -204,20 +204,6 @@ def test_labels_alone_are_an_image(model: VisualSparta) -> None:
     assert all(p.grad is None or p.grad.isfinite().all() for p in alone.parameters())
 
 
-def test_every_parameter_gets_a_finite_gradient() -> None:
-    model = tiny.model()
-    torch.nn.init.constant_(model.bias, 9.0)
-    batch = tiny.batch([tiny.image(2), tiny.image(3, seed=1)])  # labels used, but none present
-    model.image_term_scores([batch], torch.arange(6, 25)).sum().backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all(), name
-    assert model.query_embedding.weight.grad is not None
-    assert model.query_embedding.weight.grad[6:].any(dim=1).all()
-    assert model.region_projection.weight.grad is not None
-    assert model.region_projection.weight.grad.any()
-
-
 SIDE = 48
 WIDTHS = [4, 6, 8]
 SOURCE = PixelPatches(SIDE).source
@@ -309,3 +295,10 @@ def test_further_regions_are_cut(limit: int, caplog: pytest.LogCaptureFixture) -
     assert batch.label_regions.max() == kept - 1
     assert len(caplog.records) == (limit < 4)  # said once, not for every image
     assert all("0-4.jpg has 4 regions" in r.message for r in caplog.records)
+
+
+def test_the_collator_of_a_configuration() -> None:
+    config = tiny.model(max_regions=2, max_label_tokens=3, use_attributes=False).config
+    batch = ImagePadder.of(tiny.tokenizer(), config)([tiny.image(4, ("dog", "red cat", "man"))])
+    assert batch.regions.shape[1] == 2
+    assert batch.label_ids.tolist() == [[IDS["dog"], IDS["red"], IDS["cat"]]]

@@ -207,3 +207,18 @@ def test_openvino_computes_the_same(model: VisualSparta, batch: ImageBatch, tmp_
     expected = model.term_scores(batch)
     np.testing.assert_allclose(scores, expected.scores[:, terms], atol=1e-4)
     np.testing.assert_array_equal(positions, expected.positions[:, terms])
+
+
+def test_a_compact_copy_scores_alike(
+    model: VisualSparta, batch: ImageBatch, tmp_path: Path
+) -> None:
+    expected = model.term_scores(batch).scores
+    model.save_pretrained(tmp_path / "whole")
+    assert_close(
+        VisualSparta.from_pretrained(tmp_path / "whole").term_scores(batch).scores, expected
+    )
+    copy = VisualSparta.from_pretrained(tmp_path / "whole")
+    copy.make_compact()
+    copy.save_pretrained(tmp_path / "compact")
+    found = VisualSparta.from_pretrained(tmp_path / "compact").term_scores(batch).scores
+    assert_close(found, expected, atol=5e-3, rtol=5e-3)

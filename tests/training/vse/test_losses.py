@@ -164,14 +164,3 @@ def negatives(alignment: float, negative: float, variant: AdoptVariant, size: in
 def test_a_mean_below_0_takes_all_negatives() -> None:
     assert negatives(-1.0, 2.0, "code", 8) == 7  # -1 + 0.24 has no 1.25th power
     assert negatives(-0.1, 0.0, "paper", 8) == 7
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_waits_for_the_device(kind: MultiViewVariant) -> None:
-    """Tensors without values fail as soon as a value is read."""
-    values = torch.empty(5, 5, 3, device="meta", requires_grad=True)
-    apart = torch.empty(5, 5, dtype=torch.bool, device="meta")
-    losses = [triplet(values, apart, kind=kind)]
-    losses += [adopt(values[:, :, 0], apart, variant=one).loss for one in ("paper", "code")]
-    torch.stack(losses).sum().backward()
-    assert values.grad is not None
