@@ -140,7 +140,8 @@ def test_a_batch_in_parts_trains_as_one_padded_batch(monkeypatch: pytest.MonkeyP
         assert len(batch.images) == (4 if size == 2 else 1)
         torch.manual_seed(0)
         assert batch.query_photos.tolist() == batch.photos.repeat_interleave(2).tolist()
-        lengths = [n for part in batch.images for n in part.region_mask.sum(dim=1).tolist()]
+        masks = [torch.cat([part.region_mask, part.label_mask], dim=1) for part in batch.images]
+        lengths = [n for mask in masks for n in mask.sum(dim=1).tolist()]
         assert lengths == sorted(lengths)  # those of similar length together
         module = VisualSpartaTraining(tiny.model(), VisualSpartaTrainConfig(flops=0.1)).eval()
         module.log = lambda *_, **__: None  # type: ignore[method-assign]

@@ -115,4 +115,4 @@ def test_part_of_a_photo(folder: Path) -> None:
         photos.index("a.png")
     (folder / "d.jpg").write_text("no photo")
     with pytest.raises(InputError, match=r"d\.jpg: not an image"):
-        PhotoFolder(folder, SOURCE)[3]
+        PhotoFolder(folder, SOURCE)[2]
