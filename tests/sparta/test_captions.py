@@ -52,7 +52,11 @@ def in_every_format(texts: Sequence[str]) -> dict[str, dict[str, str]]:
 @pytest.mark.parametrize("around", AROUND)
 def test_blanks_and_byte_order_marks_are_left_out(tmp_path: Path, around: str) -> None:
     """Other ends of lines than line feeds, commas and quotation marks are part of a caption."""
-    texts = ("A dog # 2 \u2028 at the sea , one .", "Café\x0bau lait", 'A sign reads " Stop "')
+    texts: tuple[str, ...] = (
+        "A dog # 2 \u2028 at the sea , one .",
+        "Café\x0bau lait",
+        'A sign reads " Stop "',
+    )
     texts += ('"Stop" , it reads .',)
     for name, files in in_every_format([f"{around}{text}{around}" for text in texts]).items():
         (tmp_path / name).mkdir()

@@ -28,7 +28,11 @@ def test_a_run_starts_from_oscars_weights(corpus: Corpus, tmp_path: Path) -> Non
     width = DIMENSION + 6
     state = oscar_weights(norm=True, width=width)
     oscar = write_oscar(tmp_path / "oscar", state, img_feature_dim=width)
-    still = {"learning_rate": 1e-9, "query_learning_rate": None, "model": {"encoder": {}}}
+    still: dict[str, Any] = {
+        "learning_rate": 1e-9,
+        "query_learning_rate": None,
+        "model": {"encoder": {}},
+    }
     preset = write_settings(tmp_path / "run.yaml", corpus.config(epochs=1, **still))
     out = tmp_path / "run"
     arguments = ["train", preset, "--out", str(out), "--init", f"oscar:{oscar}"]

@@ -49,7 +49,7 @@ def test_sampler_shares_photos_out_without_overlap(photos: int, world: int) -> N
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=20), st.integers(0, 5))
 def test_an_epoch_holds_every_pair_once_a_photo_once_a_round(counts: list[int], epoch: int) -> None:
-    def drawn(seed: int, epoch: int) -> list[tuple[int, int, int]]:
+    def drawn(seed: int, epoch: int) -> list[tuple[int, ...]]:
         sampler = PairSampler(counts, seed)
         sampler.set_epoch(epoch)
         return list(sampler)

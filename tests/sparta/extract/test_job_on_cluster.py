@@ -5,6 +5,7 @@ import pickle
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -165,13 +166,13 @@ def test_other_errors_have_the_workers_traceback(cluster: Cluster) -> None:
 
 
 def test_a_tool_that_cannot_be_opened_is_tried_again(tmp_path: Path) -> None:
-    tools = iter([InputError("model/ does not exist"), 10])
+    tools: Iterator[Any] = iter([InputError("model/ does not exist"), 10])
 
     def open_tool() -> int:
         tool = next(tools)
         if isinstance(tool, InputError):
             raise tool
-        return tool
+        return int(tool)
 
     worker: Worker[int, int, int] = Worker(open_tool, lambda a, b: a * b, tmp_path / "absent")
     batch = {"unit": [pickle.dumps(3)]}

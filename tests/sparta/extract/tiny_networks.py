@@ -72,7 +72,8 @@ def siglip2() -> hf.Siglip2Model:
 
 
 def siglip2_vision() -> hf.Siglip2VisionModel:
-    return hf.Siglip2VisionModel(siglip2().config.vision_config)
+    vision: Any = siglip2().config.vision_config
+    return hf.Siglip2VisionModel(vision)
 
 
 def blip() -> hf.BlipForConditionalGeneration:

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -290,8 +291,9 @@ def test_networks_that_do_not_fit_are_refused_in_words(
     ],
 )
 def test_grids_that_do_not_fit_are_refused(arguments: Any, grid: int | None, reason: str) -> None:
+    load = partial(load_extractor, grid=grid)
     with pytest.raises(InputError, match=reason):
-        load_extractor(*arguments, grid=grid)
+        load(*arguments)
 
 
 # ---- networks of timm, with stand-ins for its own ------------------------------------------------

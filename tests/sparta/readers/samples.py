@@ -286,8 +286,12 @@ SAMPLES: dict[str, Sample] = {
     "vinvl": Sample("vinvl", write_vinvl),
     "oscar-pt": Sample("oscar-pt", write_pt),
     "oscar-pt of old": Sample("oscar-pt", lambda folder, images: write_pt(folder, images, False)),
-    "oscar-pt with JSON": Sample("oscar-pt", lambda *given: write_pt(*given, as_json=True)),
-    "vinvl without sizes": Sample("vinvl", lambda *given: write_vinvl(*given, sizes=False)),
+    "oscar-pt with JSON": Sample(
+        "oscar-pt", lambda folder, images: write_pt(folder, images, as_json=True)
+    ),
+    "vinvl without sizes": Sample(
+        "vinvl", lambda folder, images: write_vinvl(folder, images, sizes=False)
+    ),
     "oscar-captioning": Sample("oscar-captioning", write_captioning),
     "oscar-captioning in half precision": Sample(
         "oscar-captioning", lambda folder, images: write_captioning(folder, images, "<f2")

@@ -173,7 +173,9 @@ def test_a_photo_has_one_vector_or_several_and_may_be_repeated(
     """With a row for each caption, as SCAN's converter writes them."""
     features = numbers(3, 2, 4).astype(kind)
     write_precomp(tmp_path, "many", np.repeat(features, repeat, axis=0), ["7", "9", "8"])
-    write_precomp(tmp_path, "one", np.asfortranarray(features[:, 0]).repeat(repeat, axis=0), "132")
+    write_precomp(
+        tmp_path, "one", np.asfortranarray(features[:, 0]).repeat(repeat, axis=0), [*"132"]
+    )
     for split in ("many", "one"):
         reader = open_reader("precomp", [tmp_path], [split])
         assert reader.ids == (["7", "8", "9"] if split == "many" else ["1", "2", "3"])
