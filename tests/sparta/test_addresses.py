@@ -18,7 +18,6 @@ from sparta.addresses import (
     server_address,
 )
 from sparta.errors import InputError
-from sparta.files import read_yaml
 from tests.s3_server import upload
 
 
@@ -84,28 +83,6 @@ def test_addresses_of_servers(text: str, address: str | None) -> None:
         return
     with pytest.raises(InputError, match=r"is not the address of a server; give one like http://l"):
         server_address(text, EXAMPLE)
-
-
-def test_keys_and_values(tmp_path: Path) -> None:
-    path = tmp_path / "settings.yaml"
-    for text, values in {"": {}, "a: 1\nb: [é]": {"a": 1, "b": ["é"]}, "1: x": {"1": "x"}}.items():
-        path.write_text(text, encoding="utf-8")
-        assert read_yaml(path) == values
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (b"- 1", r"settings\.yaml: expected keys and values, found list"),
-        (b"a: [", r"settings\.yaml: not YAML: "),
-        (b"a: 2001-99-99", "not YAML"),
-    ],
-)
-def test_what_has_no_keys_and_values(tmp_path: Path, content: bytes, problem: str) -> None:
-    path = tmp_path / "settings.yaml"
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=problem):
-        read_yaml(path)
 
 
 # ---- image ids -----------------------------------------------------------------------------------

@@ -1,20 +1,121 @@
-"""Captions in the files of each format, damaged ones in one table."""
+"""Captions in the files of each format, damaged ones in one table, and their photos' ids."""
 
-import csv
 import json
 import re
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sparta.captions.read import CaptionedPhoto, read_captions, read_table
+from sparta.captions.read import CaptionedPhoto, read_captions
+from sparta.captions.record import as_stored, stored_ids
 from sparta.errors import InputError
 from sparta.readers.registry import import_features, open_reader
 
 GOOD = {"image": "beach/a.jpg", "split": "train", "captions": ["A dog.", "Sea and sky."]}
+
+
+# Around a caption, and in place of one: blanks, also those that no keyboard has, and what shows
+# nothing.
+AROUND = ["", "\r", " ", "\t", "\u00a0", "\u3000", "\u200b", "\ufeff", "\u2060", "\u00ad", "\u200e"]
+NOTHING = ["", " ", "\u00a0\u200b", "\u2800", "\u3164", "\ufeff\u200d", "\ufe0f", "\u0085"]
+
+
+def in_every_format(texts: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Files, name → content, of a photo with these captions, by format."""
+    line = json.dumps({"image": "a.jpg", "captions": texts})
+    karpathy = {"filename": "a.jpg", "split": "train", "sentences": [{"raw": t} for t in texts]}
+    annotations = [{"image_id": 1, "caption": text} for text in texts]
+    coco = {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": annotations}
+    numbered = [*enumerate(texts)]
+    rows = {
+        "tokens": [f"a.jpg#{n}\t{text}" for n, text in numbered],
+        "table": ["image,caption", *(f"a.jpg,{text}" for text in texts)],
+        "quoted table": ["image_name,comment_number,comment"]
+        + ['a.jpg,{},"{}"'.format(n, text.replace('"', '""')) for n, text in numbered],
+        "results": ["image_name| comment_number| comment"]
+        + [f"a.jpg| {n}| {text}" for n, text in numbered],
+    }
+    return {
+        "objects": {"captions.jsonl": line},
+        "objects named as text": {"captions.txt": line},
+        "Karpathy": {"dataset.json": json.dumps({"images": [karpathy]})},
+        "COCO": {"captions_train2014.json": json.dumps(coco)},
+        **{name: {"captions.txt": "\r\n".join(lines)} for name, lines in rows.items()},
+        "precomp": {"train_caps.txt": "\r\n".join(texts), "train_ids.txt": "a.jpg"},
+    }
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_blanks_and_byte_order_marks_are_left_out(tmp_path: Path, around: str) -> None:
+    """Other ends of lines than line feeds, commas and quotation marks are part of a caption."""
+    texts: tuple[str, ...] = (
+        "A dog # 2 \u2028 at the sea , one .",
+        "Café\x0bau lait",
+        'A sign reads " Stop "',
+    )
+    texts += ('"Stop" , it reads .',)
+    for name, files in in_every_format([f"{around}{text}{around}" for text in texts]).items():
+        (tmp_path / name).mkdir()
+        for file, content in files.items():
+            marked = b"\xef\xbb\xbf" + content.encode() + b"\r\n\r\n\n"
+            (tmp_path / name / file).write_bytes(marked)
+        path = tmp_path / name if len(files) > 1 else tmp_path / name / file
+        assert read_captions(path) == [CaptionedPhoto("a.jpg", "train", texts)], name
+
+
+def write_objects(folder: Path, *lines: Any) -> Path:
+    path = folder / "captions.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_photos_of_a_split_are_in_order_of_the_file(tmp_path: Path) -> None:
+    val = {"image": "ü.jpg", "split": "val", "captions": ["Ein Hund am Meer"], "more": 1}
+    path = write_objects(tmp_path, GOOD, val, {"image": "0.jpg", "captions": ["x"]})
+    first = CaptionedPhoto("beach/a.jpg", "train", ("A dog.", "Sea and sky."))
+    second = CaptionedPhoto("ü.jpg", "val", ("Ein Hund am Meer",))
+    third = CaptionedPhoto("0.jpg", "train", ("x",))  # "train" when nothing is said
+    assert read_captions(path) == [first, second, third]
+    assert read_captions(path, "train") == [first, third]
+    assert read_captions(str(path), "val") == [second]
+    with pytest.raises(InputError, match=r"no photo has split 'dev'; the file has \['train', 'val"):
+        read_captions(path, "dev")
+
+
+@pytest.mark.parametrize("nothing", NOTHING)
+def test_blank_captions(tmp_path: Path, nothing: str, caplog: pytest.LogCaptureFixture) -> None:
+    other = {"image": "b.jpg", "captions": [nothing]}
+    path = write_objects(tmp_path, {**GOOD, "captions": ["❤\ufe0f", nothing, "犬"]}, other)
+    assert read_captions(path) == [CaptionedPhoto("beach/a.jpg", "train", ("❤\ufe0f", "犬"))]
+    assert caplog.messages == [f"{path}: 1 photos without captions and 2 blank captions left out"]
+    with pytest.raises(InputError, match=re.escape(f"{path} has no captions")):
+        read_captions(write_objects(tmp_path, other))
+
+
+@pytest.mark.parametrize("field", ["image", "split", "captions"])
+def test_half_a_surrogate_pair_is_refused(tmp_path: Path, field: str) -> None:
+    line = GOOD | {field: ["A \ud83d dog."] if field == "captions" else "a \ud83d"}
+    with pytest.raises(InputError, match=r"line 1: (half of a surrogate pair|image: .* unicode)"):
+        read_captions(write_objects(tmp_path, line))
+
+
+def test_other_formats_are_answered_with_the_known_ones(tmp_path: Path) -> None:
+    path, other = tmp_path / "captions.tsv", tmp_path / "a.json"
+    path.write_text("title\tfilepath\nA dog\ta.jpg\n")
+    other.write_text("{}")
+    named = r"known are captions\.jsonl .*COCO.*Karpathy.*Flickr30k.*Kaggle.*_caps\.txt.*HGR"
+    for wrong, said in ((path, "'title.*filepath' is of no known format"), (tmp_path, ""),
+                        (other, r"a\.json: expected images with sentences")):  # fmt: skip
+        with pytest.raises(InputError, match=said + ".*" + named):
+            read_captions(wrong)
+    with pytest.raises(FileNotFoundError):
+        read_captions(tmp_path / "absent.jsonl")
+    with pytest.raises(InputError, match=r"absent\.json: cannot be read: No such file"):
+        read_captions(tmp_path / "absent.json")
 
 
 def image(name: str, split: str, captions: int = 5, **more: Any) -> dict[str, Any]:
@@ -59,33 +160,6 @@ def test_karpathys_splits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> N
 A = image("a.jpg", "train")
 
 
-def test_other_json_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-    with pytest.raises(InputError, match=r"x\.json: cannot be read: No such file"):
-        read_captions(path)
-    for text in ("[]", '{"annotation": []}', '"images"'):
-        path.write_text(text)
-        with pytest.raises(InputError, match=r"x\.json: expected images with sentences"):
-            read_captions(path)
-    path.write_text('{"images": [],\n}')
-    with pytest.raises(InputError, match=r"x\.json: not JSON, or cut: .* line 2"):
-        read_captions(path)
-    path.write_text('{"images": []}')
-    with pytest.raises(InputError, match=r"x\.json: images: List should have at least 1 item"):
-        read_captions(path)
-    with pytest.raises(InputError, match=r"no photo has split 'dev'; the file has \['train'\]"):
-        read_captions(write_karpathy(tmp_path, A), "dev")
-
-
-def test_photos_without_captions(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    blank = {**image("b.jpg", "train"), "sentences": [{"raw": " \n"}, {"raw": "\u200b"}]}
-    path = write_karpathy(
-        tmp_path, image("a.jpg", "train", captions=0) | {"filename": "0.jpg"}, blank, A
-    )
-    assert read_captions(path) == [of_karpathy("a.jpg", "train", "a.jpg")]
-    assert caplog.messages == [f"{path}: 2 photos without captions and 2 blank captions left out"]
-
-
 IMAGES = [
     {"id": 57870, "file_name": "COCO_57870.jpg", "height": 480, "width": 640},
     {"id": 9, "file_name": "COCO_9.jpg", "height": 480, "width": 640},
@@ -123,7 +197,6 @@ def test_the_name_of_the_file_tells_the_split(tmp_path: Path, name: str, split: 
 
 
 FIRST = ANNOTATIONS[0]
-BLANK = {**FIRST, "id": 1, "caption": "\u2800 \u200b"}
 STRANGE = {**FIRST, "image_id": 3}
 COPY = {"id": 9, "file_name": "COCO_9.jpg"}
 
@@ -131,12 +204,6 @@ COPY = {"id": 9, "file_name": "COCO_9.jpg"}
 @pytest.mark.parametrize(
     ("parts", "found", "messages"),
     [
-        ({"annotations": [FIRST]}, {"COCO_57870.jpg": 1}, ["1 photos without captions left out"]),
-        (
-            {"annotations": [*ANNOTATIONS, BLANK]},
-            {"COCO_57870.jpg": 3, "COCO_9.jpg": 2},
-            ["1 blank captions left out"],
-        ),
         (
             {"annotations": [*ANNOTATIONS, STRANGE]},
             {"COCO_57870.jpg": 3, "COCO_9.jpg": 2},
@@ -156,7 +223,7 @@ COPY = {"id": 9, "file_name": "COCO_9.jpg"}
             [],
         ),
     ],
-    ids=["photo without", "blank", "unlisted image", "twice", "without numbers"],
+    ids=["unlisted image", "twice", "without numbers"],
 )
 def test_coco_files_as_people_have_them(
     tmp_path: Path,
@@ -176,60 +243,11 @@ def write_lines(folder: Path, *lines: str, name: str = "captions.txt") -> Path:
     return path
 
 
-def test_all_captions_of_a_photo_are_read(tmp_path: Path) -> None:
-    lines = [f"{image}.jpg#{number}\tA dog # {number} ." for image in "ba" for number in range(6)]
-    photos = [
-        CaptionedPhoto(f"{image}.jpg", "train", tuple(f"A dog # {n} ." for n in range(6)))
-        for image in "ba"
-    ]
-    assert read_captions(write_lines(tmp_path, *lines, name="results_20130124.token")) == photos
-
-
-TABLE = {
-    "1.jpg": ("Two dogs , one black .", 'A sign reads " Stop "', '"Stop" , it reads .'),
-    "2.jpg": ("A café .", 'A " dog', "A dog"),
-}
-OF_TABLE = [CaptionedPhoto(image, "train", texts) for image, texts in TABLE.items()]
-
-
-def rows() -> list[tuple[str, str, str]]:
-    return [(image, str(n), text) for image, texts in TABLE.items() for n, text in enumerate(texts)]
-
-
-def test_tables_that_a_program_for_csv_wrote(tmp_path: Path) -> None:
-    for header in (["image", "caption"], ["image_name", "comment_number", "comment"]):
-        path = tmp_path / "captions.txt"
-        with path.open("w", encoding="utf-8-sig", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(header)
-            writer.writerows(row if len(header) == 3 else row[::2] for row in rows())
-        assert read_captions(path) == OF_TABLE
-
-
-def test_tables_without_quotation(tmp_path: Path) -> None:
-    """Commas after the last separator belong to the caption, and so do quotation marks."""
-    lines = [f"{image}, {number}, {text}" for image, number, text in rows()]
-    assert (
-        read_captions(write_lines(tmp_path, "image_name, comment_number, comment", *lines))
-        == OF_TABLE
-    )
-    lines = [f"{image},{text}" for image, _, text in rows()]
-    assert read_captions(write_lines(tmp_path, "image,caption", *lines)) == OF_TABLE
-    lines = [f"{image}| {number}| {text}" for image, number, text in rows()]
-    path = write_lines(tmp_path, "image_name| comment_number| comment", *lines, name="results.csv")
-    assert read_captions(path) == OF_TABLE
-
-
 def test_the_published_line_without_its_second_pipe_is_read(tmp_path: Path) -> None:
     lines = ["2199200615.jpg| 3| A dog .", "2199200615.jpg| 4   A dog runs across the grass ."]
     path = write_lines(tmp_path, "image_name| comment_number| comment", *lines, name="results.csv")
     texts = ("A dog .", "A dog runs across the grass .")
     assert read_captions(path) == [CaptionedPhoto("2199200615.jpg", "train", texts)]
-
-
-def test_a_table_has_names_of_columns(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"captions\.txt, line 1: expected the names of columns"):
-        read_table(write_lines(tmp_path, "photo;text", "1.jpg;A dog"))
 
 
 HGR_CAPTIONS = {"v/1": ["a man sings", "someone sings"], "v2": ["a dog runs"], "v3": ["x"]}
@@ -304,14 +322,6 @@ def test_dev_may_be_cut_to_its_first_photos(tmp_path: Path) -> None:
             read_captions(folder, wrong)
 
 
-def test_all_splits_are_read_where_none_is_named(tmp_path: Path) -> None:
-    write_precomp(tmp_path, "train", lines(5), ["1"])
-    folder = write_precomp(tmp_path, "dev", lines(5), ["2"])
-    assert read_captions(folder) == [of_precomp("2", "dev", 0), of_precomp("1", "train", 0)]
-    with pytest.raises(InputError, match=r"no split 'test'; the folder has \['dev', 'train'\]"):
-        read_captions(folder, "test")
-
-
 @pytest.mark.parametrize(
     ("ids", "counts"),
     [(["1", "2", "3", "4"], [1, 1, 1, 1]), (["1", "2"], [2, 2]), (["1"] * 3 + ["2"], [3, 1])],
@@ -323,29 +333,12 @@ def test_ids_divide_the_captions(tmp_path: Path, ids: list[str], counts: list[in
     assert [text for photo in found for text in photo.captions] == lines(4)
 
 
-def test_other_line_ends_than_line_feeds_do_not_end_captions(tmp_path: Path) -> None:
-    captions = ["a dog \u2028 at the sea", "café\x0bau lait", "x", "y", "z"]
-    folder = write_precomp(tmp_path, "train", captions, ["1"])
-    assert read_captions(folder)[0].captions == tuple(captions)
-
-
-def test_odd_captions_are_named(tmp_path: Path) -> None:
-    folder = write_precomp(tmp_path, "dev", lines(5), ["1"])
-    (folder / "dev_caps.txt").write_bytes(b"a\n" * 5 + b"caf\xe9\n" * 5)
-    with pytest.raises(InputError, match=r"dev_caps\.txt, line 6: not UTF-8"):
-        read_captions(folder, "dev")
-    (folder / "dev_caps.txt").write_bytes(b"")
-    with pytest.raises(InputError, match=r"dev_caps\.txt: 0 rows for the 1 images"):
-        read_captions(folder, "dev")
-    (folder / "dev_ids.txt").unlink()
-    with pytest.raises(InputError, match=r"dev_ids\.txt is missing: write the image ids, one a"):
-        read_captions(folder, "dev")
-
-
 def test_a_photo_in_two_splits_is_named_unless_one_is_asked_for(tmp_path: Path) -> None:
     write_precomp(tmp_path, "test", lines(5), ["1"])
     folder = write_precomp(tmp_path, "testall", lines(10), ["1", "2"])
     assert len(read_captions(folder, "testall")) == 2
+    with pytest.raises(InputError, match=r"no split 'val'; the folder has \['test', 'testall'\]"):
+        read_captions(folder, "val")
     with pytest.raises(InputError, match=r"testall_caps\.txt, lines 1 to 5: image '1' appears"):
         read_captions(folder)
 
@@ -372,6 +365,12 @@ DAMAGED: list[tuple[str, Any, str]] = [
     ("a.jsonl", [GOOD | {"captions": "A"}], ", line 1: captions: Input should be a valid list"),
     ("a.jsonl", [GOOD, GOOD], ", line 2: image 'beach/a.jpg' appears twice"),
     ("a.jsonl", [GOOD, "\xff"], ", line 2: not UTF-8"),
+    ("a.jsonl", ["[" * 100_000], ", line 1: not a JSON object: maximum recursion"),
+    ("a.json", "[" * 100_000, ": not JSON, or cut: maximum recursion depth"),
+    ("a.json", '{"images": [],\n}', ": not JSON, or cut: "),
+    ("a.json", "[]", ": expected images with sentences"),
+    ("a.json", '{"annotation": []}', ": expected images with sentences"),
+    ("a.json", {"images": []}, ": images: List should have at least 1 item"),
     ("a.json", {"images": [A, A]}, ": images.1 (a.jpg): image 'a.jpg' appears twice"),
     ("a.json", {"images": [{**A, "filename": ""}]}, ": images.0.filename: String should have at l"),
     ("a.json", {"images": [{"filename": "b", "split": "val"}]}, ": images.0.sentences: Field req"),
@@ -387,13 +386,11 @@ DAMAGED: list[tuple[str, Any, str]] = [
     ("k.txt", "image,caption\n,A dog", ", line 2: image: it is blank"),
     ("k.txt", NUMBERED + "1.jpg| x| A dog", ", line 3: expected image_name|comment_number|comment"),
     ("k.txt", NUMBERED + "2.jpg| 0| A", ", line 3: caption 0 of 2.jpg appears twice"),
-    (
-        "dev_caps.txt",
-        "1\n2\n3",
-        ": 10 rows for the 3 images of dev_ids.txt, which has 3 lines",
-    ),
+    ("dev_caps.txt", "1\n2\n3", ": 10 rows for the 3 images of dev_ids.txt, which has 3 lines"),
     ("dev_caps.txt", "", ": 10 rows for the 0 images of dev_ids.txt"),
     ("dev_ids.txt", "1\n2\n" * 5, ", line 3: image '1' was already in line 1"),
+    ("dev_ids.txt", "caf\xe9\n", ", line 1: not UTF-8"),
+    ("dev_ids.txt", None, " is missing: write the image ids, one a"),
     ("dev_ids.txt", "1\n \n2", ", line 2: the id is blank"),
 ]
 
@@ -405,11 +402,82 @@ def test_damage_is_named_with_its_place(
     path = tmp_path / name
     if name.startswith("dev"):
         (tmp_path / "dev_caps.txt").write_text(TEN)
-        (tmp_path / "dev_ids.txt").write_text(content)
+        if content is not None:
+            (tmp_path / "dev_ids.txt").write_text(content, "latin-1")
     elif name.endswith(".jsonl"):
         texts = [one if isinstance(one, str) else json.dumps(one) for one in content]
         path.write_text("\n".join(texts), encoding="latin-1")
     else:
         path.write_text(content if isinstance(content, str) else json.dumps(content))
-    with pytest.raises(InputError, match="^" + re.escape(f"{path}{message}")):
+    with pytest.raises(InputError, match="^" + re.escape(f"{path}{message}")) as error:
         read_captions(tmp_path if name.startswith("dev") else path)
+    assert "\n" not in str(error.value)
+
+
+# ---- stored under other ids ----------------------------------------------------------------------
+
+COCO = ["{number}", "{number}.jpg", "{number:012}", "{number:012}.jpg", "{number:012}.png"]
+COCO += ["val2017/{number:012}.jpg", "COCO_val2014_{number:012}", "COCO_val2014_{number:012}.jpg"]
+COCO += ["val2014/COCO_val2014_{number:012}.jpg", "images\\{number:012}.JPG"]
+NUMBERS = (391895, 42, 581929)
+
+
+@pytest.mark.parametrize(("captions", "store"), [*product(COCO, COCO)])
+def test_every_form_of_cocos_ids_is_found_in_every_other(
+    captions: str, store: str, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
+) -> None:
+    wanted = [captions.format(number=number) for number in NUMBERS]
+    stored = [store.format(number=number) for number in reversed((7, *NUMBERS))]
+    found = stored_ids([*wanted, captions.format(number=1)], stored, request.node.name)
+    assert found == dict(zip(wanted, stored[::-1][1:], strict=True))
+    told = [f"{request.node.name}: captions and images are matched by "] * (captions != store)
+    assert [message[: len(told[0])] for message in caplog.messages] == told
+
+
+@pytest.mark.parametrize(
+    ("captions", "stored", "form"),
+    [
+        ("beach/a.jpg", "beach/a.png", "path without suffix"),
+        ("./beach/a.jpg", "beach/a.jpg", "path without suffix"),
+        ("beach/a.jpg", "a.jpg", "file name"),
+        ("1000268201_693b08cb0e", "flickr8k/1000268201_693b08cb0e.jpg", "file name without suffix"),
+        ("COCO_test2015_000000000001.jpg", "1", "number"),
+    ],
+)
+def test_the_surest_form_that_finds_a_photo_is_told_once(
+    captions: str, stored: str, form: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    photo = CaptionedPhoto(captions, "train", ("a dog",))
+    where = f"store of {captions} and {stored}"
+    for _ in range(2):
+        (found,) = as_stored([photo], {stored}, where)
+        assert (found.image_id, found.captions) == (stored, ("a dog",))
+    assert caplog.messages == [f"{where}: captions and images are matched by {form}"]
+
+
+def test_ids_as_they_are_come_first(caplog: pytest.LogCaptureFixture) -> None:
+    """A photo that is not stored is not taken for another one of the same file name."""
+    stored = ["391895.jpg", "000000391895.jpg", "party/1.jpg"]
+    assert stored_ids(["391895.jpg", "beach/1.jpg"], stored, "x") == {"391895.jpg": "391895.jpg"}
+    assert caplog.messages == []
+    assert stored_ids([], stored, "x") == {}
+
+
+@pytest.mark.parametrize(
+    ("captions", "stored"),
+    [
+        (["COCO_val2014_000000391895.jpg"], ["391895.jpg", "000000391895.jpg"]),
+        (["a"], ["a.jpg", "a.png"]),
+        (["beach/1.jpg", "party/1.jpg"], ["1.jpg"]),
+    ],
+)
+def test_an_ambiguous_form_is_refused(captions: list[str], stored: list[str]) -> None:
+    with pytest.raises(InputError, match="store: it is unclear which photo is which: by ") as error:
+        stored_ids(captions, stored, "store")
+    assert all(repr(image_id) in str(error.value) for image_id in [*captions, *stored])
+
+
+def test_other_photos_are_not_taken_for_one_another() -> None:
+    """Digits at the end of a name are no number of COCO's."""
+    assert stored_ids(["beach1.jpg", "a"], ["party1.jpg", "ab"], "store") == {}
+    assert stored_ids(["a"], [], "store") == {}

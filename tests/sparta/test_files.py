@@ -75,23 +75,30 @@ def test_users_folders_of_any_name_are_left_alone(tmp_path: Path) -> None:
     assert all((tmp_path / name / "parts" / "0").read_text() == "mine" for name in others)
 
 
-def test_an_interrupted_replacement_is_undone(tmp_path: Path) -> None:
-    out = folder(tmp_path / "out", "old")
+@pytest.mark.parametrize("stage", ["interrupted", "finished", "killed early", "unmarked"])
+def test_what_a_killed_process_left_is_removed(tmp_path: Path, stage: str) -> None:
+    out = folder(tmp_path / "out", "content")
     work = files.make_work(out)
-    out.rename(work / files.REPLACED)
-    files.recover(out)
-    assert (out / "complete").read_text() == "old"
-    files.remove_work(work)
-    assert names(tmp_path) == ["out"]
-
-
-def test_what_a_finished_replacement_left_is_removed(tmp_path: Path) -> None:
-    out = folder(tmp_path / "out", "new")
-    folder(files.make_work(out) / files.REPLACED, "old")
+    assert files.find_work(out) == [work]
+    if stage == "interrupted":
+        out.rename(work / files.REPLACED)
+        files.recover(out)
+        files.remove_work(work)
+    elif stage == "finished":
+        folder(work / files.REPLACED, "old")
+    elif stage == "killed early":
+        (work / files.MARKER).unlink()
+        (files.make_work(out) / files.MARKER).write_text("")
     with files.work_folder(out):
         pass
-    assert (out / "complete").read_text() == "new"
+    assert (out / "complete").read_text() == "content"
     assert names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("marker", ["{", '{"work_of": "other"}', "[]"])
+def test_a_folder_with_another_marker_is_no_work_folder(tmp_path: Path, marker: str) -> None:
+    (files.make_work(tmp_path / "out") / files.MARKER).write_text(marker)
+    assert files.find_work(tmp_path / "out") == []
 
 
 def test_a_replacement_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,23 +116,6 @@ def test_a_replacement_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         files.replace_folder(folder(work / "new", "new"), out, work)
     assert (out / "parts" / "0").read_text() == "old"
     assert names(tmp_path) == ["out"]
-
-
-@pytest.mark.parametrize("marker", ["{", '{"work_of": "other"}', "[]"])
-def test_a_folder_with_another_marker_is_no_work_folder(tmp_path: Path, marker: str) -> None:
-    out = tmp_path / "out"
-    work = files.make_work(out)
-    assert files.find_work(out) == [work]
-    (work / files.MARKER).write_text(marker)
-    assert files.find_work(out) == []
-
-
-def test_a_work_folder_killed_while_it_was_made_is_removed(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    (files.make_work(out) / files.MARKER).unlink()
-    (files.make_work(out) / files.MARKER).write_text("")
-    files.recover(out)
-    assert names(tmp_path) == []
 
 
 def test_what_cannot_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

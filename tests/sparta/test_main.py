@@ -1,5 +1,6 @@
-"""The front door: commands, their groups, and what opening it does not load."""
+"""The front door: commands, what opening it does not load, and texts printed as they are."""
 
+import io
 import os
 import re
 import subprocess
@@ -9,25 +10,20 @@ from pathlib import Path
 from typing import get_type_hints
 
 import pytest
+from rich.table import Table
 from typer.testing import CliRunner
 
 from sparta.command_line import COMMANDS, cli
+from sparta.console import Console
+from sparta.progress import progress_bars
 
+ROOT = Path(__file__).parents[2]
 HEAVY = ["torch", "transformers", "jnius", "lightning"]
 
 
 def shown_by(*arguments: str) -> tuple[int, str]:
     found = CliRunner().invoke(cli, arguments, env={"COLUMNS": "80"})
     return found.exit_code, found.output
-
-
-def test_groups_hold_their_commands() -> None:
-    code, shown = shown_by("--help")
-    assert code == 0 and "eval" in shown and "index" in shown
-    assert "pruning" not in shown
-    code, shown = shown_by("eval", "--help")
-    assert code == 0 and "model" in shown and "pruning" in shown
-    assert "Measure models and indexes" in shown and "serve" not in shown
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -74,12 +70,6 @@ def without_blanks(text: str) -> str:
     return "".join(text.replace("\\\n", "\n").split())
 
 
-@pytest.mark.parametrize("arguments", [["recall"], ["eval", "recall"], ["eval index"]])
-def test_a_command_answers_to_its_own_name_alone(arguments: list[str]) -> None:
-    code, shown = shown_by(*arguments)
-    assert code == 2 and f"No such command '{arguments[-1]}'" in shown
-
-
 @pytest.mark.parametrize("arguments", [["--help"], ["eval", "--help"], ["eval", "model", "--help"]])
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     program = f"""
@@ -99,8 +89,7 @@ except SystemExit as end:
 
 def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command line in a folder whose modules come before the installed ones."""
-    root = Path(__file__).parents[2]
-    path = os.pathsep.join([str(folder), str(root)])
+    path = os.pathsep.join([str(folder), str(ROOT)])
     program = "import sys; from sparta.__main__ import main; sys.argv[0] = 'sparta'; main()"
     command = [sys.executable, "-c", program, *arguments]
     environment = os.environ | {"PYTHONPATH": path}
@@ -124,3 +113,38 @@ def test_a_missing_extra_is_named(tmp_path: Path) -> None:
     found = run_in(tmp_path, "train", "sample", "--out", str(tmp_path / "run"))
     message = "error: lightning is not installed; run: pip install 'visualsparta[train]'\n"
     assert (found.returncode, found.stderr) == (1, message)
+
+
+# ---- what commands print: square brackets and colons included ------------------------------------
+
+ODD = "q[/b] [bold]x[/bold] [link=y] :cat: \\[z]"
+
+
+def test_texts_are_printed_as_they_are() -> None:
+    shown = io.StringIO()
+    console = Console(file=shown, width=200)
+    table = Table(ODD, title=ODD, caption=ODD)
+    table.add_row(ODD)
+    console.print(ODD)
+    console.print(table)
+    with progress_bars({"stage": (ODD, ODD)}, console) as progress:
+        progress("stage", 1, 2)
+    assert shown.getvalue().count(ODD) == 6
+
+
+def test_names_of_files_are_printed_as_they_are(tmp_path: Path) -> None:
+    source, out = tmp_path / "q[b].jsonl", tmp_path / "[bold]:cat:[nltk].jsonl"
+    source.write_text('{"image": "a", "captions": ["a dog"]}')
+    run = CliRunner().invoke(cli, ["captions", str(source), "--out", str(out)])
+    assert run.exit_code == 0, repr(run.exception)
+    assert "[bold]:cat:[nltk].jsonl:captionsof1images" in "".join(run.stdout.split())
+
+
+@pytest.mark.parametrize("room", ["sparta", "indexer", "server", "eval", "training"])
+def test_no_other_console_is_used(room: str) -> None:
+    """Nothing else of Rich's that reads texts as markup, either."""
+    parsing = r"from_markup|rich\.(markup|panel|prompt|status)|rich\.console import .*\bConsole\b"
+    for path in (ROOT / room).rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(parsing, text), path
+        assert text.count("TextColumn(") == len(re.findall(r"TextColumn\(.*markup=False\)", text))

@@ -40,7 +40,9 @@ def test_the_folder_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert inference.cache_folder() == Path("/home/me/.cache/visualsparta")
 
 
-def test_an_entry_is_found_again_by_its_key(tmp_path: Path) -> None:
+def test_an_entry_is_found_again_by_its_key_and_runtime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert inference.find_entry(KEY) is None
     added = inference.add_entry(KEY, make)
     assert added == inference.find_entry(KEY)
@@ -48,10 +50,6 @@ def test_an_entry_is_found_again_by_its_key(tmp_path: Path) -> None:
     assert (added[0] / "network.xml").read_text() == "content"
     assert [path.name for path in (tmp_path / "networks").iterdir()] == [added[0].name]
     assert inference.find_entry({**KEY, "side": 9}) is None
-
-
-def test_another_runtime_makes_other_entries(monkeypatch: pytest.MonkeyPatch) -> None:
-    inference.add_entry(KEY, make)
     monkeypatch.setattr(inference, "version", lambda name: "another")
     assert inference.find_entry(KEY) is None
 
@@ -146,22 +144,6 @@ def test_several_inputs_at_once_have_their_own_outputs(tmp_path: Path) -> None:
         for one, other in zip(outputs, network(inputs), strict=True):
             np.testing.assert_array_equal(one[0], other[0])
             np.testing.assert_array_equal(one[1], other[1])
-
-
-def test_batches_of_any_length_have_the_outputs_of_each_alone(tmp_path: Path) -> None:
-    path, random = tmp_path / "network.xml", np.random.default_rng(0)
-    example = [torch.zeros(2, 300, dtype=torch.uint8), torch.ones(2, 1)]
-    inference.convert(Sums().eval(), example, path, batches=True)
-    network = inference.Network(path)
-    pixels = random.integers(0, 256, (7, 300), np.uint8)
-    factors = random.random((7, 1), np.float32)
-    alone = network([(pixels[i : i + 1], factors[i : i + 1]) for i in range(7)])
-    for size in (1, 3, 7):
-        parts = [slice(start, start + size) for start in range(0, 7, size)]
-        together = network([(pixels[own], factors[own]) for own in parts])
-        for output in (0, 1):
-            found, right = (np.concatenate([one[output] for one in of]) for of in (together, alone))
-            np.testing.assert_allclose(found, right, rtol=1e-5)
 
 
 def test_openvino_reports_nothing_to_its_makers() -> None:

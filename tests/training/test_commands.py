@@ -12,16 +12,15 @@ from typing import Any
 import pytest
 import yaml
 from torch.testing import assert_close
-from transformers import BertModel
 from typer.testing import CliRunner
 
 from sparta.command_line import cli
 from sparta.visualsparta.model import VisualSparta
-from tests import tiny
 from tests.eval.data import record, refused
 from tests.fake_hub import HubModel, fake_hub
 from tests.sparta.visualsparta.test_init import oscar_weights, write_oscar
-from tests.training.corpus import DIMENSION, Corpus, dense_config
+from tests.sparta.vse.models import save_bert
+from tests.training.corpus import DIMENSION, Corpus, dense_config, write_settings
 from training.fit import train
 
 
@@ -29,12 +28,14 @@ def test_a_run_starts_from_oscars_weights(corpus: Corpus, tmp_path: Path) -> Non
     width = DIMENSION + 6
     state = oscar_weights(norm=True, width=width)
     oscar = write_oscar(tmp_path / "oscar", state, img_feature_dim=width)
-    preset, out = tmp_path / "run.yaml", tmp_path / "run"
-    small = corpus.config(
-        epochs=1, learning_rate=1e-9, query_learning_rate=None, model={"encoder": {}}
-    )
-    preset.write_text(yaml.safe_dump(small.model_dump(mode="json")))
-    arguments = ["train", str(preset), "--out", str(out), "--init", f"oscar:{oscar}"]
+    still: dict[str, Any] = {
+        "learning_rate": 1e-9,
+        "query_learning_rate": None,
+        "model": {"encoder": {}},
+    }
+    preset = write_settings(tmp_path / "run.yaml", corpus.config(epochs=1, **still))
+    out = tmp_path / "run"
+    arguments = ["train", preset, "--out", str(out), "--init", f"oscar:{oscar}"]
     found = CliRunner().invoke(cli, arguments, catch_exceptions=False)
     assert found.exit_code == 0, found.output
     model = VisualSparta.from_pretrained(out / "model")
@@ -50,15 +51,12 @@ def test_a_run_starts_from_oscars_weights(corpus: Corpus, tmp_path: Path) -> Non
 
 def test_a_run_records_the_commit_and_resumes_with_it(corpus: Corpus, tmp_path: Path) -> None:
     """The hub moves on, or is not reached: the run stays with its commit."""
-    bert = BertModel(tiny.encoder(max_position_embeddings=80))
-    bert.save_pretrained(tmp_path / "bert")
-    tiny.tokenizer().save(tmp_path / "bert")
-    preset, out = tmp_path / "run.yaml", tmp_path / "run"
+    bert = save_bert(tmp_path / "bert", max_position_embeddings=80)
     small = corpus.config(epochs=1, model={"encoder": {}})
-    preset.write_text(yaml.safe_dump(small.model_dump(mode="json")))
+    preset, out = write_settings(tmp_path / "run.yaml", small), tmp_path / "run"
 
     def run(address: str, *more: str) -> str:
-        arguments = ["train", str(preset), "--out", str(out), "--init", "owner/bert", *more]
+        arguments = ["train", preset, "--out", str(out), "--init", "owner/bert", *more]
         done = subprocess.run(
             [sys.executable, "-m", "sparta", *arguments],
             env=os.environ | {"HF_HOME": str(tmp_path / "hub"), "HF_ENDPOINT": address},
@@ -69,11 +67,11 @@ def test_a_run_records_the_commit_and_resumes_with_it(corpus: Corpus, tmp_path: 
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    with fake_hub({"owner/bert": HubModel({"a" * 40: tmp_path / "bert"})}) as address:
+    with fake_hub({"owner/bert": HubModel({"a" * 40: bert})}) as address:
         run(address)
     settings = yaml.safe_load((out / "config.yaml").read_text())
     assert settings["model"]["init"] == f"owner/bert@{'a' * 40}"
-    with fake_hub({"owner/bert": HubModel({"b" * 40: tmp_path / "bert"})}) as address:
+    with fake_hub({"owner/bert": HubModel({"b" * 40: bert})}) as address:
         said = run(address, "--resume", "--set", "epochs=2")
     assert "epochs: 1 → 2" in said and "init" not in said
     assert yaml.safe_load((out / "config.yaml").read_text()) == settings | {"epochs": 2}

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
-from transformers import ViTConfig, ViTModel
 
 import training.inputs
 from sparta.captions.record import CaptionedPhoto
@@ -21,6 +17,7 @@ from sparta.errors import InputError
 from sparta.features.record import FeatureSource
 from sparta.vse.batch import collate_regions, collate_texts
 from tests import tiny
+from tests.sparta.extract.tiny_networks import NETWORKS, noisy, save
 from tests.sparta.vse.models import CAPTIONS, save_bert
 from tests.training.corpus import Corpus, dense_config
 from training.config import PRESETS, load_config
@@ -74,6 +71,7 @@ def test_yaml_and_overrides(tmp_path: Path) -> None:
         ("- 1\n- 2", "expected keys and values, found list"),
         ("a: [", "not YAML"),
         ("[" * 20_000, "not YAML"),
+        ("epochs: 2001-99-99", "not YAML"),
     ],
 )
 def test_errors_name_the_file_and_the_key(tmp_path: Path, text: str, message: str) -> None:
@@ -138,22 +136,10 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_bert(tmp_path_factory.mktemp("bert"), max_position_embeddings=80)
 
 
-Config = TypeVar("Config", VseTrainConfig, VisualSpartaTrainConfig)
-
-
-def preset(name: str, kind: type[Config]) -> Config:
-    config = load_config(name)
-    assert isinstance(config, kind)
-    return config
-
-
-dense = partial(preset, kind=VseTrainConfig)
-sparse = partial(preset, kind=VisualSpartaTrainConfig)
-
-
 @pytest.mark.parametrize("name", DENSE)
 def test_a_dense_preset_builds_a_model(name: str, bert: Path) -> None:
-    config = dense(name)
+    config = load_config(name)
+    assert isinstance(config, VseTrainConfig)
     options = config.model.options
     options |= {"dimension": 16, "word_dim": 4, "vision": None}
     if config.model.init is not None:
@@ -169,7 +155,8 @@ def test_a_dense_preset_builds_a_model(name: str, bert: Path) -> None:
 
 @pytest.mark.parametrize("name", SPARSE)
 def test_a_preset_of_visualsparta_builds_a_model(name: str, bert: Path) -> None:
-    config = sparse(name)
+    config = load_config(name)
+    assert isinstance(config, VisualSpartaTrainConfig)
     if config.model.init is not None:
         config.model.init = str(bert)
     pixels = FeatureSource("pixels", "pixels", "", 768, 112)  # which a stem reads
@@ -190,38 +177,9 @@ def test_a_preset_of_visualsparta_builds_a_model(name: str, bert: Path) -> None:
 @pytest.mark.parametrize("name", [name for name in SPARSE if "visualsparta-table-4" in name])
 def test_ablations_of_visualsparta_are_trained_as_it_is(name: str) -> None:
     whole = load_config("coco/visualsparta").model_dump()
-    own = sparse(name).model_dump()
+    own = load_config(name).model_dump()
     assert own["model"].pop("options").items() > whole["model"].pop("options").items()
     assert own == whole
-
-
-@pytest.mark.parametrize(
-    ("name", "visual", "text", "objective"),
-    [
-        ("coco/vse++-region-bigru", "mean", "mean", "triplet"),
-        ("flickr30k/vse-inf-region-bert", "gpo", "gpo", "triplet"),
-        ("vatex/vse-inf", "gpo", "gpo", "triplet"),
-        ("coco/vse-2ad-patch-bert", "adpool", "adpool", "adopt"),
-        ("flickr30k/mv-vse-region-bigru", "gpo", "gpo", "multi-view-triplet joint"),
-        ("ablations/gpo-table-1/region-best", "max", "mean", "triplet"),
-        ("ablations/gpo-table-1/grid-gcn-seq2seq", "gcn-seq2seq", "mean", "triplet"),
-        ("ablations/vse-2ad-table-3/without-adopt", "adpool", "adpool", "triplet"),
-        ("ablations/vse-2ad-table-3/without-adpool", "mean", "mean", "adopt"),
-        ("ablations/vse-2ad-table-4/manual", "k-max", "mean", "adopt"),
-        ("ablations/vse-2ad-table-4/lip", "lip", "lip", "adopt"),
-        ("ablations/mv-vse-table-3/max", "gpo", "gpo", "multi-view-triplet max"),
-        ("ablations/mv-vse-table-3/average", "gpo", "gpo", "multi-view-triplet average"),
-        ("ablations/mv-vse-table-3/upper", "gpo", "gpo", "multi-view-triplet upper"),
-    ],
-)
-def test_rows_differ_in_their_pooling_and_objective(
-    name: str, visual: str, text: str, objective: str
-) -> None:
-    config = dense(name)
-    options = config.model.options
-    assert (options["visual_pooling"], options["text_pooling"]) == (visual, text)
-    kind, *views = objective.split()
-    assert config.objective.kind == kind and config.objective.views in (views or ["joint"])
 
 
 # ---- settings that a machine or the data refuse --------------------------------------------------
@@ -256,14 +214,11 @@ def test_what_the_machine_lacks_is_said_before_anything_is_read(
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
     """Ten photos and their captions, five of another split."""
-    folder = tmp_path / "photos"
-    folder.mkdir()
-    lines = []
-    for number in range(10):
-        name = f"{number}.png"
-        Image.fromarray(np.full((8, 8, 3), 20 * number, np.uint8)).save(folder / name)
-        split = "train" if number < 5 else "spare"
-        lines.append({"image": name, "split": split, "captions": ["a dog", "a cat"]})
+    names = [f"{number}.png" for number in range(10)]
+    folder = noisy(tmp_path / "photos", *names)
+    lines = [{"image": name, "captions": ["a dog", "a cat"]} for name in names]
+    for line in lines[5:]:
+        line["split"] = "spare"
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (tmp_path / "captions.jsonl").write_text(text)
     (tmp_path / "empty.jsonl").write_text("")
@@ -341,10 +296,7 @@ def test_batches_are_compared_with_the_photos_first(refused: Callable[..., None]
 def test_models_and_their_options_are_checked_first(
     refused: Callable[..., None], tmp_path: Path
 ) -> None:
-    vit = tmp_path / "vit"
-    ViTModel(ViTConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1)).save_pretrained(
-        vit
-    )
+    vit = save(NETWORKS["vit"](), tmp_path / "vit")
     for family in FAMILIES:
         absent = "model.init: .*absent does not exist"
         refused(family, absent, {}, model={"init": str(tmp_path / "absent")})
@@ -362,7 +314,9 @@ def test_models_and_their_options_are_checked_first(
     crop = {"augmentation": {"photos": "crop"}}
     refused(dense_run, "augmentation.photos is for a model with a vision network", {}, **crop)
     said = "model.options.vision: a model with a vision network reads the photos themselves"
-    refused(dense_run, said, {}, model={"options": {"vision": str(vit)}})
+    for wrong in ({"backbone": "pixels"}, {"grid": 7}, {"augmentations": 2}, {"features": ["a"]}):
+        data = {"backbone": None} | wrong
+        refused(dense_run, said, data, model={"options": {"vision": str(vit)}})
     refused(sparse_run, "data.backbone: .*absent does not exist", {"backbone": "./absent"})
 
 
@@ -396,8 +350,5 @@ def test_teachers_and_sentences_are_checked_first(
     none = {"sentences": tmp_path / "lines.txt", "near_sentences": 0, "random_sentences": 0}
     wordless = lesson(str(sparse_model), captions=False, **none)
     refused(sparse_run, r"teacher\.near_sentences: without captions, draw at least", {}, **wordless)
-    bert = tmp_path / "bert"
-    tiny.encoder().save_pretrained(bert)
-    tiny.tokenizer().save(bert)
-    model = {"init": str(bert)}
+    model = {"init": str(save_bert(tmp_path / "bert"))}
     refused(term_vectors, "blank.txt is empty", {}, model=model, **blank)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-import yaml
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.multiprocessing.spawn import spawn
@@ -20,7 +19,7 @@ from torch.testing import assert_close
 
 from sparta.visualsparta.batch import ImagePadder
 from tests import tiny
-from tests.training.corpus import write_corpus
+from tests.training.corpus import write_corpus, write_settings
 from training.fit import train
 from training.teacher.similarities import Similarities, Teacher
 from training.visualsparta.config import TeacherConfig, VisualSpartaTrainConfig
@@ -31,7 +30,6 @@ WORLD = 2
 CAPTIONS = [[6, 7, 8], [8, 9], [10, 11, 12, 13, 14], [20], [8, 8, 15, 16], [6, 22]]
 OPTIONS: dict[str, dict[str, Any]] = {
     "labels": {},
-    "no labels": {"use_labels": False},
     "tied": {"use_labels": False, "tie_query_embedding": True},
     "teacher": {"taught": True},
 }
@@ -136,11 +134,11 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def start_nodes(config: Path, out: Path) -> list[subprocess.Popen[str]]:
+def start_nodes(config: str, out: Path) -> list[subprocess.Popen[str]]:
     """Run the command of docs/own-model.md on each of two nodes."""
     meeting = ["--master-addr", "127.0.0.1", "--master-port", str(free_port())]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    command = ["-m", "sparta", "train", str(config), "--out", str(out)]
+    command = ["-m", "sparta", "train", config, "--out", str(out)]
     return [
         subprocess.Popen(
             [*TORCHRUN, "--node-rank", str(rank), *meeting, *command],
@@ -159,8 +157,7 @@ def test_two_nodes_train_what_one_process_does(tmp_path: Path) -> None:
     encoder = corpus.config().model.encoder | dict.fromkeys(PROBABILITIES, 0.0)
     model = {"encoder": encoder, "options": {"region_dropout": 0.0}}
     config = corpus.config(epochs=2, model=model)
-    settings = tmp_path / "config.yaml"
-    settings.write_text(yaml.safe_dump(config.model_dump(mode="json")))
+    settings = write_settings(tmp_path / "config.yaml", config)
     nodes = start_nodes(settings, tmp_path / "two")
     train(config, tmp_path / "one")
     outputs = [node.communicate(timeout=120)[0] for node in nodes]

@@ -20,7 +20,7 @@ from sparta.metrics import Recall, ranks, recall
 from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.model import VisualSparta
 from sparta.vse.model import VseModel
-from tests import tiny
+from tests.sparta.vse.models import save_bert
 from tests.training.corpus import METHODS, Corpus, dense_config
 from training import fit
 from training.config import TrainConfig
@@ -254,9 +254,7 @@ def test_a_schedule_that_ends_anew_is_said(
 
 
 def test_a_frozen_query_embedding_learns_importance_alone(corpus: Corpus, tmp_path: Path) -> None:
-    start = BertModel(tiny.encoder(max_position_embeddings=80))
-    start.save_pretrained(tmp_path / "bert")
-    tiny.tokenizer().save(tmp_path / "bert")
+    start = BertModel.from_pretrained(save_bert(tmp_path / "bert", max_position_embeddings=80))
     model = {"init": str(tmp_path / "bert"), "query_embedding": "frozen", "layers": 1}
     result = train(corpus.config(epochs=2, model=model, average=0.5), tmp_path / "run")
     loaded = VisualSparta.from_pretrained(result.model)

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
-from PIL import Image
 
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests import tiny
+from tests.sparta.extract.tiny_networks import noisy
 from tests.stores import write_store
 from tests.training.corpus import DIMENSION, Corpus
 from training.inputs import (
@@ -40,11 +40,7 @@ def there(store: FeatureStore) -> PhotoList:
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    folder = tmp_path / "photos"
-    folder.mkdir()
-    for name in "abc":
-        Image.new("RGB", (32, 24), "red").save(folder / f"{name}.png")
-    return folder
+    return noisy(tmp_path / "photos", "a.png", "b.png", "c.png")
 
 
 def test_stores_must_have_one_source(corpus: Corpus, tmp_path: Path) -> None:
@@ -203,7 +199,7 @@ def test_other_photos_and_settings_have_features_of_their_own(photos: Path, tmp_
     run = tmp_path / "runs" / "mine"
     folders = {features_folder(photos, "pixels", grid, run) for grid in (None, 4, 5)}
     folders |= {features_folder(photos, "nets/efficientnet-lite2", 4, run)}
-    Image.new("RGB", (32, 24), "blue").save(photos / "d.png")
+    noisy(photos, "d.png")
     folders |= {features_folder(photos, "pixels", 4, run)}
     assert len(folders) == 5
     assert {folder.parent for folder in folders} == {tmp_path / "runs" / "features"}

@@ -1,7 +1,8 @@
-"""Models that teach: their vectors, similarities, and what is cached of them."""
+"""Models that teach: their vectors, similarities, what is cached of them, and runs with them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
@@ -11,23 +12,30 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml
 from numpy.typing import NDArray
 from PIL import Image
-from transformers import BertModel
+from transformers import BertModel, CLIPModel
+from typer.testing import CliRunner
 
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.progress import no_progress
+from sparta.visualsparta.model import VisualSparta
 from sparta.vse.batch import collate_regions
 from tests import tiny
+from tests.sparta.extract.tiny_networks import noisy
 from tests.sparta.vse import models
 from tests.stores import write_store
+from tests.training.corpus import Corpus, dense_config
 from tests.training.encoders import ENCODERS, clip
+from tests.training.test_fit import assert_equal_weights, break_off, metrics
+from training.fit import train
 from training.teacher import teachers as dense
 from training.teacher import teachers as dual_encoder
 from training.teacher.similarities import (
     Similarities,
-    Teacher,
     read_sentences,
 )
 from training.teacher.teachers import (
@@ -89,6 +97,7 @@ def test_teachers_are_averaged(
     both = open_teacher(names, inputs)
     mean = (alone[0].between(*every) + alone[1].between(*every)) / 2
     assert np.allclose(both.between(*every), mean, atol=1e-5)
+    assert deepcopy(both).parts[0] is both.parts[0]  # averaging the weights copies no array
     similar = both.between(*every).T
     nearest = find_nearest(both, teacher_key(names, inputs), 2, inputs)
     assert [set(row) for row in nearest] == [set(np.argsort(-row)[:2]) for row in similar]
@@ -148,12 +157,8 @@ PHRASES = ["a red photo", "blue", "a photo of red and green and blue and red and
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("photos")
-    rng = np.random.default_rng(0)
-    for number in range(3):
-        pixels = rng.integers(0, 256, (40, 48 + number, 3), np.uint8)
-        Image.fromarray(pixels).save(folder / f"{number}.png")
-    return folder
+    names = [f"{number}.png" for number in range(12)]
+    return noisy(tmp_path_factory.mktemp("photos"), *names, size=(48, 40))
 
 
 @pytest.mark.parametrize("kind", ENCODERS)
@@ -227,16 +232,6 @@ def test_similarities_are_standardised_inner_products() -> None:
     assert np.allclose(similar.between(*chosen), expected[chosen[0]][:, chosen[1]], atol=1e-4)
 
 
-def test_a_teacher_is_the_mean_of_models() -> None:
-    one, two = Similarities("a", SENTENCES, PHOTOS), Similarities("b", SENTENCES, -(PHOTOS**2))
-    teacher = deepcopy(Teacher([one, two]))
-    assert teacher.parts[0] is one  # averaging the weights copies no array
-    expected = (one.between(*EVERY) + two.between(*EVERY)) / 2
-    assert np.allclose(teacher.between(*EVERY), expected, atol=1e-5)
-    some = torch.tensor([4, 5, 4]), torch.tensor([1, 0])
-    assert np.allclose(teacher(*some).numpy(), expected[[4, 5, 4]][:, [1, 0]], atol=1e-5)
-
-
 def test_a_teacher_without_an_opinion_is_refused() -> None:
     with pytest.raises(InputError, match="blind gives every photo the same similarity"):
         Similarities("blind", np.zeros_like(SENTENCES), PHOTOS)
@@ -285,3 +280,119 @@ def test_an_interrupted_computation_goes_on(tmp_path: Path, torn: int) -> None:
     assert np.array_equal(cached_rows(tmp_path, kept_rows(blocks), print), WHOLE)
     assert blocks.starts == [4]
     assert not list(tmp_path.glob("*.part"))
+
+
+# ---- runs with a teacher, through the command line and beside it --------------------------------
+
+LINES = ["a red photo", "a green photo", "blue and green", "a photo of red and blue"]
+
+
+def write_run(folder: Path, corpus: Corpus, photos: Path) -> list[str]:
+    """Write settings and sentences; the arguments of a run on photos without captions."""
+    data = {"photos": photos, "backbone": "pixels", "features": [], "captions": None}
+    run = corpus.config(epochs=2, batch_size=6, data=data | {"validation_photos": 0})
+    values = run.model_dump(mode="json") | {"teacher": {"nearest": 2, "near_sentences": 2}}
+    (folder / "run.yaml").write_text(yaml.safe_dump(values))
+    (folder / "sentences.txt").write_text("\n".join(LINES))
+    return ["train", str(folder / "run.yaml"), "--sentences", str(folder / "sentences.txt")]
+
+
+def run(arguments: list[str]) -> None:
+    found = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_photos_without_captions_are_learnt_from_a_dual_encoder(
+    corpus: Corpus, photos: Path, tmp_path: Path, kind: str
+) -> None:
+    arguments = write_run(tmp_path, corpus, photos)
+    encoder = str(ENCODERS[kind](tmp_path / "encoder"))
+    run([*arguments, "--teacher", encoder, "--out", str(tmp_path / "out")])
+    model = VisualSparta.from_pretrained(tmp_path / "out" / "model")
+    assert model.tokenizer is not None
+    texts = [set(model.tokenizer.encode_ids(text)) for text in LINES]
+    frequencies = [sum(i in text for text in texts) for i in range(len(model.trained_terms))]
+    assert model.term_frequencies.tolist() == frequencies
+    assert model.trained_terms.tolist() == [count > 0 for count in frequencies]
+    assert len(list((tmp_path / "out" / "teacher").iterdir())) == 3
+
+
+def test_what_a_teacher_computed_is_used_again(
+    corpus: Corpus, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = write_run(tmp_path, corpus, photos)
+    arguments += ["--teacher", str(clip(tmp_path / "encoder"))]
+    run([*arguments, "--out", str(tmp_path / "unbroken")])
+    with monkeypatch.context() as patch:
+        break_off(patch, epoch=1)
+        with pytest.raises(RuntimeError, match="killed"):
+            run([*arguments, "--out", str(tmp_path / "broken")])
+    monkeypatch.setattr(CLIPModel, "get_image_features", lambda *_, **__: 1 / 0)
+    run([*arguments, "--out", str(tmp_path / "broken"), "--resume"])
+    assert_equal_weights(tmp_path / "broken" / "model", tmp_path / "unbroken" / "model")
+
+
+def every_caption(corpus: Corpus, folder: Path) -> Path:
+    """All captions of the corpus as lines, in an order that is not the photos'."""
+    lines = corpus.captions.read_text().splitlines()
+    texts = sorted(text for line in lines for text in json.loads(line)["captions"])
+    (folder / "sentences.txt").write_text("\n".join(texts))
+    return folder / "sentences.txt"
+
+
+@pytest.fixture(scope="module")
+def teachers(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Two dense models, trained on captions."""
+    folder = tmp_path_factory.mktemp("teachers")
+    methods = ("vse++", "mv-vse")
+    for method in methods:
+        train(dense_config(corpus, method, epochs=6), folder / method)
+    return [str(folder / method / "model") for method in methods]
+
+
+def taught(corpus: Corpus, folder: Path, teachers: list[str], **options: Any) -> float:
+    """Recall on held-out photos of a model that learns from teachers."""
+    given = {"models": teachers, "sentences": every_caption(corpus, folder), **options}
+    config = corpus.config(epochs=8, average=0.8, teacher=given)
+    return next(iter(train(config, folder / "out").recall.values()))
+
+
+@pytest.mark.parametrize(
+    ("used", "options"),
+    [
+        (slice(0, 1), {"captions": False, "image_to_text": 0.2}),
+        (slice(0, 2), {"weight": 0.7, "near_sentences": 1, "random_sentences": 0}),
+    ],
+    ids=["one", "two and captions"],
+)
+def test_it_learns_from_dense_models(
+    corpus: Corpus, tmp_path: Path, teachers: list[str], used: slice, options: dict[str, Any]
+) -> None:
+    assert taught(corpus, tmp_path, teachers[used], **options) > 45  # chance is 18
+    losses = metrics(tmp_path, "loss")
+    assert losses[-1] < losses[0]
+
+
+def test_photos_without_captions_join_those_that_have_some(
+    corpus: Corpus, tmp_path: Path, teachers: list[str]
+) -> None:
+    lines = corpus.captions.read_text().splitlines()
+    some = tmp_path / "some.jsonl"
+    some.write_text("\n".join(lines[:50]) + "\n")
+    given = {"models": teachers[:1], "sentences": every_caption(corpus, tmp_path)}
+    data = {"captions": some, "validation_photos": 10, "captions_per_photo": 2}
+    config = corpus.config(epochs=2, data=data, teacher=given, workers=1)
+    run = tmp_path / "run"
+    train(config, run)
+    nearest = next((run / "teacher").glob("nearest-*.bin"))
+    assert nearest.stat().st_size == 110 * 32 * 4  # 40 photos with captions, 70 without
+    assert len(metrics(run, "loss")) == 2
+
+
+def test_a_teacher_trained_on_other_features_is_named(
+    corpus: Corpus, photos: Path, tmp_path: Path, teachers: list[str]
+) -> None:
+    arguments = write_run(tmp_path, corpus, photos)
+    with pytest.raises(InputError, match=r"was trained on other features .* teacher\.features"):
+        run([*arguments, "--teacher", teachers[0], "--out", str(tmp_path / "out")])

@@ -29,7 +29,7 @@ from sparta.visualsparta.image_head import ImageHead
 from tests import tiny
 from tests.sparta.vse.models import save_bert
 from tests.stores import write_store
-from tests.training.corpus import THINGS
+from tests.training.corpus import THINGS, Corpus
 from training.fit import train
 from training.terms import steps
 from training.terms.config import TermVectorsConfig
@@ -40,18 +40,13 @@ BOXES = np.array([[0, 0, 0.5, 1], [0.5, 0, 1, 1], [0, 0, 1, 1]], np.float32)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two views of 120 photos of three things each, captions, sentences, and an encoder."""
     folder = tmp_path_factory.mktemp("terms")
     save_bert(folder / "bert", max_position_embeddings=80)
     looks = np.random.default_rng(0).random((len(THINGS), DIMENSION))
-    lines: list[str] = []
+    (folder / "captions.jsonl").write_text(corpus.captions.read_text())
     chosen = list(combinations(range(len(THINGS)), 3))
-    for chosen_things in chosen:
-        words = [THINGS[i] for i in chosen_things]
-        texts = [f"a {a} and the {b} by a {c}" for a, b, c in (words, words[::-1])]
-        lines.append(json.dumps({"image": f"p{len(lines):03d}.jpg", "captions": texts}) + "\n")
-    (folder / "captions.jsonl").write_text("".join(lines))
     for view in range(2):
         rng = np.random.default_rng(view)
         photos = []
@@ -143,11 +138,16 @@ def test_a_run_is_measured_on_its_own_features_whatever_cells_its_model_reads(
     assert source is not None and source["extra"] == {"grid": 3}
 
 
-def test_rare_terms_are_those_of_few_photos(folder: Path, tmp_path: Path) -> None:
-    model = train(settings(folder, epochs=2), tmp_path / "run").model
-    rare = json.loads((model / "rare.json").read_text())
-    assert set(rare["terms"]) == {"two", "brown", "run", "##s"}  # of the sentences alone
+@pytest.mark.parametrize("alone", [False, True])
+def test_rare_terms_are_those_of_few_photos(folder: Path, tmp_path: Path, alone: bool) -> None:
+    """Captions alone are enough, and no photo needs to be held out."""
+    data = {"features": [folder / "view0"], "captions": folder / "captions.jsonl"}
+    changes = {"sentences": None, "data": data | {"validation_photos": 0}} if alone else {}
+    result = train(settings(folder, epochs=2, **changes), tmp_path / "run")
+    rare = json.loads((result.model / "rare.json").read_text())
+    assert set(rare["terms"]) == (set() if alone else {"two", "brown", "run", "##s"})
     assert "dog" in tiny.VOCABULARY and rare["photos"] == 10
+    assert bool(result.recall) is not alone
 
 
 def trained(config: TermVectorsConfig, out: Path, resume: bool = False) -> dict[str, torch.Tensor]:
@@ -268,14 +268,3 @@ def test_more_epochs_train_the_term_vectors_again(
     recall = " / ".join(f"{share:.1f}" for share in found.recall.values())
     assert f"Epoch 3 of 3: {recall} (R@1 / R@5 / R@10 of the held-out captions)" in said
     assert_same(load_file(found.model / "model.safetensors"), whole)
-
-
-def test_captions_alone_are_enough(folder: Path, tmp_path: Path) -> None:
-    alone = settings(folder, sentences=None, epochs=2, data={
-        "features": [folder / "view0"], "captions": folder / "captions.jsonl",
-        "validation_photos": 0,
-    })  # fmt: skip
-    result = train(alone, tmp_path / "run")
-    assert result.recall == {}  # no photo is held out
-    rare = json.loads((result.model / "rare.json").read_text())
-    assert rare["terms"] == []  # every word is in the captions of ten photos or more

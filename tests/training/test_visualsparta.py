@@ -77,8 +77,7 @@ def test_a_batch_of_one_photo_has_no_negatives() -> None:
 
 
 def test_flops_is_the_sum_of_squared_means() -> None:
-    torch.manual_seed(1)
-    given = torch.rand(3, 7).relu()
+    given = torch.rand(3, 7, generator=torch.Generator().manual_seed(1))
     expected = sum((sum(row[t] for row in given.tolist()) / 3) ** 2 for t in range(7))
     assert flops(given).item() == pytest.approx(expected, rel=1e-5)
 
@@ -140,6 +139,10 @@ def test_a_batch_in_parts_trains_as_one_padded_batch(monkeypatch: pytest.MonkeyP
         batch = collate(examples)
         assert len(batch.images) == (4 if size == 2 else 1)
         torch.manual_seed(0)
+        assert batch.query_photos.tolist() == batch.photos.repeat_interleave(2).tolist()
+        masks = [torch.cat([part.region_mask, part.label_mask], dim=1) for part in batch.images]
+        lengths = [n for mask in masks for n in mask.sum(dim=1).tolist()]
+        assert lengths == sorted(lengths)  # those of similar length together
         module = VisualSpartaTraining(tiny.model(), VisualSpartaTrainConfig(flops=0.1)).eval()
         module.log = lambda *_, **__: None  # type: ignore[method-assign]
         loss = module.training_step(batch, 0)
@@ -151,23 +154,16 @@ def test_a_batch_in_parts_trains_as_one_padded_batch(monkeypatch: pytest.MonkeyP
         assert_close(value, found[1][name], msg=name)
 
 
-def test_photos_of_similar_length_come_together_with_their_captions(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("training.visualsparta.dataset.PART", 2)
-    regions = {4: 5, 2: 3, 5: 1}  # by photo
-    examples = [TrainingExample(i, tiny.image(n), [[6 + i], [7, i]]) for i, n in regions.items()]
-    batch = TrainingCollator(ImagePadder(tiny.tokenizer(), 50, 35))(examples)
-    assert batch.photos.tolist() == [5, 2, 4]
-    assert batch.query_photos.tolist() == [5, 5, 2, 2, 4, 4]
-    assert [ids[0] for ids in batch.query_ids.tolist()] == [11, 7, 8, 7, 10, 7]
-    masks = [part.region_mask for part in batch.images]
-    assert [mask.sum(dim=1).tolist() for mask in masks] == [[1, 3], [5]]
-
-
 def test_a_batch_is_a_multiple_of_the_devices() -> None:
     with pytest.raises(InputError, match="batch_size: 30 must be a multiple of the 4 devices"):
         check_batch_size(30, 90, "photos", 4)
+
+
+# ---- training examples, and vocabularies from captions -------------------------------------------
+
+
+PHOTOS = [f"p{i}.jpg" for i in range(6)]
+CAPTIONS = [[[10 * i + c, 7, 8, 9] for c in range(3)] for i in range(6)]
 
 
 def test_an_epoch_of_pairs_has_every_caption_once(corpus: Corpus) -> None:
@@ -186,13 +182,6 @@ def test_an_epoch_of_pairs_has_every_caption_once(corpus: Corpus) -> None:
         found += [(photo, ids[mask].tolist()) for photo, ids, mask in rows]
     expected = prepare.caption_ids(model, photos)
     assert sorted(found) == sorted((i, ids) for i, own in enumerate(expected) for ids in own)
-
-
-# ---- training examples, and vocabularies from captions -------------------------------------------
-
-
-PHOTOS = [f"p{i}.jpg" for i in range(6)]
-CAPTIONS = [[[10 * i + c, 7, 8, 9] for c in range(3)] for i in range(6)]
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 from transformers import ResNetConfig, ResNetModel
-from typer import Typer
 from typer.testing import CliRunner
 
 from sparta.captions.read import read_captions
 from sparta.captions.record import CaptionedPhoto
 from sparta.command_line import cli
-from sparta.commands.features import extract, import_
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.fake_hub import HubModel, fake_hub
@@ -29,26 +27,23 @@ from tests.sparta.readers.samples import (
 )
 
 
-@pytest.fixture
-def extracting() -> Typer:
-    command = Typer()
-    command.command()(extract)
-    return command
+def run(*arguments: object) -> Any:
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
-def test_extract_says_what_it_did(tmp_path: Path, extracting: Typer) -> None:
+def test_extract_says_what_it_did(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     Image.new("RGB", (20, 20)).save(tmp_path / "photos" / "a.png")
     (tmp_path / "photos" / "b.png").touch()
     out = tmp_path / "out"
     asked = [str(tmp_path / "photos"), "--backbone", "pixels", "--out", str(out), "--workers", "0"]
-    first = CliRunner().invoke(extracting, asked, env={"COLUMNS": "300"})
+    first = run("extract", *asked)
     assert first.exit_code == 0, first.output
     assert "1 images, 2 photos in" in first.output
     assert f"1 photos could not be used: see {out / 'skipped.jsonl'}" in first.output
-    again = CliRunner().invoke(extracting, asked, env={"COLUMNS": "300"})
+    again = run("extract", *asked)
     assert "is already complete: 1 images" in again.output
-    other = CliRunner().invoke(extracting, [*asked, "--augmentation", "flip"])
+    other = run("extract", *asked, "--augmentation", "flip")
     assert isinstance(other.exception, InputError)
 
 
@@ -63,54 +58,26 @@ def test_a_store_records_the_commit_of_its_backbone(tmp_path: Path) -> None:
         for revision, commit in ((f"@{'a' * 40}", "a"), ("", "b"), ("@main", "b")):
             out = tmp_path / f"out{revision}"
             arguments = [tmp_path / "photos", "--backbone", f"owner/net{revision}", "--out", out]
-            run = subprocess.run(
-                [sys.executable, "-m", "sparta", "extract", *map(str, arguments)],
-                env=environment,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert run.returncode == 0, run.stderr
+            command = [sys.executable, "-m", "sparta", "extract", *map(str, arguments)]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
             assert FeatureStore.open(out).source.backbone == f"owner/net@{commit * 40}"
 
 
-def test_features_of_other_software_are_recognised(tmp_path: Path, extracting: Typer) -> None:
+def test_features_of_other_software_are_recognised(tmp_path: Path) -> None:
     folder = write_scene_graph(tmp_path / "in", random_images("abc"))
-    without = CliRunner().invoke(extracting, [str(folder), "--out", str(tmp_path / "out")])
+    without = run("extract", str(folder), "--out", str(tmp_path / "out"))
     assert "features of other software: sparta import scene-graph" in str(without.exception)
 
 
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        (["a"], "--backbone or --detector: name what turns the photos into features"),
-        (["a", "--backbone", "pixels", "--regions", "50"], "--colours need --detector"),
-    ],
-)
-def test_options_of_extract_that_do_not_fit_are_refused(
-    tmp_path: Path, extracting: Typer, asked: list[str], message: str
-) -> None:
-    result = CliRunner().invoke(extracting, [*asked, "--out", str(tmp_path / "out")])
-    assert isinstance(result.exception, InputError)
-    assert message in str(result.exception)
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.fixture
-def importing() -> Typer:
-    command = Typer()
-    command.command()(import_)
-    return command
-
-
-def test_import_takes_features_of_others(tmp_path: Path, importing: Typer) -> None:
+def test_import_takes_features_of_others(tmp_path: Path) -> None:
     for split, image_id in (("train", "7"), ("dev", "8")):
         np.save(tmp_path / f"{split}_ims.npy", np.ones((1, 2, 3), np.float32))
         (tmp_path / f"{split}_ids.txt").write_text(image_id)
     out = tmp_path / "out"
     asked = ["precomp", str(tmp_path), "--out", str(out), "--image-suffix", ".jpg"]
     splits = ["--split", "train", "--split", "dev:1"]
-    done = CliRunner().invoke(importing, [*asked, *splits, "--name", "butd"])
+    done = run("import", *asked, *splits, "--name", "butd")
     assert done.exit_code == 0, done.output
     assert "2 images in" in done.output.replace("\n", " ")
     store = FeatureStore.open(out)
@@ -118,16 +85,16 @@ def test_import_takes_features_of_others(tmp_path: Path, importing: Typer) -> No
     assert store.source.backbone == "butd"
 
 
-def test_finds_the_format_and_leaves_out_bad_images(tmp_path: Path, importing: Typer) -> None:
+def test_finds_the_format_and_leaves_out_bad_images(tmp_path: Path) -> None:
     folder = write_scene_graph(tmp_path / "in", random_images("abc"))
     content = (folder / "predictions.tsv").read_text()
     (folder / "predictions.tsv").write_text(content[:-20])
     asked = ["auto", str(folder), "--out", str(tmp_path / "out")]
-    failed = CliRunner().invoke(importing, asked)
+    failed = run("import", *asked)
     assert isinstance(failed.exception, InputError)
     assert "predictions.tsv, line 3: JSON" in str(failed.exception)
     more = ["--skip-bad", "--regions", "1", "--keep", "confident", "--out", str(tmp_path / "one")]
-    done = CliRunner().invoke(importing, [*asked, *more], env={"COLUMNS": "300"})
+    done = run("import", *asked, *more)
     assert done.exit_code == 0, done.output
     assert "2 images in" in done.output
     assert f"1 images could not be used: see {tmp_path / 'one' / 'skipped.jsonl'}" in done.output
@@ -136,17 +103,17 @@ def test_finds_the_format_and_leaves_out_bad_images(tmp_path: Path, importing: T
     assert store.source.extra == {"regions": 1, "keep": "confident"}
 
 
-def test_numbers_of_classes_become_words(tmp_path: Path, importing: Typer) -> None:
+def test_numbers_of_classes_become_words(tmp_path: Path) -> None:
     [image] = random_images("7", regions=3)
     path = SAMPLES["lxmert"].write(tmp_path, [image])
     vocabulary = write_vocabulary(tmp_path / "genome")
     asked = ["auto", str(path), "--regions", "1", "--keep", "confident", "--out"]
-    done = CliRunner().invoke(importing, [*asked, str(tmp_path / "plain")])
+    done = run("import", *asked, str(tmp_path / "plain"))
     assert "Regions have no labels: --classes names them" in done.output
     assert FeatureStore.open(tmp_path / "plain")[0].labels == ("",)
     named = [*asked, str(tmp_path / "named"), "--classes", str(vocabulary)]
     named += ["--attributes", "0.05"]
-    done = CliRunner().invoke(importing, named)
+    done = run("import", *named)
     assert done.exit_code == 0, done.output
     assert "Regions have no labels" not in done.output
     store = FeatureStore.open(tmp_path / "named")
@@ -156,26 +123,25 @@ def test_numbers_of_classes_become_words(tmp_path: Path, importing: Typer) -> No
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("command", "options", "message"),
     [
-        (["vinvl", "a", "--classes", "v"], "labels of vinvl are not numbers"),
-        (["precomp", "a", "--split", "dev", "--regions", "5"], "--regions and --keep"),
-        (["vinvl", "a", "--split", "dev"], "files of vinvl have no splits"),
-        (["precomp", "a", "b", "--split", "dev"], "takes one folder, found 2"),
-        (["hgr", "a"], "--split: name one or more of trn, val, tst"),
+        ("extract a", "", "--backbone or --detector: name what turns the photos into features"),
+        ("extract a", "--backbone pixels --regions 50", "--colours need --detector"),
+        ("import vinvl a", "--classes v", "labels of vinvl are not numbers"),
+        ("import precomp a", "--split dev --regions 5", "--regions and --keep"),
+        ("import vinvl a", "--split dev", "files of vinvl have no splits"),
+        ("import precomp a b", "--split dev", "takes one folder, found 2"),
+        ("import bottom-up a", "--regions 2 --keep confident", "bottom-up attention hold no conf"),
+        ("import hgr a", "", "--split: name one or more of trn, val, tst"),
     ],
 )
-def test_options_of_import_that_do_not_fit_are_refused(
-    tmp_path: Path, importing: Typer, asked: list[str], message: str
+def test_options_that_do_not_fit_are_refused(
+    tmp_path: Path, command: str, options: str, message: str
 ) -> None:
-    result = CliRunner().invoke(importing, [*asked, "--out", str(tmp_path / "out")])
+    result = run(*command.split(), *options.split(), "--out", tmp_path / "out")
     assert isinstance(result.exception, InputError)
     assert message in str(result.exception)
     assert not (tmp_path / "out").exists()
-
-
-def run_captions(*arguments: str | Path) -> BaseException | None:
-    return CliRunner().invoke(cli, ["captions", *map(str, arguments)]).exception
 
 
 @pytest.fixture
@@ -192,7 +158,7 @@ def precomp(tmp_path: Path) -> Path:
 def test_splits_of_a_precomp_folder(precomp: Path, tmp_path: Path) -> None:
     out = tmp_path / "captions.jsonl"
     splits = ["--split", "train", "--split", "dev:2", "--split", "testall"]
-    assert run_captions(precomp, *splits, "--out", out) is None
+    assert run("captions", precomp, *splits, "--out", out).exit_code == 0
     wanted = [("train", 30), ("train", 4), ("dev", 7), ("dev", 8), ("testall", 1), ("testall", 2)]
     assert read_captions(out) == [
         CaptionedPhoto(f"{image}", split, tuple(f"{split} {image}, caption {n}" for n in range(5)))
@@ -209,6 +175,6 @@ def test_what_cannot_be_written(precomp: Path, tmp_path: Path) -> None:
         (["--out", tmp_path / "captions.txt"], "must be a .jsonl file"),
     )
     for arguments, message in refused:
-        error = run_captions(precomp, *arguments)
+        error = run("captions", precomp, *arguments).exception
         assert isinstance(error, InputError) and message in str(error)
     assert not out.exists()

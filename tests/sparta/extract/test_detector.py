@@ -14,10 +14,9 @@ import torch
 import transformers as hf
 from PIL import Image
 from safetensors.torch import save_file
-from typer import Typer
 from typer.testing import CliRunner
 
-from sparta.commands.features import extract as command
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.extract import detector as module
 from sparta.extract import job as job
@@ -369,11 +368,9 @@ def test_photos_too_narrow_to_see_are_skipped(tmp_path: Path, detector: str) -> 
 
 
 def test_the_command(photos: Path, tmp_path: Path, detector: str) -> None:
-    app = Typer()
-    app.command()(command)
-    asked = [str(photos), "--detector", detector, "--regions", "4", "--threshold", "0.001"]
-    asked += ["--colours", "--workers", "0", "--device", "cpu", "--out", str(tmp_path / "out")]
-    done = CliRunner().invoke(app, asked, env={"COLUMNS": "300"})
+    asked = f"extract {photos} --detector {detector} --regions 4 --threshold 0.001 --colours"
+    asked += f" --workers 0 --device cpu --out {tmp_path / 'out'}"
+    done = CliRunner().invoke(cli, asked.split())
     assert done.exit_code == 0, done.output
     assert "7 images, 8 photos in" in done.output
     detection = DetectorSettings(detector, 4, 0.001, colours=True)

@@ -104,24 +104,17 @@ def test_pixels_are_the_same_however_they_are_converted(
     assert np.asarray(load_photo(path).image).tolist() == right
 
 
-def test_what_is_large_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A JPEG in several scans is, as anything else than a JPEG; its header says so."""
+def test_a_jpeg_in_several_scans_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its header says so: the first scan has one of the three colours."""
     monkeypatch.setattr(image_files, "LARGE", 2000)
-    ramp(50, 50).save(tmp_path / "a.jpg")
-    content = (tmp_path / "a.jpg").read_bytes()
+    saved = BytesIO()
+    ramp(50, 50).save(saved, "JPEG")
+    content = saved.getvalue()
     scan = content.index(b"\xff\xda\x00\x0c\x03")
-    kinds = {"several": content[: scan + 4] + b"\1" + content[scan + 5 :], "one": content}
-    for kind, form in {"progressive": "JPEG", "png": "PNG"}.items():
-        saved = BytesIO()
-        ramp(50, 50).save(saved, form, progressive=kind == "progressive")
-        kinds[kind] = saved.getvalue()
-    found = {}
-    for kind, file in kinds.items():
+    several = content[: scan + 4] + b"\1" + content[scan + 5 :]
+    for file, large in ((content, False), (several, True)):
         with image_files.open_image(BytesIO(file)) as image:
-            found[kind] = image_files.is_large(image)
-            if kind != "several":
-                image.load()
-    assert found == {"several": True, "one": False, "progressive": True, "png": True}
+            assert image_files.is_large(image) is large
 
 
 PEAK = """
@@ -146,7 +139,14 @@ def test_a_photo_of_200_megapixels_takes_little_memory(tmp_path: Path) -> None:
     assert int(subprocess.run(command, check=True, capture_output=True).stdout) < 100  # MB
 
 
-def test_one_large_photo_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("form", "options", "together"),
+    [("PNG", {}, 1), ("JPEG", {"progressive": True}, 1), ("JPEG", {}, 4)],
+)
+def test_one_large_photo_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, options: Any, together: int
+) -> None:
+    """A JPEG in several scans is large in memory, as anything else than a JPEG."""
     decoding, most, upright = 0, 0, image_files._upright
 
     def slow(image: Image.Image, side: int) -> UprightPhoto:
@@ -159,10 +159,10 @@ def test_one_large_photo_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(image_files, "_upright", slow)
     monkeypatch.setattr(image_files, "LARGE", 2000)
-    ramp(50, 50).save(tmp_path / "a.png")
+    ramp(50, 50).save(tmp_path / "a", form, **options)
     with ThreadPoolExecutor(4) as pool:
-        pictures = list(pool.map(lambda _: small_picture(tmp_path / "a.png", 20), range(8)))
-    assert most == 1 and {picture.size for picture in pictures} == {(20, 20)}
+        pictures = list(pool.map(lambda _: small_picture(tmp_path / "a", 20), range(8)))
+    assert most == together and {picture.size for picture in pictures} == {(20, 20)}
 
 
 @pytest.mark.parametrize("form", ["EPS", "ICO", "PCX", "TGA", "SGI"])
@@ -256,34 +256,28 @@ def test_exif(tmp_path: Path) -> None:
     assert saved(tmp_path / "a.jpg", exif=exif_of(plain, camera, place)) == wanted
 
 
-NOTHING: dict[int, Any] = {
-    ExifTags.Base.DateTimeOriginal: "0000:00:00 00:00:00",
-    ExifTags.Base.FNumber: IFDRational(0, 0),
-    ExifTags.Base.LensModel: "  ",
-}
+BASE = ExifTags.Base
+NOTHING: dict[int, Any] = {BASE.FNumber: IFDRational(0, 0), BASE.LensModel: "  "}
+NOTHING[BASE.DateTimeOriginal] = "0000:00:00 00:00:00"
+# The digitising time takes the place of one that is missing.
+DIGITISED = {BASE.DateTimeDigitized: "2024:06:01 18:30:05", BASE.ISOSpeedRatings: (200, 0)}
 
 
 @pytest.mark.parametrize(
-    ("camera", "gps"),
+    ("camera", "gps", "wanted"),
     [
-        ({}, {2: (0.0, 0.0, 0.0), 1: "N", 4: (0.0, 0.0, 0.0), 3: "E"}),
-        ({}, {2: (1.0, 2.0, 3.0), 1: "N"}),
-        ({}, {2: (1.0, 2.0), 1: "N", 4: (1.0, 2.0, 3.0), 3: "E"}),
-        ({}, {2: (IFDRational(1, 0), 0.0, 0.0), 1: "N", 4: (1.0, 2.0, 3.0), 3: "E"}),
-        (NOTHING, {}),
+        ({}, {2: (0.0, 0.0, 0.0), 1: "N", 4: (0.0, 0.0, 0.0), 3: "E"}, {}),
+        ({}, {2: (1.0, 2.0, 3.0), 1: "N"}, {}),
+        ({}, {2: (1.0, 2.0), 1: "N", 4: (1.0, 2.0, 3.0), 3: "E"}, {}),
+        ({}, {2: (IFDRational(1, 0), 0.0, 0.0), 1: "N", 4: (1.0, 2.0, 3.0), 3: "E"}, {}),
+        (NOTHING, {}, {}),
+        (DIGITISED, {}, {"taken": "2024-06-01T18:30:05", "iso": 200}),
     ],
 )
-def test_values_that_are_none(camera: dict[int, Any], gps: dict[int, Any], tmp_path: Path) -> None:
-    assert saved(tmp_path / "a.jpg", exif=exif_of({}, camera, gps)) == {}
-
-
-def test_the_digitising_time_takes_the_place_of_one_that_is_missing(tmp_path: Path) -> None:
-    base = ExifTags.Base
-    exif = exif_of(
-        {}, {base.DateTimeDigitized: "2024:06:01 18:30:05", base.ISOSpeedRatings: (200, 0)}, {}
-    )
-    found = saved(tmp_path / "b.jpg", exif=exif)
-    assert found == {"taken": "2024-06-01T18:30:05", "iso": 200}
+def test_odd_exif(camera: Any, gps: Any, wanted: dict[str, Any], tmp_path: Path) -> None:
+    assert saved(tmp_path / "a.jpg", exif=exif_of({}, camera, gps)) == wanted
+    (tmp_path / "a.jpg").write_bytes(b"something else")
+    assert photo_metadata(tmp_path / "a.jpg") == {"bytes": 14}
 
 
 @pytest.mark.parametrize(
@@ -326,10 +320,3 @@ def test_iptc(tmp_path: Path) -> None:
         tagged = tmp_path / f"{len(words)}.jpg"
         tagged.write_bytes(content[:2] + segment + content[2:])
         assert photo_metadata(tagged)["tags"] == [word.decode() for word in words]
-
-
-def test_files_that_are_no_photos(tmp_path: Path) -> None:
-    (tmp_path / "a.jpg").write_bytes(b"something else")
-    assert photo_metadata(tmp_path / "a.jpg") == {"bytes": 14}
-    with pytest.raises(FileNotFoundError):
-        photo_metadata(tmp_path / "b.jpg")

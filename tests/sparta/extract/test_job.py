@@ -28,17 +28,32 @@ from tests.sparta.extract.tiny_networks import noisy
 KILLED = """
 import multiprocessing, os, signal, sys
 from pathlib import Path
+from sparta.cluster import connected
 from sparta.extract import job
 
+photos, out, ray = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+after, job.SHARD_SIZE, workers = map(int, sys.argv[4:])
+
 def die(stage, done, total):
-    if done > 16:
+    if done > after:
         print(*(child.pid for child in multiprocessing.active_children()), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
-job.SHARD_SIZE = 8
-photos, out = map(Path, sys.argv[1:])
-job.extract_photos(photos, out, "pixels", image_size=32, workers=2, batch_size=3, progress=die)
+with connected(ray or None) as cluster:
+    options = {"image_size": 32, "workers": workers, "batch_size": 3, "cluster": cluster}
+    job.extract_photos(photos, out, "pixels", progress=die, **options)
 """
+
+
+def run_killed(
+    photos: Path, out: Path, after: int, shard: int, workers: int, ray: str = ""
+) -> list[str]:
+    """A run that is killed once so many photos are done; ids of its worker processes."""
+    command = [sys.executable, "-c", KILLED, str(photos), str(out), ray]
+    command += [str(number) for number in (after, shard, workers)]
+    done = subprocess.run(command, timeout=120, check=False, stdout=subprocess.PIPE, text=True)
+    assert done.returncode == -signal.SIGKILL
+    return done.stdout.split()
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +71,7 @@ def photos(tmp_path: Path) -> Path:
     return folder
 
 
-def extract(photos: Path, out: Path, **options: Any) -> ExtractReport:
+def extract(photos: str | Path, out: str | Path, **options: Any) -> ExtractReport:
     """Of pixels, by default in this process."""
     return extract_photos(photos, out, "pixels", **{"image_size": 32, "workers": 0} | options)
 
@@ -79,13 +94,17 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_every_photo_is_a_row(photos: Path, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
     report = extract(
-        photos, tmp_path / "out", workers=2, batch_size=3, progress=lambda *step: seen.append(step)
+        str(photos),
+        str(tmp_path / "out"),
+        workers=2,
+        batch_size=3,
+        progress=lambda *step: seen.append(step),
     )
     assert (report.images, report.skipped, report.reused) == (27, 3, 0)
     assert seen[0] == ("extract", 0, 30)
     assert seen[-1] == ("extract", 30, 30)
     assert seen == sorted(seen)
-    store = FeatureStore.open(tmp_path / "out")
+    store = FeatureStore.open(str(tmp_path / "out"))
     assert len(store) == 27
     assert store.ids == sorted(store.ids)
     assert {"00.png", "trip/01.png"} < set(store.ids)
@@ -119,10 +138,7 @@ def test_a_broken_run_ends_with_the_same_bytes(photos: Path, tmp_path: Path, sto
 def test_a_killed_run_ends_with_the_same_bytes(photos: Path, tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     extract(photos, whole)
-    command = [sys.executable, "-c", KILLED, str(photos), str(killed)]
-    done = subprocess.run(command, timeout=120, check=False, stdout=subprocess.PIPE, text=True)
-    assert done.returncode == -signal.SIGKILL
-    workers = done.stdout.split()
+    workers = run_killed(photos, killed, after=16, shard=8, workers=2)
     assert len(workers) == 2
     report = extract(photos, killed)
     assert report.reused == 16
@@ -209,7 +225,7 @@ def test_keys_of_a_bucket_that_cannot_be_ids_are_skipped(tmp_path: Path) -> None
         folder.fs.store[key] = MemoryFile(folder.fs, key, buffer.getvalue())  # type: ignore[attr-defined]
     report = extract(folder, out)
     assert report.images == 1 and FeatureStore.open(out).ids == ["a.png"]
-    reasons = {one.image_id: one.reason for one in read_skipped(out)}
+    reasons = {one.image_id: one.reason for one in read_skipped(str(out))}
     assert reasons.keys() == {"b//c.png", "./d.png", "e/../f.png"}
     assert reasons["./d.png"].startswith("the id has the part '.' between slashes")
 

@@ -2,10 +2,10 @@
 
 import json
 import pickle
-import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,27 +22,10 @@ from sparta.extract.photos import Augmentation
 from tests import ray_cluster as ray
 from tests.bad_paths import add_bad_paths
 from tests.s3_server import upload
-from tests.sparta.extract.test_job import contents
+from tests.sparta.extract.test_job import contents, run_killed
 from tests.sparta.extract.tiny_networks import noisy
 
 OPTIONS: dict[str, Any] = {"image_size": 32, "batch_size": 3, "workers": 1}
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from sparta.cluster import connected
-from sparta.extract import job
-
-def die(stage, done, total):
-    if done > 4:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-job.SHARD_SIZE = 4
-photos, out = map(Path, sys.argv[1:3])
-with connected(sys.argv[3]) as cluster:
-    options = {"image_size": 32, "batch_size": 3, "workers": 1}
-    job.extract_photos(photos, out, "pixels", cluster=cluster, progress=die, **options)
-"""
 
 
 @pytest.fixture
@@ -73,9 +56,7 @@ def test_after_kill_9_of_the_driver_the_rest_is_extracted(
     monkeypatch.setattr(job, "SHARD_SIZE", 4)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     extract_photos(photos, whole, "pixels", **OPTIONS)
-    arguments = [str(photos), str(killed), ray_nodes.address]
-    run = subprocess.run([sys.executable, "-c", KILLED, *arguments], check=False)
-    assert run.returncode == -signal.SIGKILL
+    run_killed(photos, killed, after=4, shard=4, workers=1, ray=ray_nodes.address)
     monkeypatch.chdir(tmp_path)  # of the workers too
     with connected(ray_nodes.address) as cluster:
         report = extract_photos(
@@ -102,18 +83,19 @@ def test_the_command_reads_photos_of_a_bucket(ray_nodes: Any, photos: Path, tmp_
     assert [many[name] for name in equal] == [one[name] for name in equal]
 
 
-def test_a_machine_without_the_photos_is_named(photos: Path) -> None:
-    extractor = load_extractor("pixels", None, 32)
-    worker = PhotoWorker(extractor, photos, Augmentation("plain"), 0)
-    found = extract_on(HERE, worker, lambda: load_extractor("pixels", None, 32), [[["x.png"]]])
-    with pytest.raises(InputError, match=r"photos has none of the photos: give a folder"):
-        list(found)
-
-
-def test_other_features_than_the_drivers_are_refused(photos: Path) -> None:
+@pytest.mark.parametrize(
+    ("photo", "side", "message"),
+    [
+        ("x.png", 32, r"photos has none of the photos: give a folder"),
+        ("00.png", 64, r"the features would be others .*: image_size: 3"),
+    ],
+)
+def test_a_machine_with_other_photos_or_features_is_named(
+    photos: Path, photo: str, side: int, message: str
+) -> None:
     worker = PhotoWorker(load_extractor("pixels", None, 32), photos, Augmentation("plain"), 0)
-    found = extract_on(HERE, worker, lambda: load_extractor("pixels", None, 64), [[["00.png"]]])
-    with pytest.raises(InputError, match=r"the features would be others .*: image_size: 3"):
+    found = extract_on(HERE, worker, lambda: load_extractor("pixels", None, side), [[[photo]]])
+    with pytest.raises(InputError, match=message):
         list(found)
 
 
@@ -144,7 +126,7 @@ def test_planned_workers(nodes: list[dict[str, float]], device: str, plan: Worke
 
 JAVA_BESIDE_RAY = """
 from indexer.lucene.jvm import java
-from sparta.cluster import FAULTS, connected
+from sparta.cluster import Cluster, Worker, WorkerPlan, connected, plan_workers
 import ctypes, sys
 
 def handlers():
@@ -183,42 +165,33 @@ def test_other_errors_have_the_workers_traceback(cluster: Cluster) -> None:
         list(cluster.map(ray.open_nothing, ray.square_or_fail, [1, 0]))
 
 
-def test_what_a_worker_does(tmp_path: Path) -> None:
-    opened: list[int] = []
+def test_a_tool_that_cannot_be_opened_is_tried_again(tmp_path: Path) -> None:
+    tools: Iterator[Any] = iter([InputError("model/ does not exist"), 10])
 
     def open_tool() -> int:
-        opened.append(1)
-        if len(opened) == 1:
-            raise InputError("model/ does not exist")
-        return 10
+        tool = next(tools)
+        if isinstance(tool, InputError):
+            raise tool
+        return int(tool)
 
     worker: Worker[int, int, int] = Worker(open_tool, lambda a, b: a * b, tmp_path / "absent")
     batch = {"unit": [pickle.dumps(3)]}
-    [refused] = [pickle.loads(one) for one in worker(batch)["result"]]
+    [refused], *results = [[pickle.loads(r) for r in worker(batch)["result"]] for _ in range(3)]
     assert isinstance(refused, InputError) and "model/ does not exist" in str(refused)
-    assert [pickle.loads(one) for _ in range(2) for one in worker(batch)["result"]] == [30, 30]
-    assert len(opened) == 2
+    assert results == [[30], [30]]
 
 
-@pytest.mark.parametrize("address", ["here", "ray://head:10001", "head:", ":6379"])
-def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(InputError, match=f"--ray {address}: give local, auto, or HOST:PORT"):
+@pytest.mark.parametrize("address", ["here", "ray://head:10001", "head:", ":6379", "SILENT", ""])
+def test_a_cluster_that_is_not_reached_is_named(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = f"--ray {address}: give local, auto, or HOST:PORT"
+    if not address:
+        monkeypatch.setitem(sys.modules, "ray", None)
+        address, message = "auto", r"pip install 'visualsparta\[ray\]'"
+    if address == "SILENT":
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            address = f"127.0.0.1:{server.getsockname()[1]}"
+        message = r"no cluster answers there \(.*\): start one with ray"
+    with pytest.raises(InputError, match=message):
         connected(address).__enter__()
-
-
-def test_an_address_where_nothing_listens_is_refused() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    with pytest.raises(InputError, match=r"no cluster answers there \(.*\): start one with ray"):
-        connected(f"127.0.0.1:{port}").__enter__()
-
-
-def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InputError, match=r"pip install 'visualsparta\[ray\]'"):
-        connected("auto").__enter__()
-
-
-def test_no_address_is_no_cluster() -> None:
-    with connected(None) as found:
-        assert found is None

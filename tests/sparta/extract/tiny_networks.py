@@ -9,6 +9,8 @@ import torch
 import transformers as hf
 from PIL import Image
 
+from tests import tiny
+
 SIDE = 32
 
 
@@ -31,6 +33,86 @@ def clip() -> hf.CLIPModel:
     text = hf.CLIPTextConfig(**sizes, bos_token_id=0, eos_token_id=1)
     vision = hf.CLIPVisionConfig(**SMALL)
     return hf.CLIPModel(hf.CLIPConfig(text_config=text, vision_config=vision, projection_dim=16))
+
+
+def swin() -> hf.SwinModel:
+    sizes: dict[str, Any] = {"image_size": SIDE, "patch_size": 4, "embed_dim": 8, "window_size": 2}
+    return hf.SwinModel(hf.SwinConfig(**sizes, depths=[1, 1], num_heads=[1, 1]))
+
+
+def efficientnet() -> hf.EfficientNetModel:
+    config = hf.EfficientNetConfig(width_coefficient=0.25, depth_coefficient=0.25, hidden_dim=320)
+    return hf.EfficientNetModel(config)
+
+
+def mobilevit() -> hf.MobileViTModel:
+    sizes: dict[str, Any] = {"hidden_sizes": [8, 12, 16], "num_attention_heads": 2}
+    sizes |= {"neck_hidden_sizes": [4, 4, 8, 8, 12, 12, 16]}
+    return hf.MobileViTModel(hf.MobileViTConfig(image_size=64, **sizes))
+
+
+def levit() -> hf.LevitModel:
+    sizes: dict[str, Any] = {"hidden_sizes": [16, 24, 32], "num_attention_heads": [1, 2, 2]}
+    sizes |= {"depths": [1, 1, 1], "key_dim": [8, 8, 8]}
+    return hf.LevitModel(hf.LevitConfig(image_size=128, **sizes))
+
+
+def dinov3_convolutions() -> hf.DINOv3ConvNextModel:
+    config = hf.DINOv3ConvNextConfig(hidden_sizes=[8, 8, 12, 16], depths=[1, 1, 1, 1])
+    return hf.DINOv3ConvNextModel(config)
+
+
+def siglip2() -> hf.Siglip2Model:
+    sizes = {name: SMALL[name] for name in SMALL if name != "image_size"}
+    words = {"vocab_size": 50, "max_position_embeddings": 8, "projection_size": 16}
+    text = {name: SMALL[name] for name in SMALL if not name.endswith("_size")} | words
+    text |= {"hidden_size": 16, "intermediate_size": 32}
+    config = hf.Siglip2Config(vision_config=sizes | {"num_patches": 16}, text_config=text)
+    return hf.Siglip2Model(config)
+
+
+def siglip2_vision() -> hf.Siglip2VisionModel:
+    vision: Any = siglip2().config.vision_config
+    return hf.Siglip2VisionModel(vision)
+
+
+def blip() -> hf.BlipForConditionalGeneration:
+    words = {"vocab_size": 50, "num_hidden_layers": 1, "num_attention_heads": 2}
+    words |= {"hidden_size": 16, "intermediate_size": 32, "encoder_hidden_size": 16}
+    config = hf.BlipConfig(text_config=words, vision_config=SMALL, projection_dim=16)
+    return hf.BlipForConditionalGeneration(config)
+
+
+def vjepa2() -> hf.VJEPA2Model:
+    sizes: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes |= {f"pred_{name}": value for name, value in sizes.items()}
+    return hf.VJEPA2Model(hf.VJEPA2Config(crop_size=SIDE, patch_size=8, **sizes))
+
+
+NETWORKS: dict[str, Callable[[], Any]] = {
+    "vit": lambda: hf.ViTModel(hf.ViTConfig(**SMALL), add_pooling_layer=False),
+    "dinov2-registers": lambda: hf.Dinov2WithRegistersModel(hf.Dinov2WithRegistersConfig(**SMALL)),
+    "siglip": lambda: hf.SiglipVisionModel(hf.SiglipVisionConfig(**SMALL)),
+    "siglip2": siglip2,
+    "siglip2-vision": siglip2_vision,
+    "blip": blip,
+    "blip-vision": lambda: hf.BlipVisionModel(hf.BlipVisionConfig(**SMALL)),
+    "clip": clip,
+    "swin": swin,
+    "dinov3": lambda: hf.DINOv3ViTModel(hf.DINOv3ViTConfig(**SMALL, num_register_tokens=4)),
+    "dinov3-convolutions": dinov3_convolutions,
+    "resnet": lambda: hf.ResNetModel(hf.ResNetConfig(**RESNET)),
+    "classifier": lambda: hf.ResNetForImageClassification(hf.ResNetConfig(**RESNET)),
+    "mobilenet": lambda: hf.MobileNetV2Model(
+        hf.MobileNetV2Config(depth_multiplier=0.35, image_size=SIDE)
+    ),
+    "mobilevit": mobilevit,
+    "levit": levit,
+    "efficientnet": efficientnet,
+    "vit-mae": lambda: hf.ViTMAEModel(hf.ViTMAEConfig(**SMALL)),
+    "vjepa2": vjepa2,
+    "bert": lambda: hf.BertModel(tiny.encoder()),
+}
 
 
 def save(model: Any, folder: Path, **options: Any) -> Path:

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -23,8 +24,15 @@ from sparta.features.store import FeatureStore
 from sparta.networks import pretrained
 from sparta.networks.backbone import Backbone
 from sparta.networks.encoder import PixelPatches, weights_hash
-from tests import tiny
-from tests.sparta.extract.tiny_networks import RESNET, SIDE, SMALL, clip, photos, prepared, save
+from tests.sparta.extract.tiny_networks import (
+    NETWORKS,
+    RESNET,
+    SIDE,
+    SMALL,
+    photos,
+    prepared,
+    save,
+)
 
 
 def test_labels_are_the_classifiers_best_words(tmp_path: Path) -> None:
@@ -40,16 +48,6 @@ def test_labels_are_the_classifiers_best_words(tmp_path: Path) -> None:
     for found, row in zip(labels, logits, strict=True):
         assert found == ", ".join(words[1 + np.argsort(-row[1:])[:2]])
     assert len(Backbone(folder, labels=9, device="cpu").encode(photos())[1][0].split(", ")) == 3
-
-
-def test_labels_need_a_trained_classifier(tmp_path: Path) -> None:
-    bare = save(hf.ResNetModel(hf.ResNetConfig(**RESNET)), tmp_path / "bare")
-    with pytest.raises(InputError, match=r"lacks the weights classifier.*leave out --labels"):
-        Backbone(str(bare), labels=3, device="cpu")
-    unnamed = hf.ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], num_labels=4)
-    folder = save(hf.ResNetForImageClassification(unnamed), tmp_path / "unnamed")
-    with pytest.raises(InputError, match="does not name its classes"):
-        Backbone(str(folder), labels=3, device="cpu")
 
 
 def test_size_is_what_the_network_sees(tmp_path: Path) -> None:
@@ -68,14 +66,6 @@ def test_size_is_what_the_network_sees(tmp_path: Path) -> None:
     assert larger.encode(photos(side=48))[0].shape == (2, 37, 16)
     with pytest.raises(InputError, match="--image-size"):
         Backbone(folder, image_size=4, device="cpu")
-
-
-def test_refuses_what_is_no_vision_network(tmp_path: Path) -> None:
-    folder = save(hf.BertModel(tiny.encoder()), tmp_path / "bert")
-    with pytest.raises(InputError, match="BertModel is not a vision model"):
-        Backbone(str(folder), device="cpu")
-    with pytest.raises(InputError, match="nowhere"):
-        Backbone(str(tmp_path / "nowhere"), device="cpu")
 
 
 def test_refuses_checkpoints_with_missing_weights(tmp_path: Path) -> None:
@@ -154,15 +144,6 @@ def test_the_grid_is_part_of_the_source(tmp_path: Path) -> None:
     assert load_extractor("pixels", None, 64, grid=4).source == plain, "the same cells"
 
 
-def test_grids_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(InputError, match="--grid 5: pixels gives 4 x 4 cells at 64 pixels"):
-        load_extractor("pixels", None, 64, grid=5)
-    with pytest.raises(InputError, match="multiple of 16"):
-        load_extractor("pixels", None, 100)
-    with pytest.raises(InputError, match="--grid is for cells of a --backbone"):
-        load_extractor(None, DetectorSettings("some"), grid=5)
-
-
 # ---- families of networks against the library's own, with tiny weights ---------------------------
 
 SQUARE = {"height": 64, "width": 64}
@@ -215,67 +196,36 @@ def close(found: NDArray[Any], wanted: NDArray[Any]) -> None:
     np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=1e-3 * scale)
 
 
-def efficientnet() -> hf.EfficientNetModel:
-    config = hf.EfficientNetConfig(width_coefficient=0.25, depth_coefficient=0.25, hidden_dim=320)
-    return hf.EfficientNetModel(config)
-
-
-def mobilevit() -> hf.MobileViTModel:
-    sizes: dict[str, Any] = {
-        "hidden_sizes": [8, 12, 16],
-        "neck_hidden_sizes": [4, 4, 8, 8, 12, 12, 16],
-    }
-    return hf.MobileViTModel(hf.MobileViTConfig(image_size=64, num_attention_heads=2, **sizes))
-
-
-def levit() -> hf.LevitModel:
-    sizes: dict[str, Any] = {"hidden_sizes": [16, 24, 32], "num_attention_heads": [1, 2, 2]}
-    sizes |= {"depths": [1, 1, 1], "key_dim": [8, 8, 8]}
-    return hf.LevitModel(hf.LevitConfig(image_size=128, **sizes))
-
-
-def dinov3_transformer() -> hf.DINOv3ViTModel:
-    return hf.DINOv3ViTModel(hf.DINOv3ViTConfig(**SMALL, num_register_tokens=4))
-
-
-def dinov3_convolutions() -> hf.DINOv3ConvNextModel:
-    config = hf.DINOv3ConvNextConfig(hidden_sizes=[8, 8, 12, 16], depths=[1, 1, 1, 1])
-    return hf.DINOv3ConvNextModel(config)
-
-
 def plain(side: int) -> hf.CLIPImageProcessor:
     return hf.CLIPImageProcessor(size={"height": side, "width": side}, do_center_crop=False)
 
 
+NAFLEX = hf.Siglip2ImageProcessor(patch_size=8, max_num_patches=16)
+BLIP = hf.BlipImageProcessor(size={"height": SIDE, "width": SIDE})
 LEVIT = hf.LevitImageProcessor(size={"shortest_edge": 128}, do_resize=False, do_center_crop=False)
-# What makes a network, its preprocessing, cells a side, and tokens before the patches.
-Family = tuple[Callable[[], Any], Any, int, int]
-NETWORKS: dict[str, Family] = {
-    "vit": (lambda: hf.ViTModel(hf.ViTConfig(**SMALL), add_pooling_layer=False), plain(SIDE), 4, 1),
-    "dinov2-registers": (
-        lambda: hf.Dinov2WithRegistersModel(hf.Dinov2WithRegistersConfig(**SMALL)),
-        plain(SIDE),
-        4,
-        5,
-    ),
-    "siglip": (lambda: hf.SiglipVisionModel(hf.SiglipVisionConfig(**SMALL)), plain(SIDE), 4, 0),
-    "clip": (clip, plain(SIDE), 4, 1),
-    "dinov3": (dinov3_transformer, DINO_FILE, 4, 5),
-    "dinov3-convolutions": (dinov3_convolutions, DINO_FILE | {"size": SQUARE}, 2, 1),
-    "resnet": (lambda: hf.ResNetModel(hf.ResNetConfig(**RESNET)), plain(64), 8, 0),
-    "mobilenet": (
-        lambda: hf.MobileNetV2Model(hf.MobileNetV2Config(depth_multiplier=0.35, image_size=SIDE)),
-        plain(64),
-        2,
-        0,
-    ),
-    "mobilevit": (mobilevit, hf.MobileViTImageProcessor(size=SQUARE, do_center_crop=False), 2, 0),
-    "levit": (levit, LEVIT, 2, 0),
+# Preprocessing of a network, cells a side, and tokens before the patches.
+Family = tuple[Any, int, int]
+FAMILIES: dict[str, Family] = {
+    "vit": (plain(SIDE), 4, 1),
+    "dinov2-registers": (plain(SIDE), 4, 5),
+    "siglip": (plain(SIDE), 4, 0),
+    "siglip2": (NAFLEX, 4, 0),
+    "siglip2-vision": (NAFLEX, 4, 0),
+    "blip": (BLIP, 4, 1),
+    "blip-vision": (BLIP, 4, 1),
+    "clip": (plain(SIDE), 4, 1),
+    "swin": (plain(SIDE), 4, 0),
+    "dinov3": (DINO_FILE, 4, 5),
+    "dinov3-convolutions": (DINO_FILE | {"size": SQUARE}, 2, 1),
+    "resnet": (plain(64), 8, 0),
+    "mobilenet": (plain(64), 2, 0),
+    "mobilevit": (hf.MobileViTImageProcessor(size=SQUARE, do_center_crop=False), 2, 0),
+    "levit": (LEVIT, 2, 0),
 }
 changes: list[dict[str, Any]] = [{}, {"rescale_offset": True}, {"include_top": False}]
 for changed in changes:
     resizing = hf.EfficientNetImageProcessor(size=SQUARE, **changed)
-    NETWORKS["-".join(["efficientnet", *changed])] = (efficientnet, resizing, 2, 0)
+    FAMILIES[" ".join(["efficientnet", *changed])] = (resizing, 2, 0)
 
 
 def normalised(side: int) -> torch.Tensor:
@@ -284,94 +234,66 @@ def normalised(side: int) -> torch.Tensor:
     return torch.from_numpy(values.transpose(0, 3, 1, 2).astype(np.float32))
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", FAMILIES)
 def test_networks_see_what_their_own_preprocessing_gives(tmp_path: Path, name: str) -> None:
     """Cells row by row, without the tokens before them."""
-    make, processor, side, prefix = NETWORKS[name]
-    model = sized(make())
+    processor, side, prefix = FAMILIES[name]
+    model = sized(NETWORKS[name.split()[0]]())
     backbone, features = encoded(tmp_path, processor, model)
     assert backbone.grid == (side, side)
     assert backbone.source.kind == ("patch" if side == 4 or name == "levit" else "grid")
-    shown, pixels = backbone.source.image_size, normalised(backbone.source.image_size)
+    shown = backbone.source.image_size
+    inputs = {"pixel_values": normalised(shown)}
     if not isinstance(processor, dict):
-        pixels = processor(list(photos(side=shown)), return_tensors="pt")["pixel_values"]
-    wanted = hidden(getattr(model, "vision_model", model), pixel_values=pixels)
+        inputs = processor(list(photos(side=shown)), return_tensors="pt")
+    wanted = hidden(getattr(model, "vision_model", model), **inputs)
     if wanted.ndim == 4:
         wanted = wanted.reshape(*wanted.shape[:2], -1).transpose(0, 2, 1)
     close(features, wanted[:, prefix:])
 
 
-def test_a_file_that_lacks_a_field_is_named(tmp_path: Path) -> None:
-    hf.DINOv3ViTModel(hf.DINOv3ViTConfig(**SMALL)).save_pretrained(tmp_path)
-    broken = {name: value for name, value in DINO_FILE.items() if name != "image_std"}
-    (tmp_path / "preprocessor_config.json").write_text(json.dumps(broken))
-    with pytest.raises(InputError, match=r"preprocessor_config\.json.* has no usable 'image_std'"):
-        Backbone(str(tmp_path), device="cpu")
-
-
-def siglip2() -> hf.Siglip2Config:
-    sizes = {name: SMALL[name] for name in SMALL if name != "image_size"}
-    words = {"vocab_size": 50, "max_position_embeddings": 8, "projection_size": 16}
-    text = {name: SMALL[name] for name in SMALL if not name.endswith("_size")} | words
-    return hf.Siglip2Config(
-        vision_config=sizes | {"num_patches": 16},
-        text_config=text | {"hidden_size": 16, "intermediate_size": 32},
-    )
-
-
-@pytest.mark.parametrize("kind", [hf.Siglip2Model, hf.Siglip2VisionModel])
-def test_siglip2_naflex_sees_a_square_of_patches(tmp_path: Path, kind: Any) -> None:
-    config = siglip2()
-    model = sized(kind(config if kind is hf.Siglip2Model else config.vision_config))
-    processor = hf.Siglip2ImageProcessor(patch_size=8, max_num_patches=16)
-    backbone, features = encoded(tmp_path, processor, model)
-    assert (backbone.source.image_size, backbone.grid) == (32, (4, 4))
-    inputs = processor(list(photos(side=32)), return_tensors="pt")
-    close(features, hidden(getattr(model, "vision_model", model), **inputs))
+def test_the_side_of_naflex_is_a_multiple_of_its_patches(tmp_path: Path) -> None:
+    encoded(tmp_path, NAFLEX, sized(NETWORKS["siglip2"]()))
     assert Backbone(str(tmp_path), image_size=48, device="cpu").grid == (6, 6)
     with pytest.raises(InputError, match=r"36 pixels \(it needs a multiple of 8\); use another --"):
         Backbone(str(tmp_path), image_size=36, device="cpu")
 
 
-def test_blips_vision_part_is_read_with_and_without_the_text_part(tmp_path: Path) -> None:
-    words = {"vocab_size": 50, "num_hidden_layers": 1, "num_attention_heads": 2}
-    words |= {"hidden_size": 16, "intermediate_size": 32, "encoder_hidden_size": 16}
-    config = hf.BlipConfig(text_config=words, vision_config=SMALL, projection_dim=16)
-    whole = sized(hf.BlipForConditionalGeneration(config))
-    alone = hf.BlipVisionModel(hf.BlipVisionConfig(**SMALL))
-    alone.load_state_dict(whole.vision_model.state_dict())
-    processor = hf.BlipImageProcessor(size={"height": SIDE, "width": SIDE})
-    inputs = processor(list(photos()), return_tensors="pt")
-    wanted = hidden(alone.eval(), pixel_values=inputs["pixel_values"])
-    for name, model in (("whole", whole), ("alone", alone)):
-        backbone, features = encoded(tmp_path / name, processor, model)
-        assert (backbone.source.kind, backbone.grid) == ("patch", (4, 4))
-        close(features, wanted[:, 1:])
-
-
-def vjepa2() -> hf.VJEPA2Model:
-    sizes: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    sizes |= {f"pred_{name}": value for name, value in sizes.items()}
-    return hf.VJEPA2Model(hf.VJEPA2Config(crop_size=SIDE, patch_size=8, **sizes))
+UNNAMED = hf.ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], num_labels=4)
 
 
 @pytest.mark.parametrize(
-    ("make", "reason"),
+    ("make", "labels", "reason"),
     [
-        (vjepa2, "is not a vision model"),
-        (
-            lambda: hf.ViTMAEModel(hf.ViTMAEConfig(**SMALL)),
-            "do not form a square grid",
-        ),
+        (NETWORKS["bert"], 0, "BertModel is not a vision model"),
+        (NETWORKS["vjepa2"], 0, "is not a vision model"),
+        (NETWORKS["vit-mae"], 0, "do not form a square grid"),
+        (NETWORKS["resnet"], 3, "lacks the weights classifier.*leave out --labels"),
+        (lambda: hf.ResNetForImageClassification(UNNAMED), 3, "does not name its classes"),
     ],
-    ids=["vjepa2", "vit-mae"],
 )
-def test_networks_that_do_not_read_a_photo_are_refused_in_words(
-    tmp_path: Path, make: Callable[[], Any], reason: str
+def test_networks_that_do_not_fit_are_refused_in_words(
+    tmp_path: Path, make: Callable[[], Any], labels: int, reason: str
 ) -> None:
     folder = save(make(), tmp_path)
     with pytest.raises(InputError, match=reason):
-        Backbone(str(folder), device="cpu")
+        Backbone(str(folder), labels=labels, device="cpu")
+    with pytest.raises(InputError, match="nowhere"):
+        Backbone(str(tmp_path / "nowhere"), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "grid", "reason"),
+    [
+        (("pixels", None, 64), 5, "--grid 5: pixels gives 4 x 4 cells at 64 pixels"),
+        (("pixels", None, 100), None, "multiple of 16"),
+        ((None, DetectorSettings("some")), 5, "--grid is for cells of a --backbone"),
+    ],
+)
+def test_grids_that_do_not_fit_are_refused(arguments: Any, grid: int | None, reason: str) -> None:
+    load = partial(load_extractor, grid=grid)
+    with pytest.raises(InputError, match=reason):
+        load(*arguments)
 
 
 # ---- networks of timm, with stand-ins for its own ------------------------------------------------
@@ -391,33 +313,25 @@ def write_config(folder: Path, architecture: str, **values: Any) -> Path:
     return folder
 
 
-@pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preprocessing_is_that_of_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "timm", ModuleType("timm"))
-
-
-@pytest.mark.usefixtures("installed")
-def test_preprocessing_is_that_of_the_checkpoint(tmp_path: Path) -> None:
-    folder = write_config(tmp_path, "resnet18", pretrained_cfg=PUBLISHED)
-    found = pretrained.load_preprocessing(str(folder), None)
+    assert pretrained.timm_processor(str(write_config(tmp_path, "resnet18"))) is None
+    folder = str(write_config(tmp_path, "resnet18", pretrained_cfg=PUBLISHED))
+    found = pretrained.load_preprocessing(folder, None)
     assert (found.side, found.resample, found.scale) == (SIDE, Image.Resampling.BILINEAR, 1 / 255)
     assert found.mean.flatten().tolist() == pytest.approx([0.1, 0.2, 0.3])
     assert found.std.flatten().tolist() == pytest.approx([0.4, 0.5, 0.6])
-    assert pretrained.load_preprocessing(str(folder), 48).side == 48
-
-
-@pytest.mark.usefixtures("installed")
-def test_preprocessing_that_is_not_stated_is_named(tmp_path: Path) -> None:
-    for key, value in (("mean", None), ("interpolation", "random")):
-        published = {k: v for k, v in (PUBLISHED | {key: value}).items() if v}
-        folder = write_config(tmp_path, "resnet18", pretrained_cfg=published)
-        with pytest.raises(InputError, match=r"config\.json: pretrained_cfg has no usable '"):
-            pretrained.timm_processor(str(folder))
-
-
-def test_other_checkpoints_are_not_taken_for_timms(tmp_path: Path) -> None:
-    assert pretrained.timm_processor(str(tmp_path)) is None
-    assert pretrained.timm_processor(str(write_config(tmp_path, "resnet18"))) is None
+    assert pretrained.load_preprocessing(folder, 48).side == 48
+    write_config(tmp_path, "resnet18", pretrained_cfg=PUBLISHED | {"interpolation": "random"})
+    with pytest.raises(InputError, match=r"config\.json: pretrained_cfg has no usable '"):
+        pretrained.timm_processor(folder)
+    hf.DINOv3ViTModel(hf.DINOv3ViTConfig(**SMALL)).save_pretrained(tmp_path)
+    broken = {name: value for name, value in DINO_FILE.items() if name != "image_std"}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(broken))
+    with pytest.raises(InputError, match=r"preprocessor_config\.json.* has no usable 'image_std'"):
+        Backbone(folder, device="cpu")
 
 
 def test_a_missing_or_broken_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,16 +153,17 @@ def write_cells(path: Path, cells: Sequence[tuple[str, Any]]) -> Path:
     return path
 
 
-def write_vinvl(folder: Path, images: Sequence[ImageFeatures]) -> Path:
-    """`features.tsv` and `predictions.tsv`."""
+def write_vinvl(folder: Path, images: Sequence[ImageFeatures], sizes: bool = True) -> Path:
+    """`features.tsv` and `predictions.tsv`, where bare lists of objects tell no sizes."""
     folder.mkdir(exist_ok=True)
     lines = [
         f"{image.image_id}\t{len(image.features)}\t{encode(rows(image))}\n" for image in images
     ]
     (folder / "features.tsv").write_text("".join(lines))
     size = {"image_h": images[0].height, "image_w": images[0].width}
-    cells = [(image.image_id, size | {"objects": objects(image)}) for image in images]
-    write_cells(folder / "predictions.tsv", cells)
+    found = [(image.image_id, objects(image)) for image in images]
+    cells = [(key, size | {"objects": own}) for key, own in found]
+    write_cells(folder / "predictions.tsv", cells if sizes else found)
     return folder
 
 
@@ -204,13 +205,15 @@ def write_scene_graph(folder: Path, images: Sequence[ImageFeatures]) -> Path:
     return folder
 
 
-def write_pt(folder: Path, images: Sequence[ImageFeatures], zipped: bool = True) -> Path:
+def write_pt(
+    folder: Path, images: Sequence[ImageFeatures], zipped: bool = True, as_json: bool = False
+) -> Path:
     """Dictionaries of features and labels, as PyTorch writes them or did before 1.6."""
     folder.mkdir(exist_ok=True)
     keys = [int(image.image_id) if image.image_id.isdigit() else image.image_id for image in images]
     parts: dict[str, list[Any]] = {
         "test_img_frcnn_feats.pt": [torch.from_numpy(rows(image)) for image in images],
-        "test_vg_labels.pt": [objects(image) for image in images],
+        "test_vg_labels.pt": [json.dumps(o) if as_json else o for o in map(objects, images)],
     }
     for name, values in parts.items():
         torch.save(
@@ -283,6 +286,12 @@ SAMPLES: dict[str, Sample] = {
     "vinvl": Sample("vinvl", write_vinvl),
     "oscar-pt": Sample("oscar-pt", write_pt),
     "oscar-pt of old": Sample("oscar-pt", lambda folder, images: write_pt(folder, images, False)),
+    "oscar-pt with JSON": Sample(
+        "oscar-pt", lambda folder, images: write_pt(folder, images, as_json=True)
+    ),
+    "vinvl without sizes": Sample(
+        "vinvl", lambda folder, images: write_vinvl(folder, images, sizes=False)
+    ),
     "oscar-captioning": Sample("oscar-captioning", write_captioning),
     "oscar-captioning in half precision": Sample(
         "oscar-captioning", lambda folder, images: write_captioning(folder, images, "<f2")

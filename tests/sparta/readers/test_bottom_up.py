@@ -148,12 +148,14 @@ def test_an_attribute_the_detector_is_not_sure_of_is_none(tmp_path: Path) -> Non
         (b"", "objects_vocab.txt is empty"),
         (b"a\n\nb", "objects_vocab.txt, line 2: the word is blank"),
         (b"\xff", "objects_vocab.txt, line 1: not UTF-8"),
+        # A byte order mark and an empty last line are no classes.
+        (b"\xef\xbb\xbfyolk\r\nbuoy\r\n\r\n", "expected 0 to 1, the lines of"),
     ],
 )
-def test_an_odd_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+def test_an_odd_vocabulary_is_named(tmp_path: Path, content: bytes, message: str) -> None:
     (write_vocabulary(tmp_path) / "objects_vocab.txt").write_bytes(content)
     with pytest.raises(InputError, match=message):
-        words(tmp_path)
+        words(tmp_path, 2)
 
 
 def test_reads_the_published_vocabularies(shared: Path) -> None:
@@ -163,23 +165,6 @@ def test_reads_the_published_vocabularies(shared: Path) -> None:
     assert words(folder, 1599, 0) == ("buoy", "yolk")
     with pytest.raises(InputError, match=r"f\.tsv, line 3: objects_id, row 1: expected 0 to 1599"):
         words(folder, 1600)
-
-
-def test_a_byte_order_mark_and_an_empty_last_line_are_no_classes(tmp_path: Path) -> None:
-    path = write_vocabulary(tmp_path) / "objects_vocab.txt"
-    path.write_bytes(b"\xef\xbb\xbfyolk\r\nbuoy\r\n\r\n")
-    assert words(tmp_path, 0, 1) == ("yolk", "buoy")
-    with pytest.raises(InputError, match="expected 0 to 1, the lines of"):
-        words(tmp_path, 2)
-
-
-CONFIDENCES = np.array([0.5, 0.9, 0.5, 1.0], np.float32)
-
-
-@pytest.mark.parametrize("confidences", [None, CONFIDENCES[:3], np.array([1, np.nan, 0, 0])])
-def test_confidences_must_be_there(confidences: np.ndarray | None) -> None:
-    with pytest.raises(InputError, match=r"^f\.tsv, line 7: confidence: "):
-        RegionLimit(by="confident").rows(4, confidences, "f.tsv, line 7")
 
 
 LEFT, RIGHT, ALL = [0.0, 0.0, 0.5, 1.0], [0.5, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0]
@@ -229,6 +214,12 @@ def test_boxes_that_do_not_agree_go_where_they_overlap_by_more_than_half() -> No
     assert match(regions, found).tolist() == [0, 0, -1, 2]
     assert match(regions, sighted("half", [0.0, 0.0, 0.25, 1.0])).tolist() == [-1]  # exactly a half
     assert match(regions, LabelledObjects(boxes=boxes())).tolist() == []
+    # Those that agree row by row, or have no boxes and are as many, are taken as they stand.
+    line = [0.5, 0.2, 0.5, 0.4]  # it has no area, and so overlaps nothing
+    twice = boxes(LEFT, LEFT, line)
+    assert match(twice, sighted("cat dog hat", LEFT, LEFT, line)).tolist() == [0, 1, 2]
+    assert match(regions, sighted("cat dog hat")).tolist() == [0, 1, 2]
+    assert match(regions, sighted("cat dog")).tolist() == [-1, -1]
 
 
 def test_words_of_no_region_stand_with_the_largest(caplog: pytest.LogCaptureFixture) -> None:
@@ -241,25 +232,11 @@ def test_words_of_no_region_stand_with_the_largest(caplog: pytest.LogCaptureFixt
     assert placed.attributes == ("hatish", "catish dogish")
     (message,) = caplog.messages
     assert message.startswith("a: 1 of 3 labels belong to no region")
-
-
-def test_the_largest_is_one_that_models_read() -> None:
-    rows = [LEFT] * 50 + [ALL]
-    placed = WordPlacer(RegionLimit()).place(image(*rows), sighted("cat dog"), "x")
+    # The largest of those that models read.
+    placed = placer.place(image(*[LEFT] * 50, ALL), sighted("cat dog"), "x")
     assert placed.labels == ("cat dog", *[""] * 50)
-    placed = WordPlacer(RegionLimit(1)).place(image([0.0, 0.0, 0.1, 1.0], ALL), sighted("cat"), "x")
-    assert placed.labels == ("cat",)
-
-
-def test_as_many_objects_without_boxes_are_those_of_the_regions() -> None:
-    assert match(boxes(LEFT, RIGHT), sighted("cat dog")).tolist() == [0, 1]
-    assert match(boxes(LEFT, RIGHT), sighted("cat dog hat")).tolist() == [-1, -1, -1]
-
-
-def test_boxes_that_agree_row_by_row_are_taken_as_they_stand() -> None:
-    line = [0.5, 0.2, 0.5, 0.4]  # it has no area, and so overlaps nothing
-    twice = boxes(LEFT, LEFT, line)
-    assert match(twice, sighted("cat dog hat", LEFT, LEFT, line)).tolist() == [0, 1, 2]
+    limited = WordPlacer(RegionLimit(1))
+    assert limited.place(image(small, ALL), sighted("cat"), "x").labels == ("cat",)
 
 
 def test_boxes_and_confidences_are_known_for_all_objects_or_not_at_all() -> None:

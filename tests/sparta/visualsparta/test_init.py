@@ -21,6 +21,7 @@ from sparta.visualsparta.batch import ImageBatch, ImagePadder
 from sparta.visualsparta.init import PICKLED, SAFE, from_bert, from_oscar
 from sparta.visualsparta.model import VisualSparta
 from tests import tiny
+from tests.sparta.vse.models import save_bert
 from tests.sparta.vse.published import affine, bert_embeddings, bert_layers, layer_norm
 
 SIZES: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -46,11 +47,6 @@ def save_checkpoint(model: hf.PreTrainedModel, tokenizer: WordPieceTokenizer, fo
     return folder
 
 
-@pytest.fixture
-def bert(tmp_path: Path) -> Path:
-    return save_checkpoint(hf.BertModel(tiny.encoder()), tiny.tokenizer(), tmp_path / "bert")
-
-
 def assert_whole(model: VisualSparta, source: hf.PreTrainedModel) -> None:
     """Encoder and query embedding are the checkpoint's, and images can be scored."""
     expected = source.state_dict()
@@ -66,44 +62,41 @@ def assert_whole(model: VisualSparta, source: hf.PreTrainedModel) -> None:
     assert_close(model.term_scores(alone).scores[0], scores[0], rtol=1e-4, atol=1e-5)
 
 
-def test_encoder_and_query_embedding_start_from_the_checkpoint(bert: Path) -> None:
-    model = from_bert(bert, tiny.source(), region_dropout=0.3)
-    assert_whole(model, hf.BertModel.from_pretrained(bert))
+@pytest.mark.parametrize("kind", [hf.BertModel, hf.RobertaModel, hf.ElectraModel])
+@pytest.mark.parametrize("spare", [0, 39])
+def test_encoder_and_query_embedding_start_from_the_checkpoint(
+    kind: Any, spare: int, tmp_path: Path
+) -> None:
+    """Some checkpoints pad the number of their token embeddings; RoBERTa has one segment."""
+    tokenizer = byte_pairs() if kind is hf.RobertaModel else tiny.tokenizer()
+    size, segments = len(tokenizer.vocabulary), 1 if kind is hf.RobertaModel else 2
+    config = kind.config_class(
+        vocab_size=size + spare,
+        type_vocab_size=segments,
+        initializer_range=0.4,
+        **SIZES | {"embedding_size": 32},
+    )
+    checkpoint = kind(config)
+    folder = save_checkpoint(checkpoint, tokenizer, tmp_path / "checkpoint")
+    model = from_bert(folder, tiny.source(), region_dropout=0.3)
     assert (model.config.feature_dim, model.config.region_dropout) == (tiny.DIMENSION, 0.3)
     assert model.config.feature_source is not None
     assert model.config.feature_source["weights"] == "abc"
-    assert model.config.label_segment == 1
+    assert (model.config.label_segment, model.config.encoder["vocab_size"]) == (segments - 1, size)
     assert model.tokenizer is not None
-    assert model.tokenizer.vocabulary == tiny.VOCABULARY
-    assert model.indexable.tolist() == [i >= 6 for i in range(len(tiny.VOCABULARY))]
-    assert model.encoder.pooler is None
+    assert model.tokenizer.vocabulary == tokenizer.vocabulary
+    special = 5 if kind is hf.RobertaModel else 6
+    assert model.indexable.tolist() == [i >= special for i in range(size)]
     words = model.encoder.embeddings.word_embeddings.weight
     assert model.query_embedding.weight is not words  # a copy, not the encoder's own
-
-
-def test_no_path_of_the_training_machine_is_saved(bert: Path, tmp_path: Path) -> None:
-    from_bert(bert, tiny.source()).save_pretrained(tmp_path / "model")
-    saved = tmp_path / "model" / "config.json"
-    again = VisualSparta.from_pretrained(saved.parent)
-    again.save_pretrained(tmp_path / "again")
-    for path in (saved, tmp_path / "again" / "config.json"):
-        assert str(tmp_path) not in path.read_text()
-
-
-def test_roberta_like_with_one_segment(tmp_path: Path) -> None:
-    tokenizer = byte_pairs()
-    config = hf.RobertaConfig(
-        vocab_size=len(tokenizer.vocabulary), type_vocab_size=1, initializer_range=0.4, **SIZES
-    )
-    roberta = hf.RobertaModel(config)
-    model = from_bert(save_checkpoint(roberta, tokenizer, tmp_path / "roberta"), tiny.source())
-    assert model.config.label_segment == 0
-    assert_whole(model, roberta)
-    assert not model.indexable[:5].any()
-    assert model.indexable[5:].all()
     model.save_pretrained(tmp_path / "model")
-    queries = VisualSparta.from_pretrained(tmp_path / "model").encode_queries(["a dog", "the dog"])
-    assert queries.counts.sum() > 0
+    loaded = VisualSparta.from_pretrained(tmp_path / "model")
+    for one in (model, loaded):
+        assert_whole(one, checkpoint)
+    assert loaded.encode_queries(["a dog", "the dog"]).counts.sum() > 0
+    loaded.save_pretrained(tmp_path / "again")
+    for name in ("model", "again"):
+        assert str(tmp_path) not in (tmp_path / name / "config.json").read_text()
 
 
 VIT = hf.ViTConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2)
@@ -130,7 +123,8 @@ def test_a_checkpoint_that_does_not_fit_is_refused(
         from_bert(tmp_path, tiny.source())
 
 
-def test_what_is_missing_or_unknown_is_named(bert: Path, tmp_path: Path) -> None:
+def test_what_is_missing_or_unknown_is_named(tmp_path: Path) -> None:
+    bert = save_bert(tmp_path / "bert")
     for option in ("use_label", "feature_dim", "hidden_size"):
         with pytest.raises(InputError, match=rf"unknown model options \['{option}'\]"):
             from_bert(bert, tiny.source(), **dict[str, Any]({option: 1}))
@@ -139,18 +133,6 @@ def test_what_is_missing_or_unknown_is_named(bert: Path, tmp_path: Path) -> None
         from_bert(bert, tiny.source())
     with pytest.raises(InputError, match="nowhere does not exist"):
         from_bert(tmp_path / "nowhere", tiny.source())
-
-
-@pytest.mark.parametrize("kind", [hf.BertModel, hf.RobertaModel, hf.ElectraModel])
-def test_spare_token_embeddings_are_left_out(kind: Any, tmp_path: Path) -> None:
-    """Some checkpoints pad their number."""
-    padded = kind(kind.config_class(vocab_size=64, embedding_size=32, **SIZES))
-    folder = save_checkpoint(padded, tiny.tokenizer(), tmp_path / "padded")
-    model = from_bert(folder, tiny.source())
-    assert model.config.encoder["vocab_size"] == 25
-    assert_whole(model, padded)
-    model.save_pretrained(tmp_path / "model")
-    assert_whole(VisualSparta.from_pretrained(tmp_path / "model"), padded)
 
 
 WIDTH = tiny.DIMENSION + 6
@@ -371,25 +353,13 @@ VOCABULARY = "\n".join(tiny.VOCABULARY)
         ("config.json", b"{", "config.json: JSON: "),
         ("config.json", changed_config(hidden_size="32"), "config.json: hidden_size: "),
         ("config.json", changed_config(img_feature_dim=6), "config.json: img_feature_dim: "),
-        (
-            "config.json",
-            changed_config(num_attention_heads=5),
-            "no multiple of num_attention_heads",
-        ),
-        (
-            "config.json",
-            changed_config(img_feature_type="dis_code_t"),
-            "img_feature_type: dis_code",
-        ),
+        ("config.json", changed_config(num_attention_heads=5), "no multiple of num_attention"),
+        ("config.json", changed_config(img_feature_type="dis_code_t"), "img_feature_type: dis_"),
         ("config.json", changed_config(img_feature_dim=14), "14 numbers, 8 and a location of 6; t"),
         ("vocab.txt", None, "vocab.txt is missing"),
         ("vocab.txt", (VOCABULARY + "\ndog").encode(), "'dog' is in the vocabulary twice"),
         ("vocab.txt", VOCABULARY.replace("[SEP]", "sep").encode(), "lacks [SEP]"),
-        (
-            "vocab.txt",
-            (VOCABULARY + "\nmore").encode(),
-            "25 token embeddings, the tokenizer 26 term",
-        ),
+        ("vocab.txt", (VOCABULARY + "\nmore").encode(), "25 token embeddings, the tokenizer 26"),
     ],
 )
 def test_a_damaged_file_is_named(

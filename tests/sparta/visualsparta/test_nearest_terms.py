@@ -15,17 +15,14 @@ from sparta.visualsparta.model import VisualSparta
 from sparta.visualsparta.nearest_terms import WordEncoder, make_substitutes
 from sparta.word_tables import WordTables
 from tests import tiny
+from tests.sparta.vse.models import save_bert
 
 UNTRAINED = ["cat", "sea", "the", "##s"]
 
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("encoder")
-    torch.manual_seed(5)
-    BertModel(tiny.encoder()).save_pretrained(folder)
-    tiny.tokenizer().save(folder)
-    return folder
+    return save_bert(tmp_path_factory.mktemp("encoder"))
 
 
 @pytest.fixture

@@ -1,13 +1,9 @@
 """The models that ship with the package still find what they are recorded to find."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 from typer.testing import CliRunner
 
 from eval.recall.index import (
@@ -24,13 +20,9 @@ from sparta.command_line import cli
 from sparta.extract.job import extract_photos
 from sparta.features.store import FeatureStore
 from sparta.model_id import PHOTOS, SAMPLE
-from sparta.word_tables import WordTables
 from tests.scenes.corpus import write_queries, write_scenes
 
-ROOT = Path(__file__).parents[3]
-LARGEST_PACKAGE = 5 * 10**6
 # How the photos of the package were drawn, as docs/results/recall.md says.
-DRAWN = ["--count", "40", "--seed", "1", "--split", "demo", "--quality", "75"]
 
 
 @pytest.fixture(scope="module")
@@ -39,25 +31,12 @@ def record() -> dict[str, float]:
     return record
 
 
-def test_sample_model_is_small() -> None:
-    files = [path for path in SAMPLE.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) <= LARGEST_PACKAGE
-    assert sum(path.stat().st_size for path in files if path.suffix == ".jpg") < 300_000
-
-
-def test_sample_photos_and_captions_are_drawn_again(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.scenes", "--out", str(tmp_path), *DRAWN]
-    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    assert (SAMPLE / "captions.jsonl").read_bytes() == (tmp_path / "captions.jsonl").read_bytes()
-    names = sorted(path.name for path in (tmp_path / "images").iterdir())
-    assert names == sorted(path.name for path in (SAMPLE / "photos").iterdir())
-    for name in names:
-        shipped, drawn = (
-            np.asarray(Image.open(folder / name), np.float32)
-            for folder in (SAMPLE / "photos", tmp_path / "images")
-        )
-        # Another Pillow may round otherwise; another drawing differs by far more.
-        assert np.abs(shipped - drawn).mean() < 1
+def test_the_shipped_models_are_small() -> None:
+    sizes = {path.relative_to(SAMPLE): path.stat().st_size for path in SAMPLE.rglob("*.*")}
+    assert sum(sizes.values()) <= 5 * 10**6
+    assert sum(size for path, size in sizes.items() if path.suffix == ".jpg") < 300_000
+    files = {path.name: path.stat().st_size for path in PHOTOS.iterdir()}
+    assert files.pop("backbone.safetensors") <= 10 * 10**6 and sum(files.values()) <= 12 * 10**6
 
 
 def test_sample_model_reaches_its_recorded_recall(tmp_path: Path, record: dict[str, float]) -> None:
@@ -80,15 +59,7 @@ def test_sample_model_reaches_its_recorded_recall(tmp_path: Path, record: dict[s
 
 # ---- the model for photos ------------------------------------------------------------------------
 
-LARGEST = 12 * 10**6  # bytes beside the backbone
-BACKBONE = "backbone.safetensors"
 RECORD = json.loads((PHOTOS / "recall.json").read_text())
-
-
-def test_it_is_small() -> None:
-    sizes = {path.name: path.stat().st_size for path in PHOTOS.iterdir()}
-    assert sizes.pop(BACKBONE) <= 10 * 10**6
-    assert sum(sizes.values()) <= LARGEST
 
 
 def test_its_card_and_licence_name_the_training_photos() -> None:
@@ -97,13 +68,6 @@ def test_its_card_and_licence_name_the_training_photos() -> None:
         for collection in ("Flickr8k", "COCO", "Flickr30k"):
             assert collection in text
         assert "research" in text
-
-
-def test_it_knows_which_words_it_has_rarely_seen() -> None:
-    tables = WordTables.open(PHOTOS)
-    assert {"dog", "pizza", "giraffe"}.isdisjoint(tables.rare)
-    assert len(tables.rare) > 1000
-    assert tables.substitutes
 
 
 @pytest.mark.parametrize("collection", sorted(RECORD))

@@ -161,35 +161,6 @@ def negatives(alignment: float, negative: float, variant: AdoptVariant, size: in
     return int(adopt(values, different(list(range(size))), variant=variant).negatives)
 
 
-@pytest.mark.parametrize(
-    ("alignment", "negative", "printed", "coded"),
-    [
-        (0.0, 0.0, 127, 70),
-        (0.0, 0.05, 127, 76),
-        (0.3, 0.05, 123, 32),
-        (0.5, 0.05, 116, 1),
-        (0.8, 0.05, 99, 1),
-        (0.8, 0.0, 102, 1),
-    ],
-)
-def test_k_as_printed_and_as_coded(
-    alignment: float, negative: float, printed: int, coded: int
-) -> None:
-    assert negatives(alignment, negative, "paper") == printed
-    assert negatives(alignment, negative, "code") == coded
-
-
 def test_a_mean_below_0_takes_all_negatives() -> None:
     assert negatives(-1.0, 2.0, "code", 8) == 7  # -1 + 0.24 has no 1.25th power
     assert negatives(-0.1, 0.0, "paper", 8) == 7
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_waits_for_the_device(kind: MultiViewVariant) -> None:
-    """Tensors without values fail as soon as a value is read."""
-    values = torch.empty(5, 5, 3, device="meta", requires_grad=True)
-    apart = torch.empty(5, 5, dtype=torch.bool, device="meta")
-    losses = [triplet(values, apart, kind=kind)]
-    losses += [adopt(values[:, :, 0], apart, variant=one).loss for one in ("paper", "code")]
-    torch.stack(losses).sum().backward()
-    assert values.grad is not None
