@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from sparta.json_values import JsonMapping
 
 DOTS_PER_INCH = 150
 
@@ -28,7 +28,7 @@ def legend(axes: Axes, columns: int = 1) -> None:
     axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), fontsize=8, ncols=columns)
 
 
-def save(figure: Figure, data: Mapping[str, Any], out: Path) -> None:
+def save(figure: Figure, data: JsonMapping, out: Path) -> None:
     """Write the picture, and beside it as .json its numbers.
 
     `data` has the numbers as JSON values: the head, and everything in the figure.

@@ -8,7 +8,7 @@ import os
 import platform
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -24,6 +24,7 @@ from indexer.manifest import MANIFEST, Manifest, index_folders, is_index
 from indexer.store.commit import COMMIT
 from sparta.console import Console
 from sparta.features.store import HEADER, FeatureStore
+from sparta.json_values import Json, JsonMapping
 
 # Arguments that name what is measured on; other paths are written.
 DATA = (
@@ -36,7 +37,7 @@ SHOWN = 12  # hexadecimal digits of a fingerprint in the printed head
 class Measured(Protocol):
     """Figures that can be shown and written."""
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Json:
         """The figures as JSON values."""
         ...
 
@@ -48,7 +49,7 @@ class Measured(Protocol):
 # ---- the head ------------------------------------------------------------------------------------
 
 
-def circumstances() -> dict[str, Any]:
+def circumstances() -> Json:
     """Version, date (UTC), and the machine: processor, cores this process may use, Python."""
     here = hasattr(os, "sched_getaffinity")
     return {
@@ -72,9 +73,7 @@ def _processor() -> str:
     return next(names, platform.processor() or platform.machine())
 
 
-def head_of(
-    context: typer.Context, models: Sequence[str] = (), seed: int | None = None
-) -> dict[str, Any]:
+def head_of(context: typer.Context, models: Sequence[str] = (), seed: int | None = None) -> Json:
     """The head of a result: what was measured, with which program, where.
 
     Args:
@@ -109,7 +108,7 @@ def _named(value: Any) -> Any:
     return value if value is None else Path(value).name
 
 
-def _command(context: typer.Context, arguments: Mapping[str, Any]) -> str:
+def _command(context: typer.Context, arguments: JsonMapping) -> str:
     """The command line, its arguments in the order of their declaration."""
     words = ["sparta" + context.command_path.removeprefix(context.find_root().command_path)]
     for one in context.command.params:
@@ -172,7 +171,7 @@ def index_models(index: Path, backend: str = SPARSE) -> list[str]:
 # ---- output --------------------------------------------------------------------------------------
 
 
-def head_text(head: Mapping[str, Any]) -> str:
+def head_text(head: JsonMapping) -> str:
     """The head as three lines, fingerprints by their first digits."""
     data = [f"{name} {one[:SHOWN]}" for name, found in head["data"].items() for one in found]
     models = [one[:SHOWN] for one in head["models"]]
@@ -186,12 +185,7 @@ def head_text(head: Mapping[str, Any]) -> str:
 
 
 def report(
-    found: Measured,
-    head: Mapping[str, Any],
-    out: Path | None,
-    as_json: bool,
-    *,
-    markdown: bool = False,
+    found: Measured, head: JsonMapping, out: Path | None, as_json: bool, *, markdown: bool = False
 ) -> None:
     """Print and write the figures below their head.
 
@@ -216,11 +210,11 @@ def report(
         Console().print(found.table())
 
 
-def print_head(head: Mapping[str, Any]) -> None:
+def print_head(head: JsonMapping) -> None:
     """Print the head above a table."""
     Console().print(head_text(head), highlight=False, soft_wrap=True)
 
 
-def markdown_head(head: Mapping[str, Any]) -> str:
+def markdown_head(head: JsonMapping) -> str:
     """The head as a block of Markdown."""
     return "".join(f"    {line}\n" for line in head_text(head).splitlines()) + "\n"

@@ -6,12 +6,13 @@ answer in JSON, but for `INTERNAL`. REST adds addresses, the backend's name and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from sparta.errors import InputError
+from sparta.json_values import Json
 
 Box = tuple[float, float, float, float]  # x1, y1, x2, y2 relative to the photo
 Sign = Literal["", "+", "-"]  # of a word that images must have, or must not have
@@ -75,7 +76,7 @@ class Hit:
     rank: int
     image_id: str
     score: float
-    metadata: dict[str, Any]
+    metadata: Json
     view: int | None = None
     coverage: float | None = None
     explanation: list[TermExplanation] | None = None
@@ -155,7 +156,7 @@ class Explanation:
     terms: list[TermExplanation]
     coverage: float | None
     against: list[str]
-    metadata: dict[str, Any]
+    metadata: Json
 
 
 @dataclass
@@ -261,7 +262,7 @@ class Answer:
         picture: image id → URL of a small picture, if whoever made the answer can show photos.
     """
 
-    hits: list[Hit]
+    hits: Sequence[Hit]
     timings: Timings
     version: Version = UNKNOWN
     unknown: list[str] = field(default_factory=list)
@@ -303,7 +304,7 @@ class Answer:
             )
         return "".join(figures) or "no hits"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         """All fields but the internal ones as values of JSON."""
         return {
             name: value

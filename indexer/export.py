@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from sparta.tokenizer import WordPieceTokenizer
 
 Format: TypeAlias = Literal["lucene", "anserini", "opensearch", "npz"]
 Kind: TypeAlias = Literal["rank_features", "sparse_vector"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 VECTORS_BYTES = 64 * 10**6  # of a file for Anserini
 REQUEST_BYTES = 10 * 10**6  # of a bulk request, which OpenSearch takes in one piece

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,7 +184,7 @@ class Layout(NamedTuple):
         )
 
 
-def _none(position: np.dtype[Any]) -> int:
+def _none(position: np.dtype) -> int:
     """The position of a term that nothing won: the largest value of the type."""
     return (1 << 8 * position.itemsize) - 1
 

@@ -8,12 +8,13 @@ from functools import partial
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from indexer.answer import Answer, Explanation
 from indexer.engines.open import open_backend, open_index
 from indexer.manifest import Manifest, index_folders
 from indexer.search.explanations import Explain
+from sparta.json_values import Json, JsonMapping
 from sparta.progress import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def build(
     folder: Place,
     *,
     model: Place | Sequence[Place] = "photos",
-    metadata: Mapping[str, Mapping[str, Any]] | None = None,
+    metadata: Mapping[str, JsonMapping] | None = None,
     pruning: PruningSettings | None = None,
     device: str = "auto",
     shards: int | None = None,
@@ -118,7 +119,7 @@ class Index:
         query: str = "",
         k: int = 10,
         *,
-        filter: str | Mapping[str, Any] | None = None,
+        filter: str | JsonMapping | None = None,
         sort: str | None = None,
         facets: Sequence[str] = (),
         offset: int = 0,
@@ -163,7 +164,7 @@ class Index:
         k: int = 10,
         *,
         words: str = "",
-        filter: str | Mapping[str, Any] | None = None,
+        filter: str | JsonMapping | None = None,
         explain: bool = False,
         backend: str | None = None,
     ) -> Answer:
@@ -200,7 +201,7 @@ class Index:
         """Queries whose last word is completed to words of the index, the most frequent first."""
         return self._searcher().complete(query, k)
 
-    def count(self, filter: str | Mapping[str, Any] | None = None) -> int:
+    def count(self, filter: str | JsonMapping | None = None) -> int:
         """How many images match a filter; all without one."""
         return self._searcher().count(_filter(filter))
 
@@ -208,7 +209,7 @@ class Index:
         """Kind of every field of the metadata: keyword, number, date, boolean or geo."""
         return dict(self._searcher().kinds())
 
-    def metadata(self, image_id: str) -> dict[str, Any]:
+    def metadata(self, image_id: str) -> Json:
         """Stored metadata of an image.
 
         Raises:
@@ -220,7 +221,7 @@ class Index:
         self,
         photos: Place | Sequence[Place],
         *,
-        metadata: Mapping[str, Mapping[str, Any]] | None = None,
+        metadata: Mapping[str, JsonMapping] | None = None,
         device: str = "auto",
         progress: Progress = no_progress,
     ) -> AddReport:
@@ -260,7 +261,7 @@ class Index:
         self.refresh()
         return report
 
-    def update(self, metadata: Mapping[str, Mapping[str, Any]]) -> UpdateReport:
+    def update(self, metadata: Mapping[str, JsonMapping]) -> UpdateReport:
         """Change fields of images; other fields stay, None removes a field.
 
         Raises:
@@ -341,7 +342,7 @@ def _places(given: Place | Sequence[Place]) -> list[str]:
     return [str(given)] if isinstance(given, str | Path) else [*map(str, given)]
 
 
-def _filter(given: str | Mapping[str, Any] | None) -> Filter | None:
+def _filter(given: str | JsonMapping | None) -> Filter | None:
     if given is None:
         return None
     from indexer.filters.syntax import parse_filter, read_filter

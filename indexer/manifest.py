@@ -7,10 +7,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 from sparta.errors import InputError
 from sparta.files import sha256
+from sparta.json_values import Json
 
 MANIFEST = "manifest.json"
 LUCENE = "lucene"
@@ -203,7 +204,7 @@ class Manifest(FolderManifest):
     scale: float
     offset: str
     offset_images: int
-    terms: str
+    terms: Literal["trained", "all"]
     frequencies: str
     frequency_power: float
     images: int
@@ -235,11 +236,11 @@ def is_sharded(folder: Path) -> bool:
         return False
 
 
-def _seal(values: dict[str, Any]) -> str:
+def _seal(values: Json) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def _read(folder: Path) -> dict[str, Any]:
+def _read(folder: Path) -> Json:
     path = folder / MANIFEST
     if not path.is_file():
         raise InputError(f"{folder} is not an index: it has no {MANIFEST}")

@@ -9,23 +9,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
 
 from indexer.manifest import UPLOAD
 from indexer.postings import PostingShard
 from sparta.addresses import id_problem
 from sparta.errors import InputError, first_line
 from sparta.extract.photo_metadata import photo_metadata
+from sparta.json_values import Json, JsonMapping, JsonValue
 
 ID = "image"
 RESERVED = ("width", "height", UPLOAD)  # those of the photo itself
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d+)?")
 
-Metadata = Mapping[str, Mapping[str, Any]]  # image id → field → value of JSON
-Fields = dict[str, Any]
+Metadata = Mapping[str, JsonMapping]  # image id → field → value of JSON
 
 
-def read_metadata(path: Path) -> dict[str, Fields]:
+def read_metadata(path: Path) -> dict[str, Json]:
     """The metadata of a file: JSON Lines, CSV or Parquet, by its suffix (JSON Lines by default).
 
     It has an object or row a photo, with the photo's id as the field `image`. Empty cells of a
@@ -36,7 +35,7 @@ def read_metadata(path: Path) -> dict[str, Fields]:
         InputError: naming the line or row that is damaged or has an id of an earlier one.
         OSError: if the file cannot be read.
     """
-    found: dict[str, Fields] = {}
+    found: dict[str, Json] = {}
     for place, fields in _READERS.get(path.suffix.lower(), _json_lines)(path):
         if not isinstance(fields, dict) or not isinstance(fields.get(ID), str):
             raise InputError(f'{path}, {place} is not an object with "{ID}": the image id')
@@ -51,7 +50,7 @@ def read_metadata(path: Path) -> dict[str, Fields]:
     return found
 
 
-def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
+def _json_lines(path: Path) -> Iterator[tuple[str, JsonValue]]:
     for number, line in enumerate(_text(path).splitlines(), start=1):
         try:
             yield f"line {number}", json.loads(line)
@@ -59,7 +58,7 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
             raise InputError(f"{path}, line {number} is not JSON: {error}") from error
 
 
-def _csv(path: Path) -> Iterator[tuple[str, Any]]:
+def _csv(path: Path) -> Iterator[tuple[str, JsonValue]]:
     rows = csv.reader(_text(path).splitlines(keepends=True), strict=True)
     try:
         names = next(rows, [])
@@ -75,7 +74,7 @@ def _csv(path: Path) -> Iterator[tuple[str, Any]]:
         raise InputError(f"{path}, line {rows.line_num} is not CSV: {error}") from error
 
 
-def _cell(name: str, text: str) -> Any:
+def _cell(name: str, text: str) -> JsonValue:
     if name == ID:
         return text
     if text in ("true", "false"):
@@ -85,7 +84,7 @@ def _cell(name: str, text: str) -> Any:
     return text
 
 
-def _parquet(path: Path) -> Iterator[tuple[str, Any]]:
+def _parquet(path: Path) -> Iterator[tuple[str, JsonValue]]:
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -105,7 +104,7 @@ def _parquet(path: Path) -> Iterator[tuple[str, Any]]:
             yield f"row {number}", fields
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: JsonValue | date) -> JsonValue:
     """A value of a table as JSON has it."""
     if isinstance(value, datetime | date):
         return value.isoformat()
@@ -132,7 +131,7 @@ def described(shard: PostingShard, photos: Path | None) -> PostingShard:
     return shard._replace(postings=replace(postings, metadata=fields))
 
 
-def _of_file(photos: Path | None, image_id: str) -> Fields:
+def _of_file(photos: Path | None, image_id: str) -> Json:
     try:
         return photo_metadata(photos / image_id) if photos else {}
     except OSError:  # the photo has gone since its features were made

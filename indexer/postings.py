@@ -6,14 +6,16 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
+from sparta.json_values import Json
 
+Number = TypeVar("Number", bound=np.number)
 _TYPES = {  # in memory
     "terms": np.int32,
     "impacts": np.int32,
@@ -57,7 +59,7 @@ class ImagePostings:
     """
 
     image_id: str
-    metadata: dict[str, Any]
+    metadata: Json
     terms: NDArray[np.int32]
     impacts: NDArray[np.int32]
     positions: NDArray[np.int16]
@@ -84,7 +86,7 @@ class Postings:
     """
 
     ids: list[str]
-    metadata: list[dict[str, Any]]
+    metadata: list[Json]
     starts: NDArray[np.int64]
     terms: NDArray[np.int32]
     impacts: NDArray[np.int32]
@@ -111,7 +113,7 @@ class Postings:
     @classmethod
     def joined(cls, parts: Sequence[Postings]) -> Postings:
         """Concatenate the postings of many images."""
-        arrays = {
+        arrays: dict[str, Any] = {
             name: _joined([getattr(part, name) for part in parts], dtype)
             for name, dtype in _TYPES.items()
         }
@@ -130,7 +132,7 @@ class Postings:
     def without_grounding(
         cls,
         ids: list[str],
-        metadata: list[dict[str, Any]],
+        metadata: list[Json],
         starts: NDArray[np.int64],
         terms: NDArray[np.int32],
         impacts: NDArray[np.int32],
@@ -268,7 +270,7 @@ class PostingShard(NamedTuple):
     report: QuantisationReport = QuantisationReport()
 
 
-def _narrowest(numbers: NDArray[Any]) -> NDArray[Any]:
+def _narrowest(numbers: NDArray[np.integer]) -> NDArray[np.integer]:
     lowest, highest = numbers.min(initial=0), numbers.max(initial=0)
     limits = ((dtype, np.iinfo(dtype)) for dtype in _NARROW)
     fits = (dtype for dtype, limit in limits if limit.min <= lowest and highest <= limit.max)
@@ -295,5 +297,5 @@ def _joined_starts(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return _starts(_joined([np.diff(starts) for starts in parts], np.int64))
 
 
-def _joined(rows: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
+def _joined(rows: Sequence[NDArray[Number]], dtype: type[Number]) -> NDArray[Number]:
     return np.concatenate([np.empty(0, dtype), *rows]).astype(dtype, copy=False)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -35,6 +34,7 @@ from indexer.update.sync_plan import SeenPhotos, synced_folders
 from indexer.update.writer import apply_log, open_writer
 from sparta.errors import InputError
 from sparta.files import writing
+from sparta.json_values import JsonMapping, JsonValue
 from sparta.progress import Notice
 
 
@@ -250,7 +250,7 @@ def _plan(kept: Kept, out: Path, ids: set[str], vocabulary: str) -> None:
         )
 
 
-def _added(folder: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _added(folder: Path) -> Iterator[tuple[str, JsonMapping]]:
     """Ids and metadata of an index's images that are not as they were built."""
     if not read_commit(folder).version:
         return
@@ -268,5 +268,5 @@ def _photos_of(index: Path) -> Path | None:
     return Path(os.path.realpath(photos)) if photos else None  # of links in a circle, too
 
 
-def _differs(built: Mapping[str, Any], name: str, value: Any) -> bool:
+def _differs(built: JsonMapping, name: str, value: JsonValue) -> bool:
     return name not in built or built[name] != value

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -29,6 +28,7 @@ from server.security.access import Buckets
 from server.settings import ServerSettings
 from server.watch import IndexWatch
 from server.writing.forward import Forwarder
+from sparta.json_values import Json
 
 # An image id may be anything, so the path of an image matches those before it, too.
 ROUTERS: tuple[APIRouter, ...] = (
@@ -38,8 +38,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     images.router,
     writes.one,
 )
-# FastAPI's own, which newer versions have: `server.monitoring` records every request.
-NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False}
 MEASURED = 5.0  # seconds between two looks at the memory
 PAGE = Path(__file__).parent / "page"
 VERSION_HEADER = {
@@ -48,6 +46,30 @@ VERSION_HEADER = {
 }
 # Photos are compressed already.
 NOT_COMPRESSED = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "image/*", "application/octet-stream")
+
+
+class _Described(Application):
+    def openapi(self) -> Json:
+        """FastAPI's OpenAPI description, with our error schema in place of FastAPI's default."""
+        if self.openapi_schema is None:
+            schema = get_openapi(
+                title=self.title, version=self.version, summary=self.summary, routes=self.routes
+            )
+            parts = schema["components"]["schemas"]
+            parts |= writes.body_schemas()
+            parts["Problem"] = schemas.Problem.model_json_schema()
+            for default in ("HTTPValidationError", "ValidationError"):
+                parts.pop(default, None)
+            for operations in schema["paths"].values():
+                for operation in operations.values():
+                    if "HTTPValidationError" in str(operation["responses"].get("422")):
+                        del operation["responses"]["422"]
+                    # Before what is refused without asking the index.
+                    for response in operation["responses"].values():
+                        response.setdefault("headers", {})[INDEX_VERSION] = VERSION_HEADER
+            security.describe(schema)
+            self.openapi_schema = schema
+        return self.openapi_schema
 
 
 def create_app(
@@ -92,7 +114,7 @@ def create_app(
         monitor.close()
         current.close()
 
-    app = Application(
+    app = _Described(
         title="VisualSparta",
         version=version("visualsparta"),
         summary="Text-to-image search on an inverted index, with an explanation of every hit",
@@ -100,13 +122,13 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=attrgetter("name"),  # generated clients name theirs so
-        telemetry=NO_TELEMETRY,
+        # FastAPI's own, which newer versions have: `server.monitoring` records every request.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.work, app.state.metrics, app.state.forwarder = work, metrics, forwarder
     app.state.monitor, app.state.current = monitor, current
     app.state.thumbnails, app.state.stopping = Thumbnails(), False
     _install(app, settings, current, monitor, buckets or Buckets())
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
 
@@ -169,26 +191,3 @@ async def _measure(metrics: Metrics, current: Current, forwarder: Forwarder) -> 
 
 async def _index() -> FileResponse:
     return FileResponse(PAGE / "index.html")
-
-
-def _openapi(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's OpenAPI description, with our error schema in place of FastAPI's default."""
-    if app.openapi_schema is None:
-        schema = get_openapi(
-            title=app.title, version=app.version, summary=app.summary, routes=app.routes
-        )
-        parts = schema["components"]["schemas"]
-        parts |= writes.body_schemas()
-        parts["Problem"] = schemas.Problem.model_json_schema()
-        for default in ("HTTPValidationError", "ValidationError"):
-            parts.pop(default, None)
-        for operations in schema["paths"].values():
-            for operation in operations.values():
-                if "HTTPValidationError" in str(operation["responses"].get("422")):
-                    del operation["responses"]["422"]
-                # Before what is refused without asking the index.
-                for response in operation["responses"].values():
-                    response.setdefault("headers", {})[INDEX_VERSION] = VERSION_HEADER
-        security.describe(schema)
-        app.openapi_schema = schema
-    return app.openapi_schema

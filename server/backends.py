@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any
 
 from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -288,7 +287,7 @@ class Current:
             lease.backends.close()
 
 
-def lease_of(scope: MutableMapping[str, Any]) -> Lease | None:
+def lease_of(scope: Scope) -> Lease | None:
     """What a request uses, None before `Current.take`."""
     lease: Lease | None = scope.get(_LEASE)
     return lease

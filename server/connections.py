@@ -71,7 +71,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
-        super().connection_made(_Joining(transport, self.loop))  # type: ignore[arg-type]
+        self._joining = _Joining(transport, self.loop)
+        super().connection_made(self._joining)  # type: ignore[arg-type]
         if len(self.connections) > MAX_CONNECTIONS:
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections; try again")
         else:
@@ -234,7 +235,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """An answer is complete: go on with the next request, or with what was refused after it."""
         # Several answers are sent one after another: waking clients meanwhile takes longer.
         if len(self.tasks) == 1:
-            self.transport.flush()  # type: ignore[attr-defined]
+            self._joining.flush()
         if self._refusal is None or self.pipeline:
             super().on_response_complete()
         else:

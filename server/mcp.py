@@ -11,7 +11,7 @@ from inspect import getdoc
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated
 
 import anyio.to_thread
 import httpx
@@ -28,6 +28,7 @@ from server.schemas import Box, ConditionAnswer, CorrectionAnswer, QueryTerm, Su
 from server.security.access import in_process
 from sparta.errors import first_line
 from sparta.extract.image_files import small_picture
+from sparta.json_values import Json
 
 Query = Annotated[
     str,
@@ -67,9 +68,7 @@ NewId = Annotated[
         min_length=1,
     ),
 ]
-Metadata = Annotated[
-    dict[str, Any], Field(description="What else is known of it, such as taken or tags")
-]
+Metadata = Annotated[Json, Field(description="What else is known of it, such as taken or tags")]
 Ids = Annotated[list[str], Field(description="image_id of each photo, unchanged", min_length=1)]
 # By the last part of a problem's type, or by the status of errors that have none.
 ADVICE = {
@@ -145,7 +144,7 @@ class Hit(_Selected):
 
     image_id: str = Field(description="Names the photo in the other tools")
     score: float = Field(description="Comparable within one answer only")
-    metadata: dict[str, Any] = Field(description="Width, height and what else the index stores")
+    metadata: Json = Field(description="Width, height and what else the index stores")
     coverage: Annotated[float | None, AfterValidator(_rounded)] = Field(
         description="Share, 0 to 1, of the query that the photo fits; null for a dense model"
     )

@@ -30,6 +30,7 @@ from sparta.extract.image_files import (
     small_picture,
 )
 from sparta.files import sync
+from sparta.json_values import JsonMapping, JsonValue
 
 LARGEST = 256_000_000  # pixels of a photo that is sent
 SUFFIXES = {"JPEG": "jpg", "MPO": "jpg", "JPEG2000": "jp2", "TIFF": "tif"}
@@ -60,7 +61,7 @@ class PhotoFile(NamedTuple):
 
 
 def find_photo(
-    folder: Path | None, index: Path | None, image_id: str, metadata: Mapping[str, object]
+    folder: Path | None, index: Path | None, image_id: str, metadata: JsonMapping
 ) -> PhotoFile:
     """The file of an indexed image.
 
@@ -184,7 +185,7 @@ def keep_upload(index: Path, photo: bytes) -> str:
     return f"{digest[:2]}/{path.name}"
 
 
-def upload_path(index: Path, name: object) -> Path | None:
+def upload_path(index: Path, name: JsonValue) -> Path | None:
     """The file of an upload by its name in the metadata; None if the name is not one."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         return None

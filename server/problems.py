@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
@@ -19,10 +18,11 @@ from indexer.query import QueryError
 from indexer.store.images import UnknownImageError
 from server.monitoring.monitor import ID_HEADER, record_of
 from server.schemas import Problem
+from sparta.json_values import Json
 
 MEDIA_TYPE = "application/problem+json"
 # OpenAPI documentation of an answer that is a problem.
-PROBLEM: dict[str, Any] = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+PROBLEM: Json = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
 RETRY_AFTER = "1"  # seconds
 _SHOWN = 60
 
@@ -125,9 +125,9 @@ def _problem_of(error: Exception) -> ProblemError:
     raise error
 
 
-def responses(*kinds: str) -> dict[int | str, dict[str, Any]]:
+def responses(*kinds: str) -> dict[int | str, Json]:
     """OpenAPI documentation of the kinds of errors of an endpoint, for FastAPI's `responses`."""
-    found: dict[int | str, dict[str, Any]] = {}
+    found: dict[int | str, Json] = {}
     for kind in kinds:
         status, title = KINDS[kind]
         example = {"type": _urn(kind), "title": title, "status": status, "detail": "…"}
@@ -189,15 +189,17 @@ def _is_plain_error(start: Message) -> bool:
     return kind.startswith("text/plain")
 
 
-def _json(problem: dict[str, Any]) -> bytes:
+def _json(problem: Json) -> bytes:
     return Problem(**problem).model_dump_json(exclude_none=True).encode()
 
 
-def _plain(status: HTTPStatus, detail: str) -> dict[str, Any]:
+def _plain(status: HTTPStatus, detail: str) -> Json:
     return {"type": "about:blank", "title": status.phrase, "status": status, "detail": detail}
 
 
-def _response(request: Request, problem: dict[str, Any], headers: Any = None) -> Response:
+def _response(
+    request: Request, problem: Json, headers: Mapping[str, str] | None = None
+) -> Response:
     body = _json(problem | {"instance": quote(request.scope["path"])})
     return Response(body, problem["status"], headers=headers, media_type=MEDIA_TYPE)
 

@@ -10,17 +10,18 @@ from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
 from itertools import islice
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
 from server.problems import ProblemError
+from sparta.json_values import Json, JsonValue
 
 MAX_ELEMENTS = 300_000  # of what the writer reads: an image with features has 200,000 and more
 MANY = 100_000  # elements of a list of ids, which workers read, and lines of a batch
@@ -30,7 +31,7 @@ _PART = 1000  # values of an object that are checked together
 _reading = Lock()
 
 T = TypeVar("T")
-_Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+_Handler = Callable[[Request], Coroutine[None, None, Response]]
 
 
 class ImageIdConvertor(Convertor[str]):
@@ -111,7 +112,7 @@ def _is_json(request: Request) -> bool:
     return kind.startswith("application/") and kind.endswith(("/json", "+json"))
 
 
-def _parsed(text: bytes) -> Any:
+def _parsed(text: bytes) -> JsonValue:
     check_elements(text, MANY)
     try:
         return from_json(text) if text.strip() else None
@@ -132,7 +133,7 @@ async def _beside(task: Callable[[bytes], T], text: bytes) -> T:
     return await run_in_threadpool(run)
 
 
-def known_fields(model: type[BaseModel], value: Any) -> Any:
+def known_fields(model: type[BaseModel], value: JsonValue) -> JsonValue:
     """What a model is given, if it has no other fields: pydantic would list each of them."""
     if isinstance(value, dict):
         unknown = next((name for name in value if name not in model.model_fields), None)
@@ -141,11 +142,11 @@ def known_fields(model: type[BaseModel], value: Any) -> Any:
     return value
 
 
-def in_parts(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+def in_parts(value: JsonValue, check: Callable[[JsonValue], Json]) -> Json:
     """Check an object part by part, up to the first with an error: `FailFast` is of lists alone."""
     if not isinstance(value, dict):
         return check(value)
-    checked: dict[Any, Any] = {}
+    checked: Json = {}
     items = iter(value.items())
     while part := dict(islice(items, _PART)):
         checked |= check(part)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
+
+from sparta.json_values import Json
 
 # As the indexer's, whose module would load NumPy into every client.
 Box = tuple[float, float, float, float]
@@ -17,7 +19,7 @@ INDEX_VERSION = Field(
 )
 URL = Field(description="Path of the photo on this server; null without a photos folder")
 METADATA = Field(description="Metadata stored in the index")
-MISSING_IMAGES: Any = Field(
+MISSING_IMAGES = Field(
     default=0,
     description="Images of the index that a dense model does not find, having no vectors of them",
 )
@@ -70,7 +72,7 @@ class HitAnswer(_Answer):
         description="Sum of the terms' scores, or a dense model's cosine similarity"
     )
     url: str | None = URL
-    metadata: dict[str, Any] = METADATA
+    metadata: Json = METADATA
     view: int | None = Field(
         description="The nearest view of the photo, from 0, for a multi-view model; else null"
     )
@@ -241,7 +243,7 @@ class ExplanationAnswer(BaseModel):
     index_version: str = INDEX_VERSION
     image_id: str
     url: str | None = URL
-    metadata: dict[str, Any] = METADATA
+    metadata: Json = METADATA
     score: float = Field(description="Sum of the terms' scores")
     terms: list[TermAnswer] = Field(
         description="The terms of the query that the index has, those that the image lacks "
@@ -261,10 +263,10 @@ class ImageAnswer(BaseModel):
     image_id: str
     backend: str
     url: str | None = URL
-    metadata: dict[str, Any] = METADATA
+    metadata: Json = METADATA
 
 
-WRITTEN: Any = Field(
+WRITTEN = Field(
     default=None,
     description="Version of the index in which searches find the change; null with refresh=none",
 )
@@ -275,7 +277,7 @@ class WriteAnswer(BaseModel):
 
     image_id: str
     result: Literal["created", "replaced", "updated", "deleted"]
-    metadata: dict[str, Any] | None = Field(
+    metadata: Json | None = Field(
         default=None, description="All of it, after a change of metadata; else null"
     )
     index_version: str | None = WRITTEN

@@ -23,6 +23,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, Setting
 
 from indexer.milvus.connection import TOKEN_VARIABLE
 from sparta.errors import InputError
+from sparta.json_values import JsonValue
 
 PREFIX = "SPARTA_"
 CONFIG_VARIABLE = "SPARTA_CONFIG"
@@ -31,13 +32,12 @@ DEFAULT = "default"
 SHOWN = 60  # characters of a wrong value
 
 
-def _as_list(value: object) -> object:
+def _as_list(value: JsonValue) -> JsonValue:
     """A list from text: JSON if it begins with a bracket, else names separated by commas."""
-    if not isinstance(value, str):
-        return value
-    if value.lstrip().startswith("["):
-        return json.loads(value)
-    return [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, str):
+        names = [part.strip() for part in value.split(",") if part.strip()]
+        value = json.loads(value) if value.lstrip().startswith("[") else names
+    return value
 
 
 def _check_origins(origins: tuple[str, ...]) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 from urllib.parse import urlsplit
 
 from sparta.errors import InputError, first_line
@@ -34,7 +33,8 @@ def folder_at(place: str | Path) -> Path:
         found.exists()
     except Exception as error:  # each file system has errors of its own
         raise InputError(f"{place} cannot be read: {first_line(error)}") from error
-    return Path(found.path) if found.protocol in ("file", "local") else cast(Path, found)
+    path: Path = Path(found.path) if found.protocol in ("file", "local") else found
+    return path
 
 
 def is_remote(path: Path) -> bool:

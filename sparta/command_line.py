@@ -7,12 +7,15 @@ from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sparta.errors import InputError
+
+if TYPE_CHECKING:
+    from typer import _click
 
 # Panel → name → module and function, in the order of the help; "eval index" is the command `index`
 # of the group `eval`.
@@ -77,7 +80,7 @@ CONTEXT = {"max_content_width": WIDTH}
 class Command(TyperCommand):
     """A command whose help lists advanced options apart, and examples last, fit for a shell."""
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
+    def format_help(self, ctx: _click.Context, formatter: _click.HelpFormatter) -> None:
         """Usage, description, options, examples."""
         import re
         import textwrap
@@ -97,7 +100,7 @@ class Command(TyperCommand):
                 )
                 formatter.write("  " + " \\\n".join(lines).replace("\xa0", " ") + "\n")
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
+    def format_options(self, ctx: _click.Context, formatter: _click.HelpFormatter) -> None:
         """Arguments and options, each panel of its own."""
         import re
 
@@ -113,7 +116,7 @@ class Command(TyperCommand):
             with formatter.section(panel):
                 formatter.write_dl(panels[panel])
 
-    def get_help(self, ctx: Any) -> str:
+    def get_help(self, ctx: _click.Context) -> str:
         """The whole help."""
         return super().get_help(ctx).replace(HYPHEN, "-")
 
@@ -127,7 +130,7 @@ class Commands(TyperGroup):
 
     prefix = ""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: _click.Context) -> list[str]:
         """Names in the order of `COMMANDS`."""
         return self._names(COMMANDS)
 
@@ -136,7 +139,7 @@ class Commands(TyperGroup):
         own = (name.removeprefix(self.prefix) for name in commands if name.startswith(self.prefix))
         return [*dict.fromkeys(name.partition(" ")[0] for name in own)]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: _click.Context, cmd_name: str) -> _click.Command | None:
         """Import the module of a command; a group imports nothing yet."""
         if not self.prefix and cmd_name in GROUPS:
             return _group(cmd_name)
@@ -151,7 +154,9 @@ class Commands(TyperGroup):
         )
         return typer.main.get_command(app)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def resolve_command(
+        self, ctx: _click.Context, args: list[str]
+    ) -> tuple[str | None, _click.Command | None, list[str]]:
         """As typer's, with the command that was probably meant."""
         name = args[0]
         if not name.startswith("-") and name not in self.list_commands(ctx):
@@ -162,7 +167,7 @@ class Commands(TyperGroup):
             ctx.fail(f"No such command {name!r}.{meant}")
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: _click.Context, formatter: _click.HelpFormatter) -> None:
         """List the commands by panel, with their first sentences."""
         for panel, commands in PANELS.items():
             own = [
@@ -170,7 +175,9 @@ class Commands(TyperGroup):
             ]
             names = dict.fromkeys(name.partition(" ")[0] for name in own)
             rows = [
-                (name, self.get_command(ctx, name).get_short_help_str(limit=1000)) for name in names
+                (name, found.get_short_help_str(limit=1000))
+                for name in names
+                if (found := self.get_command(ctx, name))
             ]
             if rows:
                 with formatter.section("Commands" if self.prefix else panel):
@@ -194,11 +201,12 @@ def check_packages() -> None:
             )
 
 
-def _group(name: str) -> Any:
+def _group(name: str) -> Commands:
     app = typer.Typer(cls=Commands, name=name, no_args_is_help=True, **PLAIN)
     app.callback(help=GROUPS[name])(lambda: None)
     group = typer.main.get_command(app)
-    group.prefix = f"{name} "  # type: ignore[attr-defined]
+    assert isinstance(group, Commands)  # by `cls`
+    group.prefix = f"{name} "
     return group
 
 

@@ -18,9 +18,9 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
 
 from sparta.errors import InputError, first_line
+from sparta.json_values import Json
 
 CHUNK = 2**20
 
@@ -312,7 +312,7 @@ def sync(path: Path) -> None:
 # ---- settings ------------------------------------------------------------------------------------
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> Json:
     """The keys and values of a YAML file; none of an empty one.
 
     Raises:

@@ -16,6 +16,7 @@ from sparta.addresses import server_address
 from sparta.errors import InputError
 from sparta.features.record import SKIPPED, Skipped
 from sparta.files import writing
+from sparta.json_values import Json
 from sparta.progress import Progress, no_progress
 
 EXAMPLE = "http://localhost:2283"
@@ -44,7 +45,7 @@ class Asset:
 
     id: str
     version: str
-    fields: dict[str, Any]
+    fields: Json
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class Library:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _json(self, path: str, body: dict[str, Any]) -> Any:
+    def _json(self, path: str, body: Json) -> Any:
         response = self._send(self._http.build_request("POST", path, json=body))
         self._check(response)
         try:
@@ -144,7 +145,7 @@ class Library:
         return InputError(f"{self.address} does not answer as immich does: check the address")
 
 
-def _asset(fields: dict[str, Any]) -> Asset:
+def _asset(fields: Json) -> Asset:
     if not _ID.fullmatch(fields["id"]):
         raise ValueError(f"{fields['id']!r} is no UUID")
     return Asset(fields["id"], f"{fields['checksum']} {fields['thumbhash']}", fields)
@@ -205,7 +206,7 @@ def download(
     with writing(out):
         before = _read(out / METADATA)
         done = Downloaded()
-        lines: dict[str, dict[str, Any]] = {}
+        lines: dict[str, Json] = {}
         for asset, total in library.assets():
             try:
                 version = f"{asset.version} original" if original else asset.version
@@ -272,7 +273,7 @@ def _read(path: Path) -> dict[str, str]:
     return found
 
 
-def _write(path: Path, lines: Iterator[dict[str, Any]]) -> None:
+def _write(path: Path, lines: Iterator[Json]) -> None:
     part = path.with_name(f".{path.name}.part")
     with part.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
@@ -281,11 +282,11 @@ def _write(path: Path, lines: Iterator[dict[str, Any]]) -> None:
     part.replace(path)
 
 
-def metadata(asset: Asset, address: str) -> dict[str, Any]:
+def metadata(asset: Asset, address: str) -> Json:
     """What is stored about a photo; fields without a value are left out."""
     fields = asset.fields
     exif = fields.get("exifInfo") or {}
-    found: dict[str, Any] = {
+    found: Json = {
         "immich_id": asset.id,
         "page": f"{address}/photos/{asset.id}",
         "name": fields.get("originalFileName"),

@@ -9,7 +9,7 @@ import shutil
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256 as sha256_of
 from importlib.metadata import PackageNotFoundError, version
@@ -22,17 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.files import sha256
+from sparta.json_values import Json, JsonMapping
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-Arrays = tuple[NDArray[Any], ...]
+Arrays = tuple[NDArray[np.number], ...]
 FORMAT = 3  # of the entries; raised when the code that makes them changes
 DESCRIPTION, HASHES = "description.json", "sha256.json"
 FOLDER_VARIABLE = "VISUALSPARTA_CACHE"
 SHIPPED = Path(__file__).parent / "visualsparta" / "shipped" / "networks"
 
-Make = Callable[[Path], Mapping[str, Any]]
+Make = Callable[[Path], JsonMapping]
 # Kernel drivers: NVIDIA's, AMD's, and those of Windows' Linux.
 GPU_FILES = (Path("/dev/nvidiactl"), Path("/dev/kfd"), Path("/dev/dxg"))
 
@@ -61,15 +62,14 @@ class Network:
 
     Args:
         path: of the network, an `.xml` with its `.bin` beside it.
-        precision: "f32", or "bf16" where the processor has it; ignored where it does not.
     """
 
-    def __init__(self, path: Path, precision: str = "f32") -> None:
+    def __init__(self, path: Path) -> None:
         ov, threads = openvino(), _cores()
         self.threads = threads
         settings = {
             # By default it is bfloat16 where the processor has it, which changes rankings.
-            "INFERENCE_PRECISION_HINT": precision,
+            "INFERENCE_PRECISION_HINT": "f32",
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": threads,
             # Photos are decoded on the same cores.
@@ -80,7 +80,7 @@ class Network:
         # The Python binding may deadlock when two threads make its first calls at once.
         self._turn = threading.Lock()
 
-    def __call__(self, inputs: Sequence[Sequence[NDArray[Any]]]) -> list[Arrays]:
+    def __call__(self, inputs: Sequence[Sequence[NDArray[np.number]]]) -> list[Arrays]:
         """The outputs of each of several inputs, which are the network's arguments."""
         found: list[Arrays] = [()] * len(inputs)
         with self._turn:
@@ -170,7 +170,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "visualsparta"
 
 
-def find_entry(key: Mapping[str, Any]) -> tuple[Path, dict[str, Any]] | None:
+def find_entry(key: JsonMapping) -> tuple[Path, Json] | None:
     """An entry's folder and description; None if there is none, here or shipped, or it is damaged.
 
     The shipped model's networks were converted before they were packed, and fit any OpenVINO.
@@ -184,7 +184,7 @@ def find_entry(key: Mapping[str, Any]) -> tuple[Path, dict[str, Any]] | None:
     return None
 
 
-def add_entry(key: Mapping[str, Any], make: Make) -> tuple[Path, dict[str, Any]]:
+def add_entry(key: JsonMapping, make: Make) -> tuple[Path, Json]:
     """Make an entry and put it in its place in one step.
 
     `make` writes the files into the folder that it is given, and returns a description that JSON
@@ -205,11 +205,11 @@ def add_entry(key: Mapping[str, Any], make: Make) -> tuple[Path, dict[str, Any]]
     return folder, description
 
 
-def _folder(key: Mapping[str, Any]) -> Path:
+def _folder(key: JsonMapping) -> Path:
     return cache_folder() / "networks" / digest_of({"openvino": version("openvino"), **key})
 
 
-def digest_of(key: Mapping[str, Any]) -> str:
+def digest_of(key: JsonMapping) -> str:
     """The name of an entry's folder."""
     everything = json.dumps({"format": FORMAT, **key}, sort_keys=True)
     return sha256_of(everything.encode()).hexdigest()[:32]

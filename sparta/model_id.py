@@ -14,11 +14,12 @@ from functools import cache
 from pathlib import Path
 from pickle import UnpicklingError
 from threading import Thread
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from safetensors import SafetensorError
 
 from sparta.errors import InputError, first_line
+from sparta.json_values import Json
 
 _SHIPPED = Path(__file__).parent / "visualsparta" / "shipped"
 # Models that ship with the package: for photos, and for drawings of scenes.
@@ -90,7 +91,7 @@ def pinned_name(name: str | Path) -> str:
 
 def read_model_config(
     name: str | Path, types: tuple[str, ...], title: str, option: str = ""
-) -> dict[str, Any]:
+) -> Json:
     """The content of a model's `config.json`, without loading its weights.
 
     Args:

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 from sparta.errors import InputError, first_line
+from sparta.json_values import Json
 from sparta.model_id import DAMAGED_WEIGHTS, find_file, model_folder, read_model_config
 from sparta.tokenizer import WordPieceTokenizer
 
@@ -77,9 +78,9 @@ def cut_embeddings(encoder: Any, entries: int, name: str | Path) -> None:
         encoder.resize_token_embeddings(entries)
 
 
-def portable_config(config: PreTrainedConfig) -> dict[str, Any]:
+def portable_config(config: PreTrainedConfig) -> Json:
     """A network's configuration as a dict, without paths of this machine."""
-    fields: dict[str, Any] = config.to_dict()
+    fields: Json = config.to_dict()
     fields.pop("_name_or_path", None)
     return fields
 
@@ -103,3 +104,8 @@ def check_weights(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], pro
     if any(lists.values()):
         listed = "; ".join(f"{what}: {', '.join(names)}" for what, names in lists.items() if names)
         raise InputError(f"{problem}: {listed}")
+
+
+def move(network: nn.Module, device: torch.device | str) -> None:
+    """Move a network in place; the types of `PreTrainedModel.to` refuse a device."""
+    network.to(device)

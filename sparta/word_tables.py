@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from sparta.errors import InputError
+from sparta.json_values import Json
 
 FORMAT_VERSION = 1
 SUBSTITUTES = "substitutes.json"
@@ -93,7 +94,7 @@ class WordTables:
         return self._parsed(RARE_TERMS, _rare, frozenset(), "a list of rare terms", remedy)
 
     def _parsed(
-        self, name: str, parse: Callable[[Any], Table], empty: Table, what: str, remedy: str
+        self, name: str, parse: Callable[[Json], Table], empty: Table, what: str, remedy: str
     ) -> Table:
         if name not in self.files:
             return empty
@@ -104,7 +105,7 @@ class WordTables:
             raise InputError(f"{path} is not {what} ({error}): {remedy}, or remove it") from error
 
 
-def _substitutes(values: Any) -> dict[str, tuple[Substitute, ...]]:
+def _substitutes(values: Json) -> dict[str, tuple[Substitute, ...]]:
     if values["format_version"] != FORMAT_VERSION:
         raise ValueError(f"its format is {values['format_version']!r}")
     return {
@@ -113,7 +114,7 @@ def _substitutes(values: Any) -> dict[str, tuple[Substitute, ...]]:
     }
 
 
-def _rare(values: Any) -> frozenset[str]:
+def _rare(values: Json) -> frozenset[str]:
     photos, terms = values["photos"], values["terms"]
     if not isinstance(photos, int) or not isinstance(terms, list):
         raise ValueError('"photos" is no whole number, or "terms" is no list')

@@ -125,7 +125,7 @@ SLOWEST = (
     "server/publish/test_search.py",
     "server/test_page_adding.py",
     "indexer/encoding/test_scorers.py",
-    "server/test_openapi.py",
+    "server/test_problems.py",
     "server/test_page.py",
     "server/test_page_selection.py",
     "server/test_processes.py",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from server.cluster.deploy import serve_on
 from server.settings import ServerSettings
 from sparta.cluster import connected
 from sparta.extras import require
+from tests.milvus_server import free_port
 from tests.ray_cluster import SYSTEM, actors
 from tests.redis_server import redis_server
 
@@ -140,12 +140,6 @@ def served_cluster(nodes: int, work: Path, **values: Any) -> Iterator[ServedClus
         finally:
             cluster.shutdown()
             del os.environ["RAY_REDIS_ADDRESS"]
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def patiently(

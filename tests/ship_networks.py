@@ -10,19 +10,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import sparta
 from indexer.encoding import scorers
 from sparta import inference
+from sparta.json_values import Json, JsonMapping
 from sparta.model_id import SAMPLE
 from sparta.networks import load
 
 
-def ship(key: Mapping[str, Any], make: inference.Make) -> tuple[Path, dict[str, Any]]:
+def ship(key: JsonMapping, make: inference.Make) -> tuple[Path, Json]:
     """Convert a network as the cache would, into the package."""
     out = inference.SHIPPED / inference.digest_of(key)
     with TemporaryDirectory() as work:

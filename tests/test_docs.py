@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,9 +18,11 @@ import yaml
 from click import Command
 from typer.core import TyperGroup
 
+from indexer.engines.open import open_index
 from server.backends import Backend
 from server.settings import ServerSettings
 from sparta.command_line import cli
+from sparta.model_id import SAMPLE
 from tests.docker.test_references import labels_of_metrics
 from tests.documents import (
     PAGES,
@@ -118,22 +121,6 @@ def test_files_of_the_project_exist(page: Path) -> None:
     assert not set(missing) - ABSENT
 
 
-CHANGES = """
-a feature format, a dense pooling, an endpoint, a query operator, a filter condition, a backbone,
-an engine, a field of a hit, a quantisation, a command
-"""
-
-
-def test_every_file_of_the_ten_changes_exists() -> None:
-    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-    table = re.split(r"^## ", text, flags=re.MULTILINE)[-1]
-    rows = dict(re.findall(r"^\| (an? [^|]+) \| (.*) \|$", table, flags=re.MULTILINE))
-    assert list(rows) == re.split(r",\s+", CHANGES.strip())
-    for change, cell in rows.items():
-        files = re.findall(r"`([^`]+/[^`]*)`", cell) or pytest.fail(f"{change} names no files")
-        assert not [file for file in files if not (ROOT / file).exists()], change
-
-
 def test_results_name_no_folders_of_a_machine() -> None:
     folder = re.compile(r'"/[^"]*/')
     for result in sorted((ROOT / "eval" / "results").rglob("*.json")):
@@ -141,40 +128,66 @@ def test_results_name_no_folders_of_a_machine() -> None:
         assert found is None, f"{result.relative_to(ROOT)}: {found}"
 
 
+# ---- the Python code of README.md, docs/api.md and docs/clients.md -------------------------------
+
 # What the drawings contain, in place of what photos do.
-QUERY = {"two dogs on a beach": "two red things", "two dogs": "red", "a red boat": "blue"}
+DRAWN = {
+    '"two dogs on a beach"': '"two red things"',
+    '"two dogs"': '"red"',
+    '"a red boat"': '"blue"',
+}
+WITHOUT_TORCH = "\nimport sys; assert not {'torch', 'transformers'} & set(sys.modules)"
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    photos = draw(tmp_path_factory.mktemp("photos"))
-    with serving(Backend("sparta", FakeSearcher(), photos)) as address:
-        yield address
-
-
-def output(address: str, program: str) -> list[str]:
-    program = program.replace("http://127.0.0.1:8000", address)
-    for words, drawn in QUERY.items():
-        program = program.replace(f'"{words}"', f'"{drawn}"')
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+def printed(code: str, folder: Path, address: str = "", names: dict[str, str] = DRAWN) -> list[str]:
+    """The lines that code prints, run by a fresh interpreter in a folder, with other names."""
+    for old, new in ({"http://127.0.0.1:8000": address} | names).items():
+        code = code.replace(old, new)
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{code}"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert not done.returncode, done.stderr
     return done.stdout.splitlines()
 
 
-def test_the_examples(address: str, tmp_path: Path) -> None:
+def test_the_examples_of_the_clients(tmp_path: Path) -> None:
     first, several, failing = code_blocks(ROOT / "docs/clients.md", "python")
-    lines = output(address, first)
-    assert lines[0] == "1 garden/one.png 200.0 ['red']"
-    assert lines[3] == "unknown words: ['two', 'things']"
-    size = (draw(tmp_path) / "garden/one.png").stat().st_size
-    assert lines[4] == f"image/png {size} bytes"
-    assert "QueryTerm(term='red', count=176)" in lines[5]
-    assert [line.split()[:2] for line in output(address, several)] == [
-        ["red", "['garden/one.png',"],
-        ["blue", "['garden/two.jpg',"],
-    ]
-    [line] = output(address, failing)
+    with serving(Backend("sparta", FakeSearcher(), draw(tmp_path))) as address:
+        lines = printed(first, tmp_path, address)
+        assert lines[0] == "1 garden/one.png 200.0 ['red']"
+        assert lines[3] == "unknown words: ['two', 'things']"
+        assert lines[4] == f"image/png {(tmp_path / 'garden/one.png').stat().st_size} bytes"
+        assert "QueryTerm(term='red', count=176)" in lines[5]
+        assert [line.split()[:2] for line in printed(several, tmp_path, address)] == [
+            ["red", "['garden/one.png',"],
+            ["blue", "['garden/two.jpg',"],
+        ]
+        [line] = printed(failing, tmp_path, address)
     assert line.startswith("404 image_id 127.0.0.1 answered 404, The index has no such image: ")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with photos/; the README's code builds index/ in it."""
+    folder = tmp_path_factory.mktemp("readme")
+    shutil.copytree(SAMPLE / "photos", folder / "photos")
+    return folder
+
+
+def test_the_readme_prints_what_it_shows(folder: Path) -> None:
+    [code] = code_blocks(ROOT / "README.md", "python")
+    [shown] = code_blocks(ROOT / "README.md", "text")
+    assert printed(code, folder, names={}) == shown.splitlines()
+
+
+def test_the_examples_of_the_api(folder: Path) -> None:
+    build, search, ask, encode = code_blocks(ROOT / "docs/api.md", "python")
+    assert len(printed(build, folder)) == 3
+    assert printed(search + WITHOUT_TORCH, folder)
+    assert printed(encode, folder)
+    # The drawings have neither dogs nor times.
+    names = {"two dogs on a beach": "an elephant", "taken:2024": "width:*"}
+    with serving(Backend("sparta", open_index(folder / "index"), folder / "photos")) as address:
+        assert len(printed(ask, folder, address, names)) == 5
 
 
 OPERATIONS = (ROOT / "docs/operations.md").read_text()
@@ -217,19 +230,16 @@ def dry_run(*arguments: str) -> list[str]:
     return run.stdout.splitlines()
 
 
-def test_demo_says_how_to_search_own_photos() -> None:
+def test_demo_of_the_drawings_says_how_to_search_own_photos() -> None:
     hint, command = dry_run("demo")[-3:-1]
     assert "make demo PHOTOS=" in hint
     assert command.startswith(".venv/bin/sparta serve demo/index")
 
 
-def test_demo_of_own_photos() -> None:
+def test_demo_of_own_photos_has_an_index_for_each_folder() -> None:
     lines = dry_run("demo", "PHOTOS=~/My Pictures")
     index = next(line for line in lines if "sparta index" in line)
     assert index.startswith('.venv/bin/sparta index "/home/someone/My Pictures" --out demo/photos-')
     assert lines[-1] == f".venv/bin/sparta serve {index.rpartition(' ')[2]}"
     assert "scenes" not in "".join(lines)
-
-
-def test_each_folder_of_photos_has_an_index_of_its_own() -> None:
-    assert dry_run("demo", "PHOTOS=one")[-1] != dry_run("demo", "PHOTOS=two")[-1]
+    assert dry_run("demo", "PHOTOS=one")[-1] != lines[-1]

@@ -57,13 +57,6 @@ def test_no_preset_is_missing() -> None:
     assert not set(NAMED) - presets - {"flickr8k/METHOD-VISUAL-TEXT"}
 
 
-def test_every_kind_of_command_is_there() -> None:
-    first = {words[0] for words in COMMANDS}
-    assert first >= {"extract", "import", "captions", "train", "index", "bench"}
-    measured = {words[1] for words in COMMANDS if words[0] == "eval"}
-    assert measured == {"model", "figure", "pruning"}
-
-
 # ---- published rows: figures as the papers print them, in their order, and the figures' numbers --
 
 
@@ -98,23 +91,8 @@ def rows_of(heading: str) -> Iterator[Row]:
 
 
 ROWS = [row for heading in PAPERS for row in rows_of(heading)]
-OTHERS = (
-    """
-LIWE, VSRN, CVSE, PVSE, SCAN, CAAN, IMRAM, DSRN, DIME, SCO, CAMERA, SM-LSTM, DAN, CAMP,
-PFAN, LVSE, DE, HGR, HGR∞, ViLBERT, ViLBERT DG, Unicoder-VL, UNITER, OSCAR, ALIGN, CLIP,
-MVP, VSE++, VSE∞, GPO
-""".replace("\n", " ")
-    .strip()
-    .split(", ")
-)
-
-# Section of the page → numbers of the paper's figures.
-FIGURES = {
-    "GPO": "1 2 3 4 5 6",
-    "VSE+2AD": "1 2 3 4 A.2-1 C-2",
-    "MV-VSE": "1 2 3 4 5",
-    "VisualSparta": "1 2 3",
-}
+# Figures that show what is measured.
+FIGURES = ["GPO 3", "GPO 5", "GPO 6", "VSE+2AD C-2", "MV-VSE 4", "MV-VSE 5", "VisualSparta 3"]
 
 
 @pytest.mark.parametrize("heading", PAPERS)
@@ -141,20 +119,6 @@ def test_every_row_has_a_command(row: Row) -> None:
     assert named or "as in table 2" in row.line
 
 
-def test_rows_of_different_networks_have_different_commands() -> None:
-    presets = {
-        kind: {
-            name
-            for line in section("GPO").splitlines()
-            if kind in line
-            for name in re.findall(r"`([a-z0-9]+/[^`]+)`", line)
-        }
-        for kind in ("WSL grid", "BUTD grid", "region+grid")
-    }
-    assert all(presets.values())
-    assert not presets["WSL grid"] & (presets["BUTD grid"] | presets["region+grid"])
-
-
 def test_the_list_is_that_of_the_papers(shared: Path) -> None:
     """Each row's figures stand in its paper one behind the other."""
     texts = {}
@@ -166,30 +130,10 @@ def test_the_list_is_that_of_the_papers(shared: Path) -> None:
         assert f"{' '.join(row.figures)} " in texts[row.section] + " ", row
 
 
-def test_rows_of_other_methods_have_a_reason() -> None:
-    (paragraph,) = [line for line in PAGE.splitlines() if line.startswith("Rows of other methods")]
-    listed = re.split(r"[(),:]\s*|\.", paragraph)
-    assert set(OTHERS) <= {name.strip() for name in listed}
-
-
-def figures_named(text: str) -> set[str]:
-    """Numbers behind the word figure: 1, 1 to 3, 4 b, A.2-1."""
-    found: set[str] = set()
-    number = r"(?:[AC](?:\.\d)?-)?\d"
-    between = r"(?:,| and| to| [a-d]\b)* "
-    for listed in re.findall(rf"[Ff]igures? ({number}(?:{between}{number})*)", text):
-        for first, last in re.findall(r"(\d) to (\d)", listed):
-            found |= {str(n) for n in range(int(first), int(last) + 1)}
-        found |= set(re.findall(number, listed))
-    return found
-
-
-@pytest.mark.parametrize("heading", FIGURES)
-def test_every_figure_has_a_command_or_a_reason(heading: str) -> None:
-    lines = [cells(line) for line in section("Figures").splitlines() if line.startswith("|")]
-    drawn = re.findall(rf"{re.escape(heading)} ([AC.\d-]+)", " ".join(line[0] for line in lines))
-    found = figures_named(section(heading)) | set(drawn)
-    assert set(FIGURES[heading].split()) <= found
+def test_every_figure_has_a_command() -> None:
+    rows = [cells(line) for line in section("Figures").splitlines() if line.startswith("|")]
+    for figure in FIGURES:
+        assert any(row[0].startswith(figure) and "`sparta " in row[2] for row in rows), figure
 
 
 # ---- settings -----------------------------------------------------------------------------------

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import yaml
 from pydantic import ValidationError
 
 from sparta.errors import InputError, first_line
 from sparta.files import read_yaml
+from sparta.json_values import Json
 from training.terms.config import TermVectorsConfig
 from training.visualsparta.config import VisualSpartaTrainConfig
 from training.vse.config import VseTrainConfig
@@ -63,19 +64,19 @@ def _path(name: str) -> Path:
     return path if path.suffix in {".yaml", ".yml"} else PRESETS / f"{name}.yaml"
 
 
-def _read(name: str) -> dict[str, Any]:
+def _read(name: str) -> Json:
     path = _path(name)
     if not path.is_file():
         known = sorted(str(p.relative_to(PRESETS).with_suffix("")) for p in PRESETS.rglob("*.yaml"))
         raise InputError(f"{name}: neither a YAML file nor a preset; the presets are {known}")
     values = read_yaml(path)
-    merged: dict[str, Any] = {}
+    merged: Json = {}
     for base in values.pop("extends", []):
         merged = _merged(merged, _read(base))
     return _merged(merged, values)
 
 
-def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+def _merged(base: Json, over: Json) -> Json:
     both = {
         key: _merged(base[key], over[key])
         for key in base.keys() & over.keys()
@@ -84,7 +85,7 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return base | over | both
 
 
-def _apply(values: dict[str, Any], override: str) -> None:
+def _apply(values: Json, override: str) -> None:
     """Set one dotted key; the value is parsed as YAML: 3 is a number, [a, b] a list."""
     key, equals, text = override.partition("=")
     if not equals or not key:

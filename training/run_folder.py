@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import yaml
 from lightning.fabric.utilities.rank_zero import rank_zero_only
@@ -16,6 +16,7 @@ from sparta.captions.read import CaptionedPhoto
 from sparta.console import Console
 from sparta.errors import InputError
 from sparta.files import read_yaml
+from sparta.json_values import JsonValue
 from training.run_config import Section
 
 SETTINGS, HELD_OUT, RESULT = "config.yaml", "held-out.jsonl", "result.json"
@@ -96,7 +97,7 @@ def resumed_settings(config: Config, out: Path) -> tuple[Config, set[str]]:
     return own.model_copy(update={key: getattr(config, key) for key in changed}), {*changed}
 
 
-def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(value: JsonValue, key: str = "") -> Iterator[tuple[str, JsonValue]]:
     """Dotted keys and their values."""
     if isinstance(value, dict | list):
         pairs = value.items() if isinstance(value, dict) else enumerate(value)

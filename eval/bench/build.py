@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -24,6 +23,7 @@ from indexer.state import bytes_below
 from sparta.errors import InputError
 from sparta.extract.photos import find_photos
 from sparta.features.store import HEADER, FeatureStore
+from sparta.json_values import Json
 from sparta.progress import Progress, no_progress
 
 EVERY = 0.2  # seconds between two looks at the memory
@@ -60,7 +60,7 @@ class BuildSpeed:
     # On disk, by part: the features, and the parts of the index as in `sparta info`.
     bytes: dict[str, int]
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Json:
         """The figures as JSON values."""
         stages = [asdict(one) | {"images_per_second": one.per_second} for one in self.stages]
         return asdict(self) | {"stages": stages}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from indexer.settings import FREQUENCY_KINDS
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 from sparta.features.store import HEADER, FeatureStore
+from sparta.json_values import Json
 from sparta.model_id import PHOTOS, SAMPLE
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
@@ -52,7 +53,7 @@ class ImpactSource:
     # `indexer.encoding.impacts.Pruning`; None for one.
     weights: NDArray[np.float32] | None
     frequencies: NDArray[np.integer]  # [A] how often queries have each term
-    about: dict[str, object]  # their origin, for the results
+    about: Json  # their origin, for the results
 
     @property
     def most_terms(self) -> int:
@@ -126,7 +127,7 @@ def encode_source(
     manifest = Manifest.open(folder)
     if manifest.frequencies not in FREQUENCY_KINDS:
         manifest = replace(manifest, frequencies="none")  # the file of queries is not at hand
-    encoder = ImageEncoder.open(stores, models, term_set=manifest.terms)  # type: ignore[arg-type]
+    encoder = ImageEncoder.open(stores, models, term_set=manifest.terms)
     pruning, quantiser = parameters_of(folder, manifest, encoder, len(stores))
     parameters = ImpactParameters(replace(pruning, top_n=None), quantiser)
     rows = _some(len(encoder.store), encoder.store.folder)
@@ -201,11 +202,11 @@ def _some(images: int, where: Path) -> NDArray[np.int64]:
     return np.sort(chosen)
 
 
-def _width(bits: int) -> type[np.unsignedinteger[Any]]:
+def _width(bits: int) -> type[np.unsignedinteger]:
     return np.uint8 if bits <= 8 else np.uint16
 
 
-def _about(manifest: Manifest, images: int, top_n: int | str) -> dict[str, object]:
+def _about(manifest: Manifest, images: int, top_n: int | str) -> Json:
     same = ("models", "features", "offset", "terms", "frequencies", "frequency_power", "bits")
     return {"images": images, "top_n": top_n, **{name: getattr(manifest, name) for name in same}}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.lib.format import open_memmap
@@ -307,12 +307,13 @@ def _add(index: Any, vectors: Vectors) -> None:
         index.add(chunk)
 
 
-SPARSE: dict[str, type[Engine[Any]]] = {
+AnyEngine: TypeAlias = Engine[Any]
+SPARSE: dict[str, type[AnyEngine]] = {
     "lucene": LuceneEngine,
     "columns": ColumnsEngine,
     "bm25s": Bm25sEngine,
 }
-DENSE: dict[str, type[Engine[Any]]] = {
+DENSE: dict[str, type[AnyEngine]] = {
     "numpy": NumpyEngine,
     "faiss-flat": FaissFlat,
     "faiss-hnsw": FaissHnsw,
@@ -320,7 +321,7 @@ DENSE: dict[str, type[Engine[Any]]] = {
 ENGINES = SPARSE | DENSE
 
 
-def find(names: Sequence[str]) -> tuple[dict[str, type[Engine[Any]]], dict[str, str]]:
+def find(names: Sequence[str]) -> tuple[dict[str, type[AnyEngine]], dict[str, str]]:
     """Engines by name.
 
     Returns:
@@ -329,7 +330,7 @@ def find(names: Sequence[str]) -> tuple[dict[str, type[Engine[Any]]], dict[str, 
     Raises:
         InputError: if a name is unknown.
     """
-    found: dict[str, type[Engine[Any]]] = {}
+    found: dict[str, type[AnyEngine]] = {}
     missing: dict[str, str] = {}
     for name in names:
         if name not in ENGINES:

@@ -13,7 +13,6 @@ from itertools import count, pairwise, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
-from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
@@ -30,6 +29,7 @@ from indexer.settings import IndexSettings
 from server.client.client import Client
 from server.client.operations import Refresh
 from sparta.errors import InputError
+from sparta.json_values import Json
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 
@@ -92,7 +92,7 @@ class Served:
     server_ms: float  # the server's processor time per request, in milliseconds, writes included
     written: Written | None = None  # beside it; None without a writer
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Json:
         """The figures as JSON values."""
         figures = {"requests_per_second": self.load.per_second, "server_ms": self.server_ms}
         writing = self.written.record() if self.written else {}
@@ -112,7 +112,7 @@ class UnderLoad:
         """Requests without an answer, or answered with an error."""
         return sum(sum(run.load.errors.values()) for run in self.runs)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Json:
         """The figures as JSON values."""
         runs = [run.record() for run in self.runs]
         return {"images": self.images, "shards": self.shards, "runs": runs}

@@ -16,11 +16,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eval.bench.collections import Corpus, ImpactSource, Kind, enlarge
-from eval.bench.engines import DENSE, SPARSE, Answer, Engine, GroundTruth, find
+from eval.bench.engines import DENSE, SPARSE, Answer, AnyEngine, GroundTruth, find
 from eval.bench.queries import QuerySet, TermQuery, measure_recall
 from eval.bench.tables import Cell, Results
 from eval.bench.vectors import CLUSTERED, DenseSource, clustered, enlarge_vectors, read_dense
 from sparta.files import check_room
+from sparta.json_values import Json
 from sparta.progress import Notice, Progress, no_notice, no_progress
 
 TOP_N_IMAGES = 200_000  # other top-n than the first are timed at the largest size up to this
@@ -51,7 +52,7 @@ class Pace:
 class Asked(NamedTuple):
     """What a cell times: an open engine, the hits of an answer, and threads that ask at once."""
 
-    engine: Engine[Any]
+    engine: AnyEngine
     k: int
     threads: int
 
@@ -193,7 +194,7 @@ class SpeedPlan:
     source: ImpactSource  # images that collections are made of
     vectors: Sequence[DenseSource]  # that collections are made of
     asked: QuerySet  # queries to time, and captions to measure recall by
-    engines: dict[str, type[Engine[Any]]]  # to time, by name
+    engines: dict[str, type[AnyEngine]]  # to time, by name
 
     @property
     def collections(self) -> list[tuple[int, int | None]]:
@@ -305,7 +306,7 @@ class Member:
     """One engine over one collection."""
 
     cell: Cell  # of its figures, but for k and the number of threads
-    engine: Engine[Any]  # itself
+    engine: AnyEngine  # itself
     truth: GroundTruth  # the right answers
     postings: int | None  # of the collection; None for vectors
 
@@ -406,7 +407,7 @@ def _members(
             yield Member(cell, plan.engines[cell.engine](data, folder / name), truth, postings)
 
 
-def _build(member: Member, notice: Notice) -> dict[str, Any]:
+def _build(member: Member, notice: Notice) -> Json:
     """Build and open an engine; what it took."""
     engine = member.engine
     engine.folder.mkdir()
@@ -427,7 +428,7 @@ def _build(member: Member, notice: Notice) -> dict[str, Any]:
 def _time(
     plan: SpeedPlan,
     results: Results,
-    members: Sequence[tuple[Member, dict[str, Any]]],
+    members: Sequence[tuple[Member, Json]],
     progress: Progress,
     notice: Notice,
 ) -> None:

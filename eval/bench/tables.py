@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from eval.report import markdown_head
 from sparta.errors import InputError
+from sparta.json_values import Json, JsonMapping
 
 FILE = "speed.json"
 SAME = ("machine", "pace")  # of all runs that share a file
-Record = dict[str, Any]
+Record = Json
 NONE = "-"
 ENOUGH = 1_000  # timed queries of a cell; fewer are marked
 SHORT = "*"  # marks what was timed for too few queries
@@ -60,10 +61,10 @@ class Results:
     """
 
     path: Path
-    runs: list[dict[str, Any]] = field(default_factory=list)
-    about: dict[str, Any] = field(default_factory=dict)
-    engines: dict[str, Any] = field(default_factory=dict)
-    encoders: dict[str, Any] = field(default_factory=dict)
+    runs: list[Json] = field(default_factory=list)
+    about: Json = field(default_factory=dict)
+    engines: Json = field(default_factory=dict)
+    encoders: Json = field(default_factory=dict)
     recall: list[Record] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
 
@@ -88,7 +89,7 @@ class Results:
                 f"another --out ({error})"
             ) from error
 
-    def begin(self, run: dict[str, Any]) -> None:
+    def begin(self, run: Json) -> None:
         """Note a new run.
 
         Raises:
@@ -103,7 +104,7 @@ class Results:
                     )
         self.runs.append(run)
 
-    def note(self, name: str, about: dict[str, Any]) -> None:
+    def note(self, name: str, about: Json) -> None:
         """Note what images, vectors or queries are used.
 
         Raises:
@@ -117,7 +118,7 @@ class Results:
         """Whether a cell is measured."""
         return any(_cell(record) == cell for record in self.records)
 
-    def add(self, cell: Cell, figures: Mapping[str, Any]) -> None:
+    def add(self, cell: Cell, figures: JsonMapping) -> None:
         """Add a cell's figures."""
         self.records.append({**cell._asdict(), **figures, "run": len(self.runs) - 1})
 
@@ -130,7 +131,7 @@ class Results:
         unfinished.replace(self.path)
 
 
-def _cell(record: Mapping[str, Any]) -> Cell:
+def _cell(record: JsonMapping) -> Cell:
     return Cell(*(record[name] for name in Cell._fields))
 
 

@@ -17,6 +17,7 @@ from indexer.dense.manifest import MODEL, VECTORS, DenseManifest, dense_folder
 from indexer.dense.vectors import import_faiss
 from indexer.manifest import Manifest
 from sparta.errors import InputError
+from sparta.json_values import Json
 
 CLUSTERED, DIMENSION = "clustered", 1024  # the dimension of the papers' dense models
 CENTRES, IMAGES = 500, 5_000
@@ -31,7 +32,7 @@ class DenseSource:
     name: str  # the index's dense part, or "clustered"
     images: NDArray[np.float32]  # [N, D] float32
     queries: NDArray[np.float32]  # [Q, D] float32
-    about: dict[str, object]  # their origin, for the results
+    about: Json  # their origin, for the results
     # Of embedding the text of a query, one at a time: mean and percentiles; empty for synthetic
     # vectors.
     encode_milliseconds: dict[str, float]
@@ -56,20 +57,20 @@ class Vectors:
             yield np.array(vectors[start : start + size])
 
 
-def clustered(queries: int, seed: int = 0) -> DenseSource:
+def clustered(queries: int) -> DenseSource:
     """Vectors around 500 random centres in 1024 dimensions; queries are drawn as images are.
 
     Exact search takes as long for these as for any others; what a graph or an inverted file finds
     and how fast depends on the vectors, so that theirs say little about those of a model.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     centres = _unit(rng.standard_normal((CENTRES, DIMENSION), dtype=np.float32))
 
     def draw(count: int) -> NDArray[np.float32]:
         own = centres[rng.integers(CENTRES, size=count)]
         return _unit(own + SPREAD * _noise(rng, own.shape))
 
-    about: dict[str, object] = {"dimension": DIMENSION, "centres": CENTRES}
+    about: Json = {"dimension": DIMENSION, "centres": CENTRES}
     return DenseSource(CLUSTERED, draw(IMAGES), draw(queries), about, {})
 
 
@@ -101,7 +102,7 @@ def read_dense(index: Path, name: str, queries: Sequence[TermQuery]) -> DenseSou
             start = time.perf_counter()
             embedded.append(text.encode(query.text))
             seconds.append(time.perf_counter() - start)
-    about: dict[str, object] = {
+    about: Json = {
         "dimension": manifest.dimension,
         "images": manifest.images,
         "model": manifest.model,
@@ -113,16 +114,14 @@ def read_dense(index: Path, name: str, queries: Sequence[TermQuery]) -> DenseSou
     return DenseSource(name, rows, np.array(embedded), about, about_time)
 
 
-def enlarge_vectors(
-    source: DenseSource, images: int, kind: Kind, path: Path, seed: int = 0
-) -> Vectors:
+def enlarge_vectors(source: DenseSource, images: int, kind: Kind, path: Path) -> Vectors:
     """Write vectors of as many images as wanted, drawn with replacement and perturbed by 15 %.
 
     "blends" are the middle of two images, as `enlarge` takes terms from two.
     """
     made = open_memmap(path, "w+", np.float32, (images, *source.images.shape[1:]))
     for start in range(0, images, CHUNK):
-        rng = np.random.default_rng((seed, start))
+        rng = np.random.default_rng((0, start))
         part = made[start : start + CHUNK]
         chosen = source.images[rng.integers(len(source.images), size=len(part))]
         if kind == "blends":

@@ -11,6 +11,7 @@ import typer
 from eval.commands.options import (
     FEATURES,
     OptionalCaptions,
+    OptionalQueries,
     Out,
     Queries,
     Split,
@@ -75,7 +76,7 @@ def speed(
     quick: Quick = False,
     images: Sizes = None,
     top_n: TopNs = None,
-    queries: Queries = None,
+    queries: OptionalQueries = None,
     captions: OptionalCaptions = None,
     split: Split = "val",
     engine: Engines = USUAL_ENGINES,
@@ -275,8 +276,6 @@ def serve(
     from sparta.progress import progress_bars
 
     check_out(out)
-    if queries is None:
-        raise InputError("--queries is missing: name a file of queries")
     texts = read_queries(queries)
     if len(texts) < 2:
         raise InputError(f"{queries} has {len(texts)} queries: give at least two")

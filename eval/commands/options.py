@@ -18,10 +18,11 @@ Split = Annotated[str, SPLIT]
 FEATURES = typer.Option(
     help="Feature store, or photos for a model with a vision network; one a model, or one for all."
 )
-Queries = Annotated[
-    Path | None,
-    typer.Option(help='Queries: one a line, or JSON Lines {"query": …, "images": [right ids]}.'),
-]
+QUERIES = typer.Option(
+    help='Queries: one a line, or JSON Lines {"query": …, "images": [right ids]}.'
+)
+Queries = Annotated[Path, QUERIES]
+OptionalQueries = Annotated[Path | None, QUERIES]
 Transfer = Annotated[
     bool, advanced("--transfer", help="Accept features the model was not trained on.")
 ]

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from math import ceil
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from PIL import Image
 
@@ -17,6 +17,7 @@ from indexer.search.searcher import Searcher
 from indexer.store.images import UnknownImageError
 from sparta.errors import InputError
 from sparta.extract.image_files import PhotoError, load_photo
+from sparta.json_values import Json
 
 if TYPE_CHECKING:  # an explanation that is only printed needs no matplotlib
     from matplotlib.axes import Axes
@@ -44,7 +45,7 @@ class Explained:
         """By falling score."""
         return sorted(self.explanation.terms, key=lambda term: -term.score)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Json:
         """The explanation as JSON values."""
         return {"query": self.query, **asdict(self.explanation)}
 

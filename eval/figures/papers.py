@@ -33,6 +33,7 @@ from sparta.captions.record import as_stored
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
+from sparta.json_values import Json
 from sparta.progress import Progress
 from sparta.vse.aggregators import GPO
 from sparta.vse.batch import collate_regions
@@ -44,7 +45,7 @@ WINDOW = 5  # logged steps that a drawn mean of negatives is taken over
 CELLS = 256  # of each side of a map of attention
 WHOLE = 0.999  # share of the photo from which a box locates nothing
 
-Drawn: TypeAlias = tuple[Figure, dict[str, Any]]  # a figure, and its numbers as JSON values
+Drawn: TypeAlias = tuple[Figure, Json]  # a figure, and its numbers as JSON values
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def draw_coefficients(given: Inputs) -> Drawn:
         for number, pooling in enumerate(model.visual_poolings, 1)
     ]
     poolings.append(("text", "text", model.text_pooling, WORDS))
-    curves: list[dict[str, Any]] = [
+    curves: list[Json] = [
         {"side": side, "name": name, "size": size, "weights": pooling.coefficients(size).tolist()}
         for side, name, pooling, size in poolings
         if isinstance(pooling, GPO)
@@ -132,7 +133,7 @@ def draw_k_max(given: Inputs) -> Drawn:
     return figure, {"visual": visual, "text": text, "rsum": rsums.tolist()}
 
 
-def _k(config: dict[str, Any], side: str) -> str:
+def _k(config: Json, side: str) -> str:
     """K of one side's pooling, "all" for mean pooling."""
     if (pooling := config[f"{side}_pooling"]) not in ("k-max", "mean"):
         raise ValueError(f"its {side} pooling is {pooling}")
@@ -155,7 +156,7 @@ def draw_negatives(given: Inputs) -> Drawn:
     return figure, {"runs": runs}
 
 
-def read_negatives(run: Path) -> dict[str, Any]:
+def read_negatives(run: Path) -> Json:
     """Read a run's logs; where a resumed run repeated steps, its own count.
 
     Raises:
@@ -181,9 +182,9 @@ def read_negatives(run: Path) -> dict[str, Any]:
     }
 
 
-def moving_mean(values: Sequence[float], window: int = WINDOW) -> list[float]:
-    """Mean of each value and those before it, `window` in all where there are so many."""
-    return [fmean(values[max(0, end - window) : end]) for end in range(1, len(values) + 1)]
+def moving_mean(values: Sequence[float]) -> list[float]:
+    """Mean of each value and those before it, `WINDOW` in all where there are so many."""
+    return [fmean(values[max(0, end - WINDOW) : end]) for end in range(1, len(values) + 1)]
 
 
 def draw_views(given: Inputs) -> Drawn:
@@ -206,7 +207,7 @@ def draw_views(given: Inputs) -> Drawn:
     return figure, {"models": studies}
 
 
-def _study_views(source: str, given: Inputs, photos: list[CaptionedPhoto]) -> dict[str, Any]:
+def _study_views(source: str, given: Inputs, photos: list[CaptionedPhoto]) -> Json:
     """Statistics of the views of one [NAME=]MODEL; a path may contain a =."""
     name, _, folder = source.partition("=")
     name, folder = (source, source) if not folder or "/" in name else (name, folder)
@@ -262,7 +263,7 @@ def draw_attention(given: Inputs) -> Drawn:
 
 
 @torch.no_grad()
-def look(model: VseModel, image: ImageFeatures, captions: Sequence[str]) -> dict[str, Any]:
+def look(model: VseModel, image: ImageFeatures, captions: Sequence[str]) -> Json:
     """Cosines [K][n] of an image's views and regions in the joint space, [K] of each caption.
 
     Raises:

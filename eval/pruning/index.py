@@ -62,15 +62,6 @@ class PruningChoice:
         if self.offset not in OFFSET_KINDS:
             raise InputError(f"--offset: {self.offset!r} is not one of: {', '.join(OFFSET_KINDS)}")
 
-    def name(self, bits: int) -> str:
-        """Name of the folder of an index with impacts of so many bits."""
-        frequencies = (
-            f"{Path(self.frequencies).stem}-{self.frequency_power:g}"
-            if self.frequency_power
-            else "none"
-        )
-        return f"{self.offset}-{self.terms}-{frequencies}-{self.top_n or 'all'}-{bits}-bits"
-
 
 def parse_choices(
     top_n: str, offset: str, terms: str, frequencies: str = "none", frequency_power: str = "0"
@@ -204,20 +195,10 @@ class PrunedIndex:
         impacts = Quantiser.fit(self.largest, bits).impacts(weights.numpy())
         return torch.from_numpy(impacts) * (weights > 0).float()
 
-    def build(self, bits: int, folder: Path | None) -> IndexBytes:
-        """Build an index as `sparta index` does, in a folder of the choice's name.
-
-        Args:
-            bits: of an impact.
-            folder: to keep the index in; None removes it.
-
-        Raises:
-            InputError: if the index's folder exists.
-        """
+    def build(self, bits: int) -> IndexBytes:
+        """Build an index as `sparta index` does, measure it and remove it; impacts have `bits`."""
         with TemporaryDirectory() as work:
-            place = (folder or Path(work)) / self.choice.name(bits)
-            if place.exists():
-                raise InputError(f"--indexes: {place} exists: remove it or choose another folder")
+            place = Path(work) / "index"
             self._write(bits, place)
             sizes = (bytes_below(place / part) for part in (LUCENE, SEGMENTS))
             return IndexBytes(*(size / len(self.images.ids) for size in sizes))

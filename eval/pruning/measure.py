@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +25,7 @@ from sparta.captions.read import CaptionedPhoto
 from sparta.captions.record import as_stored
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from sparta.json_values import Json
 from sparta.metrics import Recall
 from sparta.progress import Progress, no_progress
 
@@ -49,7 +49,7 @@ class PruningRow:
     size: IndexBytes | None  # of the index, None where none was built
     others: dict[str, Recall]  # recall of other groups of queries
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Json:
         """The row as JSON values; the float model's has no settings."""
         choice = {one.name: getattr(self.choice, one.name, None) for one in fields(PruningChoice)}
         return {
@@ -104,7 +104,7 @@ class PruningStudy:
     seconds: float  # in all
     rows: list[PruningRow]  # the float model's first
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Json:
         """The figures as JSON values."""
         return vars(self) | {"rows": [row.record() for row in self.rows]}
 
@@ -165,8 +165,6 @@ def measure_pruning(
     bits: Sequence[int | None] = (8,),
     *,
     exact: bool = False,
-    indexes: Path | None = None,
-    all_images: bool = False,
     allow_missing: bool = False,
     batch_size: int = 32,
     device: str = "auto",
@@ -177,15 +175,13 @@ def measure_pruning(
     Offsets are estimated over all photos searched. Stores are of the same photos, the plain one
     first; models have one vocabulary, and their scores are averaged. If all choices use "trained"
     terms, the float model does too. Each width of `bits`, None for no quantisation, is measured
-    with each choice, and each quantised choice built as an index, for its size: not with `exact`,
-    unless `indexes` names a folder to keep them in. Impacts are summed in memory in any case, as an
-    index sums them. `all_images` searches the photos without captions too. Reports progress of the
-    stages "encode", in images, and "choose", in choices.
+    with each choice, and each quantised choice built as an index, for its size, but not with
+    `exact`. Impacts are summed in memory in any case, as an index sums them. Reports progress of
+    the stages "encode", in images, and "choose", in choices.
 
     Raises:
         InputError: if photos have no features, models and stores do not go together, term
-            frequencies are unknown, an index is in the way, or there are too many images to keep
-            their scores in memory.
+            frequencies are unknown, or there are too many images to keep their scores in memory.
     """
     start = time.perf_counter()
     check_stores(stores)
@@ -199,12 +195,11 @@ def measure_pruning(
     pairs = {(choice.frequencies, choice.frequency_power) for choice in choices}
     weighed = {pair: _term_frequencies(encoder, *pair) for pair in sorted(pairs)}
     own = [stores[0].index(photo.image_id) for photo in photos]
-    images = score_rows(encoder, range(len(stores[0])) if all_images else own, progress)
+    images = score_rows(encoder, own, progress)
     encoded = time.perf_counter()
     frequencies = torch.from_numpy(encoder.frequencies)
     queries = StudyQueries.of(encoder.tokenizer, photos, images.ids, frequencies)
-    built = indexes is not None or not exact
-    rows = _measure(encoder, images, queries, choices, weighed, bits, built, indexes, progress)
+    rows = _measure(encoder, images, queries, choices, weighed, bits, not exact, progress)
     return PruningStudy(
         models=encoder.models,
         images=len(images.ids),
@@ -237,7 +232,6 @@ def _measure(
     weighed: Mapping[tuple[str, float], TermFrequencies],
     bits: Sequence[int | None],
     built: bool,
-    indexes: Path | None,
     progress: Progress,
 ) -> list[PruningRow]:
     """The float model's row, and one for each choice and number of bits."""
@@ -256,7 +250,7 @@ def _measure(
         unrounded = queries.rank(weights)
         for width in bits:
             ranking = queries.rank(pruned.quantised(weights, width)) if width else unrounded
-            size = pruned.build(width, indexes) if width and built else None
+            size = pruned.build(width) if width and built else None
             found, others = queries.recall(ranking), queries.recalls(ranking)
             overlaps = ranking.overlap(whole), ranking.overlap(unrounded)
             rows.append(PruningRow(choice, width, found, *overlaps, postings, size, others))

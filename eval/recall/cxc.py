@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import AliasChoices, BaseModel, Field
 from rich.table import Table
@@ -35,6 +35,7 @@ from eval.recall.photos import coco_number
 from eval.recall.scores import after, dense_scores, mean_scores, recall_table
 from sparta.captions.record import load_json, validate
 from sparta.errors import InputError
+from sparta.json_values import Json
 from sparta.metrics import Block, Recall, ranks_by_block, recall
 from sparta.progress import Progress, no_progress
 
@@ -236,7 +237,7 @@ class CxcRecall:
     ways: dict[str, tuple[int, Recall]]  # direction → queries, recall; if sparse, the first two
     missing: int  # images left out, with their captions
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Json:
         """The figures as JSON values."""
         ways = {
             name.replace(" → ", "_to_"): {"queries": queries, **found._asdict()}

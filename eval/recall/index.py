@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
 
 import numpy as np
@@ -24,6 +24,7 @@ from indexer.store.images import UnknownImageError
 from sparta.captions.read import CaptionedPhoto
 from sparta.captions.record import stored_ids
 from sparta.errors import InputError
+from sparta.json_values import Json
 from sparta.metrics import Recall, recall
 from sparta.progress import Progress, no_progress
 from sparta.readers.base import read_lines
@@ -124,7 +125,7 @@ class SearcherRecall:
     seconds: float  # in all, deeper searches for images ranked low included
     query_ms: float  # mean of a search for ten hits, tokenising included
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Json:
         """The figures for programs."""
         return vars(self) | {"recall": self.recall._asdict()}
 
@@ -234,7 +235,7 @@ class FirstHits:
         """Share of all queries in percent."""
         return 100 * sum(self.right.values()) / sum(self.queries.values())
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Json:
         """The figures for programs."""
         return vars(self) | {"share": self.share}
 

@@ -34,9 +34,11 @@ from sparta.captions.record import stored_ids
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
 from sparta.features.store import HEADER, FeatureStore
+from sparta.json_values import Json
 from sparta.model_id import pinned_name, read_model_config
 from sparta.networks.backbone import pick_device
 from sparta.progress import Progress, no_progress
+from sparta.text_encoder import move
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.config import VisualSpartaConfig
@@ -172,7 +174,7 @@ def open_model(name: str, device: torch.device) -> Model:
     kind, name = read_model_config(name, known, "model")["model_type"], pinned_name(name)
     if kind == VseConfig.model_type:
         dense = load_dense_model(name)
-        dense.to(device)  # type: ignore[arg-type]
+        move(dense, device)
         return DenseModel(name, dense)
     (sparse,), tokenizer = load_models([name], device)
     return SparseModel(name, sparse, tokenizer)
@@ -231,7 +233,7 @@ class EvaluatedModel:
         """The model's."""
         return model_fingerprint(self.model.model)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Json:
         """The model and its features as JSON values."""
         return {
             "model": self.model.name,
@@ -251,7 +253,7 @@ class ModelRecall:
     seconds: float  # for encoding and ranking
     reference: ReferenceImages | None = None  # that captions were compared by
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Json:
         """The figures and members as JSON values."""
         members = [member.record() for member in self.members]
         record = self.found.record() | {"members": members, "seconds": self.seconds}
@@ -374,7 +376,7 @@ class Transfer:
 
     found: Sequence[tuple[DataSet, ModelRecall]]  # by data set, then model
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Json:
         """The figures for programs, one row a model and data set."""
         return {"rows": [{"data_set": own._asdict()} | one.record() for own, one in self.found]}
 

@@ -19,7 +19,6 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.captions.record import some_of, stored_ids
@@ -27,6 +26,7 @@ from sparta.errors import InputError
 from sparta.extract.photos import default_workers
 from sparta.features.store import FeatureStore
 from sparta.files import read_yaml
+from sparta.json_values import Json
 from sparta.readers.base import read_lines
 from sparta.vse.encoders import PhotoFolder
 
@@ -236,7 +236,7 @@ class Evaluation:
         return [one for one in found if others.get(one) not in measured]
 
 
-def _data(run: Path) -> dict[str, Any]:
+def _data(run: Path) -> Json:
     data = read_yaml(run / SETTINGS).get("data")
     return data if isinstance(data, dict) else {}
 

@@ -8,7 +8,6 @@ from functools import reduce
 from itertools import accumulate, pairwise, product
 from math import log
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
+from sparta.json_values import Json
 from sparta.metrics import LARGEST_BLOCK, Recall, ranks_by_block, recall
 from sparta.progress import Progress, no_progress
 
@@ -141,7 +141,7 @@ class ProtocolRecall:
         """The sum of the six recalls."""
         return sum(self.text_to_image[:3]) + sum(self.image_to_text[:3])
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Json:
         """The figures for programs."""
         ways = {
             "text_to_image": self.text_to_image._asdict(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,7 @@ from sparta.cluster import connected
 from sparta.commands.options import BatchSize, Device, Frequencies, Ray, ReadPhotos, advanced
 from sparta.errors import InputError
 from sparta.extract.job import EXTRACT_STAGES
+from sparta.json_values import Json
 
 if TYPE_CHECKING:
     from indexer.manifest import Manifest
@@ -231,14 +232,10 @@ def index(
         say(line)
 
 
-def _pruning(choice: dict[str, Any], offset: str, terms: str, frequencies: str) -> PruningSettings:
+def _pruning(choice: Json, offset: str, terms: str, frequencies: str) -> PruningSettings:
     """Checked before photos are extracted."""
-    found = PruningSettings(
-        **choice,
-        offset=offset,  # type: ignore[arg-type]
-        terms=terms,  # type: ignore[arg-type]
-        frequencies=frequencies,
-    )
+    kinds = {"offset": offset, "terms": terms, "frequencies": frequencies}
+    found = PruningSettings(**choice | kinds)
     if frequencies not in FREQUENCY_KINDS:
         from indexer.encoding.impacts import read_queries
 
@@ -257,12 +254,12 @@ def _hints(manifest: Manifest, frequencies: str, features: Path) -> Iterator[str
 
 def _named_or_given(
     prefer: str | None, top_n: str | None, bits: int | None, frequency_power: float | None
-) -> dict[str, Any]:
+) -> Json:
     """The values of the named choice, but for options that are given."""
     if prefer not in (None, *PREFERENCES):
         raise InputError(f"--prefer must be one of {', '.join(PREFERENCES)}, got {prefer!r}")
     given = {"bits": bits, "frequency_power": frequency_power}
-    choice: dict[str, Any] = (PREFERENCES[prefer] if prefer else USUAL)._asdict()
+    choice: Json = (PREFERENCES[prefer] if prefer else USUAL)._asdict()
     choice |= {name: value for name, value in given.items() if value is not None}
     if top_n is None:
         return choice

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -111,8 +112,7 @@ def add(
     if bool(photos) == bool(features):
         raise InputError("give photos, or feature stores as --features, and not both")
     if dense:
-        kind = "hnsw" if hnsw else "flat"
-        _add_dense(index, photos or features or [], dense, kind, batch_size, device)
+        _add_dense(index, photos or features or [], dense, hnsw, batch_size, device)
         return
     from indexer.commands.build import STAGES
     from sparta.extras import set_up_libraries
@@ -159,7 +159,7 @@ def _show_added(
 
 
 def _add_dense(
-    index: Path, sources: list[Path], models: list[str], kind: str, batch_size: int, device: str
+    index: Path, sources: list[Path], models: list[str], hnsw: bool, batch_size: int, device: str
 ) -> None:
     """Embed the images of an index with dense models."""
     if len(sources) > 1:
@@ -182,11 +182,9 @@ def _add_dense(
         paths = list(named.values())
         [store] = open_stores(sources, paths, "vse", index, device=device, progress=show)
         check_models(named, store)
-        options = {"kind": kind, "batch_size": batch_size, "device": device, "progress": show}
-        added = {
-            name: add_dense(index, store, name, path, **options)  # type: ignore[arg-type]
-            for name, path in named.items()
-        }
+        add = partial(add_dense, index, store, batch_size=batch_size, device=device, progress=show)
+        kind: Literal["hnsw", "flat"] = "hnsw" if hnsw else "flat"
+        added = {name: add(name, path, kind=kind) for name, path in named.items()}
     for name, manifest in added.items():
         missing = open_backend(index, name).missing_images
         left = f"; {missing:,} without" if missing else ""

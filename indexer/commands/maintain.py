@@ -288,7 +288,7 @@ def export(
     sparta export milvus index/ milvus://127.0.0.1:19530 --collection photos --follow
     """
     from indexer.commands.build import STAGES
-    from indexer.export import export_index
+    from indexer.export import KINDS, export_index
     from sparta.console import Console
     from sparta.progress import progress_bars
 
@@ -300,11 +300,11 @@ def export(
         _export_milvus(index, out, collection, follow, drop_former)
         return
     name, _, kind = (field or "impacts=rank_features").partition("=")
-    if kind not in ("rank_features", "sparse_vector"):
+    if kind not in KINDS:
         raise InputError(f"--field {field}: expected NAME=rank_features or NAME=sparse_vector")
     stages = STAGES | {"export": ("Reading images", "images")}
     with progress_bars(stages, Console(stderr=True)) as progress:
-        images = export_index(format, index, Path(out), field=name, kind=kind, progress=progress)  # type: ignore[arg-type]
+        images = export_index(format, index, Path(out), field=name, kind=kind, progress=progress)
     typer.echo(f"{out}: {images:,} images")
 
 

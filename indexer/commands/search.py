@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,7 +66,7 @@ def _conditions(answer: Answer) -> Iterator[RenderableType]:
             yield f"{name}: {', '.join(words)}"
 
 
-def _hits_table(hits: list[Hit]) -> Table:
+def _hits_table(hits: Sequence[Hit]) -> Table:
     from rich.table import Table
 
     if hits[0].explanation is None:

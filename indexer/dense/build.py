@@ -6,7 +6,6 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -48,7 +47,8 @@ from sparta.files import (
 from sparta.model_id import read_model_config
 from sparta.networks.backbone import pick_device
 from sparta.progress import Progress, no_progress
-from sparta.vse.batch import collate_images
+from sparta.text_encoder import move
+from sparta.vse.batch import ImageInput, collate_images
 from sparta.vse.config import VseConfig
 from sparta.vse.encoders import PhotoFolder
 from sparta.vse.model import VseModel
@@ -103,7 +103,7 @@ def _read_config(model: str) -> VseConfig:
     return VseConfig.from_dict(values)
 
 
-def embed(model: VseModel, images: Sequence[Any], ids: Sequence[str]) -> NDArray[np.float32]:
+def embed(model: VseModel, images: Sequence[ImageInput], ids: Sequence[str]) -> NDArray[np.float32]:
     """Vectors [B, K, D] of a batch of images, computed on the model's device.
 
     The images are features, or pixels for a model with a vision network. Raises InputError, which
@@ -133,7 +133,7 @@ def embed_store(
 
     Raises InputError if a photo cannot be read, or a vector is not finite.
     """
-    model.to(device)  # type: ignore[arg-type]
+    move(model, device)
     for start in range(0, len(rows), batch_size):
         own = rows[start : start + batch_size]
         ids = [store.ids[row] for row in own]
@@ -141,7 +141,7 @@ def embed_store(
             yield embed(model, pixels(model, store.photos, ids), ids)
         else:
             yield embed(model, [store[row] for row in own], ids)
-    model.to("cpu")  # type: ignore[arg-type]
+    move(model, "cpu")
 
 
 def check_index(index: Path) -> None:

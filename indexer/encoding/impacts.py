@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Inputs, Postings, PostingShard, QuantisationReport
 from indexer.settings import FREQUENCY_KINDS, OffsetKind
 from sparta.errors import InputError
+from sparta.json_values import Json
 from sparta.tokenizer import WordPieceTokenizer, text_frequencies
 
 AT_ONCE = 32  # images pruned at once: their scores stay in a core's cache
@@ -41,7 +42,7 @@ class ScoredImages(NamedTuple):
     """
 
     ids: list[str]
-    metadata: list[dict[str, Any]]
+    metadata: list[Json]
     scores: Floats
     positions: NDArray[np.int16]
     inputs: list[Inputs]

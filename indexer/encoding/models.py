@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from safetensors import safe_open
 
 from indexer.settings import OffsetKind
 from sparta.errors import InputError
+from sparta.json_values import Json
 from sparta.model_id import find_file, read_model_config
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import RARE_TERMS, SUBSTITUTES, WordTables
@@ -36,7 +37,7 @@ BUFFERS = ("trained_terms", "term_frequencies", "indexable")
 class ReadConfig:
     """The part of `VisualSpartaConfig` that indexing needs, with the same defaults."""
 
-    feature_source: dict[str, Any] | None = None
+    feature_source: Json | None = None
     feature_dim: int = 2048
     use_visual: bool = True
     use_labels: bool = True
@@ -46,7 +47,7 @@ class ReadConfig:
     offset: OffsetKind = "mean"
 
     @classmethod
-    def of(cls, values: dict[str, Any]) -> Self:
+    def of(cls, values: Json) -> Self:
         """From the content of a `config.json`."""
         return cls(**{name: values[name] for name in cls.__dataclass_fields__ if name in values})
 
@@ -141,6 +142,7 @@ def load_models(
 
 
 def _load_model(name: str | Path, device: torch.device) -> tuple[VisualSparta, WordPieceTokenizer]:
+    from sparta.text_encoder import move
     from sparta.visualsparta.model import VisualSparta
 
     ReadConfig.open(name)
@@ -155,7 +157,7 @@ def _load_model(name: str | Path, device: torch.device) -> tuple[VisualSparta, W
             f"--model {name}: tokenizer.json has {len(model.tokenizer.vocabulary)} terms, the "
             f"model {len(model.indexable)}: they are not of the same model"
         )
-    model.to(device)  # type: ignore[arg-type]
+    move(model, device)
     return model.eval(), model.tokenizer
 
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from indexer.settings import TermSet
 from sparta.errors import first_line
 from sparta.features.record import FeatureKind
 from sparta.inference import Network, add_entry, find_entry, installed, on_cpu
+from sparta.json_values import Json
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.batch import PaddedImages
@@ -158,9 +159,7 @@ class ConvertedScorer:
     scores `terms` [T]; the description has the model's "fingerprint".
     """
 
-    def __init__(
-        self, files: ModelFiles, terms: Terms, folder: Path, description: dict[str, Any]
-    ) -> None:
+    def __init__(self, files: ModelFiles, terms: Terms, folder: Path, description: Json) -> None:
         self.config = files.config
         self.trained_terms = files.trained_terms
         self.term_frequencies = files.term_frequencies
@@ -188,7 +187,7 @@ class ConvertedScorer:
     @classmethod
     def _write(
         cls, scorer: TorchScorer, files: ModelFiles, terms: Terms, regions: int, folder: Path
-    ) -> dict[str, Any]:
+    ) -> Json:
         import torch
 
         from sparta.inference import convert
@@ -225,7 +224,7 @@ class ConvertedScorer:
 Scorer: TypeAlias = TorchScorer | ConvertedScorer
 
 
-def _key(files: ModelFiles, terms: Terms, regions: int) -> dict[str, Any]:
+def _key(files: ModelFiles, terms: Terms, regions: int) -> Json:
     """All that decides a converted model, for the cache."""
     return {"model": files.hashes, "terms": terms.tolist(), "regions": regions}
 

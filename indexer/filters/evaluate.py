@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from difflib import get_close_matches
 from functools import partial, reduce
-from typing import Self, cast
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -208,7 +208,7 @@ def matching(folded: pa.Array, value: str, mode: Mode) -> NDArray[np.bool_]:
 
     By mode: as a whole, by a run of whole words in it, or by how it begins.
     """
-    wanted = cast(str, pc.utf8_lower(pa.scalar(value)).as_py())
+    wanted: str = pc.utf8_lower(pa.scalar(value)).as_py()
     if mode == "value":
         return _flags(pc.equal(folded, wanted))
     if mode == "prefix":

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from indexer.filters.expression import (
     MAX_DEPTH,
@@ -35,6 +34,7 @@ from indexer.filters.expression import (
     check_size,
     negated,
 )
+from sparta.json_values import JsonMapping, JsonValue
 
 MAX_LENGTH = 2000  # characters
 OR = "OR"
@@ -208,10 +208,11 @@ def _joined(items: list[Filter]) -> Filter:
     """Items between bars: one condition of many values where they are compared alike."""
     if len(items) == 1:
         return items[0]
-    first = items[0]
-    if all(isinstance(one, Match) and one.mode == first.mode for one in items):  # type: ignore[union-attr]
-        values = tuple(value for one in items for value in one.values)  # type: ignore[union-attr]
-        return Match(field=first.field, where=first.where, values=values, mode=first.mode)  # type: ignore[union-attr]
+    matches = [one for one in items if isinstance(one, Match)]
+    if len(matches) == len(items) and len({one.mode for one in matches}) == 1:
+        first = matches[0]
+        values = tuple(value for one in matches for value in one.values)
+        return Match(field=first.field, where=first.where, values=values, mode=first.mode)
     return AnyOf(tuple(items))
 
 
@@ -219,7 +220,7 @@ _CLAUSES = ("must", "should", "must_not")
 _BOUNDS = ("gt", "gte", "lt", "lte")
 
 
-def read_filter(value: Any) -> Filter:
+def read_filter(value: JsonMapping) -> Filter:
     """Read a filter: an object with `must`, `should` and `must_not`, or a single condition.
 
     Raises FilterError, which names the path in the JSON.
@@ -227,7 +228,7 @@ def read_filter(value: Any) -> Filter:
     return check_size(_filter(value, "", 0))
 
 
-def _filter(value: Any, path: str, depth: int) -> Filter:
+def _filter(value: JsonValue, path: str, depth: int) -> Filter:
     if depth > MAX_DEPTH:
         raise FilterError(f"more than {MAX_DEPTH} levels", path)
     fields = _object(value, path)
@@ -249,7 +250,7 @@ _COMBINED: Mapping[str, Callable[[list[Filter]], list[Filter]]] = {
 }
 
 
-def _listed(value: Any, path: str, depth: int) -> list[Filter]:
+def _listed(value: JsonValue, path: str, depth: int) -> list[Filter]:
     if not isinstance(value, list):
         return [_filter(value, path, depth + 1)]
     if not value:
@@ -257,7 +258,7 @@ def _listed(value: Any, path: str, depth: int) -> list[Filter]:
     return [_filter(one, f"{path}[{place}]", depth + 1) for place, one in enumerate(value)]
 
 
-def _condition(fields: Mapping[str, Any], path: str) -> Filter:
+def _condition(fields: Mapping[str, JsonValue], path: str) -> Filter:
     if "is_empty" in fields:
         _known(fields, ("is_empty",), path)
         inner = _object(fields["is_empty"], _at(path, "is_empty"))
@@ -275,7 +276,7 @@ def _condition(fields: Mapping[str, Any], path: str) -> Filter:
     return _CONDITIONS[kinds[0]](_key(fields, path), _object(fields[kinds[0]], own), own)
 
 
-def _match(key: str, fields: Mapping[str, Any], path: str) -> Filter:
+def _match(key: str, fields: Mapping[str, JsonValue], path: str) -> Filter:
     if len(fields) != 1:
         raise FilterError("give one of value, any, except, text and prefix", path)
     [(how, given)] = fields.items()
@@ -293,7 +294,7 @@ def _match(key: str, fields: Mapping[str, Any], path: str) -> Filter:
     return Match(field=key, where=own, values=(given,), mode="text" if how == "text" else "prefix")
 
 
-def _range(key: str, fields: Mapping[str, Any], path: str) -> Filter:
+def _range(key: str, fields: Mapping[str, JsonValue], path: str) -> Filter:
     _known(fields, _BOUNDS, path)
     if not fields:
         raise FilterError(f"give one of {', '.join(_BOUNDS)}", path)
@@ -301,21 +302,21 @@ def _range(key: str, fields: Mapping[str, Any], path: str) -> Filter:
     return Range(field=key, where=path, **bounds)
 
 
-def _radius(key: str, fields: Mapping[str, Any], path: str) -> Filter:
+def _radius(key: str, fields: Mapping[str, JsonValue], path: str) -> Filter:
     _known(fields, ("center", "radius"), path)
     lat, lon = _point(fields.get("center"), _at(path, "center"))
     metres = _number(fields.get("radius"), _at(path, "radius"))
     return GeoRadius(field=key, where=path, lat=lat, lon=lon, metres=metres)
 
 
-def _box(key: str, fields: Mapping[str, Any], path: str) -> Filter:
+def _box(key: str, fields: Mapping[str, JsonValue], path: str) -> Filter:
     _known(fields, ("top_left", "bottom_right"), path)
     north, west = _point(fields.get("top_left"), _at(path, "top_left"))
     south, east = _point(fields.get("bottom_right"), _at(path, "bottom_right"))
     return GeoBox(field=key, where=path, south=south, west=west, north=north, east=east)
 
 
-_CONDITIONS: Mapping[str, Callable[[str, Mapping[str, Any], str], Filter]] = {
+_CONDITIONS: Mapping[str, Callable[[str, Mapping[str, JsonValue], str], Filter]] = {
     "match": _match,
     "range": _range,
     "geo_radius": _radius,
@@ -323,7 +324,7 @@ _CONDITIONS: Mapping[str, Callable[[str, Mapping[str, Any], str], Filter]] = {
 }
 
 
-def _point(value: Any, path: str) -> tuple[float, float]:
+def _point(value: JsonValue, path: str) -> tuple[float, float]:
     fields = _object(value, path)
     _known(fields, ("lat", "lon"), path)
     return (
@@ -332,13 +333,13 @@ def _point(value: Any, path: str) -> tuple[float, float]:
     )
 
 
-def _number(value: Any, path: str) -> float:
+def _number(value: JsonValue, path: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
         raise FilterError("give a number", path)
     return float(value)
 
 
-def _scalar(value: Any, path: str) -> Scalar:
+def _scalar(value: JsonValue, path: str) -> Scalar:
     if not isinstance(value, str | bool | int | float) or not _finite(value):
         raise FilterError("give a text, a number, true or false", path)
     return value
@@ -352,20 +353,20 @@ def _finite(value: str | float) -> bool:
         return False
 
 
-def _key(fields: Mapping[str, Any], path: str) -> str:
+def _key(fields: Mapping[str, JsonValue], path: str) -> str:
     key = fields.get("key")
     if not isinstance(key, str) or not key:
         raise FilterError("give the name of a field as key", path or None)
     return key
 
 
-def _object(value: Any, path: str) -> Mapping[str, Any]:
+def _object(value: JsonValue, path: str) -> Mapping[str, JsonValue]:
     if not isinstance(value, Mapping):
         raise FilterError("give an object", path or None)
     return value
 
 
-def _known(fields: Mapping[str, Any], names: tuple[str, ...], path: str) -> None:
+def _known(fields: Mapping[str, JsonValue], names: tuple[str, ...], path: str) -> None:
     if unknown := [name for name in fields if name not in names]:
         raise FilterError(f"{unknown[0][:60]!r} is unknown; give {', '.join(names)}", path or None)
 

@@ -14,6 +14,7 @@ from indexer.postings import ImagePostings
 from indexer.store.commit import Commit, SegmentList
 from sparta.errors import InputError
 from sparta.extras import require
+from sparta.json_values import Json, JsonMapping, JsonValue
 
 KEY, IMAGE_ID, IMPACTS = "id", "image_id", "impacts"
 FIELDS, METADATA = "fields", "metadata"
@@ -47,7 +48,7 @@ def schema(client: Any) -> tuple[Any, Any]:
     return made, index
 
 
-def row_of(image: ImagePostings, kinds: Mapping[str, Kind], terms: int) -> dict[str, Any]:
+def row_of(image: ImagePostings, kinds: Mapping[str, Kind], terms: int) -> Json:
     """One image as a row, with typed fields.
 
     `terms` is the size of the vocabulary, a number that no term has; it stands for no terms at all,
@@ -71,19 +72,19 @@ def row_of(image: ImagePostings, kinds: Mapping[str, Kind], terms: int) -> dict[
     return row
 
 
-def marker_row(text: str, terms: int) -> dict[str, Any]:
+def marker_row(text: str, terms: int) -> Json:
     """The row of the marker, which no search finds."""
     nothing = {IMAGE_ID: "", FIELDS: {}}
     return {KEY: MARKER, METADATA: text, IMPACTS: {terms: 1.0}, **nothing}
 
 
-def typed(image_id: str, metadata: Mapping[str, Any], kinds: Mapping[str, Kind]) -> dict[str, Any]:
+def typed(image_id: str, metadata: JsonMapping, kinds: Mapping[str, Kind]) -> Json:
     """The fields of an image with values of their kinds; a list where the metadata has one.
 
     Keywords are texts, numbers and booleans as in JSON, dates microseconds since 1970, points
     [latitude, longitude]. Values that a field's kind cannot have are left out.
     """
-    found: dict[str, Any] = {}
+    found: Json = {}
     for name, value in with_derived(image_id, metadata).items():
         convert = CONVERSIONS[kinds[name]] if name in kinds else _nothing
         if isinstance(value, list):
@@ -94,7 +95,7 @@ def typed(image_id: str, metadata: Mapping[str, Any], kinds: Mapping[str, Kind])
     return found
 
 
-def _nothing(value: Any) -> None:
+def _nothing(value: JsonValue) -> None:
     """Of a field that has no kind."""
 
 
@@ -172,7 +173,7 @@ class Collection:
         """Replace the marker."""
         self.upsert([marker_row(json.dumps(asdict(marker)), self._terms)])
 
-    def upsert(self, rows: Sequence[dict[str, Any]]) -> None:
+    def upsert(self, rows: Sequence[Json]) -> None:
         """Write rows in the place of those with their keys."""
         self.milvus.call("upsert", self.name, list(rows))
 
@@ -193,7 +194,7 @@ class Collection:
         rows = self.milvus.call("query", self.name, filter="", output_fields=["count(*)"])
         return int(rows[0]["count(*)"]) - (self.marker() is not None)
 
-    def _query(self, wanted: str, names: Sequence[str], limit: int) -> list[dict[str, Any]]:
+    def _query(self, wanted: str, names: Sequence[str], limit: int) -> list[Json]:
         return list(
             self.milvus.call(
                 "query", self.name, filter=wanted, output_fields=list(names), limit=limit

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.answer import Position, RefusedError, Version
+from sparta.json_values import Json
 
 if TYPE_CHECKING:
     from indexer.fields.kinds import Kind
@@ -125,7 +126,7 @@ class Found(NamedTuple):
     version: Version
     image_ids: list[str]
     scores: list[float]
-    metadata: list[dict[str, Any]]
+    metadata: list[Json]
     having: Sequence[int] = ()
     views: list[int] | None = None
     unknown: Sequence[str] = ()
@@ -194,7 +195,7 @@ class Documents(NamedTuple):
     """
 
     version: Version
-    metadata: list[dict[str, Any]]
+    metadata: list[Json]
     terms: list[int]
     impacts: NDArray[np.int64]
     groundings: list[bytes] | None

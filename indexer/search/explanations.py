@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from indexer.grounding import UNKNOWN, Winner
 from indexer.search.engine import Documents, Needs
 from indexer.search.reader import ReadWord, coverages, had
 from sparta.errors import InputError, first_line
+from sparta.json_values import Json
 
 AT_ONCE = 100  # hits
 
@@ -96,7 +97,7 @@ class Explaining:
             absent = (0, 0.0, None, None, None)
             yield term, TermExplanation(own, word.text, count, *absent, near, word.sign)
 
-    def of(self, image_id: str) -> tuple[Explained, dict[str, Any]]:
+    def of(self, image_id: str) -> tuple[Explained, Json]:
         """The explanation of one image, and its metadata."""
         found = self._ask([image_id], self._term_ids, True)
         return self._explain(found)[0], found.metadata[0]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from indexer.postings import ImagePostings, Inputs, Postings
+from sparta.json_values import Json, JsonMapping
 
 SCHEMA = pa.schema(
     {
@@ -48,7 +49,7 @@ class Add:
     """
 
     image: ImagePostings
-    given: Mapping[str, Any] | None = None
+    given: JsonMapping | None = None
     sent: Sent | None = None
 
     @property
@@ -68,8 +69,8 @@ class MetadataChange:
     """
 
     image_id: str
-    metadata: dict[str, Any]
-    given: Mapping[str, Any] | None = None
+    metadata: Json
+    given: JsonMapping | None = None
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def _image(change: Change) -> ImagePostings:
     return ImagePostings(change.image_id, metadata, _NOTHING, _NOTHING, _NO_POSITIONS, _NO_INPUTS)
 
 
-def _lists(starts: NDArray[np.int64], values: Any) -> pa.ListArray:
+def _lists(starts: NDArray[np.int64], values: pa.Array | NDArray[np.number]) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), values)
 
 

@@ -13,7 +13,6 @@ import shutil
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from indexer.manifest import LUCENE, MANIFEST
 from sparta.errors import InputError
 from sparta.files import find_work, recover, remove_work, sha256, sync
+from sparta.json_values import Json, JsonMapping
 
 COMMIT = "commit.json"
 SEGMENTS = "segments"  # folder of an index; in it `000001/` and `000001.deleted-000002.npy`
@@ -194,7 +194,7 @@ def parse_commit(content: bytes, index: Path) -> Commit:
     """Read the content of `commit.json`; raises InputError if it is damaged."""
     path = index / COMMIT
     try:
-        values: dict[str, Any] = json.loads(content)
+        values: Json = json.loads(content)
         seal = values.pop(SEAL)
         damaged = seal != _seal(values)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -208,7 +208,7 @@ def parse_commit(content: bytes, index: Path) -> Commit:
     return Commit(**values, segments=SegmentList(listed["log"], entries))
 
 
-def _seal(values: Mapping[str, Any]) -> str:
+def _seal(values: JsonMapping) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from indexer.store.changes import Change, Delete, MetadataChange, Sent
 from indexer.store.log import ChangeLog, read_log, whole_end
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
+from sparta.json_values import Json, JsonMapping
 
 FILE = "given.log"
 
@@ -38,8 +39,8 @@ class Given:
     """
 
     size: int | None
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    built: Mapping[str, Any] = field(default_factory=dict)
+    fields: JsonMapping = field(default_factory=dict)
+    built: JsonMapping = field(default_factory=dict)
     deleted: bool = False
     sent: Sent | Literal[""] | None = None
 
@@ -57,7 +58,7 @@ class Given:
 Record = Mapping[str, list[Given]]  # image id → one for each content, the newest last
 
 
-def given_of(change: Change, former: Mapping[str, Any] | None) -> Given | None:
+def given_of(change: Change, former: JsonMapping | None) -> Given | None:
     """What the user gave by a change, None for nothing; `former` is the metadata before."""
     if isinstance(change, Delete):
         if former is None or change.vanished:
@@ -71,7 +72,7 @@ def given_of(change: Change, former: Mapping[str, Any] | None) -> Given | None:
     return Given(size_of(change.image.metadata), change.given, sent=change.sent or "")
 
 
-def size_of(metadata: Mapping[str, Any]) -> int | None:
+def size_of(metadata: JsonMapping) -> int | None:
     """The size that names an image's content, from its metadata."""
     size = metadata.get("bytes")
     return size if isinstance(size, int) else None
@@ -145,7 +146,7 @@ def add_given(record: dict[str, list[Given]], image_id: str, one: Given) -> None
     former.append(one)
 
 
-def with_given(metadata: Mapping[str, Any], *given: Mapping[str, Any]) -> dict[str, Any]:
+def with_given(metadata: JsonMapping, *given: JsonMapping) -> Json:
     """Metadata with fields replaced by given ones, later ones last; None removes one."""
     merged = dict(metadata)
     for fields in given:

@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from indexer.fields.columns import FieldWriter
 from indexer.fields.kinds import Kind
 from indexer.manifest import REMEDY
 from sparta.errors import InputError, first_line
+from sparta.json_values import Json, JsonMapping
 
 if TYPE_CHECKING:
     from sparta.features.record import ImageFeatures
@@ -69,7 +70,7 @@ class Stored(NamedTuple):
     """The id and metadata of an image."""
 
     image_id: str
-    metadata: dict[str, Any]
+    metadata: Json
 
 
 class UnknownImageError(KeyError):
@@ -203,10 +204,8 @@ class StringColumn:
 def _chunk(chunk: pa.Array) -> _TextChunk:
     _, ends, data = chunk.buffers()
     last = chunk.offset + len(chunk) + 1
-    return _TextChunk(
-        memoryview(ends).cast("q")[chunk.offset : last],
-        memoryview(b"" if data is None else data).cast("B"),
-    )
+    texts = memoryview(b"" if data is None else data)
+    return _TextChunk(memoryview(ends).cast("q")[chunk.offset : last], texts)
 
 
 class ImageWriter:
@@ -252,7 +251,7 @@ class ImageWriter:
 
 def image_rows(
     ids: Sequence[str],
-    metadata: Iterable[Mapping[str, Any]],
+    metadata: Iterable[JsonMapping],
     groundings: Iterable[bytes],
     content_ids: Iterable[str] | None = None,
 ) -> pa.Table:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from indexer.postings import ImagePostings
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import SegmentList, segment_folder
 from indexer.store.images import ImageTable
+from sparta.json_values import Json, JsonMapping
 
 
 class KnownImages:
@@ -21,7 +20,7 @@ class KnownImages:
     def __init__(self, index: Path, listed: SegmentList) -> None:
         self._index = index
         # By log, the newest last: id → metadata, None where an image was deleted.
-        self._changes: dict[int, dict[str, dict[str, Any] | None]] = {}
+        self._changes: dict[int, dict[str, Json | None]] = {}
         self.follow(listed)
         self._count = sum(int(live.sum()) for _, live in self._tables)
 
@@ -45,11 +44,11 @@ class KnownImages:
         # After the tables, so that whoever misses a change here finds it there.
         self._changes = {log: own for log, own in self._changes.items() if log >= listed.log}
 
-    def metadata(self, image_id: str) -> Mapping[str, Any] | None:
+    def metadata(self, image_id: str) -> JsonMapping | None:
         """An image's metadata, None if there is no such image."""
         for own in reversed(list(self._changes.values())):
             if image_id in own:
-                changed: dict[str, Any] | None = own[image_id]
+                changed: Json | None = own[image_id]
                 return changed
         place = self._place(image_id)
         return None if place is None else place[0].stored(place[1]).metadata

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from indexer.fields.columns import FieldPart, part_of
 from indexer.fields.kinds import Kind
 from indexer.store.images import Stored
 from sparta.errors import InputError
+from sparta.json_values import Json
 
 CAPACITY = 4096  # images: with 8 bits a term is one page of memory
 PART = 256  # images; the fields of the last few are made anew after each commit, in milliseconds
@@ -33,7 +34,7 @@ class NewImage(NamedTuple):
     """
 
     image_id: str
-    metadata: dict[str, Any]
+    metadata: Json
     terms: NDArray[np.integer]
     impacts: NDArray[np.integer]
     content_id: str
@@ -124,7 +125,7 @@ class Memtable:
 class _ImpactMatrix:
     """Impacts [vocabulary, CAPACITY]; only pages that hold some count as memory in use."""
 
-    def __init__(self, vocabulary: int, impact: np.dtype[Any]) -> None:
+    def __init__(self, vocabulary: int, impact: np.dtype) -> None:
         memory = mmap.mmap(-1, vocabulary * CAPACITY * impact.itemsize, mmap.MAP_PRIVATE)
         self.impacts = np.frombuffer(memory, impact).reshape(vocabulary, CAPACITY)
         self.largest = np.zeros(vocabulary, impact)

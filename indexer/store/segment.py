@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -181,7 +181,7 @@ class Segments:
     def top(
         self,
         terms: NDArray[np.int64],
-        counts: NDArray[Any],
+        counts: NDArray[np.generic],
         k: int,
         allowed: NDArray[np.bool_],
         some: NDArray[np.bool_],

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from indexer.store.log import read_changes
 from indexer.store.memtable import Memtable, NewImage
 from indexer.store.segment import Documents, Segment, Segments
 from sparta.errors import InputError
+from sparta.json_values import JsonMapping
 
 RANK = 24  # bits below a rank, for the newest images between two of the segments
 Masks = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # of documents, and of superblocks
@@ -264,7 +265,7 @@ class Snapshot:
         self,
         found: Documents,
         numbers: NDArray[np.int64],
-        counts: NDArray[Any],
+        counts: NDArray[np.generic],
         mask: NDArray[np.bool_],
         k: int,
     ) -> Documents:
@@ -456,7 +457,7 @@ def opened_segments(
 
 
 def _described(
-    image: ImagePostings | NewImage | None, metadata: Mapping[str, object]
+    image: ImagePostings | NewImage | None, metadata: JsonMapping
 ) -> ImagePostings | NewImage | None:
     """An image with other metadata."""
     if isinstance(image, ImagePostings):

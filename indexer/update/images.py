@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from sparta.files import full_disk_reported
 from sparta.progress import Progress, no_progress
 
 if TYPE_CHECKING:
+    from sparta.vse.batch import ImageInput
     from sparta.vse.model import VseModel
 
 BATCH = 32  # images per pass of a model
@@ -104,13 +105,14 @@ class _DensePartWriter:
         require("torch")
         from indexer.dense.text_encoder import load_part_model
         from sparta.networks.backbone import pick_device
+        from sparta.text_encoder import move
 
         self._folder = dense_folder(index, name)
         made = DenseManifest.open(index, name, Manifest.open(index))
         self._rows = AddedRows(self._folder, made.views, made.dimension)
         self._known = {*read_content_ids(self._folder).to_pylist(), *self._rows.content_ids()}
         self._model: VseModel = load_part_model(self._folder / MODEL, made.model)
-        self._model.to(pick_device(device))  # type: ignore[arg-type]
+        move(self._model, pick_device(device))
 
     def add(self, images: WrittenImages) -> None:
         """Append vectors of the images that it has none of."""
@@ -128,7 +130,7 @@ class _DensePartWriter:
         for first in range(0, len(wanted), BATCH):
             places = list(wanted.values())[first : first + BATCH]
             features = [images.features[place] for place in places]
-            inputs: Sequence[Any] = features
+            inputs: Sequence[ImageInput] = features
             if model.vision is not None and images.photos is not None:
                 inputs = pixels(model, images.photos, [images.names[place] for place in places])
             found.append(embed(model, inputs, [image.image_id for image in features]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -187,7 +187,7 @@ def _damaged(path: Path) -> InputError:
     )
 
 
-Key = Callable[[str], object]
+Key = Callable[[str], Hashable]
 VANISHED = 0.2  # share of the photos from which a disk is rather not mounted
 AT_ONCE = 256  # images in memory
 
@@ -299,9 +299,9 @@ def _name(image_id: str) -> str:
     return image_id.rpartition("/")[2]
 
 
-def _grouped(ids: Iterable[str], key_of: Key) -> dict[object, list[str]]:
+def _grouped(ids: Iterable[str], key_of: Key) -> dict[Hashable, list[str]]:
     """Ids by their keys, but for those without one."""
-    groups: dict[object, list[str]] = {}
+    groups: dict[Hashable, list[str]] = {}
     for image_id in sorted(ids):
         if (key := key_of(image_id)) is not None:
             groups.setdefault(key, []).append(image_id)

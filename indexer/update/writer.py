@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any
 from uuid import uuid4
 
 from indexer.manifest import Manifest, index_folders, owner
@@ -24,6 +23,7 @@ from indexer.store.snapshot import IndexLocation
 from sparta.addresses import check_id
 from sparta.errors import InputError
 from sparta.files import writing
+from sparta.json_values import Json, JsonMapping
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 
@@ -236,7 +236,7 @@ class IndexWriter:
         """Images at the last commit."""
         return self._commit.images
 
-    def metadata(self, image_id: str) -> dict[str, Any]:
+    def metadata(self, image_id: str) -> Json:
         """An image's metadata, with all that has been written; raises UnknownImageError."""
         metadata = self._known.metadata(image_id)
         if metadata is None:
@@ -275,7 +275,7 @@ class IndexWriter:
         self._given.close()
 
 
-def _check_metadata(image_id: str, metadata: Mapping[str, Any]) -> None:
+def _check_metadata(image_id: str, metadata: JsonMapping) -> None:
     try:
         json.dumps(metadata, allow_nan=False)
     except (ValueError, TypeError) as error:
@@ -361,7 +361,7 @@ class Writer:
         """Images at the last commit."""
         return sum(map(len, self._shards))
 
-    def metadata(self, image_id: str) -> dict[str, Any]:
+    def metadata(self, image_id: str) -> Json:
         """An image's metadata; see `IndexWriter.metadata`."""
         return self._owner(image_id).metadata(image_id)
 

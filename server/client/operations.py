@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import update_wrapper
 from typing import (
     TYPE_CHECKING,
-    Any,
     Concatenate,
     Generic,
     Literal,
@@ -28,100 +27,27 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel, TypeAdapter
 
-from indexer import answer as answers
 from server import schemas
 from server.client import transport
+from server.client.answers import Explanation, Photo, SearchAnswer, SimilarAnswer
 from sparta.addresses import id_problem
+from sparta.json_values import Json, JsonMapping
 
 P = ParamSpec("P")
 Answer = TypeVar("Answer")
 Model = TypeVar("Model", bound=BaseModel)
 Plain = TypeVar("Plain")
 Params = Mapping[str, str | float | bool | Sequence[str] | None]
-Filter = str | Mapping[str, Any]  # as text or as JSON
-Fields = Mapping[str, Any]
+Filter = str | JsonMapping  # as text or as JSON
 Refresh = Literal["wait", "none"]
 
 PHOTO = "application/octet-stream"  # media type of a photo of any kind
 LINES = "application/x-ndjson"
 RAISES = "\n\nRaises:\n    ClientError: if the request fails."
 
-
-@dataclass
-class Hit(answers.Hit):
-    """A hit of a server.
-
-    Attributes:
-        url: path of the photo on the server; None if it does not show photos.
-    """
-
-    url: str | None = None
-
-
-@dataclass(repr=False, kw_only=True)
-class SearchAnswer(answers.Answer):
-    """What a search on a server found.
-
-    Attributes:
-        hits: as of `Answer`.
-        query: the words.
-        backend: that answered.
-        index_version: of the index that answered.
-        cursor: for the hits after these, with the same search; None if there are none.
-        partial: whether images of missing shards may be missing.
-    """
-
-    hits: list[Hit]  # type: ignore[assignment]
-    query: str = ""
-    backend: str = ""
-    index_version: str = ""
-    cursor: str | None = None
-    partial: bool = False
-
-
-@dataclass(repr=False, kw_only=True)
-class SimilarAnswer(SearchAnswer):
-    """Images similar to one or several on a server.
-
-    Attributes:
-        image_id: of the first image.
-        also: ids of the others.
-        url: path of the first one's photo on the server; None if it does not show photos.
-    """
-
-    image_id: str
-    also: list[str] = field(default_factory=list)
-    url: str | None = None
-
-
-@dataclass(kw_only=True)
-class Explanation(answers.Explanation):
-    """The score of one image for one query on a server.
-
-    Attributes:
-        query: the words.
-        backend: that answered.
-        index_version: of the index that answered.
-        url: path of the photo on the server; None if it does not show photos.
-    """
-
-    query: str = ""
-    backend: str = ""
-    index_version: str = ""
-    url: str | None = None
-
-
 _SEARCH, _SIMILAR = TypeAdapter(SearchAnswer), TypeAdapter(SimilarAnswer)
 _SEVERAL = TypeAdapter(dict[Literal["answers"], list[SearchAnswer]])
 _EXPLANATION = TypeAdapter(Explanation)
-
-
-@dataclass(frozen=True)
-class Photo:
-    """The file of a photo."""
-
-    content: bytes  # the bytes of the file, unchanged
-    media_type: str  # as the server read it from the content, such as `image/jpeg`
 
 
 @dataclass(frozen=True)
@@ -133,7 +59,7 @@ class Operation(Generic[Answer]):
     # Makes the typed answer; raises ValueError if the response is not one
     read: Callable[[httpx.Response], Answer]
     params: Params = field(default_factory=dict)  # of the query; None for those that are left out
-    body: Mapping[str, Any] | None = None  # sent as JSON; None for none
+    body: JsonMapping | None = None  # sent as JSON; None for none
     # Bytes sent in place of a body, and their media type; None for none
     content: tuple[bytes, str] | None = None
 
@@ -183,7 +109,7 @@ class described(Generic[P, Answer]):  # a decorator
         @overload
         def __get__(
             self, client: Awaited, owner: type
-        ) -> Callable[P, Coroutine[Any, Any, Answer]]: ...
+        ) -> Callable[P, Coroutine[None, None, Answer]]: ...
         def __get__(self, client: Operations, owner: type) -> object: ...
 
     def method(self, awaited: bool) -> Callable[..., object]:
@@ -270,9 +196,7 @@ class Operations:
         )
 
     @described
-    def search_several(
-        self, searches: Sequence[Mapping[str, Any]]
-    ) -> Operation[list[SearchAnswer]]:
+    def search_several(self, searches: Sequence[JsonMapping]) -> Operation[list[SearchAnswer]]:
         """The answers to up to 32 searches, by one request and of one state of the index.
 
         Args:
@@ -420,8 +344,8 @@ class Operations:
         image_id: str,
         *,
         terms: Mapping[str, float] | None = None,
-        features: Mapping[str, Any] | None = None,
-        metadata: Fields | None = None,
+        features: JsonMapping | None = None,
+        metadata: JsonMapping | None = None,
         refresh: Refresh = "wait",
     ) -> Operation[schemas.WriteAnswer]:
         """Add an image whose terms or features are known, or replace the one with this id.
@@ -439,7 +363,7 @@ class Operations:
 
     @described
     def update_image(
-        self, image_id: str, metadata: Fields, *, refresh: Refresh = "wait"
+        self, image_id: str, metadata: JsonMapping, *, refresh: Refresh = "wait"
     ) -> Operation[schemas.WriteAnswer]:
         """Change some fields of an image's metadata; None removes a field."""
         return _write("PATCH", image_id, refresh, metadata)
@@ -460,13 +384,13 @@ class Operations:
         refresh: Refresh = "wait",
     ) -> Operation[schemas.DeleteAnswer]:
         """Delete images by their ids, or those that a filter lets through."""
-        body: dict[str, Any] = {"filter": filter} if ids is None else {"ids": list(ids)}
+        body: Json = {"filter": filter} if ids is None else {"ids": list(ids)}
         read = _reader(schemas.DeleteAnswer)
         return Operation("POST", "/v1/images/delete", read, {"refresh": refresh}, body)
 
     @described
     def write_batch(
-        self, lines: Iterable[Mapping[str, Any]], *, refresh: Refresh = "wait"
+        self, lines: Iterable[JsonMapping], *, refresh: Refresh = "wait"
     ) -> Operation[schemas.BatchAnswer]:
         """Add, replace, change and delete many images in one request.
 
@@ -504,7 +428,7 @@ def _write(
     method: str,
     image_id: str,
     refresh: Refresh,
-    body: Mapping[str, Any] | None = None,
+    body: JsonMapping | None = None,
     content: tuple[bytes, str] | None = None,
 ) -> Operation[schemas.WriteAnswer]:
     """A change of one image."""

@@ -50,6 +50,7 @@ from sparta.cluster import LOCAL, connected
 from sparta.console import Console
 from sparta.errors import InputError
 from sparta.extras import require
+from sparta.json_values import Json, JsonMapping
 
 Result = TypeVar("Result")
 SECONDS = 10.0  # that a shard has to answer, and Ray to find a replica that does
@@ -106,7 +107,7 @@ class Ingress:
         """The application, as Ray asks for it."""
         return self._app
 
-    async def reconfigure(self, served: dict[str, Any]) -> None:
+    async def reconfigure(self, served: Json) -> None:
         """Use an index for new requests; those in flight end with the former one."""
         wanted = Served(**served)
         if wanted == self._served:
@@ -272,7 +273,7 @@ async def _response(request: Request, found: Written, refresh: Refresh) -> Respo
     """The writer's response, with the version of the whole index."""
     content, media_type = found.content, found.headers.get("content-type")
     if found.status == 200 and refresh == "wait":
-        answer: Mapping[str, Any] = await run_in_threadpool(json.loads, content)
+        answer: JsonMapping = await run_in_threadpool(json.loads, content)
         if "index_version" in answer:
             backends = backends_of(request)
             await run_in_threadpool(len, backends.default.searcher)  # learns of the new commits
@@ -419,7 +420,7 @@ def _spread(replicas: int) -> int:
     return -(-replicas // max(1, machines))
 
 
-def _address(settings: ServerSettings) -> dict[str, Any]:
+def _address(settings: ServerSettings) -> Json:
     """Where Ray's proxies listen."""
     chain, key = settings.certificate or (None, None)
     return {

@@ -48,20 +48,18 @@ def create(
 
     Example: sparta keys create backup-script --scope write --expires 90d
     """
-    from typing import get_args
-
-    from server.security.keys import Scope, new_key, write_keys
+    from server.security.keys import SCOPES, new_key, write_keys
     from sparta.files import writing
 
-    if scope not in get_args(Scope):
-        raise InputError(f"--scope {scope!r}: expected {', '.join(get_args(Scope))}")
+    if scope not in SCOPES:
+        raise InputError(f"--scope {scope!r}: expected {', '.join(SCOPES)}")
     if not name.strip() or not name.isprintable() or len(name) > 100:
         raise InputError("NAME must be 1 to 100 printable characters")
     end = _parse_end(expires) if expires else None
     file = _file(keys)
     with writing(file, wait=True):
         stored = _read(file)
-        key, text = new_key(name, scope, end)  # type: ignore[arg-type]
+        key, text = new_key(name, scope, end)
         write_keys(file, [*stored, key])
     until = f"expires {_moment(end)}" if end else "never expires"
     typer.echo(f"Key {key.id} in {file}: {scope}, {until}. It is shown this once:", err=True)

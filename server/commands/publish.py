@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sparta.commands.options import IndexFolder, Photos
+
 if TYPE_CHECKING:
     from server.publish.publishing import Choices, Report
 
@@ -19,13 +21,8 @@ STAGES = {
 }
 SHOWN = 5  # ids of photos that are missing
 
-Index = Annotated[Path, typer.Argument(help="Index folder made by sparta index.")]
 Out = Annotated[
     Path, typer.Option(help="Folder of the site: missing, empty, or a site published before.")
-]
-Photos = Annotated[
-    Path | None,
-    typer.Option(help="Folder that image ids are relative to; by default the one of the index."),
 ]
 NoPhotos = Annotated[bool, typer.Option("--no-photos", help="Publish no pictures.")]
 Sizes = Annotated[
@@ -63,7 +60,7 @@ BaseUrl = Annotated[
 
 
 def publish(
-    index: Index,
+    index: IndexFolder,
     out: Out,
     photos: Photos = None,
     no_photos: NoPhotos = False,

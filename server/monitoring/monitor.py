@@ -6,12 +6,11 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
 from json import JSONEncoder
 from time import perf_counter
-from typing import Any
 from urllib.parse import parse_qs
 
 from prometheus_client import Counter
@@ -20,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from indexer.answer import Timings
 from server.monitoring.metrics import MS, Metrics
 from server.settings import ServerSettings
+from sparta.json_values import Json
 
 ID_HEADER = b"x-request-id"
 INDEX_VERSION = "X-Index-Version"
@@ -69,13 +69,13 @@ class RequestRecord:
             self.stages["explain"] = timings.explain_ms
 
 
-def begin(scope: MutableMapping[str, Any]) -> RequestRecord:
+def begin(scope: Scope) -> RequestRecord:
     """The record of a request that has just arrived."""
     record = scope[_RECORD] = RequestRecord(_request_id(scope["headers"]))
     return record
 
 
-def record_of(scope: MutableMapping[str, Any]) -> RequestRecord:
+def record_of(scope: Scope) -> RequestRecord:
     """The record of a request; one that nobody reads if the request did not come by HTTP."""
     found: RequestRecord | None = scope.get(_RECORD)
     return found or RequestRecord("")
@@ -177,9 +177,7 @@ def _route(scope: Scope) -> str:
     return "/page" if scope["path"].startswith("/page/") and "endpoint" in scope else "none"
 
 
-def _access(
-    scope: Scope, record: RequestRecord, method: str, route: str, seconds: float
-) -> dict[str, Any]:
+def _access(scope: Scope, record: RequestRecord, method: str, route: str, seconds: float) -> Json:
     client = scope.get("client")
     values = {
         "request_id": record.id,
@@ -194,7 +192,7 @@ def _access(
     return values | _search(record) if record.backend else values
 
 
-def _slow(scope: Scope, record: RequestRecord, seconds: float) -> dict[str, Any]:
+def _slow(scope: Scope, record: RequestRecord, seconds: float) -> Json:
     found = parse_qs(scope["query_string"].decode("latin-1"))
     return {
         "request_id": record.id,
@@ -205,7 +203,7 @@ def _slow(scope: Scope, record: RequestRecord, seconds: float) -> dict[str, Any]
     }
 
 
-def _search(record: RequestRecord) -> dict[str, Any]:
+def _search(record: RequestRecord) -> Json:
     return {
         "backend": record.backend,
         "engine": record.engine,
@@ -235,7 +233,7 @@ class JsonLog:
         self._lines: list[bytes] = []
         self._second, self._prefix = 0, ""
 
-    def write(self, event: str, values: dict[str, Any]) -> None:
+    def write(self, event: str, values: Json) -> None:
         """Append an object with the time, the kind of event, and values."""
         line = f'{{"time":"{self._now()}","event":"{event}",{_encode(values)[1:]}\n'
         if not self._lines:

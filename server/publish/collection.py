@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from indexer.engines.open import read_language
 from indexer.manifest import is_sharded
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
+from sparta.json_values import Json
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import WordTables
@@ -59,7 +60,7 @@ class Collection:
     ids: Sequence[str]  # [N] of the documents, rising
     impacts: Impacts  # by document
     order: NDArray[np.int32]  # [N] the document at each position; those alike are neighbours
-    metadata: Callable[[int], dict[str, Any]]  # of a document
+    metadata: Callable[[int], Json]  # of a document
     groundings: Callable[[Sequence[int]], list[bytes]]  # of some documents, packed
 
     def __len__(self) -> int:

@@ -7,7 +7,6 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 import tokenizers
@@ -21,6 +20,7 @@ from server.publish import packs
 from server.publish.collection import Collection, Impacts
 from server.publish.folder import MARKER, SiteFolder, digest
 from sparta.errors import InputError
+from sparta.json_values import Json, JsonMapping
 from sparta.progress import Progress, no_progress
 
 FORMAT = 1
@@ -40,7 +40,7 @@ def write_index(
     *,
     kinds: Mapping[str, Kind] | None = None,
     paths: bool = True,
-    about: Mapping[str, Any] | None = None,
+    about: JsonMapping | None = None,
     file_bytes: int = packs.FILE,
     chunk: int | None = None,
     progress: Progress = no_progress,
@@ -99,7 +99,7 @@ def write_index(
     return _first_files(own)
 
 
-def _first_files(own: Mapping[str, Any]) -> list[str]:
+def _first_files(own: JsonMapping) -> list[str]:
     """What a browser fetches before any query."""
     small = [
         pack["directory"]
@@ -111,7 +111,7 @@ def _first_files(own: Mapping[str, Any]) -> list[str]:
 
 def write_fields(
     site: SiteFolder, images: Sequence[packs.Shown], kinds: Mapping[str, Kind], paths: bool
-) -> dict[str, Any]:
+) -> Json:
     """Write the fields of images [N] by position; ids that are paths (`paths`) are fields, too.
 
     Returns:
@@ -136,7 +136,7 @@ def _packed(column: FieldColumn) -> bytes:
     return b"".join(packs.leb128(np.array([len(part)])).tobytes() + part for part in parts)
 
 
-def write_words(site: SiteFolder, collection: Collection) -> dict[str, Any]:
+def write_words(site: SiteFolder, collection: Collection) -> Json:
     """Write what reads queries: the vocabulary, its rare terms, and the tokenizer's characters.
 
     Raises:
@@ -158,7 +158,7 @@ def write_words(site: SiteFolder, collection: Collection) -> dict[str, Any]:
 
 def write_terms(
     site: SiteFolder, collection: Collection, columns: Impacts, frequencies: NDArray[np.int64]
-) -> dict[str, Any]:
+) -> Json:
     """Write what is known of each term: its images, and its largest impact."""
     present = np.flatnonzero(frequencies)
     starts, _, impacts = columns
@@ -221,7 +221,7 @@ def check_tokenizer(tokenizer: tokenizers.Tokenizer) -> None:
             )
 
 
-def characters(tokenizer: tokenizers.Tokenizer) -> dict[str, Any]:
+def characters(tokenizer: tokenizers.Tokenizer) -> Json:
     """The tables of a tokenizer, for JSON.
 
     Returns:
@@ -235,7 +235,7 @@ def characters(tokenizer: tokenizers.Tokenizer) -> dict[str, Any]:
 
 
 @lru_cache(4)
-def _characters(normalizer: str, pre_tokenizer: str) -> dict[str, Any]:
+def _characters(normalizer: str, pre_tokenizer: str) -> Json:
     """The tables of two parts of a tokenizer, as it writes them; asking takes two seconds."""
     parts = {"normalizer": json.loads(normalizer), "pre_tokenizer": json.loads(pre_tokenizer)}
     model = {"type": "WordPiece", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from indexer.grounding import unpack
 from server.publish.collection import Collection, Impacts
 from server.publish.folder import SiteFolder
+from sparta.json_values import Json, JsonMapping, JsonValue
 from sparta.progress import Progress
 
 PIECE = 4096  # chunks of a piece of the directory
@@ -27,7 +28,7 @@ _FNV, _PRIME = 2166136261, 16777619
 
 def write_pack(
     site: SiteFolder, name: str, chunks: Iterable[bytes], file_bytes: int = FILE
-) -> dict[str, Any]:
+) -> Json:
     """Write a pack.
 
     Returns:
@@ -87,7 +88,7 @@ def leb128(values: NDArray[np.integer]) -> NDArray[np.uint8]:
     return packed
 
 
-def as_json(value: Any) -> bytes:
+def as_json(value: JsonValue) -> bytes:
     """As short as JSON can be, in UTF-8."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -196,7 +197,7 @@ class Shown(NamedTuple):
     """What is published of an image beside its terms."""
 
     image_id: str  # as it is published
-    metadata: Mapping[str, Any]  # the fields that are published, with width and height
+    metadata: JsonMapping  # the fields that are published, with width and height
     photo: str | None  # the name of its pictures, None if there are none
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from PIL import ExifTags, Image
 
@@ -20,6 +20,7 @@ from sparta.extract.image_files import (
     reason_of,
     small_picture,
 )
+from sparta.json_values import Json
 
 Format = Literal["webp", "avif"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -50,7 +51,7 @@ class Pictures:
     originals: bool = False  # whether the file of the photo is published, too
     exif: bool = False  # whether that keeps what it says about itself
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> Json:
         """What the index says about pictures."""
         return {"sizes": self.sizes, "suffix": f".{self.format}", "originals": self.originals}
 

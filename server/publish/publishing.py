@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any
 from urllib.parse import urljoin
 
 from indexer.fields.kinds import read_kinds
@@ -24,6 +23,7 @@ from sparta.errors import InputError
 from sparta.extract.image_files import PhotoError
 from sparta.features.record import Skipped
 from sparta.files import writing
+from sparta.json_values import JsonMapping
 from sparta.progress import Progress, no_progress
 
 ALWAYS = ("width", "height")  # fields without which photos would jump while they load
@@ -144,7 +144,7 @@ def _shown(
 
 
 def _file(
-    index: Path, folder: Path | None, image_id: str, metadata: Mapping[str, Any]
+    index: Path, folder: Path | None, image_id: str, metadata: JsonMapping
 ) -> Path | PhotoError:
     try:
         return find_photo(folder, index, image_id, metadata)[0]
@@ -152,9 +152,9 @@ def _file(
         return PhotoError(error.detail)
 
 
-def _longer(metadata: Mapping[str, Any]) -> int | None:
-    sides = [metadata.get(name) for name in ALWAYS]
-    return max(sides) if all(isinstance(side, int) for side in sides) else None  # type: ignore[type-var]
+def _longer(metadata: JsonMapping) -> int | None:
+    sides = [side for name in ALWAYS if isinstance(side := metadata.get(name), int)]
+    return max(sides) if len(sides) == len(ALWAYS) else None
 
 
 def _published_id(image_id: str, key: str | None) -> str:

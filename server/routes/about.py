@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
@@ -18,6 +18,7 @@ from server.routes import common
 from server.security.access import key_needed, requires
 from server.security.callers import COOKIE, Caller, is_of_another_origin
 from server.security.keys import ALLOWS, BadKeyError, Key, KeyRing
+from sparta.json_values import Json
 
 MOST = 50  # suggestions
 MAX_AGE = 30 * 24 * 3600  # seconds that a browser is signed in
@@ -99,7 +100,7 @@ async def suggest(
 class CountBody(BaseModel):
     """What is counted."""
 
-    filter: Annotated[str | dict[str, Any] | None, Query(description=common.FILTER)] = None
+    filter: Annotated[str | Json | None, Query(description=common.FILTER)] = None
     backend: common.BackendName = None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
 from time import perf_counter
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import Depends, Query, Request, Response
@@ -23,6 +23,7 @@ from server.backends import Backend, Lease, backends_of, lease_of
 from server.monitoring.metrics import MS, Metrics
 from server.monitoring.monitor import record_of
 from server.problems import ProblemError
+from sparta.json_values import Json
 
 MAX_K = 1000
 MAX_QUERY_LENGTH = 1000
@@ -35,7 +36,6 @@ CLIENT_GONE = 499  # never sent: there is nobody to send it to
 NOT_BLANK = r"[^\s\x1c-\x1f\x85]"
 FILTER = "Photos that may be found: conditions on fields of their metadata; docs/queries.md"
 
-Json: TypeAlias = dict[str, Any]
 _plain = re.compile(r"[A-Za-z0-9_.~/-]*").fullmatch
 
 
@@ -220,7 +220,7 @@ def answer_json(request: Request, backend: Backend, answer: Answer, **about: Any
     return made
 
 
-def read(given: str | dict[str, Any] | None) -> Filter | None:
+def read(given: str | Json | None) -> Filter | None:
     """The filter of a request, as text or as JSON.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse
@@ -21,6 +21,7 @@ from server.problems import PROBLEM, ProblemError, responses
 from server.requests import IMAGE_PATH
 from server.routes import common
 from server.routes.writes import forwarder_of
+from sparta.json_values import Json
 
 PHOTOS = ("image/", "application/octet-stream")  # kinds of bodies
 PHOTO_CACHE = "private, no-cache"  # cached, and asked for again every time: it may be replaced
@@ -29,7 +30,7 @@ PICTURE_CACHE = "private, max-age=300"
 # OpenAPI documentation of an answer that is a photo; its format tells generated clients not to
 # read it as text.
 BINARY = {"schema": {"type": "string", "format": "binary"}}
-PHOTO: dict[str, Any] = {"image/*": BINARY}
+PHOTO: Json = {"image/*": BINARY}
 NO_PHOTO = (
     "unknown-image",
     "photo-missing",
@@ -209,7 +210,7 @@ async def similar_to_photo(
     return await common.in_thread(request, task)
 
 
-def _similar(request: Request, backend: Backend, answer: Answer, q: str) -> common.Json:
+def _similar(request: Request, backend: Backend, answer: Answer, q: str) -> Json:
     version = backends_of(request).version_of(answer.version)
     return common.answer_json(request, backend, answer, query=q, index_version=version)
 

@@ -9,7 +9,7 @@ import base64
 import json
 from functools import partial
 from hashlib import blake2b
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Query, Request, Response
@@ -24,6 +24,7 @@ from server.backends import Backend, backends_of
 from server.problems import PROBLEM, ProblemError, responses
 from server.requests import JsonRoute
 from server.routes import common
+from sparta.json_values import Json, JsonValue
 
 MAX_FACETS = 10
 MAX_QUERIES = 32  # of a body
@@ -114,7 +115,7 @@ class SearchParameters(Search):
 class SearchBody(Search):
     """A search as the body of a request."""
 
-    filter: Annotated[str | dict[str, Any] | None, Query(description=common.FILTER)] = None
+    filter: Annotated[str | Json | None, Query(description=common.FILTER)] = None
     facets: Annotated[
         list[str],
         FailFast(),
@@ -142,7 +143,7 @@ class Searches(BaseModel):
     ]
 
 
-def _kind_of_body(body: Any) -> str:
+def _kind_of_body(body: JsonValue) -> str:
     several = isinstance(body, Searches) or (isinstance(body, dict) and "queries" in body)
     return SEVERAL if several else ONE
 
@@ -176,7 +177,7 @@ def pairs_of(query_string: bytes) -> list[tuple[str, str]]:
     return [(unquote(name), unquote(value)) for name, _, value in found]
 
 
-def documented(model: type[BaseModel]) -> dict[str, Any]:
+def documented(model: type[BaseModel]) -> Json:
     """OpenAPI documentation of query parameters that a route reads by itself: `openapi_extra`."""
     schema = model.model_json_schema()
     listed = [
@@ -249,7 +250,7 @@ async def search_by_body(request: Request, asked: OneOrSeveral) -> Response:
     return await common.in_thread(request, lambda wanted: common.json_response(answer(wanted)))
 
 
-def _answers(request: Request, asked: SearchBody | Searches, wanted: common.Wanted) -> common.Json:
+def _answers(request: Request, asked: SearchBody | Searches, wanted: common.Wanted) -> Json:
     backends = backends_of(request)
     if isinstance(asked, SearchBody):
         return search_answer(request, backends.get(asked.backend), asked, wanted)
@@ -273,7 +274,7 @@ def search_answer(
     backend: Backend,
     asked: SearchParameters | SearchBody,
     wanted: common.Wanted | None = None,
-) -> common.Json:
+) -> Json:
     """Search one backend and convert the answer to a `SearchAnswer`.
 
     Raises:

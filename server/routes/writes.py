@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel
@@ -18,6 +18,7 @@ from server.routes.common import read
 from server.security.access import requires
 from server.writing.bodies import DELETE, BatchLine, DeleteBody, ImageBody, Refresh
 from server.writing.forward import Forwarder
+from sparta.json_values import Json
 
 REF = "#/components/schemas/{model}"
 BODIES: tuple[type[BaseModel], ...] = (ImageBody, BatchLine, DeleteBody)
@@ -43,21 +44,21 @@ many = APIRouter(prefix="/v1/images", dependencies=[requires("write")])
 one = APIRouter(prefix="/v1/images", dependencies=[requires("write")])
 
 
-def _body(content: dict[str, Any], description: str) -> dict[str, Any]:
+def _body(content: Json, description: str) -> Json:
     return {"requestBody": {"description": description, "content": content, "required": True}}
 
 
-def _json(model: type[BaseModel]) -> dict[str, Any]:
+def _json(model: type[BaseModel]) -> Json:
     return {"schema": {"$ref": REF.format(model=model.__name__)}}
 
 
-def body_schemas() -> dict[str, Any]:
+def body_schemas() -> Json:
     """Schemas of the bodies, for the OpenAPI document: routes pass them on without reading them."""
     modes: list[tuple[type[BaseModel], Literal["validation"]]] = [
         (model, "validation") for model in BODIES
     ]
     _, found = models_json_schema(modes, ref_template=REF)
-    definitions: dict[str, Any] = found["$defs"]
+    definitions: Json = found["$defs"]
     return definitions
 
 

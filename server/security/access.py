@@ -7,6 +7,7 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ctypes import Array, c_double
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from hashlib import blake2b
@@ -216,7 +217,7 @@ class Buckets:
         seed: of the hash that finds cells, so that nobody can choose a name that shares another's.
     """
 
-    full_at: Any = field(default_factory=lambda: RawArray("d", CELLS))
+    full_at: Array[c_double] = field(default_factory=lambda: RawArray("d", CELLS))
     seed: bytes = field(default_factory=lambda: secrets.token_bytes(16))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from fastapi import FastAPI, Request, Response
 from starlette.middleware import Middleware
@@ -27,6 +27,7 @@ from server.security.access import (
 from server.security.callers import COOKIE, Callers, Hosts
 from server.security.keys import KeyRing, default_file
 from server.settings import ServerSettings
+from sparta.json_values import Json
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
@@ -187,7 +188,7 @@ def unexpected(request: Request, error: Exception) -> Response:
     return response
 
 
-def describe(document: dict[str, Any]) -> None:
+def describe(document: Json) -> None:
     """Add the security schemes, what each operation needs, and how it is refused, to OpenAPI."""
     document["components"]["securitySchemes"] = SCHEMES
     for path, operations in document["paths"].items():
@@ -195,7 +196,7 @@ def describe(document: dict[str, Any]) -> None:
             _describe(path, operation)
 
 
-def _describe(path: str, operation: dict[str, Any]) -> None:
+def _describe(path: str, operation: Json) -> None:
     declared = operation.pop("security", [])
     needed = declared[0][BEARER][0] if declared else "search"
     if path in HEALTH:

@@ -16,13 +16,14 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import mkstemp
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from sparta.errors import InputError
 
 Scope = Literal["search", "write", "admin", "metrics"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 # What a key of each scope may do. Metrics are apart, so that a monitoring system need not be able
 # to see the photos, nor a visitor the traffic.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import (
@@ -22,10 +22,11 @@ from indexer.metadata import RESERVED
 from server.requests import in_parts, known_fields
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
+from sparta.json_values import Json, JsonValue
 
 Refresh = Literal["wait", "none"]
 Fields = Annotated[
-    dict[str, Any],
+    Json,
     Field(description="Metadata, by field", examples=[{"taken": "2024-06-01", "tags": ["beach"]}]),
 ]
 Texts = Annotated[list[str], FailFast()]
@@ -38,7 +39,7 @@ class _Body(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _check_names(cls, value: Any) -> Any:
+    def _check_names(cls, value: JsonValue) -> JsonValue:
         return known_fields(cls, value)
 
 
@@ -91,7 +92,7 @@ class Image(_Body):
 
     @field_validator("metadata")
     @classmethod
-    def _check_metadata(cls, metadata: dict[str, Any]) -> dict[str, Any]:
+    def _check_metadata(cls, metadata: Json) -> Json:
         return check_fields(metadata)
 
     @property
@@ -124,7 +125,7 @@ class BatchLine(Image):
         return self
 
 
-def check_fields(metadata: dict[str, Any]) -> dict[str, Any]:
+def check_fields(metadata: Json) -> Json:
     """Metadata as it is.
 
     Raises:
@@ -140,7 +141,7 @@ class DeleteBody(_Body):
     """The images to delete: by their ids, each once, or those that a filter lets through."""
 
     ids: list[str] | None = Field(default=None, fail_fast=True, examples=[["beach/two dogs.jpg"]])
-    filter: str | dict[str, Any] | None = Field(
+    filter: str | Json | None = Field(
         default=None, description="As of a search", examples=["folder:drafts"]
     )
 
@@ -154,7 +155,5 @@ class DeleteBody(_Body):
 
 
 IDS: TypeAdapter[list[str]] = TypeAdapter(Texts)
-FIELDS: TypeAdapter[dict[str, Any]] = TypeAdapter(
-    Annotated[dict[str, Any], AfterValidator(check_fields)]
-)
+FIELDS: TypeAdapter[Json] = TypeAdapter(Annotated[Json, AfterValidator(check_fields)])
 IMAGE, LINE, DELETE = TypeAdapter(ImageBody), TypeAdapter(BatchLine), TypeAdapter(DeleteBody)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from ctypes import Array, c_double, c_uint64
 from dataclasses import dataclass
 from multiprocessing.sharedctypes import RawArray
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from fastapi import Request, Response
@@ -38,10 +39,10 @@ class Board:
     """
 
     def __init__(self, workers: int) -> None:
-        self._shown: Any = RawArray("Q", [NOT_OPEN] * workers)
-        self._places: Any = RawArray("Q", workers)
-        self._commit: Any = RawArray("Q", 1)
-        self._counts: Any = RawArray("d", len(WriterCounts._fields))
+        self._shown: Array[c_uint64] = RawArray("Q", [NOT_OPEN] * workers)
+        self._places: Array[c_uint64] = RawArray("Q", workers)
+        self._commit: Array[c_uint64] = RawArray("Q", 1)
+        self._counts: Array[c_double] = RawArray("d", len(WriterCounts._fields))
 
     @property
     def commit(self) -> int:

@@ -26,6 +26,7 @@ from server.writing.forward import Board
 from sparta.addresses import check_id
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
+from sparta.json_values import Json
 from sparta.tokenizer import WordPieceTokenizer
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class WritableIndex:
         self._board.count(images_written=len(changes) - deleted, images_deleted=deleted)
         return self._written, position
 
-    def update(self, image_id: str, fields: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    def update(self, image_id: str, fields: Json) -> tuple[Json, int]:
         """Change fields of an image's metadata, as RFC 7396 merges objects: null removes a field.
 
         Returns:

@@ -25,6 +25,7 @@ from sparta.captions.record import (
     validate,
 )
 from sparta.errors import InputError
+from sparta.json_values import JsonValue
 from sparta.readers.base import read_lines
 from sparta.readers.splits import HGR_SPLITS, PrecompSplit, read_names, rows_of_images, splits_of
 
@@ -81,7 +82,7 @@ class _CocoFile(BaseModel):
     annotations: list[_CocoAnnotation]
 
 
-def read_coco_captions(content: object, path: Path) -> list[CaptionedPhoto]:
+def read_coco_captions(content: JsonValue, path: Path) -> list[CaptionedPhoto]:
     """Photos with all their captions, all of one split.
 
     Photos without captions and captions of photos that the file does not list are left out, and
@@ -139,7 +140,7 @@ class _KarpathyFile(BaseModel):
 
 
 def read_karpathy(
-    content: object, path: Path, *, restval_apart: bool = False
+    content: JsonValue, path: Path, *, restval_apart: bool = False
 ) -> list[CaptionedPhoto]:
     """Photos with all their captions, and the splits of Karpathy and Fei-Fei (2015).
 

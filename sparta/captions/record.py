@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from sparta.errors import InputError
+from sparta.json_values import JsonValue
 from sparta.readers.base import unreadable
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -103,17 +104,18 @@ def by_photo(path: Path, lines: Iterable[CaptionLine]) -> list[CaptionedPhoto]:
 # ---- JSON ----------------------------------------------------------------------------------------
 
 
-def load_json(path: Path) -> Any:
+def load_json(path: Path) -> JsonValue:
     """Parse a whole file."""
     try:
-        return json.loads(path.read_bytes())
+        content: JsonValue = json.loads(path.read_bytes())
+        return content
     except OSError as error:
         raise unreadable(path, error) from error
     except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested too deep
         raise InputError(f"{path}: not JSON, or cut: {error}") from error
 
 
-def validate(model: type[Model], content: object, where: str) -> Model:
+def validate(model: type[Model], content: JsonValue, where: str) -> Model:
     """Check parsed JSON against a model."""
     try:
         return model.model_validate(content)
@@ -193,7 +195,7 @@ def as_stored(
     return [replace(photo, image_id=found.get(photo.image_id, photo.image_id)) for photo in photos]
 
 
-def some_of(ids: Iterable[object]) -> str:
+def some_of(ids: Iterable[str | int]) -> str:
     """The first ids, for a message."""
     first = list(islice(ids, SHOWN + 1))
     return ", ".join([*map(repr, first[:SHOWN]), *["…"] * (len(first) > SHOWN)]) or "none"

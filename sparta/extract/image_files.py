@@ -15,7 +15,7 @@ from threading import Lock
 from typing import BinaryIO
 
 import numpy as np
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
 
 from sparta.addresses import download, is_remote
@@ -160,7 +160,7 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 @contextmanager
-def open_image(path: Path | BytesIO) -> Iterator[Image.Image]:
+def open_image(path: Path | BytesIO) -> Iterator[ImageFile.ImageFile]:
     """Open an image of a documented format; HEIC, whatever the file is named, by pillow-heif.
 
     pillow-heif turns photos upright as the container requires and sets the EXIF orientation to 1.
@@ -176,7 +176,7 @@ def open_image(path: Path | BytesIO) -> Iterator[Image.Image]:
         file.seek(0)
         if is_heic(head):
             require("pillow_heif").register_heif_opener()
-            image: Image.Image = Image.open(file, formats=["HEIF"])
+            image = Image.open(file, formats=["HEIF"])
         else:
             image = open_known(file)
         with image:
@@ -192,7 +192,7 @@ def reason_of(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def open_known(source: Path | BinaryIO) -> Image.Image:
+def open_known(source: Path | BinaryIO) -> ImageFile.ImageFile:
     """Open an image of one of `FORMATS`.
 
     Raises:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from xml.etree import ElementTree
 
-from PIL import ExifTags, Image, ImageFile, IptcImagePlugin
+from PIL import ExifTags, ImageFile, IptcImagePlugin
 
 from sparta.addresses import folder_at
 from sparta.extract.image_files import open_image
+from sparta.json_values import Json, JsonMapping
 
 LONGEST = 2000  # characters of a text
 _TAKEN = re.compile(r"(\d{4})[:-](\d\d)[:-](\d\d)[ T](\d\d:\d\d:\d\d)")
@@ -24,10 +25,10 @@ _IPTC_KEYWORDS = (2, 25)
 _XMP_TAG = 700  # of TIFF
 _RATING, _WINDOWS_KEYWORDS = 0x4746, 0x9C9E  # EXIF tags of Windows, which Pillow has no names for
 
-Read = Callable[[Image.Image], Mapping[str, Any]]
+Read = Callable[[ImageFile.ImageFile], JsonMapping]
 
 
-def photo_metadata(path: str | Path) -> dict[str, Any]:
+def photo_metadata(path: str | Path) -> Json:
     """The fields of a photo; those it lacks are left out, and so are parts that are damaged.
 
     Returns:
@@ -39,7 +40,7 @@ def photo_metadata(path: str | Path) -> dict[str, Any]:
         OSError: if there is no such file.
     """
     path = folder_at(path)
-    found: dict[str, Any] = {"bytes": path.stat().st_size}
+    found: Json = {"bytes": path.stat().st_size}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -51,14 +52,14 @@ def photo_metadata(path: str | Path) -> dict[str, Any]:
     return found
 
 
-def _readable(read: Read, image: Image.Image) -> dict[str, Any]:
+def _readable(read: Read, image: ImageFile.ImageFile) -> Json:
     try:
         return {name: value for name, value in read(image).items() if value not in (None, [])}
     except Exception:  # as above; the other parts may be whole
         return {}
 
 
-def _exif(image: Image.Image) -> Mapping[str, Any]:
+def _exif(image: ImageFile.ImageFile) -> JsonMapping:
     exif = image.getexif()
     camera, base = exif.get_ifd(ExifTags.IFD.Exif), ExifTags.Base
     return {
@@ -77,7 +78,7 @@ def _exif(image: Image.Image) -> Mapping[str, Any]:
     }
 
 
-def _position(image: Image.Image) -> Mapping[str, Any]:
+def _position(image: ImageFile.ImageFile) -> JsonMapping:
     gps, names = image.getexif().get_ifd(ExifTags.IFD.GPSInfo), ExifTags.GPS
     latitude = _degrees(gps.get(names.GPSLatitude), gps.get(names.GPSLatitudeRef), "S")
     longitude = _degrees(gps.get(names.GPSLongitude), gps.get(names.GPSLongitudeRef), "W")
@@ -86,14 +87,14 @@ def _position(image: Image.Image) -> Mapping[str, Any]:
     return {"latitude": latitude, "longitude": longitude}
 
 
-def _iptc(image: Image.Image) -> Mapping[str, Any]:
-    records = IptcImagePlugin.getiptcinfo(cast(ImageFile.ImageFile, image)) or {}
+def _iptc(image: ImageFile.ImageFile) -> JsonMapping:
+    records = IptcImagePlugin.getiptcinfo(image) or {}
     found = records.get(_IPTC_KEYWORDS, [])
     keywords = found if isinstance(found, list) else [found]
     return {"tags": [text for word in keywords if (text := _text(word))]}
 
 
-def _xmp(image: Image.Image) -> Mapping[str, Any]:
+def _xmp(image: ImageFile.ImageFile) -> JsonMapping:
     packet = image.info.get("xmp") or image.info.get("XML:com.adobe.xmp")
     if packet is None and hasattr(image, "tag_v2"):
         packet = image.tag_v2.get(_XMP_TAG)

@@ -6,12 +6,13 @@ import json
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparta.addresses import folder_at
+from sparta.json_values import Json
 
 FeatureKind = Literal["region", "grid", "patch", "pixels"]
 REGIONS = 36  # of a detector, an image keeps
@@ -66,7 +67,7 @@ class ImageFeatures:
         sides = self.boxes[:, 2:] - self.boxes[:, :2]
         return np.concatenate([self.boxes, sides], axis=1)
 
-    def take(self, rows: NDArray[np.integer[Any]]) -> ImageFeatures:
+    def take(self, rows: NDArray[np.integer]) -> ImageFeatures:
         """Some of the regions, [k] rows in the order given."""
         return replace(
             self,
@@ -102,11 +103,11 @@ class FeatureSource:
     dimension: int
     image_size: int
     label_count: int = 0
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: Json = field(default_factory=dict)
     detector: str = ""
 
     @property
-    def content(self) -> dict[str, Any]:
+    def content(self) -> Json:
         """What decides the features: all but the names under which networks were loaded."""
         return {
             name: value

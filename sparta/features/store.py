@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from sparta.addresses import download, folder_at, is_remote
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.files import sha256
+from sparta.json_values import Json
 from sparta.progress import Progress, no_progress
 
 FORMAT = 2
@@ -76,7 +77,7 @@ class FeatureStore(Sequence[ImageFeatures]):
         shard_bytes: size of each of these files.
     """
 
-    def __init__(self, folder: Path, header: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, header: Json) -> None:
         self.folder = folder
         self.source = FeatureSource(**header["source"])
         self._photos: str | None = header["photos"]
@@ -120,7 +121,7 @@ class FeatureStore(Sequence[ImageFeatures]):
         """Folder the photos came from, None if they came from elsewhere."""
         return folder_at(self._photos) if self._photos else None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[[Path], FeatureStore], tuple[Path]]:
         return FeatureStore.open, (self.folder,)
 
     def __len__(self) -> int:
@@ -197,11 +198,11 @@ class FeatureStore(Sequence[ImageFeatures]):
         return pa.py_buffer(content)
 
 
-def read_header(folder: Path) -> dict[str, Any]:
+def read_header(folder: Path) -> Json:
     """The content of `store.json`, of a finished or unfinished store of this format."""
     path = folder / HEADER
     try:
-        header: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        header: Json = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(
             f"{folder} is not a feature store (no {HEADER} in it); "

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from sparta.addresses import folder_at, id_problem
 from sparta.errors import InputError
 from sparta.features.record import SKIPPED, FeatureSource, ImageFeatures, Skipped
 from sparta.features.store import FORMAT, HEADER, SCHEMA, FeatureStore, read_header, source_hash
+from sparta.json_values import Json
 
 SHARD_SIZE = 512
 # Of each image's file what changes when it is replaced: size and time of modification.
@@ -50,12 +51,12 @@ class StoreWriter:
         photos: str | Path | None = None,
         *,
         augmentation: str = "plain",
-        inputs: dict[str, Any] | None = None,
+        inputs: Json | None = None,
         stamps: Stamps | None = None,
     ) -> None:
         self.folder = folder = Path(folder)
         self._stamps = stamps
-        self._header: dict[str, Any] = {
+        self._header: Json = {
             "format": FORMAT,
             "complete": False,
             "source": asdict(source),
@@ -143,9 +144,9 @@ class StoreWriter:
         self._remove_superseded()
         return FeatureStore.open(self.folder)
 
-    def _continue(self, old: dict[str, Any], source: FeatureSource) -> None:
+    def _continue(self, old: Json, source: FeatureSource) -> None:
         self._check_same(old, source)
-        old = {"stamps": None, "superseded": [], "generation": 0} | old
+        old = {"stamps": None, "superseded": [], "generation": 0, **old}
         for name in ("complete", "shards", "fingerprint", "superseded", "generation"):
             self._header[name] = old[name]
         if not self.complete:
@@ -154,7 +155,7 @@ class StoreWriter:
         if self._stamps is not None and not (same and old["inputs"] == self._header["inputs"]):
             self._supersede(old["stamps"], self._stamps)
 
-    def _check_same(self, old: dict[str, Any], source: FeatureSource) -> None:
+    def _check_same(self, old: Json, source: FeatureSource) -> None:
         """Refuse a store of other inputs; files may differ where they are stamped."""
         changes = source.differences(FeatureSource(**old["source"]))
         mine = {"augmentation": self._header["augmentation"]}
@@ -292,7 +293,7 @@ class UnchangedImages:
     first.
     """
 
-    def __init__(self, folder: Path, header: dict[str, Any], stamps: Stamps) -> None:
+    def __init__(self, folder: Path, header: Json, stamps: Stamps) -> None:
         self._rows: dict[str, tuple[FeatureStore, int]] = {}
         former: dict[str, Sequence[int]] = {}
         for content in header["superseded"]:
@@ -323,7 +324,7 @@ def stamps_file(stamps: Stamps) -> str:
     return f"stamps-{digest[:16]}.json"
 
 
-def load_stamps(folder: Path, content: dict[str, Any]) -> dict[str, Sequence[int]]:
+def load_stamps(folder: Path, content: Json) -> dict[str, Sequence[int]]:
     """The stamps of a former content; none where they are not known."""
     path = folder / (content["stamps"] or "")
     try:
@@ -333,7 +334,7 @@ def load_stamps(folder: Path, content: dict[str, Any]) -> dict[str, Sequence[int
     return found
 
 
-def _whole(folder: Path, content: dict[str, Any]) -> dict[str, Any]:
+def _whole(folder: Path, content: Json) -> Json:
     """The shards whose files are there."""
     sizes = [(shard, folder / shard["file"]) for shard in content["shards"]]
     found = [s for s, path in sizes if path.is_file() and path.stat().st_size == s["bytes"]]

@@ -205,11 +205,15 @@ class LiteBackbone(TorchEncoder):
         scale = scale_of(name)
         self.network = LitePhotoNetwork(EfficientNetLite.from_file(scale, weights))
         self.network.to(self.device)
-        # A third faster on a CPU in batches of 4. (The overload is missing in torch's types.)
-        self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        order_channels_last(self.network)
         side = image_size or scale.side
         self.grid = (-(-side // 32), -(-side // 32))
         self.source = FeatureSource("grid", name, hash_files([weights]), HEAD, side)
+
+
+def order_channels_last(network: nn.Module) -> None:
+    """Store the weights channels last: a third faster on a CPU in batches of 4."""
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch lacks it
 
 
 class LitePhotoNetwork(nn.Module):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from sparta.errors import InputError, first_line
 from sparta.features.record import FeatureSource
 from sparta.inference import Network, add_entry, find_entry, installed, on_cpu
+from sparta.json_values import Json, JsonMapping
 from sparta.model_id import find_file, pinned_name
 from sparta.networks.encoder import (
     Encoder,
@@ -89,7 +89,7 @@ def _load_torch(backbone: str, image_size: int | None, labels: int, device: str)
     return Backbone(backbone, image_size, labels, device)
 
 
-def _key(backbone: str, image_size: int | None, labels: int) -> dict[str, Any]:
+def _key(backbone: str, image_size: int | None, labels: int) -> Json:
     """All that decides a converted network."""
     if is_lite(backbone):
         parts = [backbone, hash_files([weights_file(backbone)])]
@@ -108,7 +108,7 @@ class ConvertedEncoder(Encoder):
 
     batch_size = 32
 
-    def __init__(self, folder: Path, description: Mapping[str, Any], backbone: str) -> None:
+    def __init__(self, folder: Path, description: JsonMapping, backbone: str) -> None:
         self.source = replace(FeatureSource(**description["source"]), backbone=backbone)
         rows, columns = description["grid"]
         self.grid: tuple[int, int] = (rows, columns)
@@ -128,7 +128,7 @@ class ConvertedEncoder(Encoder):
             return rows.astype(np.float16), names
 
 
-def convert_encoder(encoder: TorchEncoder, folder: Path) -> dict[str, Any]:
+def convert_encoder(encoder: TorchEncoder, folder: Path) -> Json:
     """Write a network of torch, on the CPU, as one of OpenVINO, and compare the two.
 
     Returns what `ConvertedEncoder` needs to know of it. Raises whatever torch and OpenVINO raise,

@@ -6,7 +6,6 @@ A checkpoint without the part, or with one of an unknown kind, raises InputError
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isqrt
 from types import SimpleNamespace
@@ -25,6 +24,7 @@ from transformers import (
 
 from sparta.errors import InputError, first_line
 from sparta.extras import require
+from sparta.json_values import Json, JsonMapping
 from sparta.model_id import DAMAGED_WEIGHTS, find_file, model_folder, read_model_config
 
 Task = Literal["a vision model", "an image classifier", "an object detector"]
@@ -167,7 +167,7 @@ def load_model(name: str, task: Task = "a vision model") -> Any:
     return TimmVision(model)
 
 
-def read_settings(name: str, file: str) -> dict[str, Any]:
+def read_settings(name: str, file: str) -> Json:
     """A JSON file of a checkpoint; nothing where it is absent or damaged, which loading reports."""
     try:
         path = find_file(name, file)
@@ -207,7 +207,7 @@ class StatedProcessor:
     do_center_crop = False
 
 
-def stated_processor(stated: Mapping[str, Any]) -> StatedProcessor | None:
+def stated_processor(stated: JsonMapping) -> StatedProcessor | None:
     """The preprocessing of a checkpoint with one of the plain processors, None for any other."""
     if stated.get("image_processor_type") not in PLAIN:
         return None

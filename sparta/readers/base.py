@@ -11,13 +11,14 @@ from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.json_values import Json
 
 # Published features take about 1 MB an image: 100 regions of 2,048 floats.
 LARGEST = 1 << 28
@@ -47,7 +48,7 @@ class RegionLimit:
     attributes: float | None = None
 
     @property
-    def extra(self) -> dict[str, Any]:
+    def extra(self) -> Json:
         """What a feature source records of it: nothing of what is left to the format."""
         regions = {} if self.all_regions else {"regions": self.limit, "keep": self.by}
         return regions if self.attributes is None else regions | {"attributes": self.attributes}
@@ -62,7 +63,7 @@ class RegionLimit:
         return default if self.attributes is None else self.attributes
 
     def rows(
-        self, count: int, confidences: NDArray[np.floating] | None, where: str
+        self, count: int, confidences: NDArray[np.number] | None, where: str
     ) -> NDArray[np.int64]:
         """Rows [min(limit, count)] to keep, by confidences [count] where the file has them.
 
@@ -223,7 +224,7 @@ def read_lines(path: Path) -> list[str]:
 # ---- features and boxes --------------------------------------------------------------------------
 
 
-def check_features(values: NDArray[Any], where: str) -> NDArray[np.float16]:
+def check_features(values: NDArray[np.number], where: str) -> NDArray[np.float16]:
     """Convert features [n, d] of any float type to what a store contains."""
     if not len(values):
         raise InputError(f"{where}: features: no rows")
@@ -240,7 +241,7 @@ def check_features(values: NDArray[Any], where: str) -> NDArray[np.float16]:
     return features
 
 
-def check_locations(values: NDArray[Any], where: str) -> NDArray[np.float32]:
+def check_locations(values: NDArray[np.number], where: str) -> NDArray[np.float32]:
     """The corners [n, 4] within 0 and 1 of locations [n, 6], the ends of rows of features.
 
     A location is x1/W, y1/H, x2/W, y2/H, width/W, height/H.
@@ -269,7 +270,7 @@ def check_locations(values: NDArray[Any], where: str) -> NDArray[np.float32]:
 
 
 def relative_boxes(
-    pixels: NDArray[Any], width: int, height: int, where: str
+    pixels: NDArray[np.number], width: int, height: int, where: str
 ) -> NDArray[np.float32]:
     """Boxes x1, y1, x2, y2 in pixels [n, 4] as a store contains them, within 0 and 1."""
     relative = (pixels >= -TOLERANCE) & (pixels <= 1 + TOLERANCE)

@@ -7,7 +7,6 @@ from codecs import BOM_UTF8
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,7 +143,7 @@ def _looks_half(payload: bytes) -> bool:
     return 2 * _exponents_deviation(halves) < _exponents_deviation(singles)
 
 
-def _exponents_deviation(values: NDArray[np.floating[Any]]) -> float:
+def _exponents_deviation(values: NDArray[np.floating]) -> float:
     """Standard deviation of the exponents of those that are neither 0 nor infinite."""
     _, exponents = np.frexp(values[np.isfinite(values) & (values != 0)])
     return float(exponents.std()) if len(exponents) else 0.0

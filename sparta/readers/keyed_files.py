@@ -10,7 +10,7 @@ from codecs import BOM_UTF8
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,7 +235,9 @@ class Cells:
             cell = cell[2:-1]
         return decode(cell, f"{self.where}: {name}")
 
-    def rows(self, name: str, dtype: str, count: int, width: int | None = None) -> NDArray[Any]:
+    def rows(
+        self, name: str, dtype: str, count: int, width: int | None = None
+    ) -> NDArray[np.number]:
         """An array in base64, [count, width]; a width of None is what there is."""
         payload = self.payload(name)
         size = np.dtype(dtype).itemsize

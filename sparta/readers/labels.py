@@ -57,10 +57,10 @@ class Classes(NamedTuple):
         attrs_conf: [n] of any float type, 0 to 1.
     """
 
-    objects_id: NDArray[Any]
-    objects_conf: NDArray[Any]
-    attrs_id: NDArray[Any] | None = None
-    attrs_conf: NDArray[Any] | None = None
+    objects_id: NDArray[np.number]
+    objects_conf: NDArray[np.number]
+    attrs_id: NDArray[np.number] | None = None
+    attrs_conf: NDArray[np.number] | None = None
 
 
 class Classifier:
@@ -102,7 +102,7 @@ class Classifier:
             image = replace(image, labels=tuple(labels), attributes=tuple(attributes))
         return image.take(self._limit.rows(len(image.features), classes.objects_conf, where))
 
-    def _look_up(self, file: int, classes: NDArray[Any], where: str) -> list[str]:
+    def _look_up(self, file: int, classes: NDArray[np.number], where: str) -> list[str]:
         known = self._words[file]
         for row in np.flatnonzero((classes < 0) | (classes >= len(known)))[:1]:
             raise InputError(
@@ -112,7 +112,7 @@ class Classifier:
         return [known[number] for number in classes]
 
 
-def _check_confidences(values: NDArray[Any] | None, where: str) -> None:
+def _check_confidences(values: NDArray[np.number] | None, where: str) -> None:
     if values is not None:
         for row in np.flatnonzero(~((values >= 0) & (values <= 1 + TOLERANCE)))[:1]:
             raise InputError(f"{where}, row {row + 1}: expected 0 to 1, found {values[row]}")
@@ -228,7 +228,7 @@ def parse(adapter: TypeAdapter[T], found: Any, where: str, whole: str = "JSON") 
         raise InputError(f"{where}: {field}: {first['msg']}") from error
 
 
-def overlaps(boxes: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float32]:
+def overlaps(boxes: NDArray[np.number], others: NDArray[np.number]) -> NDArray[np.float32]:
     """[n, m] intersection over union of [n, 4] and [m, 4] boxes; 0 where both are points."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
@@ -300,8 +300,8 @@ class WordPlacer:
         return replace(image, labels=labels, attributes=attributes).take(rows)
 
 
-def _areas(boxes: NDArray[Any]) -> NDArray[Any]:
-    areas: NDArray[Any] = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+def _areas(boxes: NDArray[np.number]) -> NDArray[np.number]:
+    areas: NDArray[np.number] = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
     return areas
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Literal
 
 import numpy as np
 from numpy.lib import format as npy
@@ -29,7 +29,7 @@ class Header:
     """What the head of a `.npy` states."""
 
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: np.dtype
     columns_first: bool
     offset: int
 
@@ -58,7 +58,7 @@ class Header:
                 f"{end - self.offset:,}"
             )
 
-    def array(self, content: bytes) -> NDArray[Any]:
+    def array(self, content: bytes) -> NDArray[np.number]:
         """The array of these bytes; ValueError if they are fewer."""
         entries = np.frombuffer(content, self.dtype, prod(self.shape))
         return entries.reshape(self.shape, order="F" if self.columns_first else "C")
@@ -81,10 +81,10 @@ class ArrayFile:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, row: int) -> NDArray[Any]:
+    def __getitem__(self, row: int) -> NDArray[np.number]:
         """One row, without the first axis."""
         if self._header.columns_first:
-            found: NDArray[Any] = self.whole[row]
+            found: NDArray[np.number] = self.whole[row]
             return found
         shape, dtype = self.shape[1:], self._header.dtype
         size = prod(shape) * dtype.itemsize
@@ -92,7 +92,7 @@ class ArrayFile:
         return np.frombuffer(content, dtype).reshape(shape)
 
     @cached_property
-    def whole(self) -> NDArray[Any]:
+    def whole(self) -> NDArray[np.number]:
         """All rows, as those in Fortran's order have to be read."""
         header, where = self._header, f"{self._path}, read as a whole"
         return header.array(self._read(header.offset, header.size, where))
@@ -169,7 +169,7 @@ class Arrays:
     def __contains__(self, name: str) -> bool:
         return name in self._arrays
 
-    def get(self, name: str, kinds: str, shape: tuple[int | None, ...] = ()) -> NDArray[Any]:
+    def get(self, name: str, kinds: str, shape: tuple[int | None, ...] = ()) -> NDArray[np.number]:
         """An array whose dtype is of some kinds (as NumPy's letters name them) and of a shape."""
         if name not in self:
             raise InputError(f"{self.where}: {name}: missing")
@@ -192,7 +192,7 @@ class Arrays:
         return value
 
 
-def _read_member(archive: zipfile.ZipFile, name: str, where: str) -> NDArray[Any]:
+def _read_member(archive: zipfile.ZipFile, name: str, where: str) -> NDArray[np.number]:
     """An array of an archive; sizes are compared before anything is unpacked."""
     info = archive.getinfo(name)
     try:

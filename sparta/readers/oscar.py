@@ -57,7 +57,7 @@ class OscarPart(ABC):
         """Numbers per row of features, from one entry; InputError if it is malformed."""
         return row_width(*self._payload(entry))
 
-    def values(self, entry: int, width: int) -> NDArray[np.floating[Any]]:
+    def values(self, entry: int, width: int) -> NDArray[np.floating]:
         """[n, width], a location at each row's end; InputError if the entry is malformed."""
         return as_rows(*self._payload(entry), width)
 
@@ -138,7 +138,7 @@ def row_width(count: int, payload: bytes, where: str) -> int:
     return width
 
 
-def as_rows(count: int, payload: bytes, where: str, width: int) -> NDArray[np.floating[Any]]:
+def as_rows(count: int, payload: bytes, where: str, width: int) -> NDArray[np.floating]:
     """All numbers of a payload as `row_width` takes it: [count, width] float32 or float16."""
     types = {4 * count * width: "<f4", 2 * count * width: "<f2"}
     if len(payload) not in types:
@@ -243,7 +243,7 @@ class _Dictionaries(OscarPart):
     def width(self, entry: int) -> int:
         return int(self._rows(entry).shape[1])
 
-    def values(self, entry: int, width: int) -> NDArray[np.floating[Any]]:
+    def values(self, entry: int, width: int) -> NDArray[np.floating]:
         rows = self._rows(entry)
         if rows.shape[1] != width:
             raise InputError(
@@ -266,7 +266,7 @@ class _Dictionaries(OscarPart):
             _checked(" ".join([each.label, *each.attributes]), where)
         return LabelledObjects.of(objects, 0, 0, where, self._above), where
 
-    def _rows(self, entry: int) -> NDArray[np.floating[Any]]:
+    def _rows(self, entry: int) -> NDArray[np.floating]:
         import torch
 
         found, where = self._features.values[entry], f"{self._features.where(entry)}: features"

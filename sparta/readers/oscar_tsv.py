@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -219,7 +219,7 @@ class _Predictions(OscarPart):
     def width(self, entry: int) -> int:
         return len(self._vectors(entry)[0]) + LOCATION
 
-    def values(self, entry: int, width: int) -> NDArray[np.floating[Any]]:
+    def values(self, entry: int, width: int) -> NDArray[np.floating]:
         vectors = self._vectors(entry)
         for number, vector in enumerate(vectors):
             if len(vector) != width - LOCATION:
@@ -242,7 +242,7 @@ class _Predictions(OscarPart):
         table = next((table for table in self._sizes if key in table), self._sizes[0])
         return table.size(key)
 
-    def _vectors(self, entry: int) -> list[NDArray[np.floating[Any]]]:
+    def _vectors(self, entry: int) -> list[NDArray[np.floating]]:
         where = self._features.where(entry)
         return [
             _vector(found.feature, f"{where}: objects.{number}.feature")
@@ -258,7 +258,7 @@ class _Predictions(OscarPart):
         return objects
 
 
-def _vector(text: str, where: str) -> NDArray[np.floating[Any]]:
+def _vector(text: str, where: str) -> NDArray[np.floating]:
     payload = decode(text, where)
     size = 2 if len(payload) == 2 * DETECTOR_WIDTH else 4
     if not payload or len(payload) % size:

@@ -200,7 +200,7 @@ class HgrReader(FeatureReader):
         return without_boxes(video, check_features(frames, where))
 
 
-def _decode(array: NDArray[Any], path: Path) -> list[str]:
+def _decode(array: NDArray[np.number], path: Path) -> list[str]:
     """Strings of an array of them; NumPy itself fails over what is no character."""
     codec = "utf-32-le" if array.dtype.kind == "U" else "utf-8"
     array = array.astype(array.dtype.newbyteorder("<"))
@@ -226,7 +226,7 @@ class _Means:
             )
         self.dimension: int = self._array.shape[1]
 
-    def frames(self, row: int, _name: str) -> NDArray[Any]:
+    def frames(self, row: int, _name: str) -> NDArray[np.number]:
         return self._array[row][np.newaxis]
 
 
@@ -242,7 +242,7 @@ class _Frames:
             raise InputError(f"{path} is damaged or no HDF5 file: {error}") from error
         self.dimension = self._first_dimension(names)
 
-    def frames(self, _row: int, name: str) -> NDArray[Any]:
+    def frames(self, _row: int, name: str) -> NDArray[np.number]:
         """At most 20 of the frames; the others are not read."""
         where = f"{self.path}, video {name!r}"
         found = self._video(name)
@@ -250,7 +250,7 @@ class _Frames:
         check_size(min(length, MAX_FRAMES) * prod(found.shape[1:]) * found.dtype.itemsize, where)
         check_size(prod(found.chunks or ()) * found.dtype.itemsize, f"{where}: a chunk")
         try:
-            frames: NDArray[Any] = found[pick_frames(length)]
+            frames: NDArray[np.number] = found[pick_frames(length)]
         except (OSError, RuntimeError) as error:
             raise InputError(f"{where}: damaged: {first_line(error)}") from error
         check_length(self.path, self._length)

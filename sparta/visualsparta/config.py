@@ -7,6 +7,7 @@ from typing import Any
 
 from transformers import AutoConfig, PreTrainedConfig
 
+from sparta.json_values import Json
 from sparta.model_id import model_folder
 
 
@@ -77,9 +78,9 @@ class VisualSpartaConfig(PreTrainedConfig):
 
     def __init__(
         self,
-        encoder: dict[str, Any] | None = None,
+        encoder: Json | None = None,
         feature_dim: int = 2048,
-        feature_source: dict[str, Any] | None = None,
+        feature_source: Json | None = None,
         stem: list[int] | None = None,
         use_visual: bool = True,
         use_locations: bool = True,

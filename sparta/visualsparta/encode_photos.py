@@ -14,6 +14,7 @@ from sparta.extract.job import PhotoWorker
 from sparta.extract.photos import Augmentation, find_photos
 from sparta.features.record import FeatureSource
 from sparta.networks.backbone import pick_device
+from sparta.text_encoder import move
 from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.model import VisualSparta, load_visualsparta
 
@@ -48,7 +49,7 @@ def encode_images(
     """
     if isinstance(model, str | Path):
         model = load_visualsparta(model)
-        model.to(pick_device(device))  # type: ignore[arg-type]
+        move(model, pick_device(device))
     if model.tokenizer is None:
         raise InputError("the model has no tokenizer: load it from a folder, or set .tokenizer")
     if model.config.feature_source is None:

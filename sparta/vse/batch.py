@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparta.features.record import ImageFeatures
+
+ImageInput: TypeAlias = ImageFeatures | NDArray[np.uint8]  # or pixels [side, side, 3] RGB
 
 
 class RegionBatch(NamedTuple):
@@ -87,12 +89,12 @@ def collate_pixels(photos: Sequence[NDArray[np.uint8]]) -> PixelBatch:
 
 
 def collate_images(
-    images: Sequence[ImageFeatures] | Sequence[NDArray[np.uint8]], max_regions: int | None = None
+    images: Sequence[ImageInput], max_regions: int | None = None
 ) -> RegionBatch | PixelBatch:
     """`collate_regions` for features, `collate_pixels` for photos."""
-    if isinstance(images[0], ImageFeatures):
-        return collate_regions(images, max_regions)  # type: ignore[arg-type]
-    return collate_pixels(images)  # type: ignore[arg-type]
+    if features := [one for one in images if isinstance(one, ImageFeatures)]:
+        return collate_regions(features, max_regions)
+    return collate_pixels([one for one in images if not isinstance(one, ImageFeatures)])
 
 
 def collate_texts(ids: Sequence[Sequence[int]], pad_id: int) -> TextBatch:

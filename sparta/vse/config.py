@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 from transformers import PreTrainedConfig
 
 from sparta.errors import InputError
+from sparta.json_values import Json
 
 Visual = Literal["region", "grid", "patch"]
 VisionVectors = Literal["output", "stored"]
@@ -64,24 +65,24 @@ class VseConfig(PreTrainedConfig):
         self,
         name: str = "vse",
         feature_dim: int = 2048,
-        feature_source: dict[str, Any] | None = None,
+        feature_source: Json | None = None,
         visual: Visual = "region",
         square_root: bool = False,
         input_dropout: float = 0.0,
         max_regions: int | None = None,
-        vision: dict[str, Any] | None = None,
+        vision: Json | None = None,
         vision_vectors: VisionVectors = "stored",
         text: Text = "bigru",
         words: Words = "patterns",
         word_dim: int = 300,
         vocabulary_size: int = 0,
-        text_encoder: dict[str, Any] | None = None,
+        text_encoder: Json | None = None,
         text_dropout: float = 0.0,
         dimension: int = 1024,
         visual_pooling: str = "mean",
-        visual_pooling_options: dict[str, Any] | None = None,
+        visual_pooling_options: Json | None = None,
         text_pooling: str = "mean",
-        text_pooling_options: dict[str, Any] | None = None,
+        text_pooling_options: Json | None = None,
         views: int = 1,
         view_projections: ViewProjections = "shared",
         **kwargs: Any,

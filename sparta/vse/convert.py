@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from sparta.errors import InputError
+from sparta.json_values import Json, JsonMapping
 from sparta.text_encoder import check_weights, encoder_config, portable_config
 from sparta.vse.config import VseConfig
 from sparta.vse.init import limit_length, load_tokenizer
@@ -220,7 +221,7 @@ class CheckpointLayout:
     """
 
     mark: str
-    fields: Mapping[str, Any]
+    fields: JsonMapping
     projection: str
     names: Mapping[str, str]
     masked: bool = True
@@ -314,9 +315,7 @@ def _parts(keys: Iterable[str]) -> str:
     return ", ".join(f"{part}.* ({parts.count(part)})" for part in dict.fromkeys(parts))
 
 
-def config_fields(
-    layout: CheckpointLayout, weights: Mapping[str, Tensor], where: str
-) -> dict[str, Any]:
+def config_fields(layout: CheckpointLayout, weights: Mapping[str, Tensor], where: str) -> Json:
     """Fields of `VseConfig` as the layout and the weights' shapes give them."""
     dimension, feature_dim = _shape(weights, layout.projection, where)
     views = sum(bool(re.fullmatch(r"img_enc\.fc_list\.\d+\.weight", key)) for key in weights)

@@ -20,6 +20,7 @@ from sparta.addresses import folder_at
 from sparta.errors import InputError
 from sparta.extract.photos import Augmentation, Crop, Decoder, decode_all, find_photos
 from sparta.features.record import FeatureSource, Skipped
+from sparta.json_values import Json
 from sparta.networks.backbone import Backbone, patch_side
 from sparta.networks.encoder import is_lite
 from sparta.networks.pretrained import Preprocessing, timm_processor
@@ -113,7 +114,7 @@ class WordEncoder(nn.Module):
         return hidden.unflatten(-1, (-1, self.gru.hidden_size)).mean(dim=-2)
 
 
-def build_network(config: dict[str, Any]) -> Any:
+def build_network(config: Json) -> Any:
     """The transformers network of a configuration with `model_type`, with random weights."""
     options = dict(config)
     return AutoModel.from_config(AutoConfig.for_model(options.pop("model_type"), **options))
@@ -150,7 +151,7 @@ class Vision(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, config: dict[str, Any], vectors: VisionVectors) -> None:
+    def __init__(self, config: Json, vectors: VisionVectors) -> None:
         super().__init__()
         self.vectors = vectors
         self.network = vision_part(build_network(config))

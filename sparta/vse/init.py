@@ -14,6 +14,7 @@ from transformers import AutoTokenizer, PreTrainedModel
 
 from sparta.errors import InputError, first_line
 from sparta.features.record import FeatureSource
+from sparta.json_values import Json
 from sparta.model_id import find_file, model_folder
 from sparta.networks.pretrained import load_model, load_preprocessing
 from sparta.text_encoder import cut_embeddings, load_text_encoder, portable_config
@@ -108,11 +109,11 @@ def limit_length(tokenizer: TextTokenizer, encoder: Any) -> None:
 
 
 def _build(
-    fields: dict[str, Any],
+    fields: Json,
     tokenizer: TextTokenizer,
     source: FeatureSource,
     vision: str | Path | None,
-    options: dict[str, Any],
+    options: Json,
 ) -> VseModel:
     check_options(options, "text" in fields)
     network = None if vision is None else _vision_network(str(vision))

@@ -1,16 +1,148 @@
-"""`make docker-check`: every check of the folder docker/ that this machine has the tools for."""
+"""`make docker-check`: every check of the folder docker/ that this machine has the tools for.
+
+It builds the serving image with buildah, measures it, and runs it as a container would.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tarfile
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-from tests.docker.images import ROOT, build_image, measure_image, run_image
+from tests.scenes.corpus import write_scenes
 
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
 DOCKER = ROOT / "docker"
+IMAGE = "visualsparta"
+BASE = "python:3.11-slim-trixie"
+LARGEST, LARGEST_COMPRESSED = 700e6, 300e6
+START = 300  # seconds a server may take to become ready on a busy machine
+
+
+def buildah(*arguments: str | Path) -> str:
+    """What buildah prints; without a kernel that isolates containers, a chroot does."""
+    environment = {"BUILDAH_ISOLATION": "chroot", **os.environ}
+    command = ["buildah", *map(str, arguments)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def build_image() -> None:
+    """Build the serving image, on a stand-in for the base where no registry is reached."""
+    options = ["--format", "docker", "--file", "docker/Dockerfile", "--tag", IMAGE]
+    if not _has_base():
+        subprocess.run([HERE / "standin.sh", BASE, sys.base_prefix], check=True)
+    if wheels := os.environ.get("UV_FIND_LINKS"):
+        options += ["--volume", f"{wheels}:{wheels}:ro", "--build-arg", "TORCH_BACKEND="]
+    buildah("build", "--layers", *options, ".")
+
+
+def _has_base() -> bool:
+    command = ["buildah", "pull", "--quiet", "--policy", "ifmissing", BASE]
+    return not subprocess.run(command, capture_output=True, check=False).returncode
+
+
+def measure_image() -> None:
+    """Compare the size of the image, and its size as it is pushed, with their bounds."""
+    with tempfile.TemporaryDirectory() as folder:
+        buildah("push", "--quiet", IMAGE, f"oci:{folder}/layout")
+        files, compressed = image_sizes(Path(folder) / "layout")
+    sys.stdout.write(f"{files:,} bytes, {compressed:,} compressed\n")
+    assert files < LARGEST and compressed < LARGEST_COMPRESSED
+
+
+def image_sizes(layout: Path) -> tuple[int, int]:
+    """Bytes of the files of the one image of an OCI layout, and of its compressed layers."""
+
+    def blob(digest: str) -> Path:
+        return layout / "blobs" / digest.replace(":", "/")
+
+    index = json.loads((layout / "index.json").read_text())
+    layers = json.loads(blob(index["manifests"][0]["digest"]).read_text())["layers"]
+    files = 0
+    for layer in layers:
+        with tarfile.open(blob(layer["digest"])) as archive:
+            files += sum(member.size for member in archive)
+    return files, sum(layer["size"] for layer in layers)
+
+
+def run_image() -> None:
+    """Draw photos, index them in the image with a read-only root, serve them, and search."""
+    with _mounted() as root, tempfile.TemporaryDirectory() as folder:
+        data, photos = Path(folder) / "data", Path(folder) / "photos"
+        data.mkdir()
+        os.chown(data, 10001, 10001)
+        write_scenes(photos, 100, seed=3, split="demo")
+        environment = _environment()
+        confined = [HERE / "confined.sh", root, data, photos, "env", "--ignore-environment"]
+        command = [str(word) for word in (*confined, *environment)]
+        printed = subprocess.run(
+            [*command, "index-photos"], check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
+        key = printed.split()[-1]
+        with subprocess.Popen([*command, "sparta", "serve"]) as server:
+            try:
+                _wait()
+                subprocess.run([*command, "python", "/usr/local/bin/healthcheck.py"], check=True)
+                _search(key)
+            finally:
+                server.terminate()
+
+
+@contextmanager
+def _mounted() -> Iterator[Path]:
+    container = buildah("from", "--pull-never", IMAGE)
+    try:
+        yield Path(buildah("mount", container))
+    finally:
+        buildah("rm", container)
+
+
+def _environment() -> list[str]:
+    """NAME=value of the image's variables."""
+    found = json.loads(buildah("inspect", "--type", "image", IMAGE))
+    return [str(line) for line in found["Docker"]["config"]["Env"]]
+
+
+def _wait() -> None:
+    """Until the server is ready."""
+    end = time.monotonic() + START
+    while True:
+        try:
+            with urllib.request.urlopen("http://127.0.0.1:8000/readyz", timeout=5):
+                return
+        except urllib.error.URLError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.2)
+
+
+def _search(key: str) -> None:
+    """Search without the key, which is refused, and with it."""
+    url = "http://127.0.0.1:8000/v1/search?q=hot+air+balloons&k=5"
+    try:
+        urllib.request.urlopen(url, timeout=30)
+        raise AssertionError("a search without a key was answered")
+    except urllib.error.HTTPError as refused:
+        assert refused.code == 401, refused
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"})
+    with urllib.request.urlopen(request, timeout=30) as response:
+        answer = json.load(response)
+    assert len(answer["hits"]) == 5, answer
+    sys.stdout.write(f"hits: {', '.join(hit['image_id'] for hit in answer['hits'])}\n")
 
 
 def lint_dockerfile() -> None:

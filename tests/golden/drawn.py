@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -14,8 +16,11 @@ WORDS, IN_NO_IMAGE = 2_600, 100
 BLOCK = 4_096  # images that are drawn at once
 EACH = 300  # terms an image, about
 BOXES = np.array([[0, 0, 1, 1], [0, 0, 0.5, 0.5], [0.5, 0.25, 1, 1]], np.float32)
-CAMERAS = ("Canon EOS 5D", "Canon EOS R6", "Nikon Z 6", "NIKON D750", "Fujifilm X-T4", "Pixel 7")
-NOTES = ("quiet", "morning", "at", "the", "lake", "with", "Anna", "Über", "birthday", "rain")
+# What fields of images and questions are drawn from.
+TABLES: dict[str, list[Any]] = json.loads(
+    Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
+)
+FILTERS: list[str | dict[str, Any]] = TABLES["filters"]
 
 
 def draw_images(ids: list[str], shares: NDArray[np.int64], seed: int) -> dict[str, Any]:
@@ -55,13 +60,13 @@ def draw_metadata(image_id: str, seed: int) -> dict[str, Any]:
     day = f"{rng.randint(2015, 2024)}-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}"
     place = {"lat": rng.randint(-6000, 7500) / 100, "lon": rng.randint(-18000, 18000) / 100}
     fields = {
-        "camera": rng.choice(CAMERAS),
+        "camera": rng.choice(TABLES["cameras"]),
         "iso": 100 * 2 ** rng.randint(0, 6),
         "fNumber": rng.choice((1.4, 2.8, 4, 5.6)),
         "taken": rng.choice((day, f"{day}T{rng.randint(0, 23):02d}:30:00")),
         "favourite": rng.random() < 0.2,
         "location": place,
-        "note": " ".join(rng.choices(NOTES, k=5)),
+        "note": " ".join(rng.choices(TABLES["notes"], k=5)),
         "tags": rng.sample("abcdefgh", 3),
         "rating": rng.choice((1, 2, 3, 4, 5, "five")),  # declared as a number
     }
@@ -89,47 +94,11 @@ class Collection:
             yield draw_images(self.ids[first : first + BLOCK], self._shares, first)
 
 
-FILTERS: tuple[str | dict[str, Any], ...] = (
-    "camera:canon",
-    'camera:="Nikon Z 6"',
-    "camera:nikon|pixel",
-    'note:"at the lake"',
-    "note:über",
-    "path:00002*",
-    "tags:b -tags:c",
-    "iso:>=1600",
-    "iso:200..800",
-    "fNumber:<2.8",
-    "rating:4|5",
-    "taken:2021",
-    "taken:2019-06..2020-02",
-    "taken:<2016",
-    "favourite:true",
-    "-favourite:no",
-    "location:48.1,11.5~1500km",
-    "location:30,-20..60,40",
-    "location:-60,170..75,-170",
-    "-camera:*",
-    "(tags:a OR iso:100) -taken:2020..",
-    "tags:a tags:b tags:c favourite:yes iso:6400",
-    {"key": "camera", "match": {"except": ["Pixel 7", "Nikon Z 6"]}},
-    {"key": "camera", "match": {"text": "eos"}},
-    {"key": "path", "match": {"prefix": "00"}},
-    {"key": "iso", "range": {"gt": 100, "lte": 400}},
-    {"key": "taken", "range": {"gte": "2018-03", "lt": "2018-05"}},
-    {"key": "favourite", "match": {"value": False}},
-    {"key": "location", "geo_radius": {"center": {"lat": 1, "lon": 2}, "radius": 2_000_000}},
-    {"should": [{"key": "tags", "match": {"any": ["a", "b"]}}, {"is_empty": {"key": "note"}}]},
-)
-SORTS = ("taken", "-taken", "iso", "-fNumber", "camera", "-rating", "-path", "favourite")
-FACETS = (["camera"], ["taken:year", "tags"], ["iso", "rating", "favourite"], ["taken:month"])
-REFUSED = ("-dog", "beach^0", '+"', "a^101", "-dog -cat")
-
-
 def draw_questions(words: Sequence[str], ids: Sequence[str], seed: int) -> list[dict[str, Any]]:
     """300 questions of every kind, of words of a vocabulary and of images."""
     rng = Random(seed)
     asked: list[dict[str, Any]] = [{"kind": "fields", "call": "fields"}]
+    orders = TABLES["sorts"]
 
     def some(least: int, most: int) -> list[str]:
         return rng.sample(words[:-IN_NO_IMAGE], rng.randint(least, most))
@@ -172,16 +141,16 @@ def draw_questions(words: Sequence[str], ids: Sequence[str], seed: int) -> list[
     for number in range(20):
         query = " ".join(some(1, 3)) if number % 3 == 2 else ""
         offset: dict[str, Any] = {"offset": 7} if number % 4 == 1 else {}
-        ask("browse", query, sort=SORTS[number % 8], filter=FILTERS[number % 22], **offset)
+        ask("browse", query, sort=orders[number % 8], filter=FILTERS[number % 22], **offset)
     for number in range(10):
         query = "" if number % 2 else " ".join(some(1, 3))
-        ask("facets", query, facets=FACETS[number % 4], filter=FILTERS[number])
+        ask("facets", query, facets=TABLES["facets"][number % 4], filter=FILTERS[number])
     for number in range(10):
-        order = {"sort": SORTS[number % 8]} if number % 2 else {}
+        order = {"sort": orders[number % 8]} if number % 2 else {}
         ask("pages", " ".join(some(1, 3)), pages=3, k=5 + 10 * number, **order)
     for word in some(8, 8):
         ask("suggest", word[: rng.randint(1, 4)] + rng.choice(("", "", "x")), "suggest", k=10)
-    for query in REFUSED:
+    for query in TABLES["refused"]:
         ask("refused", query)
     ask("refused", "dog", filter="moons:1")
     return asked

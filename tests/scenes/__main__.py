@@ -30,7 +30,7 @@ def scenes(
     """Draw a sample corpus: images of simple scenes with five captions each and all object boxes.
 
     A finished folder is reused. --queries writes queries.jsonl for
-    `sparta eval queries`: a colour and an object, a number of objects, two objects, in turn.
+    `sparta eval index`: a colour and an object, a number of objects, two objects, in turn.
 
     For example:
 

@@ -29,7 +29,9 @@ from tests.scenes.drawings import (
     PALETTE,
     RGB,
     SMALL,
+    TABLES,
     Kind,
+    rgb,
 )
 
 SIDE = 192
@@ -38,17 +40,8 @@ MARGIN = 0.04  # of an object's canvas, so that outlines on the edge are not cut
 SCALES = {"small": 0.64, "medium": 1.0, "large": 1.4}
 FAR = 0.82  # size of an object at the back of its zone relative to the front
 
-LIGHTS: dict[str, tuple[float, float, float]] = {
-    "day": (1.0, 1.0, 1.0),
-    "dusk": (0.95, 0.76, 0.7),
-    "night": (0.44, 0.5, 0.74),
-    "lamplight": (0.86, 0.72, 0.56),
-}
-SKIES: dict[str, tuple[RGB, RGB]] = {
-    "day": ((104, 172, 236), (206, 232, 250)),
-    "dusk": ((98, 84, 150), (252, 172, 112)),
-    "night": ((16, 24, 62), (58, 74, 128)),
-}
+LIGHTS: dict[str, list[float]] = TABLES["light_colours"]
+SKIES = {light: (rgb(top), rgb(low)) for light, (top, low) in TABLES["skies"].items()}
 
 Point = tuple[float, float]
 Zones = dict[str, tuple[float, float]]
@@ -184,8 +177,7 @@ class Canvas:
             return self.colour(self.rng.choice(text.split("|")))
         name, _, factor = text.partition("*")
         if name[0] == "#":
-            red, green, blue = bytes.fromhex(name[1:])
-            return red, green, blue
+            return rgb(name)
         found = self._colours[name]
         return shade(found, float(factor) / 100) if factor else found
 
@@ -216,24 +208,24 @@ def shade(colour: RGB, factor: float) -> RGB:
 # ---- objects ------------------------------------------------------------------------------------
 
 
-@cache
-def _catmull_rom(steps: int) -> NDArray[np.float64]:
-    """[steps, 4] weights of four neighbouring points along one span of the curve."""
-    t = np.arange(steps) / steps
-    weights = [
-        -(t**3) + 2 * t**2 - t,
-        3 * t**3 - 5 * t**2 + 2,
-        -3 * t**3 + 4 * t**2 + t,
-        t**3 - t**2,
-    ]
-    return 0.5 * np.stack(weights, axis=1)
+_T = np.arange(6) / 6
+# [steps, 4] weights of four neighbouring points along one span of a Catmull-Rom curve
+_WEIGHTS: NDArray[np.float64] = 0.5 * np.stack(
+    [
+        -(_T**3) + 2 * _T**2 - _T,
+        3 * _T**3 - 5 * _T**2 + 2,
+        -3 * _T**3 + 4 * _T**2 + _T,
+        _T**3 - _T**2,
+    ],
+    axis=1,
+)
 
 
-def smooth(points: Sequence[Point], steps: int = 6) -> list[Point]:
+def smooth(points: Sequence[Point]) -> list[Point]:
     """A closed Catmull-Rom curve through the points."""
     p = np.asarray(points, dtype=np.float64)
     spans = np.stack([np.roll(p, 1, 0), p, np.roll(p, -1, 0), np.roll(p, -2, 0)])  # [4, n, 2]
-    curve = np.einsum("sk,knd->nsd", _catmull_rom(steps), spans).reshape(-1, 2)
+    curve = np.einsum("sk,knd->nsd", _WEIGHTS, spans).reshape(-1, 2)
     return [(x, y) for x, y in curve.tolist()]
 
 
@@ -258,11 +250,8 @@ class Brush(Canvas):
         return (MARGIN + x * inner) * self._width, (MARGIN + y * inner) * self._height
 
     def _box(self, x1: float, y1: float, x2: float, y2: float) -> list[Point]:
-        return (
-            [self._xy(x1, y1), self._xy(x2, y2)]
-            if not self.mirrored
-            else [self._xy(x2, y1), self._xy(x1, y2)]
-        )
+        left, right = (x2, x1) if self.mirrored else (x1, x2)
+        return [self._xy(left, y1), self._xy(right, y2)]
 
     def _filled(self, fill: RGB | None) -> dict[str, Any]:
         fill = fill or self._colours["colour"]

@@ -225,10 +225,6 @@ class FakeSearcher(Searcher):
     def closed(self) -> bool:
         return self.engine.closed
 
-    def set_rare(self, *rare: str) -> None:
-        self.language = language(frozenset(rare))
-        self._newest = None
-
     def search(self, query: str | Query, k: int = 10, **options: Any) -> Answer:
         if "explode" in (query if isinstance(query, str) else query.text):
             raise RuntimeError("secret internals at /home/someone/index")

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -18,32 +17,12 @@ import httpx
 import pytest
 
 import sparta
-from server.backends import Backend
 from server.client import transport
 from sparta.errors import InputError
-from tests.server.apps import make_key, serving
 from tests.server.conftest import Connect
-from tests.server.fake import FakeSearcher
 
 LOCAL = "http://127.0.0.1:1"
 OTHER = "not answer as a VisualSparta server"
-
-
-def test_a_server_that_goes_is_not_missed(connect: Connect) -> None:
-    with serving(Backend("sparta", FakeSearcher())) as address:
-        with serving(Backend("going", FakeSearcher())) as going:
-            client = connect([going, address + "/"])
-            assert [client.search("red").backend for _ in range(3)] == ["going", "sparta", "going"]
-        assert [client.search("red").backend for _ in range(5)] == ["sparta"] * 5
-
-
-def test_a_key_opens_a_server_that_has_keys(connect: Connect, tmp_path: Path) -> None:
-    key = make_key(tmp_path / "keys.json")
-    with serving(Backend("sparta", FakeSearcher()), keys=tmp_path / "keys.json") as address:
-        assert connect(address, api_key=key).search("red").hits
-        with pytest.raises(sparta.ClientError, match="this needs an API key") as error:
-            connect(address).search("red")
-    assert error.value.status == 401
 
 
 @pytest.mark.parametrize("image_id", ["trash/../a.jpg", "./a.jpg", "/a.jpg", "a//b.jpg", "a/", ""])

@@ -14,7 +14,7 @@ import openapi_generator_cli
 import pytest
 
 from tests.documents import ROOT, code_blocks
-from tests.server.fake import FakeSearcher
+from tests.server.fake import RIGHT, FakeSearcher
 
 PACKAGES = Path(__file__).parent / "typescript/node_modules"
 
@@ -45,23 +45,13 @@ def python(address: str, document: Path) -> Iterator[Any]:
 
 
 def test_python_reads_answers(python: Any, photos: Path) -> None:
-    query, image_id = "red azure green qwx", "garden/one.png"
-    expected = FakeSearcher().search(query, 3)
-    answer = python.search(q=query, k=3, explain=True)
-    assert [(hit.image_id, hit.score) for hit in answer.hits] == [
-        (hit.image_id, hit.score) for hit in expected.hits
-    ]
-    assert [(s.word, s.term, s.similarity) for s in answer.substitutions] == [
-        ("azure", "blue", 0.75)
-    ]
-    for hit in answer.hits:
-        terms = FakeSearcher().explain(query, hit.image_id).terms
-        assert [(term.score, term.box and tuple(term.box)) for term in hit.explanation] == [
-            (term.score, term.box) for term in terms
-        ]
+    image_id = "garden/one.png"
+    answer = python.search(q="red azure green qwx", k=3, explain=True)
+    assert [hit.score for hit in answer.hits] == [330, 290, 190]
+    assert answer.hits[0].explanation[0].box == pytest.approx(RIGHT, abs=1e-4)
+    assert [(s.word, s.similarity) for s in answer.substitutions] == [("azure", 0.75)]
     assert python.search(q="red", backend="vse++").hits[0].view == 0
     assert [backend.name for backend in python.list_backends().backends] == ["sparta", "vse++"]
-    assert python.livez().status == "ok"
     assert python.get_photo(image_id=image_id) == (photos / image_id).read_bytes()
     assert python.get_image(image_id).metadata == {"width": 320, "height": 240}
     assert [term.term for term in python.similar(image_id, k=2).terms] == ["red", "green"]
@@ -102,13 +92,10 @@ def test_the_example_in_typescript(
     options = "--strict --target es2022 --module es2022 --moduleResolution bundler"
     node(packages[1], *options.split(), "search.mts", folder=tmp_path)
     *hits, missing = node("search.mjs", folder=tmp_path).splitlines()
+    found = FakeSearcher().search("red blue", 3).hits
+    scores = ["red 120 blue 210", "red 200 blue 0", "red 0 blue 151"]
     assert hits == [
-        f"{hit.rank} {hit.image_id} "
-        + " ".join(
-            f"{term.word} {term.score:.0f}"
-            for term in FakeSearcher().explain("red blue", hit.image_id).terms
-        )
-        + f" {(photos / hit.image_id).stat().st_size} bytes"
-        for hit in FakeSearcher().search("red blue", 3).hits
+        f"{hit.rank} {hit.image_id} {own} {(photos / hit.image_id).stat().st_size} bytes"
+        for hit, own in zip(found, scores, strict=True)
     ]
     assert re.match(r"404 image_id image 'no/such\.jpg' is not in the index", missing)

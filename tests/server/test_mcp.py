@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable
-from functools import partial
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,56 +16,63 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp.server.mcpserver import MCPServer
-from mcp.types import CallToolResult, ImageContent, TextContent
+from mcp.types import CallToolResult, ImageContent, TextContent, Tool
 from PIL import Image
 
 from server.backends import Backend
 from server.client.client import AsyncClient
 from server.mcp import SIDE, application_client, mcp_server
-from tests.server.apps import app_of
+from sparta.__main__ import main
+from tests.server.apps import app_of, serving
+from tests.server.drawings import index_drawings
 from tests.server.fake import Drawing, FakeSearcher
 
 Make = Callable[[], MCPServer]  # a server ends with its first client
 
 
-def calling(server: Make, use: Callable[[Client], Awaitable[Any]]) -> Any:
-    """What a function of a connected client returns."""
+def listed(server: Make) -> dict[str, Tool]:
+    """The tools by name."""
 
-    async def run() -> Any:
+    async def run() -> dict[str, Tool]:
         async with Client(server()) as client:
-            return await use(client)
+            return {tool.name: tool for tool in (await client.list_tools()).tools}
+
+    return anyio.run(run)
+
+
+def result(server: Make, tool: str, **arguments: Any) -> CallToolResult:
+    """What a tool returns."""
+
+    async def run() -> CallToolResult:
+        async with Client(server()) as client:
+            return await client.call_tool(tool, arguments)
 
     return anyio.run(run)
 
 
 def call(server: Make, tool: str, **arguments: Any) -> Any:
     """The structured answer of a tool."""
-    result = calling(server, lambda client: client.call_tool(tool, arguments))
-    assert not result.is_error, result
-    return result.structured_content
+    found = result(server, tool, **arguments)
+    assert not found.is_error, found
+    return found.structured_content
 
 
 def error(server: Make, tool: str, **arguments: Any) -> str:
     """The text of a tool's error, without the SDK's first words."""
-    result: CallToolResult = calling(server, lambda client: client.call_tool(tool, arguments))
-    assert result.is_error
-    [content] = result.content
+    found = result(server, tool, **arguments)
+    assert found.is_error
+    [content] = found.content
     assert isinstance(content, TextContent)
     return content.text.removeprefix(f"Error executing tool {tool}: ")
-
-
-@pytest.fixture
-def searcher() -> FakeSearcher:
-    return FakeSearcher()
 
 
 @pytest.fixture
 def server(photos: Path, searcher: FakeSearcher) -> Make:
     def make() -> MCPServer:
         app = app_of(Backend("sparta", searcher, photos))
-        return mcp_server(application_client(app), app)
+        return mcp_server(application_client(app), app, write=True)
 
     return make
 
@@ -78,12 +89,13 @@ def refusing(status: int, **problem: Any) -> Make:
 
 
 def test_agents_read_what_the_tools_do(server: Make) -> None:
-    tools = {t.name: t for t in calling(server, lambda client: client.list_tools()).tools}
-    assert tools.keys() == {"search", "similar", "explain", "image"}
-    for tool in tools.values():
+    reading = listed(lambda: mcp_server(AsyncClient("http://127.0.0.1:1")))
+    assert reading.keys() == {"search", "similar", "explain", "image"}
+    for name, tool in (tools := listed(server)).items():
         assert tool.description and "\n  " not in tool.description
-        assert tool.annotations.read_only_hint is True
+        assert tool.annotations and bool(tool.annotations.read_only_hint) is (name in reading)
         assert all(p["description"] for p in tool.input_schema["properties"].values())
+    assert tools.keys() - reading.keys() == {"add", "delete"}  # offered on demand
     assert "required" not in tools["search"].input_schema
 
 
@@ -101,8 +113,7 @@ def test_a_hit_has_what_an_agent_uses_and_no_more(server: Make) -> None:
 def test_a_large_photo_is_scaled_down(server: Make, searcher: FakeSearcher, photos: Path) -> None:
     searcher.drawings["large.png"] = searcher.drawings["garden/one.png"]
     Image.new("RGB", (901, 3001), "teal").save(photos / "large.png")
-    look = partial(Client.call_tool, name="image", arguments={"image_id": "large.png"})
-    [content] = calling(server, look).content
+    [content] = result(server, "image", image_id="large.png").content
     assert isinstance(content, ImageContent) and content.mime_type == "image/jpeg"
     with Image.open(BytesIO(base64.b64decode(content.data))) as picture:
         assert (picture.format, picture.size) == ("JPEG", (307, SIDE))
@@ -119,11 +130,7 @@ def test_an_error_says_what_to_do(server: Make) -> None:
     )
 
 
-def test_an_id_that_would_reach_another_image_is_refused(photos: Path) -> None:
-    def server() -> MCPServer:
-        app = app_of(Backend("sparta", FakeSearcher(), photos))
-        return mcp_server(application_client(app), app, write=True)
-
+def test_an_id_that_would_reach_another_image_is_refused(server: Make) -> None:
     reason = "the image id 'x/../garden/one.png' has the part '..' between slashes: give a path "
     more: dict[str, dict[str, str]] = {"explain": {"query": "red"}, "add": {"photo": "cGhvdG8="}}
     for tool in ("image", "similar", "explain", "add"):
@@ -162,13 +169,11 @@ def test_a_server_that_is_down() -> None:
     assert text.endswith("Ask the operator to start the server, or to correct its address.")
 
 
-def test_tools_that_write_are_offered_on_demand(server: Make) -> None:
-    sent: list[httpx.Request] = []
+def test_a_photo_is_added_with_its_metadata() -> None:
+    sent: list[tuple[str, bytes]] = []
 
     def handle(request: httpx.Request) -> httpx.Response:
-        sent.append(request)
-        if request.method == "POST":
-            return httpx.Response(200, json={"deleted": 1, "missing": ["b"]})
+        sent.append((request.method, request.content))
         return httpx.Response(200, json={"image_id": "a", "result": "replaced"})
 
     def make() -> MCPServer:
@@ -176,23 +181,10 @@ def test_tools_that_write_are_offered_on_demand(server: Make) -> None:
         return mcp_server(client, write=True)
 
     photo = base64.b64encode(b"photo").decode()
-    assert call(make, "add", image_id="a", photo=photo, metadata={"x": 1}) == {
-        "image_id": "a",
-        "replaced": True,
-    }
-    assert call(make, "delete", image_ids=["a", "b"]) == {"deleted": 1, "missing": ["b"]}
-    assert [(request.method, request.content) for request in sent] == [
-        ("PUT", b"photo"),
-        ("PATCH", b'{"x":1}'),
-        ("POST", b'{"ids":["a","b"]}'),
-    ]
+    added = call(make, "add", image_id="a", photo=photo, metadata={"x": 1})
+    assert added == {"image_id": "a", "replaced": True}
+    assert sent == [("PUT", b"photo"), ("PATCH", b'{"x":1}')]
     assert "photo is not base64" in error(make, "add", image_id="a", photo="?")
-
-    def names(make: Make) -> set[str]:
-        listed = calling(make, lambda client: client.list_tools())
-        return {tool.name for tool in listed.tools}
-
-    assert names(make) - names(server) == {"add", "delete"}
 
 
 def test_shares_and_boxes_are_as_exact_as_a_picture(server: Make, searcher: FakeSearcher) -> None:
@@ -201,3 +193,79 @@ def test_shares_and_boxes_are_as_exact_as_a_picture(server: Make, searcher: Fake
     found = call(server, "explain", query="red blue green", image_id="garden/one.png")
     assert found["terms"][0]["box"] == [0.143, 0.286, 0.429, 1]
     assert found["coverage"] == 0.444  # 200 of 200, 210 and 40
+
+
+# ---- `sparta mcp` as programs start it: over standard input and output, and over HTTP -----------
+
+
+COMMAND = [sys.executable, "-m", "sparta", "mcp"]
+
+
+async def ask_all(server: Any) -> None:
+    """Search, look at a hit, and ask for an image that is not there."""
+    async with Client(server) as client:
+        assert client.server_info is not None and client.server_info.name == "visualsparta"
+        assert len((await client.list_tools()).tools) == 4
+        found = await client.call_tool("search", {"query": "red blue", "k": 2})
+        assert found.structured_content is not None
+        hits = [(hit["image_id"], hit["score"]) for hit in found.structured_content["hits"]]
+        expected = FakeSearcher().search("red blue", 2).hits
+        assert hits == [(hit.image_id, hit.score) for hit in expected]
+        [picture] = (await client.call_tool("image", {"image_id": hits[0][0]})).content
+        assert picture.type == "image" and len(picture.data) > 1000
+        assert (await client.call_tool("image", {"image_id": "x.jpg"})).is_error
+
+
+def test_an_index_over_standard_input_and_output(tmp_path: Path, photos: Path) -> None:
+    index = str(index_drawings(tmp_path / "index", photos))
+    arguments = [*COMMAND[1:], index]
+    anyio.run(
+        ask_all, StdioServerParameters(command=COMMAND[0], args=arguments, env=dict(os.environ))
+    )
+
+
+@pytest.fixture
+def http_address(photos: Path) -> Iterator[str]:
+    with serving(Backend("sparta", FakeSearcher(), photos)) as served:
+        command = [*COMMAND, served, "--port", "0"]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert process.stderr is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+/mcp", process.stderr.readline())
+        assert found
+        yield found[0]
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=20)
+        assert process.returncode == 0
+        assert "Traceback" not in rest
+
+
+def test_a_running_server_over_http(http_address: str) -> None:
+    anyio.run(ask_all, http_address)
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    headers = {"Accept": "application/json, text/event-stream"}
+    for name, value in [("Host", "photos.example"), ("Origin", "http://photos.example")]:
+        refused = httpx.post(http_address, json=call, headers=headers | {name: value}, timeout=60)
+        assert refused.status_code in (403, 421)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["http://127.0.0.1:1", "--photos", "."], "--photos is for an index folder"),
+        (["nowhere"], "is not an index"),
+        (["nowhere", "--write"], "--write needs a running server"),
+        (["http://127.0.0.1:1", "--api-key", "two words"], "the API key has spaces"),
+    ],
+)
+def test_what_cannot_be_served_is_one_line(
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["sparta", "mcp", *arguments])
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    shown = capsys.readouterr()
+    assert message in shown.err and shown.err.count("\n") == 1
+    assert shown.out == ""

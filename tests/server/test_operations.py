@@ -11,7 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -26,11 +26,14 @@ from PIL import Image
 from pydantic import TypeAdapter
 
 import sparta
-from indexer.answer import Answer
+from indexer import answer
+from server import mcp as tools
+from server import schemas
 from server.app import create_app
 from server.backends import Backend, open_backends
+from server.client.answers import SearchAnswer
 from server.client.client import AsyncClient, Client
-from server.client.operations import Operation, Operations, SearchAnswer, described
+from server.client.operations import Operation, Operations, described
 from server.mcp import mcp_server
 from server.writing.forward import Forwarder
 from server.writing.process import writer_process
@@ -301,8 +304,7 @@ class Surfaces:
     def rest(self, case: Case) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         with httpx.Client(headers=headers, timeout=60) as client:
-            answer = client.send(case.operation.request(client, self.address))
-        found: dict[str, Any] = answer.json()
+            found: dict[str, Any] = client.send(case.operation.request(client, self.address)).json()
         return found
 
     def client(self, surface: str, case: Case) -> dict[str, Any]:
@@ -311,7 +313,7 @@ class Surfaces:
         except sparta.ClientError as error:
             assert error.problem is not None and error.problem.detail in str(error)
             return error.problem.model_dump(exclude_none=True)
-        whole = found.as_json() if isinstance(found, Answer) else found
+        whole = found.as_json() if isinstance(found, answer.Answer) else found
         shown = TypeAdapter(Any).dump_python(whole, mode="json")
         return {case.part: shown} if case.part else shown
 
@@ -395,11 +397,11 @@ def test_reading(reading: Surfaces, surface: str, case: Case) -> None:
         assert without_times(shared(found, sent)) == sent  # other fields have their defaults
 
 
-def without_times(answer: Any) -> Any:
+def without_times(found: Any) -> Any:
     """Without times that are measured anew."""
-    if isinstance(answer, dict):
-        return {k: without_times(v) for k, v in answer.items() if not k.endswith("_ms")}
-    return list(map(without_times, answer)) if isinstance(answer, list) else answer
+    if isinstance(found, dict):
+        return {k: without_times(v) for k, v in found.items() if not k.endswith("_ms")}
+    return list(map(without_times, found)) if isinstance(found, list) else found
 
 
 @pytest.mark.parametrize("surface", SURFACES)
@@ -447,3 +449,38 @@ def test_both_clients_have_the_same_documented_methods() -> None:
     signature = inspect.signature(Client("http://127.0.0.1:1").search)
     assert [*signature.parameters][:2] == ["query", "k"]
     assert signature.return_annotation is SearchAnswer
+
+
+ABOUT = {"query", "backend", "index_version"}
+# Shapes of answers: the searcher's own, the documented one, and the fields that REST adds.
+SHAPES: list[tuple[Any, Any, set[str]]] = [
+    (answer.Answer, schemas.SearchAnswer, {*ABOUT, "cursor", "partial"}),
+    (answer.Explanation, schemas.ExplanationAnswer, {*ABOUT, "url"}),
+    (answer.Hit, schemas.HitAnswer, {"url"}),
+    (answer.TermExplanation, schemas.TermAnswer, set()),
+    (answer.Timings, schemas.TimingsAnswer, set()),
+    (answer.Substitution, schemas.SubstitutionAnswer, set()),
+    (answer.Correction, schemas.CorrectionAnswer, set()),
+    (answer.Condition, schemas.ConditionAnswer, set()),
+    (answer.QueryTerm, schemas.QueryTerm, set()),
+    (answer.Bucket, schemas.BucketAnswer, set()),
+]
+SELECTED: list[tuple[Any, Any]] = [  # by tools
+    (tools.Hit, answer.Hit),
+    (tools.PlacedTerm, answer.TermExplanation),
+    (tools.Search, answer.Answer),
+    (tools.Similar, answer.Answer),
+    (tools.Explanation, answer.Explanation),
+]
+
+
+def test_an_answer_is_defined_once() -> None:
+    """REST and `--json` show the searcher's own fields by their names, and tools select some."""
+    for own, shown, added in SHAPES:
+        whole = {one.name for one in fields(own)} - set(answer.INTERNAL)
+        assert whole | added == set(shown.model_fields)
+    for selected, own in SELECTED:
+        assert set(selected.model_fields) <= {one.name for one in fields(own)}
+    found = FakeSearcher().search("red azure qwx", 2).as_json()
+    assert set(found) == set(schemas.SearchAnswer.model_fields) - SHAPES[0][2]
+    assert set(found["hits"][0]) == set(schemas.HitAnswer.model_fields) - {"url"}

@@ -196,5 +196,5 @@ def test_a_photo_is_kept_once(tmp_path: Path, kind: str, suffix: str) -> None:
 @pytest.mark.parametrize(
     "name", [None, 3, "", "../manifest.json", "ab/../../x.jpg", f"ab/{'0' * 64}.jpg/x", "/etc/x"]
 )
-def test_other_names_lead_nowhere(tmp_path: Path, name: object) -> None:
+def test_other_names_lead_nowhere(tmp_path: Path, name: str | int | None) -> None:
     assert upload_path(tmp_path, name) is None

@@ -19,7 +19,7 @@ from indexer.maintenance.copies import take_snapshot
 from indexer.postings import Postings
 from indexer.store.snapshot import Snapshot
 from indexer.verify import verify_index
-from server.client.operations import SearchAnswer
+from server.client.answers import SearchAnswer
 from tests.indexer.vocabulary import small_tokenizer
 
 PREFIX = "soak/"  # of the ids that clients write

@@ -9,7 +9,7 @@ from time import perf_counter
 import pytest
 
 from indexer.answer import Timings
-from server.client.operations import Hit, SearchAnswer
+from server.client.answers import Hit, SearchAnswer
 from tests.indexer.random_postings import random_postings
 from tests.indexer.vocabulary import small_tokenizer
 from tests.torture import __main__ as torture

@@ -271,7 +271,7 @@ class Blocks:
             yield WHOLE[row : row + 2]
 
 
-def kept_rows(blocks: Blocks, key: str = "a") -> Rows:
+def kept_rows(blocks: Blocks, key: str = "a") -> Rows[np.float16]:
     return Rows("photos", [key], (7, 5), np.float16, blocks)
 
 

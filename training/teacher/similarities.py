@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -113,9 +114,7 @@ class Teacher:
 
     def between(self, sentences: Numbers, photos: Numbers) -> Similar:
         """Similarities [s, p] of some sentences and photos, by their numbers."""
-        total: Similar = sum(  # type: ignore[assignment]  # there is at least one part
-            part.between(sentences, photos) for part in self.parts
-        )
+        total = reduce(np.add, (part.between(sentences, photos) for part in self.parts))
         return total / np.float32(len(self.parts))
 
     def __call__(self, sentences: Tensor, photos: Tensor) -> Tensor:

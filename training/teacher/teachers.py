@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import cache, partial
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
@@ -28,6 +28,7 @@ from sparta.model_id import find_file, model_folder, read_model_config
 from sparta.networks.encoder import hash_files, weights_hash
 from sparta.networks.pretrained import load_model, load_processor
 from sparta.progress import Progress
+from sparta.text_encoder import move
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.vse.batch import collate_images
 from sparta.vse.config import VseConfig
@@ -181,7 +182,7 @@ class DenseTeacher:
                 f"--teacher {name} has a vision network inside or no tokenizer: give a model "
                 "that reads features"
             )
-        self.model.to(device)  # type: ignore[arg-type]
+        move(self.model, device)
         self.stores = matching_stores(name, self.model.config, stores)
 
     @property
@@ -215,6 +216,7 @@ class DenseTeacher:
 
 # ---- opening, and what is cached -----------------------------------------------------------------
 
+Number = TypeVar("Number", bound=np.number)
 Report = Callable[[int, int], None]  # rows done and in all
 # What decides a model's output beside its weights.
 SMALL_FILES = (
@@ -242,7 +244,7 @@ class TeacherInputs:
     workers: int  # processes that decode photos
     progress: Progress  # of `STAGES`
 
-    def cached(self, rows: Rows) -> NDArray[Any]:
+    def cached(self, rows: Rows[Number]) -> NDArray[Number]:
         """An array of the run's folder, computed if it is not there."""
         return cached_rows(self.folder, rows, partial(self.progress, rows.name))
 
@@ -267,7 +269,9 @@ def check_teachers(names: Sequence[str]) -> None:
             check_dual_encoder(name)
 
 
-def find_nearest(teacher: Teacher, key: str, count: int, inputs: TeacherInputs) -> NDArray[Any]:
+def find_nearest(
+    teacher: Teacher, key: str, count: int, inputs: TeacherInputs
+) -> NDArray[np.int32]:
     """The sentences nearest to each photo, [N, at most `count`] int32, cached."""
     photos, sentences = len(inputs.image_ids), len(inputs.sentences)
     count = min(count, sentences)
@@ -347,18 +351,18 @@ def _hash(texts: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
-class Rows(NamedTuple):
+class Rows(NamedTuple, Generic[Number]):
     """An array to compute."""
 
     name: str  # of the array
     key: Iterable[str]  # everything that decides its content
     shape: tuple[int, ...]  # [rows, …]
-    dtype: DTypeLike  # of its numbers
+    dtype: type[Number]  # of its numbers
     # Yields the rows from a given one on, some at a time.
-    blocks: Callable[[int], Iterator[NDArray[Any]]]
+    blocks: Callable[[int], Iterator[NDArray[Number]]]
 
 
-def cached_rows(folder: Path, rows: Rows, report: Report) -> NDArray[Any]:
+def cached_rows(folder: Path, rows: Rows[Number], report: Report) -> NDArray[Number]:
     """The array, memory-mapped and read-only; computed first where the folder lacks it.
 
     Rows are appended to a file that is renamed when it is whole: an interrupted computation goes
@@ -375,7 +379,7 @@ def cached_rows(folder: Path, rows: Rows, report: Report) -> NDArray[Any]:
     return np.memmap(path, rows.dtype, mode="r", shape=rows.shape)
 
 
-def _append(part: Path, rows: Rows, report: Report) -> None:
+def _append(part: Path, rows: Rows[Number], report: Report) -> None:
     size = prod(rows.shape[1:]) * np.dtype(rows.dtype).itemsize
     with part.open("ab") as file:
         done = file.tell() // size

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from sparta.errors import InputError
 from training.module import learning_rate_factor
 from training.terms.config import TermVectorsConfig
+
+Part: TypeAlias = nn.Module | Optimizer | LRScheduler  # of a checkpoint
 
 WARMUP = 50  # steps in which the learning rate rises
 SAVE = 100  # steps between checkpoints
@@ -41,7 +45,7 @@ class Plan(NamedTuple):
 
 def optimise(
     module: nn.Module,
-    optimiser: torch.optim.Optimizer,
+    optimiser: Optimizer,
     loss: Callable[[Tensor], Tensor],
     plan: Plan,
     checkpoint: Path,
@@ -66,7 +70,8 @@ def optimise(
     factor = partial(learning_rate_factor, total=total, warmup=WARMUP / total, schedule="cosine")
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
     mean = [one.detach().clone() for one in module.parameters()]
-    done = _restore(checkpoint, module, optimiser, schedule, mean)
+    parts: list[Part] = [module, optimiser, schedule]
+    done = _restore(checkpoint, parts, mean)
     module.train()
     for step, batch in enumerate(batches(photos, batch_size, seed, done), done):
         if step == total:
@@ -85,7 +90,7 @@ def optimise(
             decay = min(config.average, (2 + step) / (11 + step))
             torch._foreach_lerp_(mean, list(module.parameters()), 1 - decay)
         if (step + 1) % SAVE == 0:
-            _save(checkpoint, step + 1, module, optimiser, schedule, mean)
+            _save(checkpoint, step + 1, parts, mean)
         progress(step + 1, total)
         if measure and (step + 1) % (photos // batch_size) == 0:
             current = [one.detach().clone() for one in module.parameters()]
@@ -104,23 +109,19 @@ def _set(module: nn.Module, weights: list[Tensor]) -> None:
     module.eval()
 
 
-def _save(
-    path: Path, step: int, module: nn.Module, optimiser: Any, schedule: Any, mean: list[Tensor]
-) -> None:
-    parts = [part.state_dict() for part in (module, optimiser, schedule)]
+def _save(path: Path, step: int, parts: Sequence[Part], mean: list[Tensor]) -> None:
+    states = [part.state_dict() for part in parts]
     unfinished = path.with_suffix(".partial")
-    torch.save({"step": step, "parts": parts, "mean": mean}, unfinished)
+    torch.save({"step": step, "parts": states, "mean": mean}, unfinished)
     unfinished.replace(path)
 
 
-def _restore(
-    path: Path, module: nn.Module, optimiser: Any, schedule: Any, mean: list[Tensor]
-) -> int:
+def _restore(path: Path, parts: Sequence[Part], mean: list[Tensor]) -> int:
     """Load a checkpoint if there is one; the steps done."""
     if not path.is_file():
         return 0
     state = torch.load(path, weights_only=True)
-    for part, saved in zip((module, optimiser, schedule), state["parts"], strict=True):
+    for part, saved in zip(parts, state["parts"], strict=True):
         part.load_state_dict(saved)
     for one, saved in zip(mean, state["mean"], strict=True):
         one.copy_(saved)

@@ -20,7 +20,7 @@ from sparta.networks.encoder import (
     scale_of,
     weights_file,
 )
-from sparta.networks.lite import DEVIATION, MEAN, RESAMPLE, EfficientNetLite
+from sparta.networks.lite import DEVIATION, MEAN, RESAMPLE, EfficientNetLite, order_channels_last
 from sparta.progress import Progress
 from training.terms.config import TermVectorsConfig, TuneConfig
 from training.terms.data import Texts
@@ -118,7 +118,7 @@ class TunedEncoder(nn.Module):
     ) -> None:
         super().__init__()
         self.network, self.member, self.settings, self.pixels = network, member, settings, pixels
-        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        order_channels_last(network)
         network.requires_grad_(False)
         for parameter in network.late_parameters(settings.frozen_stages):
             parameter.requires_grad_(True)

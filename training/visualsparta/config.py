@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
+from sparta.json_values import Json
 from training.run_config import DataConfig, RunConfig, Section
 
 
@@ -44,9 +45,9 @@ class VisualSpartaModelConfig(Section):
 
     init: str | None = None
     layers: int | None = Field(default=None, ge=1)
-    encoder: dict[str, Any] = Field(default={})
+    encoder: Json = Field(default={})
     vocabulary_size: int = Field(default=1000, ge=1)
-    options: dict[str, Any] = Field(default={})
+    options: Json = Field(default={})
     query_embedding: Literal["trained", "frozen"] = "trained"
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
+from sparta.json_values import Json
 from training.run_config import DataConfig, RunConfig, Section
 
 
@@ -25,7 +26,7 @@ class VseModelConfig(Section):
     init: str | None = None
     layers: int | None = Field(default=None, ge=1)
     min_count: int = Field(default=4, ge=1)
-    options: dict[str, Any] = Field(default={})
+    options: Json = Field(default={})
 
 
 class VseObjectiveConfig(Section):

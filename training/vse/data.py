@@ -165,7 +165,7 @@ def draw_crop(rng: np.random.Generator) -> Crop:
 def collate_pairs(pairs: Sequence[TrainingPair], pad_id: int, max_regions: int | None) -> PairBatch:
     """Pad the regions of images and the words of captions."""
     return PairBatch(
-        collate_images([pair.image for pair in pairs], max_regions),  # type: ignore[arg-type]
+        collate_images([pair.image for pair in pairs], max_regions),
         collate_texts([pair.ids for pair in pairs], pad_id),
         torch.tensor([pair.photo for pair in pairs]),
     )

@@ -237,14 +237,14 @@ export class Index {
     return position;
   }
 
-  /** The impacts of some images, added; the terms of the first image come first. @param {number[]} positions */
+  /** The impacts of some images, added, by rising term. @param {number[]} positions */
   async #impactsOf(positions) {
     /** @type {Map<number, number>} */
     const added = new Map();
     for (const image of await this.#records(positions)) {
       for (const [term, { impact }] of image.terms) added.set(term, (added.get(term) ?? 0) + impact);
     }
-    return added;
+    return new Map([...added].sort(([a], [b]) => a - b)); // which decides between equal impacts
   }
 
   /** Which images have a word. @param {ReadWord} word */

@@ -16,23 +16,18 @@ import torch
 from ir_measures import Success
 
 from eval.recall.index import (
-    Gallery,
     IndexIds,
     JudgedQuery,
-    measure_index_recall,
     read_judged_queries,
-    write_qrels,
-    write_run,
 )
-from indexer.answer import Answer, Hit, Timings, Version
+from indexer.answer import Answer
 from indexer.build import build_index
 from indexer.dense.build import add_dense
 from indexer.engines.open import open_backend, open_index
 from indexer.maintenance.combine import split_index
-from indexer.query import Query, plain_text
+from indexer.query import Query
 from indexer.search.searcher import Searcher
 from indexer.settings import PruningSettings
-from indexer.store.images import UnknownImageError
 from indexer.update.images import delete_images
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
@@ -40,68 +35,7 @@ from sparta.features.store import FeatureStore
 from sparta.metrics import recall
 from tests.eval.data import Data, record, refused, save_dense, shown, write_captions
 from tests.indexer.vocabulary import WORDS
-
-
-class RankedSearcher(Searcher):
-    """Returns each query's images in the given order, all with the same score."""
-
-    def __init__(self, answers: dict[str, list[str]], ids: Sequence[str]) -> None:
-        self.answers, self.known = answers, ids
-        self.searches: list[tuple[str, int]] = []
-        self.substituted: set[bool] = set()
-
-    def search(
-        self, query: str | Query, k: int = 10, *, substitute: bool = True, **_: Any
-    ) -> Answer:
-        text = plain_text(query)
-        self.searches.append((text, k))
-        self.substituted.add(substitute)
-        found = self.answers[text][:k]
-        hits = [Hit(rank, image_id, 1.0, {}) for rank, image_id in enumerate(found, 1)]
-        return Answer(hits, Timings(0.0, 2.0, 2.0 if k == 10 else 1000.0), Version(()))
-
-    def metadata(self, image_id: str) -> dict[str, Any]:
-        if image_id not in self.known:
-            raise UnknownImageError(image_id)
-        return {}
-
-    def __len__(self) -> int:
-        return len(self.known)
-
-
-def ranked(**places: int | None) -> tuple[RankedSearcher, list[CaptionedPhoto]]:
-    """A query for image "0" per place, among 25 images; None: not found."""
-    others = [str(i) for i in range(1, 25)]
-    answers = {
-        query: others[:3] if place is None else [*others[: place - 1], "0", *others[place - 1 :]]
-        for query, place in places.items()
-    }
-    photos = [CaptionedPhoto("0", "val", tuple(places))]
-    return RankedSearcher(answers, [str(i) for i in range(25)]), photos
-
-
-def test_ranks_known_by_hand() -> None:
-    searcher, photos = ranked(a=1, b=2, c=5, d=6, e=10, f=11, g=25, h=None)
-    seen: list[tuple[object, ...]] = []
-    found = measure_index_recall(Gallery(searcher, photos), lambda *step: seen.append(step))
-    assert found.recall == (12.5, 37.5, 62.5, 8.0)  # the median lies between ranks 6 and 10
-    assert (found.queries, found.images) == (8, 25)
-    assert found.query_ms == 2.0 and found.seconds > 0
-    assert seen == [("search", done, 8) for done in range(1, 9)]
-    # More hits are asked for only where ten do not hold the image, and never in vain.
-    assert searcher.searches[5:] == [("f", 10), ("f", 25), ("g", 10), ("g", 25), ("h", 10)]
-    for last, median in ((25, 24), (None, 26)):  # the median counts all images
-        searcher, photos = ranked(a=last, b=24 if last else None, c=3)
-        assert measure_index_recall(Gallery(searcher, photos)).recall.median_rank == median
-
-
-@pytest.mark.parametrize("substitute", [True, False])
-def test_substitutes_are_a_choice(substitute: bool, tmp_path: Path) -> None:
-    searcher, photos = ranked(a=1, b=20)
-    gallery = Gallery(searcher, photos, substitute)
-    measure_index_recall(gallery)
-    write_run(gallery, tmp_path / "run", 3, "tag")
-    assert searcher.substituted == {substitute}
+from tests.server.fake import DRAWINGS
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +50,21 @@ def index(
 
 def recall_of(index: Path, captions: Path, *options: object) -> Any:
     return record("eval", "index", index, "--captions", captions, *options)
+
+
+@pytest.mark.parametrize("options", [[], ["--no-substitute"]], ids=str)
+def test_substitutes_are_a_choice(
+    options: list[str], index: Path, data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search, chosen = Searcher.search, set[bool]()
+
+    def noted(searcher: Searcher, *arguments: Any, substitute: bool, **options: Any) -> Answer:
+        chosen.add(substitute)
+        return search(searcher, *arguments, substitute=substitute, **options)
+
+    monkeypatch.setattr(Searcher, "search", noted)
+    found = recall_of(index, data.captions_file, *options, "--run", tmp_path / "run")
+    assert chosen == {not options} and found["queries"] == 42
 
 
 # ---- judged queries ------------------------------------------------------------------------------
@@ -297,25 +246,16 @@ def test_ir_measures_finds_our_recall(index: Path, captions_file: Path, tmp_path
     theirs = success(run, qrels)
     assert {k: ours[f"at_{k}"] for k in (1, 5, 10)} == pytest.approx(theirs)
     assert 0 < theirs[1] < theirs[10]
-    lines = [line.split(" ") for line in run.read_text().splitlines()]
-    assert {len(line) for line in lines} == {6} and {line[-1] for line in lines} == {"sparta"}
-    for option in ("--run",):  # before anything is searched
-        absent = tmp_path / "no" / "out"
-        command = ["eval", "index", index, "--captions", captions_file, option, absent]
-        refused(f"{option} {tmp_path}", *command)
+    absent = ["--run", tmp_path / "no" / "out"]
+    refused(f"--run {tmp_path}", "eval", "index", index, "--captions", captions_file, *absent)
 
 
-def test_ties_keep_our_order_and_ids_have_no_spaces(tmp_path: Path) -> None:
-    """A tool that breaks ties by document id in descending order would turn all of these round."""
-    ids = [f"a folder/{number:02d} é#.jpg" for number in range(12)]
-    photos = [CaptionedPhoto(image_id, "val", (f"query {image_id}",)) for image_id in ids]
-    searcher = RankedSearcher({photo.captions[0]: ids for photo in photos}, ids)
-    run, qrels = tmp_path / "out.trec", tmp_path / "out.qrels"
-    write_run(Gallery(searcher, photos), run, depth=10, tag="a tag")
-    write_qrels(Gallery(searcher, photos), qrels)
-    expected = recall(torch.arange(1, 13))
-    assert success(run, qrels) == pytest.approx(dict(zip((1, 5, 10), expected, strict=False)))
+def test_ids_in_runs_have_no_spaces(drawings: Path, tmp_path: Path) -> None:
+    photos = [CaptionedPhoto(one, "val", ("red blue green",)) for one in DRAWINGS]
+    run, captions = tmp_path / "a run", write_captions(tmp_path / "captions.jsonl", photos)
+    recall_of(drawings, captions, "--run", run)
     rows = [line.split(" ") for line in run.read_text(encoding="ascii").splitlines()]
-    assert len(rows) == 120
-    assert [unquote(row[2]) for row in rows[:10]] == ids[:10]
-    assert unquote(rows[0][0]) == f"{ids[0]}#0" and rows[0][-1] == "a%20tag"
+    assert {len(row) for row in rows} == {6} and {row[-1] for row in rows} == {"sparta"}
+    assert {unquote(row[2]) for row in rows} == {*DRAWINGS}
+    assert {unquote(row[0]) for row in rows} == {f"{one}#0" for one in DRAWINGS}
+    assert success(run, tmp_path / "a run.qrels")[10] == 100

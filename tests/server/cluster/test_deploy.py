@@ -17,7 +17,6 @@ from fastapi.testclient import TestClient
 from indexer.engines.open import read_language
 from indexer.engines.shards import ShardsEngine
 from indexer.maintenance.copies import restore_snapshot, take_snapshot
-from indexer.manifest import owner
 from indexer.search.searcher import Searcher
 from indexer.store.changes import Add
 from indexer.update.writer import open_writer
@@ -32,7 +31,7 @@ from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import random_postings
 from tests.indexer.vocabulary import small_tokenizer
-from tests.served_cluster import free_port
+from tests.milvus_server import free_port
 from tests.server.apps import client_of, make_key, settings
 from tests.server.test_sharded import PATHS, folders, without_times
 
@@ -147,35 +146,33 @@ def test_answers(client: TestClient, indexes: tuple[Path, Path]) -> None:
 
 
 def test_one_image_is_written(client: TestClient) -> None:
-    terms = {"zebra": 4.0, "dog": 1.0}
-    made = client.put("/v1/images/x/1.jpg", json={"terms": terms})
-    assert made.json()["result"] == "created"
-    assert made.json()["index_version"].endswith(".1")
+    path, body = "/v1/images/x/1.jpg", {"terms": {"zebra": 4.0, "dog": 1.0}}
+    made = client.put(path, json=body).json()
+    assert made["result"] == "created" and made["index_version"].endswith(".1")
     assert client.get("/v1/search?q=zebra").json()["hits"][0]["score"] == 8.0
     assert client.get("/v1/suggest?q=zeb").json()["suggestions"][0]["images"] == 1
-    again = client.put("/v1/images/x/1.jpg", json={"terms": terms}, headers={"If-None-Match": "*"})
-    assert again.status_code == 412
-    changed = client.patch("/v1/images/x/1.jpg?refresh=none", json={"moons": 2})
-    assert changed.json()["result"] == "updated"
-    assert changed.json()["index_version"] is None
-    assert client.delete("/v1/images/x/1.jpg").json()["result"] == "deleted"
-    assert client.delete("/v1/images/x/1.jpg").status_code == 404
+    assert client.put(path, json=body, headers={"If-None-Match": "*"}).status_code == 412
+    changed = client.patch(f"{path}?refresh=none", json={"moons": 2}).json()
+    assert (changed["result"], changed["index_version"]) == ("updated", None)
+    assert [client.delete(path).status_code for _ in range(2)] == [200, 404]
     assert client.get("/v1/search?q=zebra").json()["unknown"] == ["zebra"]
 
 
 def test_many_images_are_written(client: TestClient) -> None:
+    def post(what: str, **body: Any) -> Any:
+        return client.post(f"/v1/images/{what}", **body).json()
+
     lines = [{"image_id": f"m/{n}", "terms": {"zebra": n + 1}} for n in range(9)]
     body = "\n".join([*map(json.dumps, lines), "", "nonsense", '{"image_id": 5}'])
-    found = client.post("/v1/images/batch", content=body).json()
-    assert found["created"] == 9
-    assert [error["line"] for error in found["errors"]] == [11, 12]
+    found = post("batch", content=body)
+    assert (found["created"], [error["line"] for error in found["errors"]]) == (9, [11, 12])
     hits = client.get("/v1/search?q=zebra").json()["hits"]
     assert [hit["image_id"] for hit in hits] == [f"m/{n}" for n in reversed(range(9))]
-    gone = client.post("/v1/images/delete", json={"ids": ["x", "m/0", "y", "m/1", "m/2"]}).json()
+    gone = post("delete", json={"ids": ["x", "m/0", "y", "m/1", "m/2"]})
     assert (gone["deleted"], gone["missing"]) == (3, ["x", "y"])
-    assert client.post("/v1/images/delete", json={"ids": []}).json()["deleted"] == 0
-    assert client.post("/v1/images/delete", json={"filter": "path:m/*"}).json()["deleted"] == 6
-    assert client.post("/v1/images/batch", content=b"").json()["created"] == 0
+    assert post("delete", json={"ids": []})["deleted"] == 0
+    assert post("delete", json={"filter": "path:m/*"})["deleted"] == 6
+    assert post("batch", content=b"")["created"] == 0
 
 
 def test_a_replica_that_died_is_asked_again(client: TestClient, cluster: LocalCluster) -> None:
@@ -196,12 +193,13 @@ def test_a_shard_that_does_not_answer(client: TestClient, cluster: LocalCluster)
         found = client.get(f"/v1/search?q=the%20qqq&k=100&partial=true{more}").json()
         assert (found["partial"], found["missing_shards"]) == (True, ["shard-001"])
         assert 0 < len(found["hits"]) < 50
-    for one in ("shard-000", "shard-001", "shard-002"):
-        cluster.handles[one].failures = dead.copy()
+    shards = [cluster.handles[f"shard-{number:03d}"] for number in range(3)]
+    for one in shards:
+        one.failures = dead.copy()
     assert client.get("/v1/search?q=the&partial=true").status_code == 503
     assert client.get("/v1/backends").json()["backends"][0]["images"] == 50
-    for one in ("shard-000", "shard-001", "shard-002"):
-        cluster.handles[one].failures = []
+    for one in shards:
+        one.failures = []
     found = client.get("/v1/search?q=the&k=100&partial=true").json()
     assert (found["partial"], len(found["hits"])) == (False, 50)
 
@@ -293,23 +291,12 @@ def test_a_copy_has_an_application_of_its_own(tmp_path: Path) -> None:
 # ---- batches: each line is read within limits, and goes to its shard -----------------------------
 
 
-SHARDS = 3
-
-
-def test_each_line_goes_to_its_shard_and_keeps_its_number() -> None:
-    lines = [json.dumps({"image_id": f"a{i}", "delete": True}).encode() for i in range(20)]
-    parts = divided_lines(b"\n".join(lines), SHARDS)
-    for place, line in enumerate(lines):
-        own = parts[owner(f"a{place}", SHARDS)].split(b"\n")
-        assert own[place] == line and sum(line in part for part in parts.values()) == 1
-
-
 def test_what_cannot_be_read_is_left_to_the_first() -> None:
     wide = b'{"image_id": "a", "metadata": {"a": [' + b"1," * 400_000 + b"1]}}"
     lines = [b"no JSON", b"[1]", b'{"image_id": 3}', b"[" * 100_000, b"9" * 10**6, wide]
-    assert divided_lines(b"\n".join(lines), SHARDS) == {0: b"\n".join(lines)}
+    assert divided_lines(b"\n".join(lines), 3) == {0: b"\n".join(lines)}
     many = b'{"image_id": "a"}' + b"\n" * (MANY + 1)
-    assert divided_lines(many, SHARDS) == {0: many}
+    assert divided_lines(many, 3) == {0: many}
 
 
 def test_what_cannot_be_served_on_a_cluster() -> None:

@@ -10,25 +10,18 @@ import json
 import random
 import time
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.engines.open import open_index
-from indexer.store.changes import Add, Change, Delete
-from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends
-from tests.indexer.random_postings import random_postings
-from tests.indexer.vocabulary import small_tokenizer
+from tests.indexer.vocabulary import RARE
 from tests.redis_server import needs_redis
 from tests.served_cluster import ServedCluster, patiently, served_cluster
-from tests.served_load import QUERIES, Load, ranking
+from tests.served_load import Load
 from tests.server.apps import client_of, make_key, settings
 from tests.server.test_sharded import PATHS, without_times
 from tests.torture.cluster_kills import kill_one, shards_and_answers
@@ -84,44 +77,16 @@ def test_answers_are_those_of_one_machine(running: Running, whole: TestClient) -
         assert without_times(found.json()) == without_times(right.json()), path
 
 
-def test_writes_are_found_wherever_they_are(running: Running) -> None:
-    """As a whole index that the same is written to."""
-    draw, index = random.Random(3), running.folder / "first" / "whole"
-    images = list(random_postings(small_tokenizer(), 30, seed=9))
-    vocabulary = small_tokenizer().vocabulary
-    with open_writer(index) as writer:
-        ids = [f"w/{number}" for number in range(12)]
-        for step in range(6):
-            changes: list[Change] = []
-            lines: list[dict[str, Any]] = []
-            for image_id in draw.sample(ids, 5):
-                if draw.random() < 0.3 and image_id in writer:
-                    changes.append(Delete(image_id))
-                    lines.append({"image_id": image_id, "delete": True})
-                else:
-                    fields = {"step": step}
-                    image = replace(draw.choice(images), image_id=image_id, metadata=fields)
-                    terms = zip(image.terms.tolist(), image.impacts.tolist(), strict=True)
-                    changes.append(Add(image))
-                    weights = {vocabulary[term]: impact / 2 for term, impact in terms}
-                    lines.append({"image_id": image_id, "terms": weights, "metadata": fields})
-            body = "\n".join(map(json.dumps, lines))
-            answer = running.client.post("/v1/images/batch", content=body)
-            assert answer.status_code == 200 and answer.json()["errors"] == []
-            writer.write(changes)
-            writer.commit()
-            with closing(open_index(index)) as right:
-                for query in (*QUERIES, "zebra +the", "the -dog"):
-                    got = running.get(f"/v1/search?q={query.replace('+', '%2B')}&k=100").json()
-                    hits = [(hit["image_id"], hit["score"]) for hit in got["hits"]]
-                    assert hits == ranking(right.search(query, 100))
-                    assert got["conditions"] == [
-                        {"word": one.word, "sign": one.sign, "images": one.images}
-                        for one in right.search(query).conditions
-                    ]
-    gone = running.client.request("POST", "/v1/images/delete", json={"ids": [*ids, "nothing"]})
-    assert gone.json()["missing"][-1] == "nothing"
-    running.client.post("/v1/images/delete", json={"filter": "step:*"})
+def test_batches_and_deletions_reach_every_shard(running: Running) -> None:
+    lines = [{"image_id": f"w/{n}", "terms": {RARE: n + 1}} for n in range(12)]
+    body = "\n".join(map(json.dumps, [*lines, {"image_id": "w/0", "delete": True}]))
+    answer = running.client.post("/v1/images/batch", content=body).json()
+    assert (answer["created"], answer["deleted"], answer["errors"]) == (12, 1, [])
+    hits = running.get(f"/v1/search?q={RARE}&k=100").json()["hits"]
+    assert [hit["image_id"] for hit in hits] == [f"w/{n}" for n in reversed(range(1, 12))]
+    gone = running.client.post("/v1/images/delete", json={"ids": ["w/1", "nothing"]}).json()
+    assert (gone["deleted"], gone["missing"]) == (1, ["nothing"])
+    running.client.post("/v1/images/delete", json={"filter": "path:w/*"})
     assert running.client.post("/v1/images/count", json={}).json()["count"] == 50
 
 

@@ -8,16 +8,14 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shutil import copytree
-from urllib.parse import quote
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
-from indexer.engines.open import open_index
+from indexer.engines.open import ENGINES, open_index
 from indexer.store.changes import Delete
 from indexer.update.writer import open_writer
 from sparta.command_line import cli
@@ -78,22 +76,8 @@ def test_photos_and_examples_come_from_index_and_options(address: str, photos: P
         "explains": True,
         "examples": ["red", "green blue"],
     }
-    for image_id in DRAWINGS:
-        response = httpx.get(f"{address}/v1/images/{quote(image_id)}/file", timeout=60)
-        assert response.content == (photos / image_id).read_bytes()
-
-
-def test_many_at_once_get_their_own_answers(address: str) -> None:
-    queries = ["red", "blue", "green", "red blue", "zyzzyva"] * 20
-    expected = {q: [h.image_id for h in FakeSearcher().search(q).hits] for q in queries}
-
-    def ask(query: str) -> list[str]:
-        params = {"q": query, "explain": "true"}
-        hits = httpx.get(f"{address}/v1/search", params=params, timeout=60).json()["hits"]
-        return [hit["image_id"] for hit in hits]
-
-    with ThreadPoolExecutor(16) as pool:
-        assert list(pool.map(ask, queries)) == [expected[query] for query in queries]
+    response = httpx.get(f"{address}/v1/images/garden/one.png/file", timeout=60)
+    assert response.content == (photos / "garden/one.png").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -150,6 +134,9 @@ def test_a_server_for_others_with_tls_and_no_key_in_its_log(drawings: Path, tmp_
         assert key[-20:] not in text
 
 
+# ---- settings: flags before the environment before a file before defaults -----------------------
+
+
 def check(*arguments: str, **environment: str) -> tuple[str, Exception | None]:
     """What is printed, without the spaces between columns, and the error."""
     command = ["serve", "--check", *arguments]
@@ -161,14 +148,16 @@ def check(*arguments: str, **environment: str) -> tuple[str, Exception | None]:
 def test_settings_their_origins_and_the_index_are_printed(tmp_path: Path) -> None:
     index = index_drawings(tmp_path / "index", tmp_path)
     config = tmp_path / "serve.yaml"
-    config.write_text(f"index: {index}\nexamples: [red, green blue]\n")
-    arguments = ["--config", str(config), "--port", "80"]
-    arguments += ["--set", "allowed_hosts=a.example,b.example"]
-    environment = {"SPARTA_WORKERS": "2", "SPARTA_PROT": "3", "SPARTA_API_KEY": "x"}
-    printed, error = check(*arguments, **environment)
+    config.write_text(f"index: {index}\nexamples: [red, green blue]\nport: 1\nworkers: 3\n")
+    arguments = ["--port", "80", "--set", "allowed_hosts=a.example,b.example"]
+    environment = {"SPARTA_WORKERS": "2", "SPARTA_PORT": "2", "SPARTA_PROT": "3"}
+    environment |= {"SPARTA_HOST": ""}  # as compose files set what they do not use
+    environment |= {"SPARTA_API_KEY": "x", "SPARTA_MILVUS_TOKEN": "root:secret"}  # of clients
+    printed, error = check("--config", str(config), *arguments, **environment)
     assert error is None
     for line in (
         f"index {index} {config}: index",
+        "host 127.0.0.1 default",
         "port 80 --port",
         "workers 2 SPARTA_WORKERS",
         f"examples red, green blue {config}: examples",
@@ -182,24 +171,52 @@ def test_settings_their_origins_and_the_index_are_printed(tmp_path: Path) -> Non
         "Would serve at http://127.0.0.1:80 with 2 processes.",
     ):
         assert line in printed
+    assert printed.count("Ignored: ") == 1
+    for text, shown in (("a", "a"), ("a, b,", "a, b"), ('["a, b", "c"]', "a, b, c"), (" ", "none")):
+        printed, _ = check(SPARTA_CONFIG=str(config), SPARTA_EXAMPLES=text)
+        assert f"examples {shown} SPARTA_EXAMPLES" in printed
     written = copytree(index, tmp_path / "written")
     with open_writer(written) as writer:
         writer.write([Delete(open_index(written).search("red").hits[0].image_id)])
     assert "images 4 " in check(str(written))[0]
 
 
+CHOICE = " or ".join(map(repr, ENGINES))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "INDEX is missing"),
+        ([], "INDEX is missing: give it, set SPARTA_INDEX, or add index to the --config file"),
         (["nowhere"], "nowhere is not an index"),
-        (["nowhere", "--engine", "x"], "--engine: input should be 'columns' or 'lucene'"),
+        (
+            ["nowhere", "--engine", "x"],
+            f"--engine: input should be {CHOICE}",
+        ),
         (["nowhere", "--set", "rate=x"], "--set rate: input should be a valid number"),
         (["nowhere", "--set", "rat=1"], "--set rat: there is no such setting"),
         (["nowhere", "--set", "rate"], "--set rate: expected NAME=VALUE"),
         (["nowhere", "--port", "70000"], "--port: input should be less than or equal to 65535"),
+        (["nowhere", "--tls-key", __file__], "--tls-certificate and --tls-key go together: "),
+        (["nowhere", "--config", "none.yaml"], "none.yaml: there is no such file"),
+        (["PORT=abc"], "SPARTA_PORT: input should be a valid integer"),
+        ([f"PORT={'9' * 99}"], f"(found '{'9' * 60}'…)"),
+        (["EXAMPLES=[red"], "SPARTA_EXAMPLES: expecting value"),
+        (["PHOTOS=/no/such"], "SPARTA_PHOTOS: path does not point to a directory"),
+        (["port: many"], "serve.yaml: port: input should be a valid integer"),
+        (["prot: 80"], "serve.yaml: prot: there is no such setting; the settings are access_log, "),
+        (["- port"], "serve.yaml: expected keys and values, found list"),
+        (["port: ["], "serve.yaml: not YAML"),
     ],
 )
-def test_what_cannot_run_is_an_error(arguments: list[str], message: str) -> None:
-    _, error = check(*arguments)
+def test_what_cannot_run_is_an_error(arguments: list[str], message: str, tmp_path: Path) -> None:
+    """Of the command line, a variable, or a file."""
+    environment, file = {}, tmp_path / "serve.yaml"
+    if arguments and "=" in arguments[0]:
+        name, _, value = arguments[0].partition("=")
+        arguments, environment = ["nowhere"], {f"SPARTA_{name}": value}
+    elif arguments and " " in arguments[0]:
+        file.write_text(arguments[0])
+        arguments = ["--config", str(file)]  # without an index, which matters less
+    _, error = check(*arguments, **environment)
     assert message in str(error)

@@ -34,62 +34,51 @@ TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}
 
 @pytest.mark.parametrize("image_id", DRAWINGS)
 def test_every_photo_is_served_as_it_is(client: TestClient, photos: Path, image_id: str) -> None:
-    about = client.get("/v1/images/" + quote(image_id)).json()
-    assert about["image_id"] == image_id
-    assert about["metadata"]["width"] == DRAWINGS[image_id].size[0]
-    response = client.get(about["url"])
-    assert response.content == (photos / image_id).read_bytes()
-    assert response.headers["content-type"] == TYPES[Path(image_id).suffix]
-    assert response.headers["x-content-type-options"] == "nosniff"
-    encoded_whole = client.get(f"/v1/images/{quote(image_id, safe='')}/file")
-    assert encoded_whole.content == response.content
+    for escaped in (quote(image_id), quote(image_id, safe="")):
+        response = client.get(f"/v1/images/{escaped}/file")
+        assert response.content == (photos / image_id).read_bytes()
+        assert response.headers["content-type"] == TYPES[Path(image_id).suffix]
+        assert response.headers["x-content-type-options"] == "nosniff"
+
+
+FILE = "/v1/images/garden/one.png/file"
 
 
 def test_head_and_caching(client: TestClient, photos: Path) -> None:
-    url = "/v1/images/garden/one.png/file"
-    head = client.head(url)
-    assert head.status_code == 200
-    assert head.content == b""
+    head = client.head(FILE)
+    assert (head.status_code, head.content) == (200, b"")
     assert int(head.headers["content-length"]) == (photos / "garden/one.png").stat().st_size
     assert head.headers["content-type"] == "image/png"
     assert head.headers["cache-control"] == "private, no-cache"
-    tag = head.headers["etag"]
-    again = client.get(url, headers={"If-None-Match": f'"other", W/{tag}'})
-    assert again.status_code == 304
-    assert again.content == b""
-    assert again.headers["etag"] == tag
-    assert client.get(url, headers={"If-None-Match": '"other"'}).status_code == 200
-    assert client.get(url, headers={"If-None-Match": "*"}).status_code == 304
-    part = client.get(url, headers={"Range": "bytes=1-3"})
-    assert (part.status_code, part.content) == (206, b"PNG")
-
-
-def test_only_what_has_changed_since(client: TestClient) -> None:
-    url = "/v1/images/garden/one.png/file"
-    modified = client.get(url).headers["last-modified"]
-    for since, status in [
-        (modified, 304),
-        ("Fri, 01 Jan 2100 00:00:00 GMT", 304),
-        ("Sat, 01 Jan 2000 00:00:00 GMT", 200),
-        ("yesterday", 200),
-    ]:
-        assert client.get(url, headers={"If-Modified-Since": since}).status_code == status
+    tag, modified = head.headers["etag"], head.headers["last-modified"]
+    for headers, status in (
+        ({"If-None-Match": f'"other", W/{tag}'}, 304),
+        ({"If-None-Match": "*"}, 304),
+        ({"If-None-Match": '"other"'}, 200),
+        ({"If-Modified-Since": modified}, 304),
+        ({"If-Modified-Since": "Fri, 01 Jan 2100 00:00:00 GMT"}, 304),
+        ({"If-Modified-Since": "Sat, 01 Jan 2000 00:00:00 GMT"}, 200),
+        ({"If-Modified-Since": "yesterday"}, 200),
         # The entity tag decides where both are given.
-        both = {"If-Modified-Since": since, "If-None-Match": '"other"'}
-        assert client.get(url, headers=both).status_code == 200
+        ({"If-Modified-Since": modified, "If-None-Match": '"other"'}, 200),
+        ({"Range": "bytes=1-3"}, 206),
+    ):
+        answer = client.get(FILE, headers=headers)
+        assert (answer.status_code, answer.headers["etag"]) == (status, tag), headers
+        assert answer.content == {304: b"", 206: b"PNG"}.get(status, client.get(FILE).content)
 
 
 def test_a_replaced_photo_is_a_new_one(photos: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(photos, tmp_path / "photos")
-    url, file = "/v1/images/garden/one.png/file", folder / "garden/one.png"
+    file = folder / "garden/one.png"
     with client_of(app_of(Backend("sparta", FakeSearcher(), folder))) as client:
-        old = client.get(url)
+        old = client.get(FILE)
         # Of the same size and time, as a copy with its times may be.
         changed, times = bytearray(file.read_bytes()), file.stat()
         changed[-1] ^= 1
         file.write_bytes(changed)
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
-        new = client.get(url, headers={"If-None-Match": old.headers["etag"]})
+        new = client.get(FILE, headers={"If-None-Match": old.headers["etag"]})
     assert (new.status_code, new.content) == (200, bytes(changed))
     assert new.headers["last-modified"] == old.headers["last-modified"]
 
@@ -99,11 +88,11 @@ def test_a_replaced_photo_is_a_new_one(photos: Path, tmp_path: Path) -> None:
     [("bytes=9999999-", 416), ("bytes=x-y", 400), ("bytes", 400), ("lines=1-2", 400)],
 )
 def test_a_bad_range_is_a_problem(client: TestClient, value: str, status: int) -> None:
-    response = client.get("/v1/images/garden/one.png/file", headers={"Range": value})
+    response = client.get(FILE, headers={"Range": value})
     assert response.status_code == response.json()["status"] == status
     assert response.headers["content-type"] == "application/problem+json"
     assert "range" in response.json()["detail"].lower()
-    assert response.json()["instance"] == "/v1/images/garden/one.png/file"
+    assert response.json()["instance"] == FILE
     assert ("content-range" in response.headers) == (status == 416)
 
 
@@ -187,15 +176,12 @@ def encoding() -> Iterator[TestClient]:
 
 
 def test_the_nearest_photos_with_their_explanations(encoding: TestClient) -> None:
-    answer = encoding.post(f"{BY_PHOTO}?k=2&explain=true", content=b"photo", headers=JPEG).json()
+    octets = {"Content-Type": "application/octet-stream"}
+    answer = encoding.post(f"{BY_PHOTO}?k=2&explain=true", content=b"photo", headers=octets).json()
     assert answer["terms"] == [{"term": "blue", "count": 192}, {"term": "red", "count": 64}]
     assert [hit["image_id"] for hit in answer["hits"]] == ["garden/two.jpg", "sea/100% #1?&+;=.png"]
     terms = answer["hits"][0]["explanation"]
     assert [(term["term"], term["impact"]) for term in terms] == [("blue", 210), ("red", 120)]
-    plain = encoding.post(
-        BY_PHOTO, content=b"photo", headers={"Content-Type": "application/octet-stream"}
-    )
-    assert plain.json()["hits"][0]["explanation"] is None
 
 
 def test_what_is_no_photo(encoding: TestClient) -> None:
@@ -292,6 +278,7 @@ def encoded(image_id: str) -> str:
         ("up", 403, "photo-forbidden"),
         ("up/secret.txt", 403, "photo-forbidden"),
         ("../secret.txt", 403, "photo-forbidden"),
+        ("HOUSE/secret.txt", 403, "photo-forbidden"),
         ("unindexed.txt", 404, "unknown-image"),
         ("./real.png", 404, "unknown-image"),
         ("real.png\0", 404, "unknown-image"),
@@ -300,16 +287,14 @@ def encoded(image_id: str) -> str:
         ("/etc/passwd", 404, "unknown-image"),
     ],
 )
-def test_traps_are_refused(trapped: str, image_id: str, status: int, kind: str) -> None:
-    found, headers, body = raw_get(trapped, encoded(image_id))
+def test_traps_are_refused(
+    trapped: str, house: Path, image_id: str, status: int, kind: str
+) -> None:
+    found, headers, body = raw_get(trapped, encoded(image_id.replace("HOUSE", str(house.parent))))
     assert found == status
     assert headers["content-type"] == "application/problem+json"
     assert json.loads(body)["type"].endswith(kind)
     assert json.loads(body)["field"] == "image_id"
-
-
-def test_an_absolute_id_is_refused_and_a_link_inside_followed(trapped: str, house: Path) -> None:
-    assert raw_get(trapped, encoded(str(house.parent / "secret.txt")))[0] == 403
     assert raw_get(trapped, encoded("in.png"))[2] == (house / "real.png").read_bytes()
 
 

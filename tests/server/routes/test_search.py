@@ -20,7 +20,7 @@ from server.backends import Backend
 from server.routes import common
 from server.routes.common import THREADS
 from tests.server.apps import app_of, client_of, serving
-from tests.server.fake import LEFT, RIGHT, FakeSearcher
+from tests.server.fake import FakeSearcher
 
 
 def answer(client: TestClient, **params: Any) -> dict[str, Any]:
@@ -29,80 +29,11 @@ def answer(client: TestClient, **params: Any) -> dict[str, Any]:
     return response.json()
 
 
-def times(tokenise: float, encode: float, search: float) -> dict[str, float | None]:
-    """Of an answer without explanations."""
-    parts = {"tokenise_ms": tokenise, "encode_ms": encode, "search_ms": search}
-    return parts | {"total_ms": sum(parts.values()), "explain_ms": None}
-
-
-def test_an_explanation_has_each_term_with_its_box(client: TestClient) -> None:
-    found = answer(client, q="Red blue red", k=1, explain="true")
-    assert found["timings"]["explain_ms"] >= 0
-    right, left = (pytest.approx(box, abs=1e-4) for box in (RIGHT, LEFT))
-    shared = {"region": 0, "box": right, "label": None, "similarity": None, "sign": ""}
-    assert found["hits"][0]["explanation"] == [
-        {"term": "red", "word": "Red", "count": 2, "impact": 120, "score": 240} | shared,
-        {"term": "blue", "word": "blue", "count": 1, "impact": 210, "score": 210}
-        | shared
-        | {"region": 1, "box": left},
-    ]
-    other = answer(client, q="green blue", k=5, explain="true")["hits"][-1]
-    assert other["image_id"] == "garden/one.png"
-    assert other["explanation"][1] == {
-        **{"term": "blue", "word": "blue", "count": 1, "impact": 0, "score": 0, "sign": ""},
-        **dict.fromkeys(("region", "box", "label", "similarity")),
-    }
-    assert other["explanation"][0]["label"] == {"token": "green", "words": "dark green"}
-
-
-@pytest.mark.parametrize("backend", ["sparta", "vse++"])
-def test_an_operator_that_cannot_be_read(client: TestClient, backend: str) -> None:
-    response = client.get("/v1/search", params={"q": "red blue^0", "backend": backend})
-    assert response.status_code == 422
-    problem = response.json()
-    assert problem["field"] == "q"
-    assert problem["detail"] == "q: a weight is a whole number from 1 to 100 (column 10)"
-
-
-def test_a_dense_backend_has_no_signs_and_no_coverage(client: TestClient) -> None:
-    params = {"q": "red -blue", "backend": "vse++"}
-    problem = client.get("/v1/search", params=params).json()
-    assert "a dense model has no signs and weights" in problem["detail"]
-    params = {"q": "red", "backend": "vse++", "min_coverage": "0.5"}
-    problem = client.get("/v1/search", params=params).json()
-    assert (problem["status"], problem["field"]) == (422, "min_coverage")
-
-
-def test_a_least_coverage(client: TestClient) -> None:
-    for params, coverage in (
-        ({"min_coverage": 0, "k": 1000}, [1, 200 / 410, 210 / 410, 210 / 410, 0]),
-        ({"min_coverage": 0.6}, [1]),
-        ({"k": 1, "explain": "true"}, [1]),
-    ):
-        hits = answer(client, q="red blue", **params)["hits"]
-        assert [hit["coverage"] for hit in hits] == pytest.approx(coverage)
-
-
 def test_urls_lead_to_the_photo_in_the_same_backend(client: TestClient) -> None:
     assert answer(client, q="red", backend="other one")["hits"][0]["url"] is None
     for hit in answer(client, q="red green blue", backend="third")["hits"]:
         assert hit["url"].endswith("/file?backend=third")
         assert client.get(hit["url"]).status_code == 200
-
-
-def test_a_dense_backend_has_no_explanation_but_views(client: TestClient) -> None:
-    found = answer(client, q="red qwx", k=2, explain="true", backend="vse++")
-    assert (found["backend"], found["unknown"]) == ("vse++", ["qwx"])
-    assert found["timings"] == times(0.25, 12.5, 1.0)
-    assert [(h["image_id"], h["score"], h["view"]) for h in found["hits"]] == [
-        ("garden/one.png", 0.2, 0),
-        ("garden/two.jpg", 0.12, 1),
-    ]
-    for hit in found["hits"]:
-        assert hit["explanation"] is None
-        assert hit["url"].endswith("/file?backend=vse%2B%2B")
-        assert client.get(hit["url"]).status_code == 200
-    assert len(answer(client, q="zzz", k=100, backend="vse++")["hits"]) == 5
 
 
 # ---- where a search runs: in the event loop if it is quick, else in a thread ---------------------

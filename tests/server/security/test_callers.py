@@ -72,24 +72,30 @@ def test_as_soon_as_there_are_keys_this_machine_needs_one(file: Path) -> None:
     assert not callers.identify(request(LOCAL)).allows
 
 
-def test_keys_in_headers(file: Path) -> None:
-    callers = Callers(KeyRing(file), direct=True)
-    for scope, allows in {
-        "search": {"search"},
-        "write": {"search", "write"},
-        "admin": {"search", "write", "admin", "metrics"},
-        "metrics": {"metrics"},
-    }.items():
-        key_id, text = add(file, scope)  # type: ignore[arg-type]
-        for header in (
-            {"authorization": f"Bearer {text}"},
-            {"authorization": f"bearer  {text} "},
-            {"x-api-key": text},
-            {"authorization": "Basic abc", "x-api-key": text},
-        ):
-            found = callers.identify(request(header, "192.168.1.5"))
-            assert (found.name, found.allows, found.limited) == (f"key {key_id}", allows, True)
-            assert found.key is not None and found.key.id == key_id
+@pytest.mark.parametrize(
+    ("scope", "allows"),
+    [
+        ("search", {"search"}),
+        ("write", {"search", "write"}),
+        ("admin", {"search", "write", "admin", "metrics"}),
+        ("metrics", {"metrics"}),
+    ],
+)
+def test_keys_in_headers_and_in_a_cookie_which_allows_searching_alone(
+    file: Path, scope: Scope, allows: set[str]
+) -> None:
+    callers, (key_id, text) = Callers(KeyRing(file), direct=True), add(file, scope)
+    for header in (
+        {"authorization": f"Bearer {text}"},
+        {"authorization": f"bearer  {text} "},
+        {"x-api-key": text},
+        {"authorization": "Basic abc", "x-api-key": text},
+    ):
+        found = callers.identify(request(header, "192.168.1.5"))
+        assert (found.name, found.allows, found.limited) == (f"key {key_id}", allows, True)
+        assert found.key is not None and found.key.id == key_id
+    found = callers.identify(request(LOCAL | {"cookie": f"other=1; sparta_key={text}"}))
+    assert (found.name, found.allows) == (f"key {key_id}", allows & {"search"})
 
 
 def test_keys_that_are_not_valid(file: Path) -> None:
@@ -105,15 +111,6 @@ def test_keys_that_are_not_valid(file: Path) -> None:
             assert (found.allows, found.refused, found.name) == (set(), why, "address 127.0.0.1")
     file.unlink()  # where none is needed
     assert callers.identify(request(LOCAL | {"x-api-key": "wrong"})).refused
-
-
-def test_a_cookie_allows_searching_alone(file: Path) -> None:
-    callers = Callers(KeyRing(file), direct=True)
-    for scope, allows in {"admin": {"search"}, "search": {"search"}, "metrics": set()}.items():
-        key_id, text = add(file, scope)  # type: ignore[arg-type]
-        cookie = {"cookie": f"other=1; sparta_key={text}"}
-        found = callers.identify(request(LOCAL | cookie))
-        assert (found.name, found.allows) == (f"key {key_id}", allows)
 
 
 def test_a_cookie_that_is_not_valid_counts_as_none(file: Path) -> None:

@@ -1,4 +1,4 @@
-"""Keys: what is stored of them, their file, and those of a running server."""
+"""Keys: what is stored of them, their file, those of a running server, and `sparta keys`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import logging
 import os
 import re
 import stat
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
 
 from server.security.keys import (
     BadKeyError,
@@ -20,6 +22,7 @@ from server.security.keys import (
     read_keys,
     write_keys,
 )
+from sparta.command_line import cli
 from sparta.errors import InputError
 
 
@@ -146,3 +149,77 @@ def test_without_a_readable_file_no_key_is_accepted(
     assert len(caplog.records) == 1 and "no key is accepted" in caplog.text
     write_keys(file, [key])
     assert find(ring, text) == key
+
+
+# ---- `sparta keys` -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def absent(tmp_path: Path) -> Path:
+    return tmp_path / "new" / "keys.json"
+
+
+def run(file: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(
+        cli, ["keys", *arguments], env={"SPARTA_KEYS": str(file), "COLUMNS": "200"}
+    )
+
+
+def test_created_listed_and_revoked(absent: Path) -> None:
+    assert "No keys in" in run(absent, "list").stdout
+    created = run(absent, "create", "Anna's phone")
+    [phone] = read_keys(absent)
+    assert re.fullmatch(rf"sparta_{phone.id}_\S{{43}}\n", created.stdout)
+    assert phone.matches(created.stdout.strip())
+    about = f"Key {phone.id} in {absent}: search, never expires. It is shown this once:\n"
+    assert created.stderr == about
+    assert run(absent, "create", "script", "--scope", "write", "--expires", "90d").exit_code == 0
+    script = read_keys(absent)[1]
+    assert script.scope == "write"
+    listed = run(absent, "list").stdout
+    assert re.search(rf"{phone.id} +Anna's phone +search +[\d-]+ [\d:]+ UTC +never", listed)
+    assert re.search(rf"{script.id} +script +write .*{script.expires:%Y-%m-%d %H:%M} UTC", listed)
+    assert created.stdout.strip() not in listed and phone.sha256 not in listed
+    assert run(absent, "revoke", phone.id).stdout == f"Key {phone.id} is revoked\n"
+    assert read_keys(absent) == [script]
+    assert "has no key" in str(run(absent, "revoke", phone.id).exception)
+
+
+def test_an_expired_key_is_marked(absent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(absent, "create", "a", "--expires", "1h")
+    monkeypatch.setattr("server.security.keys.Key.is_expired", lambda _: True)
+    assert "UTC (expired)" in run(absent, "list").stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("36h", timedelta(hours=36)),
+        ("90d", timedelta(days=90)),
+        ("2999-01-31", datetime(2999, 1, 31, tzinfo=UTC)),
+        ("2999-01-31T12:00+02:00", datetime(2999, 1, 31, 10, tzinfo=UTC)),
+    ],
+)
+def test_ends(absent: Path, text: str, end: timedelta | datetime) -> None:
+    run(absent, "create", "a", "--expires", text)
+    [key] = read_keys(absent)
+    assert key.expires == (key.created + end if isinstance(end, timedelta) else end)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["a", "--scope", "all"], "--scope 'all': expected search, write, admin, metrics"),
+        (["a", "--expires", "soon"], "--expires 'soon': expected days (90d)"),
+        (["a", "--expires", "999999999999d"], "expected days (90d)"),
+        (["a", "--expires", "2020-01-01"], "not in the future"),
+        (["a", "--expires", "0d"], "not in the future"),
+        ([" "], "NAME must be 1 to 100 printable characters"),
+        (["a\nb"], "NAME must be"),
+        (["a" * 101], "NAME must be"),
+    ],
+)
+def test_what_cannot_be_created(absent: Path, arguments: list[str], problem: str) -> None:
+    found = run(absent, "create", *arguments)
+    assert problem in str(found.exception)
+    assert not absent.exists()

@@ -23,8 +23,6 @@ from indexer.postings import ImagePostings
 from indexer.search.explanations import Explain
 from indexer.state import index_version, place_of
 from indexer.store.changes import Add, Delete
-from indexer.store.commit import log_path
-from indexer.store.log import read_log
 from indexer.update.writer import IndexWriter, open_writer
 from indexer.verify import verify_index
 from server.requests import MANY
@@ -140,23 +138,6 @@ def test_metadata_changes_field_by_field(client: TestClient, index: Path) -> Non
     for name in ("width", "upload"):
         detail = problem(client.patch(path, json={name: 1}), 422, "invalid-parameter")
         assert detail == f"{name} is the photo's; rename the field"
-
-
-def test_what_is_not_there_is_missing_and_not_logged(
-    client: TestClient, index: Path, board: Board
-) -> None:
-    unknown = [f"nothing/{i}" for i in range(3000)] + ["x" * 40_000, ""]
-    first, second, third = sorted(DRAWINGS)[:3]
-    for ids in (unknown, [*unknown, first, second, first]):
-        answer = client.post("/v1/images/delete", json=ids).json()
-        assert (answer["deleted"], answer["missing"]) == (len({*ids} - {*unknown}), unknown)
-    lines = [{"image_id": one, "delete": True} for one in [*unknown, third, third]]
-    body = "\n".join(map(json.dumps, lines))
-    answer = client.post("/v1/images/batch", content=body).json()
-    assert (answer["deleted"], len(answer["errors"])) == (1, len(unknown) + 1)
-    assert {error["detail"] for error in answer["errors"]} == {"the index has no such image"}
-    assert [change.image_id for change in read_log(log_path(index, 1))] == [first, second, third]
-    assert board.counts.images_deleted == 3
 
 
 def test_a_batch_of_too_many_lines_is_not_begun(client: TestClient, index: Path) -> None:
