@@ -31,6 +31,7 @@ Arrays = tuple[NDArray[np.number], ...]
 FORMAT = 3  # of the entries; raised when the code that makes them changes
 DESCRIPTION, HASHES = "description.json", "sha256.json"
 FOLDER_VARIABLE = "VISUALSPARTA_CACHE"
+SHIPPED = Path(__file__).parent / "visualsparta" / "shipped" / "networks"
 
 Make = Callable[[Path], JsonMapping]
 # Kernel drivers: NVIDIA's, AMD's, and those of Windows' Linux.
@@ -170,14 +171,17 @@ def cache_folder() -> Path:
 
 
 def find_entry(key: JsonMapping) -> tuple[Path, Json] | None:
-    """An entry's folder and description, None if there is none or it is damaged."""
-    folder = _folder(key)
-    try:
-        if json.loads((folder / HASHES).read_text()) != _hashes(folder):
-            return None
-        return folder, json.loads((folder / DESCRIPTION).read_text())
-    except (OSError, ValueError):
-        return None
+    """An entry's folder and description; None if there is none, here or shipped, or it is damaged.
+
+    The shipped model's networks were converted before they were packed, and fit any OpenVINO.
+    """
+    for folder in (SHIPPED / digest_of(key), _folder(key)):
+        try:
+            if json.loads((folder / HASHES).read_text()) == _hashes(folder):
+                return folder, json.loads((folder / DESCRIPTION).read_text())
+        except (OSError, ValueError):
+            continue
+    return None
 
 
 def add_entry(key: JsonMapping, make: Make) -> tuple[Path, Json]:
@@ -192,7 +196,7 @@ def add_entry(key: JsonMapping, make: Make) -> tuple[Path, Json]:
     try:
         description = dict(make(unfinished))
         (unfinished / DESCRIPTION).write_text(json.dumps(description, indent=2))
-        (unfinished / HASHES).write_text(json.dumps(_hashes(unfinished), indent=2))
+        seal(unfinished)
         if find_entry(key) is None:  # another process may have been faster
             shutil.rmtree(folder, ignore_errors=True)
             unfinished.rename(folder)
@@ -202,9 +206,18 @@ def add_entry(key: JsonMapping, make: Make) -> tuple[Path, Json]:
 
 
 def _folder(key: JsonMapping) -> Path:
-    everything = {"format": FORMAT, "openvino": version("openvino"), **key}
-    digest = sha256_of(json.dumps(everything, sort_keys=True).encode()).hexdigest()
-    return cache_folder() / "networks" / digest[:32]
+    return cache_folder() / "networks" / digest_of({"openvino": version("openvino"), **key})
+
+
+def digest_of(key: JsonMapping) -> str:
+    """The name of an entry's folder."""
+    everything = json.dumps({"format": FORMAT, **key}, sort_keys=True)
+    return sha256_of(everything.encode()).hexdigest()[:32]
+
+
+def seal(folder: Path) -> None:
+    """Write the hashes of an entry's files."""
+    (folder / HASHES).write_text(json.dumps(_hashes(folder), indent=2))
 
 
 def _hashes(folder: Path) -> dict[str, str]:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from indexer.columns.layout import (
@@ -32,9 +31,9 @@ from indexer.columns.layout import (
 from sparta.progress import Progress, no_progress
 
 try:
-    from indexer.columns.native import fill, survey
+    from indexer.columns.native import fill, project, project_back, survey
 except ImportError:
-    from indexer.columns.postings import fill, survey
+    from indexer.columns.postings import fill, project, project_back, survey
 
 DIMENSIONS = 32
 SAMPLE = 4096  # images, of which the directions are learned
@@ -60,7 +59,7 @@ def topical_order(rows: SpooledRows) -> NDArray[np.int32]:
     points = np.empty((images, directions.shape[1]), np.float32)
     for first in range(0, images, AT_ONCE):
         own = order[first : first + AT_ONCE]
-        points[first : first + AT_ONCE] = _matrix(rows.take(own), directions) @ directions
+        points[first : first + AT_ONCE] = project(rows.take(own), directions)
     for first, half, last in halvings(images):
         own = order[first:last]
         along = points[own] @ _widest(points[own[:: max(1, len(own) // PIVOTS)]])
@@ -95,16 +94,10 @@ def _directions(rows: SpooledRows) -> NDArray[np.float32]:
     rng = np.random.default_rng(0)
     sample = rows.take(np.sort(rng.choice(images, min(images, SAMPLE), replace=False)))
     directions = rng.standard_normal((vocabulary, DIMENSIONS), np.float32)
-    matrix = _matrix(sample, directions)
     for _ in range(ITERATIONS):
-        directions = np.ascontiguousarray(np.linalg.qr(matrix.T @ (matrix @ directions))[0])
+        found = project_back(sample, project(sample, directions), vocabulary)
+        directions = np.ascontiguousarray(np.linalg.qr(found)[0])
     return directions
-
-
-def _matrix(rows: PostingRows, directions: NDArray[np.float32]) -> csr_array:
-    """[images, vocabulary] impacts, as numbers that directions can be multiplied by."""
-    impacts, terms = rows.impacts.astype(np.float32), rows.terms.astype(np.int32)
-    return csr_array((impacts, terms, rows.starts), shape=(len(rows.starts) - 1, len(directions)))
 
 
 def _widest(points: NDArray[np.float32]) -> NDArray[np.float32]:

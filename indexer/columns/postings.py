@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from indexer.columns.layout import (
     BLOCK,
@@ -97,6 +96,38 @@ def rows_of(columns: Columns, live: NDArray[np.bool_]) -> Iterator[PostingRows]:
         yield PostingRows(starts, terms[order], impacts[order])
 
 
+def project(rows: PostingRows, directions: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Points [n, d] of n images, the sums of impact × direction of [V, d]."""
+    count = len(rows.starts) - 1
+    images = np.repeat(np.arange(count), np.diff(rows.starts))
+    columns = (directions[rows.terms, i] * rows.impacts for i in range(directions.shape[1]))
+    return _sums(images, columns, count)
+
+
+def project_back(
+    rows: PostingRows, points: NDArray[np.float32], vocabulary: int
+) -> NDArray[np.float32]:
+    """Directions [V, d], the sums of impact × point of [n, d] over n images."""
+    images = np.repeat(np.arange(len(points)), np.diff(rows.starts))
+    columns = (points[images, i] * rows.impacts for i in range(points.shape[1]))
+    return _sums(rows.terms, columns, vocabulary)
+
+
+def _sums(places: Array, columns: Iterator[Array], count: int) -> NDArray[np.float32]:
+    sums = [np.bincount(places, column, count) for column in columns]
+    return np.ascontiguousarray(np.array(sums, np.float32).T)
+
+
+def transpose(
+    starts: Longs, numbers: Array, values: Array, size: int
+) -> tuple[Longs, Array, Array]:
+    """Of each number below `size` the rows that have it, rising, and their values."""
+    order = np.argsort(numbers, kind="stable")
+    rows = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
+    ends = np.cumsum(np.bincount(numbers, minlength=size))
+    return np.concatenate([[0], ends]), rows[order], values[order]
+
+
 def survey(
     positions: NDArray[np.int32],
     rows: PostingRows,
@@ -128,10 +159,8 @@ def fill(
     postings: NDArray[Any],
 ) -> None:
     """Second pass: dense rows and lists; `following` is where each row goes on."""
-    shape = len(positions), len(following)
-    turned = csr_array((rows.impacts, row_of[rows.terms], rows.starts), shape=shape).tocsc()
-    ends, impact = turned.indptr.astype(np.int64), turned.data
-    superblock, place = np.divmod(positions[turned.indices], SUPERBLOCK)
+    ends, images, impact = transpose(rows.starts, row_of[rows.terms], rows.impacts, len(following))
+    superblock, place = np.divmod(positions[images], SUPERBLOCK)
     counts = np.diff(ends)
     at = np.repeat(following - ends[:-1], counts) + np.arange(len(impact))
     levelled, dense = ends[len(levels)], ends[len(steps)]

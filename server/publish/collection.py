@@ -7,10 +7,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csr_array
 
 from indexer.columns.builder import topical_order
 from indexer.columns.layout import PostingRows, PostingSpool
@@ -23,7 +23,31 @@ from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import WordTables
 
+try:
+    from indexer.columns.native import transpose
+except ImportError:
+    from indexer.columns.postings import transpose
+
 AT_ONCE = 20_000  # images whose postings are handed to the ordering
+
+
+class Impacts(NamedTuple):
+    """The impacts of images, image by image or term by term.
+
+    Attributes:
+        starts: [rows + 1] int64, where each row begins, and the last one ends.
+        numbers: [P] int32 of the terms that an image has, or of the images that have a term, rising
+            in each row.
+        values: [P] uint16.
+    """
+
+    starts: NDArray[np.int64]
+    numbers: NDArray[np.int32]
+    values: NDArray[np.uint16]
+
+    def turned(self, size: int) -> Self:
+        """The other way, with so many rows."""
+        return type(self)(*transpose(self.starts, self.numbers, self.values, size))
 
 
 @dataclass(frozen=True)
@@ -34,13 +58,21 @@ class Collection:
     tables: WordTables  # of words
     bits: int  # of an impact
     ids: Sequence[str]  # [N] of the documents, rising
-    impacts: csr_array  # [N, V] sparse, uint16
+    impacts: Impacts  # by document
     order: NDArray[np.int32]  # [N] the document at each position; those alike are neighbours
     metadata: Callable[[int], Json]  # of a document
     groundings: Callable[[Sequence[int]], list[bytes]]  # of some documents, packed
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def by_position(self) -> Impacts:
+        """Of each term the images that have it, by their positions in the order."""
+        vocabulary, places = len(self.tokenizer.vocabulary), np.empty_like(self.order)
+        places[self.order] = np.arange(len(self), dtype=np.int32)
+        by_term = self.impacts.turned(vocabulary)
+        moved = by_term._replace(numbers=places[by_term.numbers])
+        return moved.turned(len(self)).turned(vocabulary)
 
 
 def open_collection(index: Path, progress: Progress = no_progress) -> Collection:
@@ -57,21 +89,21 @@ def open_collection(index: Path, progress: Progress = no_progress) -> Collection
     live = snapshot.live_documents().tolist()
     numbered = sorted((snapshot.stored(one).image_id, one) for one in live)
     numbers = np.array([number for _, number in numbered], np.int64)
-    impacts = _impacts(snapshot, numbers, progress)
+    impacts = _impacts(snapshot, numbers, progress).turned(len(numbers))
     return Collection(
         language.tokenizer,
         language.tables,
         snapshot.bits,
         [image_id for image_id, _ in numbered],
         impacts,
-        ordered(impacts, snapshot.bits),
+        ordered(impacts, snapshot.vocabulary, snapshot.bits),
         lambda document: snapshot.stored(int(numbers[document])).metadata,
         lambda documents: snapshot.groundings(numbers[documents].tolist()),
     )
 
 
-def _impacts(snapshot: Snapshot, numbers: NDArray[np.int64], progress: Progress) -> csr_array:
-    """[N, V], read term by term."""
+def _impacts(snapshot: Snapshot, numbers: NDArray[np.int64], progress: Progress) -> Impacts:
+    """Of each term."""
     vocabulary = snapshot.vocabulary
     places, values, lengths = [], [], np.zeros(vocabulary, np.int64)
     for term in np.flatnonzero(snapshot.document_frequencies).tolist():
@@ -84,20 +116,18 @@ def _impacts(snapshot: Snapshot, numbers: NDArray[np.int64], progress: Progress)
     starts = np.concatenate([[0], np.cumsum(lengths)])
     joined = np.concatenate([np.empty(0, np.int32), *places])
     weights = np.concatenate([np.empty(0, np.uint16), *values])
-    shape = (len(numbers), vocabulary)
-    return csc_array((weights, joined, starts), shape=shape).tocsr()
+    return Impacts(starts, joined, weights)
 
 
-def ordered(impacts: csr_array, bits: int) -> NDArray[np.int32]:
+def ordered(impacts: Impacts, vocabulary: int, bits: int) -> NDArray[np.int32]:
     """[N] the documents in an order in which those alike are neighbours."""
-    images, vocabulary = impacts.shape
-    starts = impacts.indptr.astype(np.int64)
+    starts = impacts.starts
     with (
         TemporaryDirectory() as folder,
         closing(PostingSpool(Path(folder), vocabulary, bits)) as files,
     ):
-        for first in range(0, images, AT_ONCE):
+        for first in range(0, len(starts) - 1, AT_ONCE):
             own = starts[first : first + AT_ONCE + 1]
             part = slice(int(own[0]), int(own[-1]))
-            files.add(PostingRows(own - own[0], impacts.indices[part], impacts.data[part]))
+            files.add(PostingRows(own - own[0], impacts.numbers[part], impacts.values[part]))
         return topical_order(files.rows())

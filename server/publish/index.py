@@ -11,14 +11,13 @@ from itertools import groupby
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
-from scipy.sparse import csc_array
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from indexer.fields.columns import FieldColumn, part_of
 from indexer.fields.kinds import FOLDER, PATH, Kind
 from server.publish import packs
-from server.publish.collection import Collection
+from server.publish.collection import Collection, Impacts
 from server.publish.folder import MARKER, SiteFolder, digest
 from sparta.errors import InputError
 from sparta.json_values import Json, JsonMapping
@@ -67,15 +66,14 @@ def write_index(
     """
     if chunk is None:
         chunk = packs.CHUNK if len(collection) <= MANY else packs.CHUNK // 4
-    columns = collection.impacts[collection.order].tocsc()
-    columns.sort_indices()
-    frequencies = np.diff(columns.indptr).astype(np.int64)
+    columns = collection.by_position()
+    frequencies = np.diff(columns.starts)
     falling = np.argsort(-frequencies, kind="stable")
     rows = falling[: np.count_nonzero(frequencies)]
     images = [show(document) for document in collection.order.tolist()]
     made = {
-        "postings": packs.posting_chunks(columns, rows, collection.bits, chunk),
-        "bounds": packs.bound_chunks(columns, rows, collection.bits, chunk),
+        "postings": packs.posting_chunks(columns, len(collection), rows, collection.bits, chunk),
+        "bounds": packs.bound_chunks(columns, len(collection), rows, collection.bits, chunk),
         "records": packs.record_chunks(collection, show, progress),
         "ranks": packs.rank_chunks(collection.order),
         "ids": packs.id_chunks([image.image_id for image in images]),
@@ -159,12 +157,12 @@ def write_words(site: SiteFolder, collection: Collection) -> Json:
 
 
 def write_terms(
-    site: SiteFolder, collection: Collection, columns: csc_array, frequencies: NDArray[np.int64]
+    site: SiteFolder, collection: Collection, columns: Impacts, frequencies: NDArray[np.int64]
 ) -> Json:
-    """Write what is known of each term: its images, and its largest impact of [N, V] `columns`."""
+    """Write what is known of each term: its images, and its largest impact."""
     present = np.flatnonzero(frequencies)
-    starts = columns.indptr[present]
-    largest = np.maximum.reduceat(columns.data, starts) if len(present) else columns.data
+    starts, _, impacts = columns
+    largest = np.maximum.reduceat(impacts, starts[present]) if len(present) else impacts
     parts = [packs.leb128(frequencies).tobytes(), packs.leb128(largest).tobytes()]
     return {
         "terms": site.put_named("index/terms", packs.deflated(*parts)),

@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array
 
 from indexer.grounding import unpack
-from server.publish.collection import Collection
+from server.publish.collection import Collection, Impacts
 from server.publish.folder import SiteFolder
 from sparta.json_values import Json, JsonMapping, JsonValue
 from sparta.progress import Progress
@@ -137,19 +136,20 @@ def chunk_plan(frequencies: NDArray[np.integer], images: int, most: int) -> Iter
 
 
 def posting_chunks(
-    columns: csc_array, rows: NDArray[np.integer], bits: int, most: int
+    columns: Impacts, images: int, rows: NDArray[np.integer], bits: int, most: int
 ) -> Iterator[bytes]:
     """The chunks, compressed: gaps between positions, then impacts; of 16 bits the low bytes first.
 
     Args:
-        columns: [positions, V] impacts, sorted by position in each column.
+        columns: positions of each term.
+        images: N.
         rows: [T] the terms in order.
         bits: of an impact.
         most: postings of a chunk, about.
     """
-    starts, positions, impacts = columns.indptr, columns.indices, columns.data
+    starts, positions, impacts = columns
     frequencies = np.diff(starts)[rows]
-    for first, end, start, stop in chunk_plan(frequencies, columns.shape[0], most):
+    for first, end, start, stop in chunk_plan(frequencies, images, most):
         gaps, own = [], []
         for term in rows[first:end].tolist():
             list_positions = positions[starts[term] : starts[term + 1]]
@@ -168,20 +168,20 @@ def posting_chunks(
 
 
 def bound_chunks(
-    columns: csc_array, rows: NDArray[np.integer], bits: int, most: int
+    columns: Impacts, images: int, rows: NDArray[np.integer], bits: int, most: int
 ) -> Iterator[bytes]:
     """For each term with chunks of its own, the largest impact of each superblock, compressed.
 
     They are of 8 bits; of larger impacts the upper 8, rounded up, where 255 stands for the largest
     impact of the term.
     """
-    superblocks = -(-columns.shape[0] // SUPERBLOCK)
+    superblocks = -(-images // SUPERBLOCK)
     scale = 1 << max(0, bits - 8)
-    for term in rows[np.diff(columns.indptr)[rows] > most].tolist():
-        own = slice(columns.indptr[term], columns.indptr[term + 1])
+    starts, positions, impacts = columns
+    for term in rows[np.diff(starts)[rows] > most].tolist():
+        own = slice(starts[term], starts[term + 1])
         maxima = np.zeros(superblocks, np.int64)
-        impacts = columns.data[own].astype(np.int64)
-        np.maximum.at(maxima, columns.indices[own] // SUPERBLOCK, impacts)
+        np.maximum.at(maxima, positions[own] // SUPERBLOCK, impacts[own].astype(np.int64))
         rounded = np.minimum(-(-maxima // scale), 255)
         yield deflated(rounded.astype(np.uint8).tobytes(), repetitive=False)
 
@@ -222,10 +222,9 @@ def record_chunks(collection: Collection, show: Show, progress: Progress) -> Ite
 def _impacts(collection: Collection, document: int, packed: bytes) -> bytes:
     """The impacts of an image's terms in the order of its grounding."""
     terms = unpack(packed).terms
-    starts, impacts = collection.impacts.indptr, collection.impacts
+    starts, numbers, values = collection.impacts
     own = slice(starts[document], starts[document + 1])
-    places = np.searchsorted(impacts.indices[own], terms)
-    return leb128(impacts.data[own][places]).tobytes()
+    return leb128(values[own][np.searchsorted(numbers[own], terms)]).tobytes()
 
 
 def _with_length(part: bytes) -> bytes:

@@ -96,6 +96,34 @@ def impacts_of_row(columns: Columns, row: int) -> NDArray[np.uint16]:
     return impacts
 
 
+def project(rows: PostingRows, directions: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Points [n, d] of n images, the sums of impact × direction of [V, d]; raises ValueError."""
+    points = np.zeros((len(rows.starts) - 1, directions.shape[1]), np.float32)
+    _native.project(*rows, directions, False, points)
+    return points
+
+
+def project_back(
+    rows: PostingRows, points: NDArray[np.float32], vocabulary: int
+) -> NDArray[np.float32]:
+    """Directions [V, d], the sums of impact × point of [n, d] over n images; raises ValueError."""
+    directions = np.zeros((vocabulary, points.shape[1]), np.float32)
+    _native.project(*rows, points, True, directions)
+    return directions
+
+
+def transpose(
+    starts: NDArray[np.int64], numbers: NDArray[np.int32], values: NDArray[np.uint16], size: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint16]]:
+    """Of each number below `size` the rows that have it, rising, and their values.
+
+    Row i has the numbers and values from starts[i] to starts[i + 1]. Raises ValueError.
+    """
+    turned = np.zeros(size + 1, np.int64), np.empty_like(numbers), np.empty_like(values)
+    _native.transpose(starts, numbers, values, *turned)
+    return turned
+
+
 def survey(
     positions: NDArray[np.int32],
     rows: PostingRows,

@@ -36,6 +36,22 @@ def impacts_at(
     impacts: NDArray[np.int64],
 ) -> None: ...
 def impacts_of_row(columns: Columns, row: int, impacts: NDArray[np.uint16]) -> None: ...
+def project(
+    starts: NDArray[np.int64],
+    terms: NDArray[Any],
+    impacts: NDArray[Any],
+    known: NDArray[np.float32],
+    back: bool,
+    sums: NDArray[np.float32],
+) -> None: ...
+def transpose(
+    starts: NDArray[np.int64],
+    numbers: NDArray[np.int32],
+    values: NDArray[np.uint16],
+    turned: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    moved: NDArray[np.uint16],
+) -> None: ...
 def survey(
     positions: NDArray[np.int32],
     starts: NDArray[np.int64],

@@ -15,10 +15,14 @@ INLINE int impact_in(const stretch_t *own, int64_t posting) {
                      : ((const uint8_t *)own->impacts)[posting];
 }
 
+INLINE int64_t term_in(const stretch_t *own, int64_t posting) {
+    return own->wide_terms ? ((const uint32_t *)own->terms)[posting]
+                           : ((const uint16_t *)own->terms)[posting];
+}
+
 /* The row of a posting's term; -1 if there is none, which a sound spool never has. */
 INLINE int64_t row_in(const stretch_t *own, int64_t posting) {
-    int64_t term = own->wide_terms ? ((const uint32_t *)own->terms)[posting]
-                                   : ((const uint16_t *)own->terms)[posting];
+    int64_t term = term_in(own, posting);
     int64_t row = term < own->vocabulary ? own->row_of[term] : -1;
     return row < own->rows ? row : -1;
 }
@@ -131,23 +135,78 @@ static int fill_columns(const stretch_t *own, const filling_t *made) {
     return finish_levels(own, made);
 }
 
-/* 1 if the arrays of a stretch fit together, 0 with an exception set. */
-static int read_stretch(Py_buffer **views, long long first, stretch_t *own) {
+/* 1 if starts, terms and impacts of images fit together, 0 with an exception set. */
+static int read_postings(Py_buffer **views, stretch_t *own) {
     *own = (stretch_t){
-        .images = length(views[0]), .first = first, .vocabulary = length(views[4]),
-        .positions = views[0]->buf, .starts = views[1]->buf, .terms = views[2]->buf,
-        .impacts = views[3]->buf, .row_of = views[4]->buf,
-        .wide_terms = views[2]->itemsize == 4, .wide = views[3]->itemsize == 2,
+        .images = length(views[0]) - 1, .starts = views[0]->buf, .terms = views[1]->buf,
+        .impacts = views[2]->buf, .wide_terms = views[1]->itemsize == 4,
+        .wide = views[2]->itemsize == 2,
     };
-    int64_t postings = length(views[2]), after = 0;
-    int sound = length(views[1]) == own->images + 1 && length(views[3]) == postings && first >= 0;
-    for (int64_t i = 0; sound && i < own->images; i++) {
-        sound = own->positions[i] >= 0 && own->starts[i] >= after;
+    int64_t postings = length(views[1]), after = 0;
+    int sound = own->images >= 0 && length(views[2]) == postings;
+    for (int64_t i = 0; sound && i <= own->images; i++) {
+        sound = own->starts[i] >= after;
         after = own->starts[i];
     }
-    sound = sound && own->starts[own->images] >= after && own->starts[own->images] <= postings;
-    if (!sound) PyErr_SetString(PyExc_ValueError, "the postings of images do not fit together");
+    if (!sound || after > postings) {
+        PyErr_SetString(PyExc_ValueError, "the postings of images do not fit together");
+        return 0;
+    }
+    return 1;
+}
+
+/* The same with positions before, and rows of terms behind. */
+static int read_stretch(Py_buffer **views, long long first, stretch_t *own) {
+    if (!read_postings(views + 1, own)) return 0;
+    own->first = first;
+    own->positions = views[0]->buf;
+    own->row_of = views[4]->buf;
+    own->vocabulary = length(views[4]);
+    int sound = length(views[0]) == own->images && first >= 0;
+    for (int64_t i = 0; sound && i < own->images; i++) sound = own->positions[i] >= 0;
+    if (!sound) PyErr_SetString(PyExc_ValueError, "the positions of images do not fit together");
     return sound;
+}
+
+/* Images' impacts times directions, [vocabulary, size] float32: of each image the sum over its
+   postings; or back, points of images times their impacts: of each term the sum over its images. */
+static int project_postings(const stretch_t *own, int64_t size, int back, const float *from,
+                            float *to) {
+    for (int64_t image = 0; image < own->images; image++)
+        for (int64_t p = own->starts[image]; p < own->starts[image + 1]; p++) {
+            int64_t term = term_in(own, p);
+            if (term >= own->vocabulary) return 0;
+            const float *source = from + (back ? image : term) * size;
+            float *sum = to + (back ? term : image) * size, impact = (float)impact_in(own, p);
+            for (int64_t i = 0; i < size; i++) sum[i] += impact * source[i];
+        }
+    return 1;
+}
+
+static PyObject *project(PyObject *self, PyObject *arguments) {
+    PyObject *arrays[5], *result = NULL;
+    int back;
+    buffers_t buffers = {.count = 0};
+    Py_buffer *views[5];
+    if (!PyArg_ParseTuple(arguments, "OOOOpO", &arrays[0], &arrays[1], &arrays[2], &arrays[3],
+                          &back, &arrays[4]))
+        return NULL;
+    if (!acquire_all(&buffers, arrays, 4, 1, views)) goto done;
+    stretch_t own;
+    if (!read_postings(views, &own)) goto done;
+    int64_t images = views[back ? 3 : 4]->shape[0], size = views[3]->shape[1];
+    own.vocabulary = views[back ? 4 : 3]->shape[0];
+    int fits = images == own.images && size == views[4]->shape[1];
+    Py_BEGIN_ALLOW_THREADS;
+    fits = fits && project_postings(&own, size, back, views[3]->buf, views[4]->buf);
+    Py_END_ALLOW_THREADS;
+    if (fits)
+        result = Py_NewRef(Py_None);
+    else
+        PyErr_SetString(PyExc_ValueError, "the postings do not fit the directions");
+done:
+    release(&buffers);
+    return result;
 }
 
 static PyObject *survey(PyObject *self, PyObject *arguments) {
@@ -214,6 +273,49 @@ static PyObject *fill(PyObject *self, PyObject *arguments) {
         PyErr_SetString(PyExc_ValueError, "the postings do not fit the columns");
 done:
     free(kept);
+    release(&buffers);
+    return result;
+}
+
+/* Rows of numbers with values → for each number the rows that have it, rising. */
+static PyObject *transpose(PyObject *self, PyObject *arguments) {
+    PyObject *arrays[6], *result = NULL;
+    buffers_t buffers = {.count = 0};
+    Py_buffer *views[6];
+    if (!PyArg_ParseTuple(arguments, "OOOOOO", &arrays[0], &arrays[1], &arrays[2], &arrays[3],
+                          &arrays[4], &arrays[5]))
+        return NULL;
+    if (!acquire_all(&buffers, arrays, 3, 3, views)) goto done;
+    const int64_t *starts = views[0]->buf;
+    const int32_t *numbers = views[1]->buf;
+    const uint16_t *values = views[2]->buf;
+    int64_t rows = length(views[0]) - 1, count = length(views[1]), size = length(views[3]) - 1;
+    int64_t *ends = views[3]->buf; /* of zeros */
+    int32_t *made = views[4]->buf;
+    uint16_t *moved = views[5]->buf;
+    int sound = rows >= 0 && size >= 0 && length(views[2]) == count &&
+                length(views[4]) == count && length(views[5]) == count && !starts[0] &&
+                starts[rows] == count;
+    for (int64_t i = 0; sound && i < rows; i++) sound = starts[i] <= starts[i + 1];
+    for (int64_t i = 0; sound && i < count; i++) sound = numbers[i] >= 0 && numbers[i] < size;
+    if (!sound) {
+        PyErr_SetString(PyExc_ValueError, "the rows do not fit together");
+        goto done;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    for (int64_t i = 0; i < count; i++) ends[numbers[i] + 1]++;
+    for (int64_t n = 0; n < size; n++) ends[n + 1] += ends[n];
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t i = starts[row]; i < starts[row + 1]; i++) {
+            int64_t at = ends[numbers[i]]++;
+            made[at] = (int32_t)row;
+            moved[at] = values[i];
+        }
+    for (int64_t n = size; n > 0; n--) ends[n] = ends[n - 1]; /* each had moved to its end */
+    ends[0] = 0;
+    Py_END_ALLOW_THREADS;
+    result = Py_NewRef(Py_None);
+done:
     release(&buffers);
     return result;
 }

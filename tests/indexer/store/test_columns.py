@@ -201,6 +201,26 @@ def test_neither_threads_nor_kernels_change_a_byte(
     assert told[0] == told[1] == told[2] and told[0][-1] == ("columns", 60_000, 60_000)
 
 
+@pytest.mark.parametrize("one", ENGINES)
+def test_products_and_transposes_are_those_of_matrices(one: ModuleType) -> None:
+    rows = random_rows(500, 8, seed=4)
+    rows = PostingRows(rows.starts, rows.terms.astype(np.uint16), rows.impacts.astype(np.uint8))
+    matrix, rng = matrix_of(rows).astype(np.float64), np.random.default_rng(0)
+    directions = rng.standard_normal((VOCABULARY, 5), np.float32)
+    points = one.project(rows, directions)
+    np.testing.assert_allclose(points, matrix @ directions, rtol=1e-3, atol=1e-2)
+    back = one.project_back(rows, points, VOCABULARY)
+    np.testing.assert_allclose(back, matrix.T @ points.astype(np.float64), rtol=1e-3, atol=1)
+    assert points.dtype == back.dtype == np.float32
+    numbers, values = rows.terms.astype(np.int32), rows.impacts.astype(np.uint16)
+    starts, images, impacts = one.transpose(rows.starts, numbers, values, VOCABULARY)
+    made = np.zeros((VOCABULARY, 500), np.int64)
+    made[np.repeat(np.arange(VOCABULARY), np.diff(starts)), images] = impacts
+    np.testing.assert_array_equal(made, matrix.T)
+    for term in range(VOCABULARY):
+        assert (np.diff(images[starts[term] : starts[term + 1]]) > 0).all()
+
+
 def test_images_alike_are_neighbours(tmp_path: Path) -> None:
     """Eight kinds of images, shuffled: the order brings each kind together again."""
     rng = np.random.default_rng(0)

@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 from playwright.sync_api import Page
-from scipy.sparse import csr_array
 
 from indexer.grounding import pack_all
 from indexer.postings import Postings
-from server.publish.collection import Collection, ordered
+from server.publish.collection import Collection, Impacts, ordered
 from server.publish.folder import SiteFolder
 from server.publish.index import write_index
 from server.publish.packs import Shown
@@ -54,8 +53,7 @@ def collection_of(
     starts = np.cumsum([0, *(len(image.terms) for image in images)])
     terms = np.concatenate([np.empty(0, np.int32), *(image.terms for image in images)])
     values = np.concatenate([np.empty(0, np.int32), *(image.impacts for image in images)])
-    shape = (len(images), len(tokenizer.vocabulary))
-    impacts = csr_array((values.astype(np.uint16), terms, starts), shape=shape)
+    impacts = Impacts(starts, terms.astype(np.int32), values.astype(np.uint16))
 
     def groundings(documents: Sequence[int]) -> list[bytes]:
         chosen = [images[document] for document in documents]
@@ -67,7 +65,7 @@ def collection_of(
         bits,
         [image.image_id for image in images],
         impacts,
-        ordered(impacts, bits),
+        ordered(impacts, len(tokenizer.vocabulary), bits),
         lambda document: images[document].metadata,
         groundings,
     )
