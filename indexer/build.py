@@ -19,16 +19,13 @@ from indexer.encoding.encoder import (
     EncoderMap,
     ImageEncoder,
     TermOffsets,
-    encode_here,
-    encode_on,
     encode_rows,
-    measure_offsets,
+    measured_parameters,
+    open_encoder,
 )
 from indexer.encoding.impacts import (
     NO_TERM_FREQUENCIES,
     ImpactParameters,
-    Pruning,
-    Quantiser,
     TermFrequencies,
 )
 from indexer.encoding.models import read_word_tables
@@ -40,7 +37,6 @@ from indexer.metadata import Metadata, described
 from indexer.postings import Postings, PostingShard, QuantisationReport
 from indexer.rebuild import Kept, kept_of
 from indexer.settings import OFFSET_OF_MODEL, IndexSettings, PruningSettings
-from sparta.addresses import id_problem
 from sparta.cluster import Cluster
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
@@ -128,30 +124,18 @@ def build_index(
     check_name(out)
     with writing(out):
         check_target(out)
-        encoder = ImageEncoder.open(stores, models, batch_size, device, pruning.terms, progress)
-        _check_ids(encoder.store)
+        encoder, encode = open_encoder(
+            stores, models, batch_size, device, pruning.terms, cluster, progress
+        )
         about = encoder.store.ids, encoder.models, encoder.tokenizer.vocabulary_hash
         with full_disk_reported(out), kept_of(out, *about) as kept:
             tables = read_word_tables(models[0])
             photos = encoder.store.photos if read_photos else None
             told = About(metadata or {}, {**kept.kinds, **(kinds or {})}, photos, kept)
-            encode = encode_here(encoder)
-            if cluster is not None:
-                encode = encode_on(cluster, encoder, models, device)
             work, manifest = _build(encode, encoder, out, pruning, tables, told, shards, progress)
             kept.finish(work.index, models, device, notice)
             work.publish(out)
             return manifest
-
-
-def _check_ids(store: FeatureStore) -> None:
-    """Raise `InputError` if an index cannot have an image id of the store."""
-    for image_id in store.ids:
-        if problem := id_problem(image_id):
-            raise InputError(
-                f"{store.folder}: the image id {image_id[:50]!r} {problem}; extract or import the "
-                "features again, into another folder"
-            )
 
 
 def _build(
@@ -171,11 +155,14 @@ def _build(
         frequencies = NO_TERM_FREQUENCIES  # there is no choice to make
     settings = _settings(encoder, pruning, frequencies)
     work = Workspace.open(out, settings)
-    check_room(out, _estimated_bytes(encoder, settings) - work.size)
-    offsets = _offsets(encode, encoder, settings, frequencies, work, progress)
-    quantiser = Quantiser.fit(offsets.largest, settings.bits)
-    kept = Pruning.of(encoder.terms, offsets.offset, settings.top_n, frequencies.weights)
-    parameters = ImpactParameters(kept, quantiser)
+    needed = _estimated_bytes(encoder, settings) - work.size
+    check_room(out, needed)
+    saved = work.load_offsets()
+    offsets, parameters = measured_parameters(
+        encode, encoder, settings, frequencies, saved, progress
+    )
+    if saved is None:
+        work.save_offsets(offsets)
     shards = _shards(encode, encoder.store, parameters, work, progress)
     whole = work.index if divided is None else work.whole
     manifest = write_index(
@@ -184,7 +171,7 @@ def _build(
         encoder.tokenizer,
         settings,
         offsets.offset,
-        quantiser.scale,
+        parameters.quantiser.scale,
         images=len(encoder.store),
         tables=tables,
         kinds=about.kinds,
@@ -216,22 +203,6 @@ def _settings(
         photos=str(photos) if photos else None,
         offset_images=min(len(encoder.store), OFFSET_SAMPLE),
     )
-
-
-def _offsets(
-    encode: EncoderMap,
-    encoder: ImageEncoder,
-    settings: IndexSettings,
-    frequencies: TermFrequencies,
-    work: Workspace,
-    progress: Progress,
-) -> TermOffsets:
-    """First pass, over a sample, unless an earlier run saved its result."""
-    offsets = work.load_offsets()
-    if offsets is None:
-        offsets = measure_offsets(encode, encoder, settings, frequencies, progress)
-        work.save_offsets(offsets)
-    return offsets
 
 
 def _shards(

@@ -57,7 +57,7 @@ def write_index(
     "columns", in images; the last two at once.
     """
     folder.mkdir(parents=True)
-    vocabulary, report, last = tokenizer.vocabulary, QuantisationReport(), ""
+    vocabulary, report = tokenizer.vocabulary, QuantisationReport()
     with ExitStack() as opened:
         segment = opened.enter_context(
             SegmentWriter(segment_folder(folder, FIRST), len(vocabulary), settings.bits, kinds)
@@ -67,7 +67,6 @@ def write_index(
             writer = LuceneWriter(folder / LUCENE, vocabulary, images, progress, Commit().name)
             output = opened.enter_context(writer)
         for shard in shards:
-            last = _rising(shard.postings.ids, last)
             if output is not None:
                 output.add(shard.postings)
             segment.add(shard.postings)
@@ -83,15 +82,6 @@ def write_index(
     save_kinds(folder, kinds or {})
     named = tokenizer.vocabulary_hash, settings, scale
     return finish_index(folder, count, frequencies, report, *named)
-
-
-def _rising(ids: list[str], last: str) -> str:
-    """The last of some ids; raises ValueError if an id does not come after the one before."""
-    for image_id in ids:
-        if image_id <= last:
-            raise ValueError(f"image {image_id!r} comes after {last!r}: not rising")
-        last = image_id
-    return last
 
 
 def finish_index(

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.encoding.features import check_features, check_stores
+from indexer.encoding.features import check_stores
 from indexer.encoding.impacts import (
     ImpactParameters,
     Pruning,
@@ -80,10 +80,8 @@ class ImageEncoder:
         models. Raises InputError if a model cannot be used or was trained on other features, or
         models or stores do not go together.
         """
-        check_stores(stores)
+        check_stores(stores, {name: ReadConfig.open(name) for name in models})
         plain = stores[0]
-        for name in models:
-            check_features(name, ReadConfig.open(name), plain.source, plain.folder)
         regions = len(plain[0].features)
         loaded = load_scorers(models, plain.source.kind, regions, device, term_set, progress)
         return cls(*loaded, stores, batch_size, term_set)
@@ -211,18 +209,34 @@ class TermOffsets(NamedTuple):
     largest: float
 
 
-def measure_offsets(
+def measured_parameters(
     encode: EncoderMap,
     encoder: ImageEncoder,
     settings: IndexSettings,
     frequencies: TermFrequencies,
+    saved: TermOffsets | None,
     progress: Progress = no_progress,
+) -> tuple[TermOffsets, ImpactParameters]:
+    """What a sample determines, unless it is known, and how scores become impacts by it.
+
+    Progress has the stage "offset", in images.
+    """
+    found = saved or _measure(encode, encoder, settings, frequencies, progress)
+    pruning = Pruning.of(encoder.terms, found.offset, settings.top_n, frequencies.weights)
+    return found, ImpactParameters(pruning, Quantiser.fit(found.largest, settings.bits))
+
+
+def _measure(
+    encode: EncoderMap,
+    encoder: ImageEncoder,
+    settings: IndexSettings,
+    frequencies: TermFrequencies,
+    progress: Progress,
 ) -> TermOffsets:
     """Encode the sample, estimate each term's offset, and prune the sample as the corpus will be.
 
     Impacts have few levels, which should not be spent on scores that no image keeps. Scores of the
-    corpus above the sample's largest get the largest impact too; the manifest counts them. Progress
-    has the stage "offset", in images.
+    corpus above the sample's largest get the largest impact too; the manifest counts them.
     """
     terms, done, size = encoder.terms, 0, settings.offset_images
     sample = np.empty((size, len(terms)), np.float32)
@@ -310,9 +324,23 @@ class EncoderMap(Protocol):
         ...
 
 
-def encode_here(encoder: ImageEncoder) -> EncoderMap:
-    """This process does the work, a unit whenever its result is wanted."""
-    return lambda work, units: map(partial(work, encoder), units)
+def open_encoder(
+    stores: Sequence[FeatureStore],
+    models: Sequence[str | Path],
+    batch_size: int,
+    device: str,
+    term_set: TermSet,
+    cluster: Cluster | None,
+    progress: Progress,
+) -> tuple[ImageEncoder, EncoderMap]:
+    """See `ImageEncoder.open`; and who does its work, a unit whenever a result is wanted.
+
+    This process, or the workers of a cluster.
+    """
+    encoder = ImageEncoder.open(stores, models, batch_size, device, term_set, progress)
+    if cluster is not None:
+        return encoder, encode_on(cluster, encoder, models, device)
+    return encoder, lambda work, units: map(partial(work, encoder), units)
 
 
 def encode_on(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from indexer.manifest import Manifest, index_folders, is_index
+from sparta.addresses import id_problem
 from sparta.cluster import Cluster
 from sparta.errors import InputError
 from sparta.extract.job import extract_augmented
@@ -212,10 +213,13 @@ def _common_folder(places: Sequence[Path], photos: Path | None) -> Path:
 # ---- checks --------------------------------------------------------------------------------------
 
 
-def check_stores(stores: Sequence[FeatureStore]) -> None:
+def check_stores(
+    stores: Sequence[FeatureStore], models: Mapping[str | Path, ReadConfig] | None = None
+) -> None:
     """Refuse stores that are not augmentations of the same photos, the plain store first.
 
-    Raises InputError, which names what differs.
+    Nor may an image have an id that an index cannot have, or a model take other features. Raises
+    InputError, which names what differs.
     """
     if not stores:
         raise InputError("no features: give at least one feature store")
@@ -227,12 +231,21 @@ def check_stores(stores: Sequence[FeatureStore]) -> None:
             f"{first.folder} has augmentation {first.augmentation}, whose boxes do not fit the "
             "photos: give the plain feature store first"
         )
+    for image_id in first.ids:
+        if problem := id_problem(image_id):
+            raise InputError(
+                f"{first.folder}: the image id {image_id[:50]!r} {problem}; extract or import the "
+                "features again, into another folder"
+            )
+    for store in stores[1:]:
+        check_same_images(store, first.ids, first.folder)
     for store in stores[1:]:
         if differences := first.source.differences(store.source):
             raise InputError(
                 f"{store.folder} has other features than {first.folder}: {'; '.join(differences)}"
             )
-        check_same_images(store, first.ids, first.folder)
+    for name, config in (models or {}).items():
+        check_features(name, config, first.source, first.folder)
 
 
 def check_same_images(store: FeatureStore, ids: Sequence[str], folder: Path) -> None:

@@ -220,12 +220,17 @@ class ImageWriter:
         self._file = pa.OSFile(str(folder / IMAGES), "wb")
         self._writer = pa.ipc.new_file(self._file, SCHEMA)
         self._waiting: list[pa.Table] = []
+        self._last = ""
         self._count = 0
 
     def add(self, images: pa.Table) -> None:
-        """Append some images, as `image_rows` returns them."""
-        metadata = map(json.loads, images["metadata"].to_pylist())
-        self._fields.add(images["id"].to_pylist(), metadata)
+        """Append images, as `image_rows` returns them; raises ValueError if ids do not rise."""
+        ids: list[str] = images["id"].to_pylist()
+        for image_id in ids:
+            if image_id <= self._last:
+                raise ValueError(f"image {image_id!r} comes after {self._last!r}: not rising")
+            self._last = image_id
+        self._fields.add(ids, map(json.loads, images["metadata"].to_pylist()))
         self._waiting.append(images)
         self._count += len(images)
         if self._count >= BATCH:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -27,11 +26,7 @@ from sparta.extract.photos import (
     Photo,
     decode_all,
     default_workers,
-    file_stamps,
-    find_photos,
-    links_outside,
-    listing_hash,
-    not_utf8,
+    list_photos,
 )
 from sparta.features.record import SKIPPED, DetectorSettings, FeatureSource, ImageFeatures, Skipped
 from sparta.features.store import FeatureStore
@@ -126,23 +121,31 @@ def extract_photos(
     started = time.perf_counter()
     photos, out = folder_at(photos), Path(out)
     chosen = Augmentation(augmentation)
-    ids = find_photos(photos) if ids is None else list(ids)
-    _check(photos, ids, notice)
+    found = list_photos(photos, ids)
+    if found.outside:
+        notice(
+            f"{photos}: {found.outside:,} of {len(found.ids):,} photos are links that lead out of "
+            "the folder; a server will not show them"
+        )
     load = partial(load_extractor, backbone, detection, image_size, labels, device, grid)
     extractor = load(progress)
-    stamps = file_stamps(photos, ids)
-    listing = {"files": f"{len(ids)} with hash {listing_hash(stamps)}"}
+    inputs = {"files": f"{len(found.ids)} with hash {found.digest}"}
     with writing(out), full_disk_reported(out):
         writer = StoreWriter(
-            out, extractor.source, photos, augmentation=augmentation, inputs=listing, stamps=stamps
+            out,
+            extractor.source,
+            photos,
+            augmentation=augmentation,
+            inputs=inputs,
+            stamps=found.stamps,
         )
         if writer.unchanged.changes:
             notice(f"{photos}: {writer.unchanged.changes}")
-        plan = _plan(writer, ids, batch_size or extractor.batch_size)
-        reused = len(ids) - sum(len(batch) for shard in plan for batch in shard.batches)
+        plan, count = _plan(writer, found.ids, batch_size or extractor.batch_size), len(found.ids)
+        reused = count - sum(len(batch) for shard in plan for batch in shard.batches)
 
         def report(done: int) -> None:
-            progress("extract", reused + done, len(ids))
+            progress("extract", reused + done, count)
 
         report(0)
         shards = [shard.batches for shard in plan]
@@ -157,17 +160,6 @@ def extract_photos(
             raise InputError(f"{photos}: no photo could be used; {out / SKIPPED} says why")
         writer.finish()
     return ExtractReport(writer.images, writer.skipped, time.perf_counter() - started, reused)
-
-
-def _check(photos: Path, ids: list[str], notice: Notice) -> None:
-    """Refuse a folder that cannot be named in text; tell how many links lead out of it."""
-    if not is_remote(photos) and (unnamed := not_utf8(os.path.realpath(photos))):
-        raise InputError(f"{unnamed.image_id}: the path is not UTF-8; rename the folder")
-    if outside := links_outside(photos, ids):
-        notice(
-            f"{photos}: {outside:,} of {len(ids):,} photos are links that lead out of the folder; "
-            "a server will not show them"
-        )
 
 
 def _plan(writer: StoreWriter, ids: list[str], size: int) -> list[ShardPlan]:

@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -150,6 +150,34 @@ class Decoder:
 
 
 # ---- the files of a folder -----------------------------------------------------------------------
+
+
+class Listing(NamedTuple):
+    """The photos of a folder to take.
+
+    Attributes:
+        ids: sorted.
+        stamps: of each photo, as JSON has them.
+        digest: of names and sizes.
+        outside: how many photos are links that lead out of the folder.
+    """
+
+    ids: list[str]
+    stamps: Stamps
+    digest: str
+    outside: int
+
+
+def list_photos(folder: Path, ids: Sequence[str] | None = None) -> Listing:
+    """The photos of a folder, or those of some ids.
+
+    Raises InputError as `find_photos`, and if the folder's path is not text.
+    """
+    ids = find_photos(folder) if ids is None else list(ids)
+    if not is_remote(folder) and (unnamed := not_utf8(os.path.realpath(folder))):
+        raise InputError(f"{unnamed.image_id}: the path is not UTF-8; rename the folder")
+    stamps = file_stamps(folder, ids)
+    return Listing(ids, stamps, listing_hash(stamps), links_outside(folder, ids))
 
 
 def find_photos(folder: str | Path) -> list[str]:
