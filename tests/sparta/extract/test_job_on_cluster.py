@@ -126,7 +126,7 @@ def test_planned_workers(nodes: list[dict[str, float]], device: str, plan: Worke
 
 JAVA_BESIDE_RAY = """
 from indexer.lucene.jvm import java
-from sparta.cluster import Cluster, Worker, WorkerPlan, connected, plan_workers
+from sparta.cluster import FAULTS, connected
 import ctypes, sys
 
 def handlers():
