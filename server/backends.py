@@ -24,6 +24,7 @@ from server.photo_files import has_uploads
 from server.problems import ProblemError
 from server.settings import ServerSettings
 from sparta.errors import InputError
+from sparta.extras import check_installed
 
 _LEASE = "visualsparta.lease"  # in the ASGI scope
 
@@ -198,6 +199,7 @@ def open_backends(settings: ServerSettings) -> Backends:
     if not is_sharded(index):
         searchers |= open_dense(index, sparse)
     if settings.milvus:
+        check_installed("milvus", "pymilvus")
         from indexer.milvus.engine import open_milvus
 
         searchers[MILVUS] = open_milvus(index, sparse, settings.milvus, settings.collection)

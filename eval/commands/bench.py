@@ -20,6 +20,7 @@ from eval.commands.options import (
 )
 from sparta.commands.options import AsJson, Device, Hits, IndexFolder, advanced
 from sparta.errors import InputError
+from sparta.extras import check_installed
 
 # ---- speed -------------------------------------------------------------------------------------
 
@@ -105,6 +106,7 @@ def speed(
 
     sparta bench speed index --dense vse-inf --engine columns,numpy,faiss-hnsw --threads 1,2
     """
+    check_installed("bench", "matplotlib", "scipy", "torch", "transformers")
     from transformers.utils import logging
 
     from eval.bench.collections import check_kind, open_source

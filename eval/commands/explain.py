@@ -16,6 +16,7 @@ from sparta.commands.options import (
     Substitute,
     check_query,
 )
+from sparta.extras import check_installed
 
 
 def explain(
@@ -111,6 +112,7 @@ def figure(
     sparta eval figure views 0.7=joint/model 1=max/model --features features/
     --captions captions.jsonl --out views.png
     """
+    check_installed("plots,train", "matplotlib", "torch", "transformers")
     from transformers.utils import logging
 
     from eval.figures.papers import FIGURES, Inputs

@@ -33,6 +33,7 @@ from sparta.commands.options import (
     advanced,
 )
 from sparta.errors import InputError
+from sparta.extras import check_installed
 
 if TYPE_CHECKING:
     from eval.recall.index import Gallery
@@ -390,6 +391,7 @@ def pruning(
     sparta eval pruning plain/ flip/ --model seed0/ --model seed1/ --captions captions.jsonl
     --out results.json --top-n 100,1000 --offset mean,none --terms trained --exact
     """
+    check_installed("plots,train", "matplotlib", "torch")
     from eval.pruning.index import parse_bits, parse_choices
     from eval.pruning.measure import measure_pruning, save_frontier
     from eval.report import head_of, report

@@ -19,6 +19,7 @@ from sparta.commands.options import (
     advanced,
 )
 from sparta.errors import InputError
+from sparta.extras import check_installed, set_up_libraries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,7 +116,6 @@ def add(
         _add_dense(index, photos or features or [], dense, hnsw, batch_size, device)
         return
     from indexer.commands.build import STAGES
-    from sparta.extras import set_up_libraries
 
     set_up_libraries()
     from indexer.encoding.features import opened_stores
@@ -164,10 +164,9 @@ def _add_dense(
     """Embed the images of an index with dense models."""
     if len(sources) > 1:
         raise InputError("--dense needs one folder of photos, or one feature store")
-    from indexer.commands.build import STAGES
-    from sparta.extras import set_up_libraries
-
+    check_installed("dense", "faiss", "torch", "transformers")
     set_up_libraries()
+    from indexer.commands.build import STAGES
     from indexer.dense.build import add_dense, check_index, check_models, name_models
     from indexer.encoding.features import open_stores
     from indexer.engines.open import open_backend
@@ -312,8 +311,6 @@ def sync(
 
     sparta sync index/ ~/Pictures --watch --every 30
     """
-    from sparta.extras import set_up_libraries
-
     set_up_libraries()
     from indexer.commands.build import STAGES
     from indexer.update.sync import Encoding, PhotoSync

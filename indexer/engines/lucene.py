@@ -21,6 +21,7 @@ from indexer.search.engine import Plan
 from indexer.store.commit import COMMIT, Commit, lucene_commit, read_commit
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError, first_line
+from sparta.extras import check_installed
 
 # Larger indexes are checked by `sparta verify` alone: a search must not read gigabytes to open.
 CHECKED_AT_OPENING = 2**26
@@ -42,6 +43,7 @@ def open_lucene(index: Path, commit: Commit) -> LuceneIndex:
     """
     folder = index / LUCENE
     if not folder.is_dir():
+        check_installed("lucene", "jnius", "pyserini")
         raise InputError(f"{index} has no Lucene index: make one with `sparta merge {index}`")
     if sum(path.stat().st_size for path in folder.iterdir()) <= CHECKED_AT_OPENING:
         _check_checksums(folder)

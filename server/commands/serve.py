@@ -12,6 +12,7 @@ from server.security.listening import check_exposure, url
 from server.settings import LoadedSettings, ServerSettings, load_settings
 from sparta.commands.options import ADVANCED, Ray, advanced
 from sparta.errors import InputError
+from sparta.extras import check_installed
 
 if TYPE_CHECKING:
     from server.backends import Backends
@@ -162,6 +163,8 @@ def _run(settings: ServerSettings) -> None:
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     check_exposure(settings)
+    if settings.tracing:
+        check_installed("tracing", "opentelemetry.exporter.otlp", "opentelemetry.sdk")
     open_all = partial(open_backends, settings)
     forks = settings.workers > 1 and can_be_inherited(settings)
     # Workers that are no forks of this process load by themselves what they need; begin with it.

@@ -19,7 +19,6 @@ from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
 
 from sparta.addresses import download, is_remote
-from sparta.extras import require
 
 MIN_SIDE = 8
 # A JPEG decoded at reduced size has sides at least this many times those it is resized to: the
@@ -175,7 +174,9 @@ def open_image(path: Path | BytesIO) -> Iterator[ImageFile.ImageFile]:
             raise PhotoError("the file is empty")
         file.seek(0)
         if is_heic(head):
-            require("pillow_heif").register_heif_opener()
+            import pillow_heif  # 0.2 s, which other photos need not wait for
+
+            pillow_heif.register_heif_opener()
             image = Image.open(file, formats=["HEIF"])
         else:
             image = open_known(file)

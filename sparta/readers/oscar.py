@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from sparta.errors import InputError, first_line
+from sparta.extras import check_installed
 from sparta.features.record import ImageFeatures
 from sparta.readers.base import (
     TOLERANCE,
@@ -219,6 +220,7 @@ def open_pt(paths: Sequence[Path], above: float) -> Sequence[OscarPart]:
     Labels need a name only where there are several files of a split.
     """
     features, labels = _sorted_out(paths)
+    check_installed("train", "torch")
     return [_Dictionaries(path, _labels_of(path, labels), above) for path in features]
 
 

@@ -45,8 +45,6 @@ def build_image() -> None:
     options = ["--format", "docker", "--file", "docker/Dockerfile", "--tag", IMAGE]
     if not _has_base():
         subprocess.run([HERE / "standin.sh", BASE, sys.base_prefix], check=True)
-    if wheels := os.environ.get("UV_FIND_LINKS"):
-        options += ["--volume", f"{wheels}:{wheels}:ro", "--build-arg", "TORCH_BACKEND="]
     buildah("build", "--layers", *options, ".")
 
 

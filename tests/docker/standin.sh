@@ -28,6 +28,5 @@ install -D /etc/ssl/certs/ca-certificates.crt "$root/standin/ca.crt"
 container=$(buildah from scratch)
 buildah add --quiet "$container" "$root" / > /dev/null
 buildah config --cmd python3 --env PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-  --env PIP_CERT=/standin/ca.crt --env SSL_CERT_FILE=/standin/ca.crt \
-  --env UV_FIND_LINKS="${UV_FIND_LINKS:-}" "$container"
+  --env PIP_CERT=/standin/ca.crt --env SSL_CERT_FILE=/standin/ca.crt "$container"
 buildah commit --quiet --rm "$container" "$name"

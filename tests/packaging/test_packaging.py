@@ -1,11 +1,12 @@
 """The built wheel, installed into new environments and used outside the repository.
 
-The slim installation searches and serves without torch, transformers, and what Pyserini needs.
+The default dependencies index, search, serve and publish; every other command names its extra.
 """
 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -18,14 +19,17 @@ from pathlib import Path
 
 import pytest
 
+from sparta.extras import EXTRAS
+from sparta.model_id import SAMPLE
 from tests.scenes.corpus import write_scenes
+from tests.without_extras import OUTCOMES, check, prepare
 
 pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-REQUIREMENTS = ROOT / "docs" / "slim.txt"
 QUERY = "hot air balloons above the mountains"
+ELEPHANT = "an elephant in the desert"
 ROOMS = ["sparta", "indexer", "server", "training", "eval"]
 DATA = [
     "eval/bench/*.lua",
@@ -116,10 +120,10 @@ def demo(installed: Environment, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture(scope="module")
-def slim(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    environment = Environment(tmp_path_factory.mktemp("slim"))
-    environment.install("--requirement", str(REQUIREMENTS))
-    environment.install("--no-deps", "pyserini", str(wheel))
+def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """A new environment with the wheel and its default dependencies, from the registry."""
+    environment = Environment(tmp_path_factory.mktemp("bare"))
+    environment.install(str(wheel))
     return environment
 
 
@@ -154,36 +158,47 @@ def test_searches_a_folder_of_photos(installed: Environment, tmp_path: Path, sha
     assert any(photo in table for photo in photos)
 
 
-def test_requirements_are_the_projects() -> None:
-    lines = [line for line in REQUIREMENTS.read_text().splitlines() if not line.startswith("#")]
-    assert set(lines) < set(PROJECT["dependencies"])
+def test_the_default_has_no_extra(bare: Environment) -> None:
+    """No torch, Java, LLVM or SciPy: nothing that an extra brings."""
+    # Two come with FastAPI and tokenizers.
+    heavy = {*EXTRAS, "llvmlite", "numba"} - {"filelock", "opentelemetry"}
+    assert not [name for name in sorted(heavy) if (bare.site / name).exists()]
 
 
-def test_has_no_torch(slim: Environment) -> None:
-    assert not [name for name in ("torch", "transformers") if (slim.site / name).exists()]
+def test_every_command_works_or_names_its_extra(bare: Environment, tmp_path: Path) -> None:
+    """In an order in which the first photos are indexed first."""
+    prepare(tmp_path)
+    variables = VARIABLES | {"VISUALSPARTA_CACHE": str(tmp_path / "cache")}
+    for command, extras in OUTCOMES.items():
+        done = subprocess.run(
+            bare.sparta(*command.split()),
+            cwd=tmp_path,
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        check(command, extras, done.returncode, done.stderr)
 
 
-@pytest.mark.parametrize("engine", ["columns", "lucene"])
-def test_search_answers_alike(
-    slim: Environment, installed: Environment, demo: Path, engine: str
-) -> None:
-    arguments = ["search", "index", QUERY, "-k", "5", "--engine", engine, "--explain"]
-    assert slim.run(demo, *arguments) == installed.run(demo, *arguments)
-
-
-def test_server_answers(slim: Environment, demo: Path) -> None:
-    command = slim.sparta("serve", "index", "--port", "0")
+def test_photos_are_found_served_and_published(bare: Environment, tmp_path: Path) -> None:
+    shutil.copytree(SAMPLE / "photos", tmp_path / "photos")
+    bare.run(tmp_path, "index", "photos", "--out", "index")
+    assert "000030.jpg" in bare.run(tmp_path, "search", "index", ELEPHANT, "-k", "1", "--explain")
+    bare.run(tmp_path, "publish", "index", "--out", "site")
+    assert (tmp_path / "site" / "index.html").is_file()
+    command = bare.sparta("serve", "index", "--port", "0")
     with subprocess.Popen(
-        command, cwd=demo, env=VARIABLES, stderr=subprocess.PIPE, text=True
+        command, cwd=tmp_path, env=VARIABLES, stderr=subprocess.PIPE, text=True
     ) as server:
         assert server.stderr is not None
         try:
             lines = iter(server.stderr.readline, "")
             found = (re.search(r"http://[\d.]+:\d+", line) for line in lines)
             address = next(match[0] for match in found if match)
-            query = urllib.parse.urlencode({"q": QUERY, "k": 5})
+            query = urllib.parse.urlencode({"q": ELEPHANT, "k": 5})
             with urllib.request.urlopen(f"{address}/v1/search?{query}", timeout=60) as response:
                 answer = json.load(response)
         finally:
             server.terminate()
-    assert len(answer["hits"]) == 5
+    assert answer["hits"][0]["image_id"] == "000030.jpg"

@@ -13,9 +13,10 @@ import pytest
 from rich.table import Table
 from typer.testing import CliRunner
 
-from sparta.command_line import COMMANDS, cli
+from sparta.command_line import COMMANDS, GROUPS, cli
 from sparta.console import Console
 from sparta.progress import progress_bars
+from tests.without_extras import OUTCOMES, prepare
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ["torch", "transformers", "jnius", "lightning"]
@@ -88,10 +89,9 @@ except SystemExit as end:
 
 
 def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a folder whose modules come before the installed ones."""
+    """Run Python in a folder whose modules come before the installed ones."""
     path = os.pathsep.join([str(folder), str(ROOT)])
-    program = "import sys; from sparta.__main__ import main; sys.argv[0] = 'sparta'; main()"
-    command = [sys.executable, "-c", program, *arguments]
+    command = [sys.executable, *arguments]
     environment = os.environ | {"PYTHONPATH": path}
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
 
@@ -100,19 +100,23 @@ def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_package_of_another_project_is_named(file: str, tmp_path: Path) -> None:
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).write_text("")
-    found = run_in(tmp_path, "eval", "model", "--help")
+    found = run_in(tmp_path, "-m", "sparta", "eval", "model", "--help")
     assert found.returncode == 1
     assert f"error: {tmp_path / file} is imported as '{file[:4]}" in found.stderr
     assert "an environment of its own" in found.stderr and found.stderr.count("\n") == 1
 
 
-def test_a_missing_extra_is_named(tmp_path: Path) -> None:
-    (tmp_path / "lightning").mkdir()
-    missing = "raise ModuleNotFoundError(\"No module named 'lightning'\", name='lightning')"
-    (tmp_path / "lightning" / "__init__.py").write_text(missing)
-    found = run_in(tmp_path, "train", "sample", "--out", str(tmp_path / "run"))
-    message = "error: lightning is not installed; run: pip install 'visualsparta[train]'\n"
-    assert (found.returncode, found.stderr) == (1, message)
+def test_without_extras_every_command_works_or_names_its_extra(tmp_path: Path) -> None:
+    assert {*COMMANDS} - {"keys revoke"} <= {*map(command_of, OUTCOMES)}
+    prepare(tmp_path)
+    found = run_in(tmp_path, "-m", "tests.without_extras")
+    assert found.returncode == 0, found.stderr
+
+
+def command_of(words: str) -> str:
+    """The command's name: one word, or two in a group."""
+    first, second, *_ = words.split()
+    return f"{first} {second}" if first in GROUPS else first
 
 
 # ---- what commands print: square brackets and colons included ------------------------------------

@@ -12,7 +12,7 @@ import sparta
 from indexer.build import build_index
 from sparta.errors import InputError
 from sparta.extract.job import extract_photos
-from sparta.extras import EXTRAS, missing_extra, require
+from sparta.extras import EXTRAS, require
 from sparta.features.store import FeatureStore
 from sparta.visualsparta.batch import ImagePadder
 from tests.sparta.extract.tiny_networks import noisy
@@ -127,6 +127,8 @@ def test_a_missing_library_names_its_extra(module: str, monkeypatch: pytest.Monk
     assert str(error.value) == f"{module} is not installed; run: {advice}"
 
 
-def test_what_the_slim_installation_lacks_is_named() -> None:
-    error = missing_extra(ModuleNotFoundError("", name="torch.nn"))
-    assert str(error).startswith("torch is not installed: without it, networks and models run")
+def test_a_name_that_needs_torch_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "sparta.visualsparta.model", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(InputError, match=r"torch is not installed.*\[train\]"):
+        _ = sparta.VisualSparta

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sparta.extras import check_installed
+
 if TYPE_CHECKING:
     from training.run_folder import TrainResult
 
@@ -72,15 +74,12 @@ def train(
 
     # Before torch is loaded, which takes seconds.
     config = load_config(preset, overrides(set_, init, teacher, sentences))
+    check_installed("train", "lightning", "tensorboard", "torch", "transformers")
     from transformers.utils import logging as transformers_logging
-
-    from sparta.extras import require
 
     logging.basicConfig(format="%(message)s")
     warnings.filterwarnings("ignore", module="lightning")
     transformers_logging.disable_progress_bar()
-    for library in ("lightning", "tensorboard"):
-        require(library)
     from training.fit import train as fit
 
     # After the import, which sets the level.

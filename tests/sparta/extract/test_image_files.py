@@ -17,8 +17,6 @@ from PIL.TiffImagePlugin import IFDRational
 from sparta.extract import image_files
 from sparta.extract.image_files import UprightPhoto, load_photo, small_picture
 from sparta.extract.photo_metadata import photo_metadata
-from sparta.extract.photos import Augmentation, Decoder
-from sparta.features.record import Skipped
 from tests.sparta.extract.test_photos import write_heic
 
 
@@ -201,14 +199,8 @@ def ftyp(main: bytes, *others: bytes) -> bytes:
         (b"\xff\xd8", False),
     ],
 )
-def test_heic_without_its_library_is_skipped_with_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: bytes, heic: bool
-) -> None:
-    (tmp_path / "a.heic").write_bytes(head)
-    monkeypatch.setitem(sys.modules, "pillow_heif", None)
-    skipped = Decoder(tmp_path, 8, 2, Augmentation("plain")).decode("a.heic")
-    assert isinstance(skipped, Skipped)
-    assert ("pip install 'visualsparta[heic]'" in skipped.reason) == heic
+def test_heic_is_recognised_by_its_brands(head: bytes, heic: bool) -> None:
+    assert image_files.is_heic(head) == heic
 
 
 # ---- EXIF, XMP and IPTC --------------------------------------------------------------------------

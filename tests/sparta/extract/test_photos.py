@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pillow_heif
 import pytest
 from PIL import ExifTags, Image
 
@@ -32,8 +33,7 @@ from tests.bad_paths import add_bad_paths
 
 
 def write_heic(path: Path, picture: Image.Image, **options: object) -> None:
-    """Write a picture as HEIC; skips the test without pillow-heif."""
-    pillow_heif = pytest.importorskip("pillow_heif", reason="extra [heic] is not installed")
+    """Write a picture as HEIC."""
     pillow_heif.from_pillow(picture).save(path, format="HEIF", quality=95, **options)
 
 
