@@ -128,7 +128,6 @@ class PooledGrid(Encoder):
                 f"{encoder.source.image_size} pixels; take no more, or a larger --image-size"
             )
         self._encoder = encoder
-        self._means = np.kron(_means(rows, cells), _means(columns, cells))
         self.grid = (cells, cells)
         self.resample, self.batch_size = encoder.resample, encoder.batch_size
         self.source = replace(encoder.source, extra={"grid": cells})
@@ -136,14 +135,17 @@ class PooledGrid(Encoder):
     def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
         """See `Encoder.encode`."""
         features, labels = self._encoder.encode(pixels)
-        cells = self._means @ features[:, :-1].astype(np.float32)
-        return np.concatenate([cells.astype(np.float16), features[:, -1:]], axis=1), labels
+        shape = len(features), *self._encoder.grid, features.shape[2]
+        cells = features[:, :-1].astype(np.float32).reshape(shape)
+        # A product of matrices would be slower: its threads wait busily for the network's cores.
+        for axis, fewer in enumerate(self.grid, start=1):
+            cells = _means(cells, axis, fewer)
+        rows = cells.astype(np.float16).reshape(len(features), -1, features.shape[2])
+        return np.concatenate([rows, features[:, -1:]], axis=1), labels
 
 
-def _means(cells: int, fewer: int) -> NDArray[np.float32]:
-    """[fewer, cells] weights that average a side's cells to fewer."""
-    weights = np.zeros((fewer, cells), np.float32)
-    for i in range(fewer):
-        touched = slice(i * cells // fewer, -(-(i + 1) * cells // fewer))
-        weights[i, touched] = 1 / (touched.stop - touched.start)
-    return weights
+def _means(values: NDArray[np.float32], axis: int, fewer: int) -> NDArray[np.float32]:
+    """Values averaged to fewer along an axis; each mean is of all values that it touches."""
+    count = values.shape[axis]
+    parts = [range(i * count // fewer, -(-(i + 1) * count // fewer)) for i in range(fewer)]
+    return np.stack([values.take(part, axis).mean(axis) for part in parts], axis)
