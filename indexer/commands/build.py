@@ -141,6 +141,13 @@ Augmentations = Annotated[
         help="Copies of each photo to average: plain, mirrored, then random crops (default: 1).",
     ),
 ]
+Precision = Annotated[
+    str,
+    advanced(
+        help="Of the photos' features: auto (bfloat16 where the model and the processor allow it, "
+        "else float32) or float32."
+    ),
+]
 Shards = Annotated[
     int | None,
     advanced(min=1, help="Divide the index into shards, to be served by several machines."),
@@ -162,6 +169,7 @@ def index(
     frequencies: Frequencies = "model",
     frequency_power: FrequencyPower = None,
     augmentations: Augmentations = None,
+    precision: Precision = "auto",
     batch_size: BatchSize = 32,
     device: Device = "auto",
     shards: Shards = None,
@@ -192,8 +200,11 @@ def index(
     from indexer.fields.kinds import declared_kinds
     from indexer.metadata import read_metadata
     from sparta.console import Console
+    from sparta.features.record import BFLOAT16, FLOAT32
     from sparta.progress import progress_bars
 
+    if precision not in ("auto", FLOAT32):
+        raise InputError(f"--precision must be auto or {FLOAT32}, got {precision!r}")
     choice = _named_or_given(prefer, top_n, bits, frequency_power)
     pruning = _pruning(choice, offset, terms, frequencies)
     kinds, about = declared_kinds(field), read_metadata(metadata) if metadata else {}
@@ -208,6 +219,7 @@ def index(
             augmentations=augmentations,
             device=device,
             cluster=cluster,
+            precision=FLOAT32 if precision == FLOAT32 else BFLOAT16,
             progress=show,
             notice=say,
         )

@@ -15,6 +15,8 @@ from sparta.errors import InputError
 from sparta.extract.job import extract_augmented
 from sparta.extract.photos import find_photos
 from sparta.features.record import (
+    BFLOAT16,
+    FLOAT32,
     DetectorSettings,
     FeatureSource,
     Skipped,
@@ -48,6 +50,7 @@ def open_stores(
     augmentations: int | None = None,
     device: str = "auto",
     cluster: Cluster | None = None,
+    precision: str = BFLOAT16,
     progress: Progress = no_progress,
     notice: Notice = no_notice,
 ) -> list[FeatureStore]:
@@ -72,7 +75,7 @@ def open_stores(
     if not stores and len(folders) == 1:
         out, count = out.with_name(f"{out.name}.features"), augmentations or 1
         return extract_stores(
-            folders[0], models, kind, out, count, None, device, progress, notice, cluster
+            folders[0], models, kind, out, count, None, device, progress, notice, cluster, precision
         )
     if augmentations is not None:
         raise InputError(
@@ -99,6 +102,7 @@ def extract_stores(
     progress: Progress = no_progress,
     notice: Notice = no_notice,
     cluster: Cluster | None = None,
+    precision: str = FLOAT32,
 ) -> list[FeatureStore]:
     """Extract photos as models require, once for each augmentation, into `out/plain` and so on.
 
@@ -118,6 +122,7 @@ def extract_stores(
         grid=source.extra.get("grid"),
         device=device,
         cluster=cluster,
+        precision=precision,
         progress=progress,
         notice=notice,
     )
@@ -152,7 +157,15 @@ def opened_stores(
     with writing(added), work_folder(added) as work:
         try:
             stores = extract_stores(
-                folder, models, "visual_sparta", work, copies, ids, device, progress
+                folder,
+                models,
+                "visual_sparta",
+                work,
+                copies,
+                ids,
+                device,
+                progress,
+                precision=manifest.precision,
             )
         except InputError as error:
             skipped = read_skipped(work / "plain")

@@ -187,6 +187,7 @@ def add_images(
     manifest, follower = Manifest.open(first), DenseFollower(first, device)
     encoder = ImageEncoder.open(stores, models, batch_size, device, _terms(manifest), progress)
     parameters = parameters_of(first, manifest, encoder, len(stores), frequencies)
+    _compare_precision(first, manifest, stores[0].source)
     plain, rows, added = stores[0], range(len(stores[0])), 0
     photos = plain.photos if read_photos else None
     with full_disk_reported(index), open_writer(index) as writer:
@@ -208,6 +209,17 @@ def add_images(
             writer.commit()
             progress("encode", part.stop, len(rows))
         return AddReport(added, len(rows) - added, len(writer), len(former.aside))
+
+
+def _compare_precision(index: Path, manifest: Manifest, source: FeatureSource) -> None:
+    if source.precision != manifest.precision:
+        log.warning(
+            "%s was built from features in %s, these are in %s: ranks of like photos may change "
+            "places; build the index again for one precision",
+            index,
+            manifest.precision,
+            source.precision,
+        )
 
 
 def _addition(
@@ -298,7 +310,9 @@ class ResidentEncoder:
 
     @cached_property
     def _extractor(self) -> Extractor:
-        return load_extractor_of(self._source, self._device)
+        extractor = load_extractor_of(self._source, self._device, self._manifest.precision)
+        _compare_precision(self._index, self._manifest, extractor.source)
+        return extractor
 
 
 def delete_images(index: Path, ids: Sequence[str]) -> int:

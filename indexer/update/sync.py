@@ -229,6 +229,7 @@ class PhotoSync:
                 ids,
                 self._encoding.device,
                 progress,
+                precision=Manifest.read(self._index).precision,
             )
         except InputError:
             skipped = read_skipped(work / "plain")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sparta.errors import InputError
 from sparta.extract.photos import Augmentation, Decoder, Photo
-from sparta.features.record import DetectorSettings, FeatureSource, ImageFeatures
+from sparta.features.record import FLOAT32, DetectorSettings, FeatureSource, ImageFeatures
 from sparta.networks.encoder import Encoder
 from sparta.networks.load import load_encoder
 from sparta.progress import Progress, no_progress
@@ -31,13 +31,17 @@ def load_extractor(
     device: str = "auto",
     grid: int | None = None,
     progress: Progress = no_progress,
+    precision: str = FLOAT32,
 ) -> Extractor:
-    """A detector's regions, or the cells of a backbone's grid; progress of the stage "convert"."""
+    """A detector's regions, or the cells of a backbone's grid; progress of the stage "convert".
+
+    `precision` is that of `load_encoder`.
+    """
     if backbone is None and (image_size or labels):
         raise InputError("--image-size and --labels are for a --backbone: name it too")
     encoder: Encoder | None = None
     if backbone:
-        encoder = load_encoder(backbone, image_size, labels, device, progress)
+        encoder = load_encoder(backbone, image_size, labels, device, progress, precision)
     if detection is not None:
         if grid:
             raise InputError("--grid is for cells of a --backbone: leave it out with --detector")
@@ -51,8 +55,10 @@ def load_extractor(
     return GridRegions(encoder)
 
 
-def load_extractor_of(source: FeatureSource, device: str = "auto") -> Extractor:
-    """What made the features of a source, loaded again."""
+def load_extractor_of(
+    source: FeatureSource, device: str = "auto", precision: str = FLOAT32
+) -> Extractor:
+    """What made the features of a source, loaded again, in a precision that may be another."""
     detection = DetectorSettings.of(source)
     if source.kind == "region" and detection is None:
         raise InputError(
@@ -65,6 +71,7 @@ def load_extractor_of(source: FeatureSource, device: str = "auto") -> Extractor:
         source.label_count,
         device,
         source.extra.get("grid"),
+        precision=precision,
     )
     if differences := source.differences(extractor.source):
         raise InputError(
@@ -130,7 +137,7 @@ class PooledGrid(Encoder):
         self._encoder = encoder
         self.grid = (cells, cells)
         self.resample, self.batch_size = encoder.resample, encoder.batch_size
-        self.source = replace(encoder.source, extra={"grid": cells})
+        self.source = replace(encoder.source, extra=encoder.source.extra | {"grid": cells})
 
     def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
         """See `Encoder.encode`."""

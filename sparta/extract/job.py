@@ -33,8 +33,15 @@ from sparta.extract.photos import (
     listing_hash,
     not_utf8,
 )
-from sparta.features.record import SKIPPED, DetectorSettings, FeatureSource, ImageFeatures, Skipped
-from sparta.features.store import FeatureStore
+from sparta.features.record import (
+    FLOAT32,
+    SKIPPED,
+    DetectorSettings,
+    FeatureSource,
+    ImageFeatures,
+    Skipped,
+)
+from sparta.features.store import HEADER, FeatureStore, read_header
 from sparta.features.writer import SHARD_SIZE, StoreWriter
 from sparta.files import check_room, full_disk_reported, writing
 from sparta.progress import Notice, Progress, no_notice, no_progress
@@ -92,6 +99,7 @@ def extract_photos(
     cluster: Cluster | None = None,
     progress: Progress = no_progress,
     notice: Notice = no_notice,
+    precision: str = FLOAT32,
 ) -> ExtractReport:
     """Turn every photo of a folder into regions, the whole photo last.
 
@@ -117,6 +125,8 @@ def extract_photos(
             None for this process.
         progress: stage "extract", in photos, and "convert" where the backbone is converted.
         notice: is called with one line if photos have changed, or lead out of the folder.
+        precision: "bfloat16" where the backbone and the processor allow it, and the store at `out`,
+            if there is one, is not in float32.
 
     Raises:
         InputError: if there is nothing to extract, no photo can be used, the backbone does not
@@ -128,8 +138,19 @@ def extract_photos(
     chosen = Augmentation(augmentation)
     ids = find_photos(photos) if ids is None else list(ids)
     _check(photos, ids, notice)
-    load = partial(load_extractor, backbone, detection, image_size, labels, device, grid)
-    extractor = load(progress)
+    if precision != FLOAT32 and (out / HEADER).is_file():
+        precision = FeatureSource(**read_header(out)["source"]).precision
+    load = partial(
+        load_extractor,
+        backbone,
+        detection,
+        image_size,
+        labels,
+        device,
+        grid,
+        precision=precision,
+    )
+    extractor = load(progress=progress)
     stamps = file_stamps(photos, ids)
     listing = {"files": f"{len(ids)} with hash {listing_hash(stamps)}"}
     with writing(out), full_disk_reported(out):
@@ -248,7 +269,10 @@ def _open_worker(
 ) -> PhotoWorker:
     """A worker of a cluster."""
     extractor = load()
-    if differences := source.differences(extractor.source):
+    differences = source.differences(extractor.source)
+    if source.precision != extractor.source.precision:
+        differences.append(f"precision: {source.precision} against {extractor.source.precision}")
+    if differences:
         raise InputError(
             "the features would be others than on the machine that asked (wanted against found): "
             + "; ".join(differences)
@@ -331,6 +355,7 @@ class ExtractOptions(TypedDict, total=False):
     grid: int | None
     device: str
     cluster: Cluster | None
+    precision: str
 
 
 def extract_augmented(
