@@ -22,7 +22,6 @@ from indexer.settings import PruningSettings
 from indexer.state import bytes_below
 from sparta.errors import InputError
 from sparta.extract.photos import find_photos
-from sparta.features.record import BFLOAT16
 from sparta.features.store import HEADER, FeatureStore
 from sparta.json_values import Json
 from sparta.progress import Progress, no_progress
@@ -139,14 +138,7 @@ def _features(
         raise InputError(f"--images {images}: {source} has {len(ids)} photos")
     features = out.with_name(f"{out.name}.features")
     (store,) = extract_stores(
-        source,
-        [model],
-        "visual_sparta",
-        features,
-        ids=ids[:images],
-        device=device,
-        progress=clock,
-        precision=BFLOAT16,
+        source, [model], "visual_sparta", features, ids=ids[:images], device=device, progress=clock
     )
     clock.end(EXTRACTION, len(ids[:images]))
     return store

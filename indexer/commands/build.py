@@ -142,10 +142,10 @@ Augmentations = Annotated[
     ),
 ]
 Precision = Annotated[
-    str,
+    bool,
     advanced(
-        help="Of the photos' features: auto (bfloat16 where the model and the processor allow it, "
-        "else float32) or float32."
+        "--bfloat16/--float32",
+        help="Compute photos' features in bfloat16 where model and processor allow it.",
     ),
 ]
 Shards = Annotated[
@@ -169,7 +169,7 @@ def index(
     frequencies: Frequencies = "model",
     frequency_power: FrequencyPower = None,
     augmentations: Augmentations = None,
-    precision: Precision = "auto",
+    bfloat16: Precision = True,
     batch_size: BatchSize = 32,
     device: Device = "auto",
     shards: Shards = None,
@@ -200,11 +200,8 @@ def index(
     from indexer.fields.kinds import declared_kinds
     from indexer.metadata import read_metadata
     from sparta.console import Console
-    from sparta.features.record import BFLOAT16, FLOAT32
     from sparta.progress import progress_bars
 
-    if precision not in ("auto", FLOAT32):
-        raise InputError(f"--precision must be auto or {FLOAT32}, got {precision!r}")
     choice = _named_or_given(prefer, top_n, bits, frequency_power)
     pruning = _pruning(choice, offset, terms, frequencies)
     kinds, about = declared_kinds(field), read_metadata(metadata) if metadata else {}
@@ -219,7 +216,7 @@ def index(
             augmentations=augmentations,
             device=device,
             cluster=cluster,
-            precision=FLOAT32 if precision == FLOAT32 else BFLOAT16,
+            bfloat16=bfloat16,
             progress=show,
             notice=say,
         )

@@ -16,7 +16,6 @@ from sparta.extract.job import extract_augmented
 from sparta.extract.photos import find_photos
 from sparta.features.record import (
     BFLOAT16,
-    FLOAT32,
     DetectorSettings,
     FeatureSource,
     Skipped,
@@ -50,7 +49,7 @@ def open_stores(
     augmentations: int | None = None,
     device: str = "auto",
     cluster: Cluster | None = None,
-    precision: str = BFLOAT16,
+    bfloat16: bool = True,
     progress: Progress = no_progress,
     notice: Notice = no_notice,
 ) -> list[FeatureStore]:
@@ -75,7 +74,7 @@ def open_stores(
     if not stores and len(folders) == 1:
         out, count = out.with_name(f"{out.name}.features"), augmentations or 1
         return extract_stores(
-            folders[0], models, kind, out, count, None, device, progress, notice, cluster, precision
+            folders[0], models, kind, out, count, None, device, progress, notice, cluster, bfloat16
         )
     if augmentations is not None:
         raise InputError(
@@ -102,7 +101,7 @@ def extract_stores(
     progress: Progress = no_progress,
     notice: Notice = no_notice,
     cluster: Cluster | None = None,
-    precision: str = FLOAT32,
+    bfloat16: bool = True,
 ) -> list[FeatureStore]:
     """Extract photos as models require, once for each augmentation, into `out/plain` and so on.
 
@@ -122,7 +121,7 @@ def extract_stores(
         grid=source.extra.get("grid"),
         device=device,
         cluster=cluster,
-        precision=precision,
+        bfloat16=bfloat16,
         progress=progress,
         notice=notice,
     )
@@ -165,7 +164,7 @@ def opened_stores(
                 ids,
                 device,
                 progress,
-                precision=manifest.precision,
+                bfloat16=manifest.precision == BFLOAT16,
             )
         except InputError as error:
             skipped = read_skipped(work / "plain")

@@ -32,7 +32,7 @@ from sparta.extract.job import augmentation_names
 from sparta.extract.photo_metadata import photo_metadata
 from sparta.extract.photos import Augmentation, Photo
 from sparta.extras import require
-from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.record import BFLOAT16, FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.files import full_disk_reported
 from sparta.progress import Progress, no_progress
@@ -213,13 +213,8 @@ def add_images(
 
 def _compare_precision(index: Path, manifest: Manifest, source: FeatureSource) -> None:
     if source.precision != manifest.precision:
-        log.warning(
-            "%s was built from features in %s, these are in %s: ranks of like photos may change "
-            "places; build the index again for one precision",
-            index,
-            manifest.precision,
-            source.precision,
-        )
+        both = manifest.precision, source.precision
+        log.warning("%s is in %s, added photos in %s: for one, build it again", index, *both)
 
 
 def _addition(
@@ -310,7 +305,8 @@ class ResidentEncoder:
 
     @cached_property
     def _extractor(self) -> Extractor:
-        extractor = load_extractor_of(self._source, self._device, self._manifest.precision)
+        bfloat16 = self._manifest.precision == BFLOAT16
+        extractor = load_extractor_of(self._source, self._device, bfloat16)
         _compare_precision(self._index, self._manifest, extractor.source)
         return extractor
 

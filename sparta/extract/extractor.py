@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sparta.errors import InputError
 from sparta.extract.photos import Augmentation, Decoder, Photo
-from sparta.features.record import FLOAT32, DetectorSettings, FeatureSource, ImageFeatures
+from sparta.features.record import DetectorSettings, FeatureSource, ImageFeatures
 from sparta.networks.encoder import Encoder
 from sparta.networks.load import load_encoder
 from sparta.progress import Progress, no_progress
@@ -30,18 +30,15 @@ def load_extractor(
     labels: int = 0,
     device: str = "auto",
     grid: int | None = None,
+    bfloat16: bool = False,
     progress: Progress = no_progress,
-    precision: str = FLOAT32,
 ) -> Extractor:
-    """A detector's regions, or the cells of a backbone's grid; progress of the stage "convert".
-
-    `precision` is that of `load_encoder`.
-    """
+    """A detector's regions, or the cells of a backbone's grid; see `load_encoder`."""
     if backbone is None and (image_size or labels):
         raise InputError("--image-size and --labels are for a --backbone: name it too")
     encoder: Encoder | None = None
     if backbone:
-        encoder = load_encoder(backbone, image_size, labels, device, progress, precision)
+        encoder = load_encoder(backbone, image_size, labels, device, progress, bfloat16)
     if detection is not None:
         if grid:
             raise InputError("--grid is for cells of a --backbone: leave it out with --detector")
@@ -56,9 +53,9 @@ def load_extractor(
 
 
 def load_extractor_of(
-    source: FeatureSource, device: str = "auto", precision: str = FLOAT32
+    source: FeatureSource, device: str = "auto", bfloat16: bool = False
 ) -> Extractor:
-    """What made the features of a source, loaded again, in a precision that may be another."""
+    """What made the features of a source, loaded again, perhaps in another precision."""
     detection = DetectorSettings.of(source)
     if source.kind == "region" and detection is None:
         raise InputError(
@@ -71,7 +68,7 @@ def load_extractor_of(
         source.label_count,
         device,
         source.extra.get("grid"),
-        precision=precision,
+        bfloat16,
     )
     if differences := source.differences(extractor.source):
         raise InputError(

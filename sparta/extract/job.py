@@ -34,7 +34,7 @@ from sparta.extract.photos import (
     not_utf8,
 )
 from sparta.features.record import (
-    FLOAT32,
+    BFLOAT16,
     SKIPPED,
     DetectorSettings,
     FeatureSource,
@@ -99,7 +99,7 @@ def extract_photos(
     cluster: Cluster | None = None,
     progress: Progress = no_progress,
     notice: Notice = no_notice,
-    precision: str = FLOAT32,
+    bfloat16: bool = False,
 ) -> ExtractReport:
     """Turn every photo of a folder into regions, the whole photo last.
 
@@ -125,8 +125,7 @@ def extract_photos(
             None for this process.
         progress: stage "extract", in photos, and "convert" where the backbone is converted.
         notice: is called with one line if photos have changed, or lead out of the folder.
-        precision: "bfloat16" where the backbone and the processor allow it, and the store at `out`,
-            if there is one, is not in float32.
+        bfloat16: as for `load_encoder`, unless there is a store at `out` in float32.
 
     Raises:
         InputError: if there is nothing to extract, no photo can be used, the backbone does not
@@ -138,19 +137,10 @@ def extract_photos(
     chosen = Augmentation(augmentation)
     ids = find_photos(photos) if ids is None else list(ids)
     _check(photos, ids, notice)
-    if precision != FLOAT32 and (out / HEADER).is_file():
-        precision = FeatureSource(**read_header(out)["source"]).precision
-    load = partial(
-        load_extractor,
-        backbone,
-        detection,
-        image_size,
-        labels,
-        device,
-        grid,
-        precision=precision,
-    )
-    extractor = load(progress=progress)
+    if bfloat16 and (out / HEADER).is_file():
+        bfloat16 = FeatureSource(**read_header(out)["source"]).precision == BFLOAT16
+    load = partial(load_extractor, backbone, detection, image_size, labels, device, grid, bfloat16)
+    extractor = load(progress)
     stamps = file_stamps(photos, ids)
     listing = {"files": f"{len(ids)} with hash {listing_hash(stamps)}"}
     with writing(out), full_disk_reported(out):
@@ -355,7 +345,7 @@ class ExtractOptions(TypedDict, total=False):
     grid: int | None
     device: str
     cluster: Cluster | None
-    precision: str
+    bfloat16: bool
 
 
 def extract_augmented(

@@ -17,7 +17,7 @@ from sparta.json_values import Json
 FeatureKind = Literal["region", "grid", "patch", "pixels"]
 REGIONS = 36  # of a detector, an image keeps
 SKIPPED = "skipped.jsonl"
-FLOAT32, BFLOAT16 = "float32", "bfloat16"  # precisions of a backbone
+FLOAT32, BFLOAT16 = "float32", "bfloat16"  # precisions of a network
 
 
 @dataclass(frozen=True)
@@ -122,19 +122,14 @@ class FeatureSource:
         """What the backbone computed in, "float32" or "bfloat16"."""
         return str(self.extra.get("precision", FLOAT32))
 
-    def computed_in(self, precision: str) -> FeatureSource:
-        """The same source in another precision."""
-        extra = {name: value for name, value in self.extra.items() if name != "precision"}
-        if precision != FLOAT32:
-            extra["precision"] = precision
-        return replace(self, extra=extra)
-
     def differences(self, other: FeatureSource) -> list[str]:
         """Where another source would give other features, field by field ([] if equal).
 
         The precision is no difference: models recall the same with features of either.
         """
-        mine, theirs = (one.computed_in(FLOAT32).content for one in (self, other))
+        mine, theirs = self.content, other.content
+        for one in (mine, theirs):
+            one["extra"].pop("precision", None)
         return [
             f"{name}: {mine[name]!r} against {theirs[name]!r}"
             for name in mine

@@ -27,8 +27,8 @@ def photos_of(folder: Path, first: int, last: int) -> Path:
     return folder
 
 
-def build(photos: Path, out: Path, precision: str = BFLOAT16) -> Path:
-    stores = open_stores([photos], MODELS, "visual_sparta", out, device="cpu", precision=precision)
+def build(photos: Path, out: Path, bfloat16: bool = True) -> Path:
+    stores = open_stores([photos], MODELS, "visual_sparta", out, device="cpu", bfloat16=bfloat16)
     build_index(stores, MODELS, out, device="cpu")
     return out
 
@@ -50,7 +50,7 @@ def test_an_index_names_the_precision_of_the_processor_or_the_user(
 ) -> None:
     assert index_info(index).precision == BFLOAT16
     photos, exact = index.parent / "photos", index.parent / "exact"
-    assert index_info(build(photos, exact, FLOAT32)).precision == FLOAT32
+    assert index_info(build(photos, exact, bfloat16=False)).precision == FLOAT32
     able(monkeypatch, False)
     other = build(photos, index.parent / "other")
     assert index_info(other).precision == FLOAT32
@@ -77,14 +77,14 @@ def test_photos_are_added_in_the_index_s_precision_or_with_a_warning(
         assert stores[0].source.precision == (BFLOAT16 if here else FLOAT32)
         add_images(index, stores, MODELS, device="cpu")
     ResidentEncoder(index, MODELS, "cpu").photo("sent.jpg", next(more.iterdir()))
-    told = [record for record in caplog.messages if "bfloat16, these are in float32" in record]
+    told = [record for record in caplog.messages if "in bfloat16, added photos in float32" in record]
     assert len(told) == (0 if here else 2)
 
 
 def test_photos_are_added_to_an_index_in_float32_as_they_were(
     monkeypatch: pytest.MonkeyPatch, index: Path
 ) -> None:
-    exact = build(index.parent / "photos", index.parent / "exact", FLOAT32)
+    exact = build(index.parent / "photos", index.parent / "exact", bfloat16=False)
     found = []
     for answer in (True, False):
         able(monkeypatch, answer)
