@@ -157,7 +157,7 @@ def extract_photos(
 
         report(0)
         shards = [shard.batches for shard in plan]
-        worker = PhotoWorker(extractor, photos, chosen, workers)
+        worker = PhotoWorker(extractor, photos, chosen, workers, notice)
         if cluster is None:
             computed = worker(chain.from_iterable(shards))
         else:
@@ -225,13 +225,14 @@ class PhotoWorker:
     photos: Path
     augmentation: Augmentation
     processes: int | None
+    notice: Notice = no_notice
 
     def __call__(self, batches: Iterable[list[str]]) -> Generator[Regions]:
         """The regions of batches of photos, in order; later ones are decoded meanwhile."""
         decoder = self.extractor.decoder(self.photos, self.augmentation)
         count = default_workers() if self.processes is None else self.processes
         with (
-            closing(decode_all(decoder, batches, count)) as decoded,
+            closing(decode_all(decoder, batches, count, self.notice)) as decoded,
             closing(work_ahead(partial(_regions, self.extractor), decoded)) as computed,
         ):
             yield from computed

@@ -77,7 +77,9 @@ def test_photos_are_added_in_the_index_s_precision_or_with_a_warning(
         assert stores[0].source.precision == (BFLOAT16 if here else FLOAT32)
         add_images(index, stores, MODELS, device="cpu")
     ResidentEncoder(index, MODELS, "cpu").photo("sent.jpg", next(more.iterdir()))
-    told = [record for record in caplog.messages if "in bfloat16, added photos in float32" in record]
+    told = [
+        record for record in caplog.messages if "in bfloat16, added photos in float32" in record
+    ]
     assert len(told) == (0 if here else 2)
 
 
