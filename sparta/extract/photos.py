@@ -319,7 +319,9 @@ def decode_all(
             except BrokenProcessPool:
                 pool.shutdown(cancel_futures=True)
                 pool = _pool(workers, names)
-                waiting = deque((*own, _submit(pool, decoder, *own)) for *own, _ in waiting)
+                waiting = deque(
+                    (ids, at, _submit(pool, decoder, ids, at)) for ids, at, _ in waiting
+                )
                 yield [_decode_alone(decoder, image_id) for image_id in batch]
     finally:
         pool.shutdown(cancel_futures=True)

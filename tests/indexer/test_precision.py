@@ -92,4 +92,4 @@ def test_photos_are_added_to_an_index_in_float32_as_they_were(
         able(monkeypatch, answer)
         with opened_stores(exact, [index.parent / "photos"], [], MODELS, "cpu") as (stores, _):
             found.append(stores[0][0].features)
-    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(found[0], found[1])
