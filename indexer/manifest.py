@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 from sparta.errors import InputError
+from sparta.features.record import precision_of
 from sparta.files import sha256
 from sparta.json_values import Json
 
@@ -171,7 +172,8 @@ class Manifest(FolderManifest):
         package_version: of the program that built it.
         created: when, ISO 8601, UTC.
         models: fingerprint of each model's weights and configuration.
-        features: fingerprint of each feature store, the plain one first.
+        features: fingerprint of each feature store, the plain one first; it names the precision
+            unless that is float32.
         vocabulary: hash of the terms in id order.
         photos: folder the images' files can be served from, None if unknown.
         top_n: terms an image keeps at most, None for all.
@@ -213,6 +215,11 @@ class Manifest(FolderManifest):
     clipped: int
     mean_error: float
     largest_error: float
+
+    @property
+    def precision(self) -> str:
+        """What the backbone of the plain feature store computed in."""
+        return precision_of(self.features[0])
 
     def check_vocabulary(self, folder: Path, found: str) -> None:
         """Raise InputError if the folder's tokenizer has another hash."""

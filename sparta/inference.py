@@ -62,14 +62,16 @@ class Network:
 
     Args:
         path: of the network, an `.xml` with its `.bin` beside it.
+        bfloat16: whether it computes in bfloat16, on a processor that `computes_bfloat16`, and not
+            in float32.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, bfloat16: bool = False) -> None:
         ov, threads = openvino(), _cores()
         self.threads = threads
         settings = {
             # By default it is bfloat16 where the processor has it, which changes rankings.
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": "bf16" if bfloat16 else "f32",
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": threads,
             # Photos are decoded on the same cores.
@@ -94,6 +96,12 @@ def _keep(request: Any, place: tuple[list[Arrays], int]) -> None:
     """Copy the outputs of a finished request, whose memory the next one uses."""
     found, number = place
     found[number] = tuple(np.array(output.data) for output in request.output_tensors)
+
+
+def computes_bfloat16(device: str) -> bool:
+    """Whether networks on this device run in OpenVINO on a CPU with instructions for bfloat16."""
+    able = installed() and on_cpu(device)
+    return able and "BF16" in openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 
 def _cores() -> int:

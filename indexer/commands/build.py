@@ -141,6 +141,13 @@ Augmentations = Annotated[
         help="Copies of each photo to average: plain, mirrored, then random crops (default: 1).",
     ),
 ]
+Precision = Annotated[
+    bool,
+    advanced(
+        "--bfloat16/--float32",
+        help="Compute photos' features in bfloat16 where model and processor allow it.",
+    ),
+]
 Shards = Annotated[
     int | None,
     advanced(min=1, help="Divide the index into shards, to be served by several machines."),
@@ -162,6 +169,7 @@ def index(
     frequencies: Frequencies = "model",
     frequency_power: FrequencyPower = None,
     augmentations: Augmentations = None,
+    bfloat16: Precision = True,
     batch_size: BatchSize = 32,
     device: Device = "auto",
     shards: Shards = None,
@@ -208,6 +216,7 @@ def index(
             augmentations=augmentations,
             device=device,
             cluster=cluster,
+            bfloat16=bfloat16,
             progress=show,
             notice=say,
         )

@@ -62,6 +62,7 @@ def _lines(found: IndexInfo) -> dict[str, str]:
         "from": found.photos or "features of an unknown folder",
         "models": ", ".join(model[:12] for model in found.models),
         "augmentations": str(found.augmentations),
+        "precision": found.precision,
         "pruning": found.pruning,
         "fields": fields,
     }

@@ -16,6 +16,7 @@ from sparta.errors import InputError
 from sparta.extract.job import extract_augmented
 from sparta.extract.photos import find_photos
 from sparta.features.record import (
+    BFLOAT16,
     DetectorSettings,
     FeatureSource,
     Skipped,
@@ -49,6 +50,7 @@ def open_stores(
     augmentations: int | None = None,
     device: str = "auto",
     cluster: Cluster | None = None,
+    bfloat16: bool = True,
     progress: Progress = no_progress,
     notice: Notice = no_notice,
 ) -> list[FeatureStore]:
@@ -73,7 +75,7 @@ def open_stores(
     if not stores and len(folders) == 1:
         out, count = out.with_name(f"{out.name}.features"), augmentations or 1
         return extract_stores(
-            folders[0], models, kind, out, count, None, device, progress, notice, cluster
+            folders[0], models, kind, out, count, None, device, progress, notice, cluster, bfloat16
         )
     if augmentations is not None:
         raise InputError(
@@ -100,6 +102,7 @@ def extract_stores(
     progress: Progress = no_progress,
     notice: Notice = no_notice,
     cluster: Cluster | None = None,
+    bfloat16: bool = True,
 ) -> list[FeatureStore]:
     """Extract photos as models require, once for each augmentation, into `out/plain` and so on.
 
@@ -119,6 +122,7 @@ def extract_stores(
         grid=source.extra.get("grid"),
         device=device,
         cluster=cluster,
+        bfloat16=bfloat16,
         progress=progress,
         notice=notice,
     )
@@ -153,7 +157,15 @@ def opened_stores(
     with writing(added), work_folder(added) as work:
         try:
             stores = extract_stores(
-                folder, models, "visual_sparta", work, copies, ids, device, progress
+                folder,
+                models,
+                "visual_sparta",
+                work,
+                copies,
+                ids,
+                device,
+                progress,
+                bfloat16=manifest.precision == BFLOAT16,
             )
         except InputError as error:
             skipped = read_skipped(work / "plain")

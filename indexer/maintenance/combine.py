@@ -59,6 +59,7 @@ ALIKE = (
     "terms",
     "frequencies",
     "frequency_power",
+    "precision",
 )
 
 
@@ -195,15 +196,16 @@ def _check_distinct(indexes: Sequence[Path], snapshots: Sequence[Snapshot]) -> N
 
 
 def _check_alike(indexes: Sequence[Path], manifests: Sequence[Manifest]) -> None:
-    first, whole = indexes[0], vars(manifests[0])
+    first = indexes[0]
     for index, manifest in zip(indexes, manifests, strict=True):
         if names := dense_names(index):
             raise InputError(f"{index} has dense parts ({', '.join(names)}), which do not merge")
         for name in ALIKE:
-            if vars(manifest)[name] != whole[name]:
+            own, wanted = getattr(manifest, name), getattr(manifests[0], name)
+            if own != wanted:
                 raise InputError(
-                    f"{index} cannot be merged with {first}: its {name} is "
-                    f"{_short(vars(manifest)[name])} instead of {_short(whole[name])}"
+                    f"{index} cannot be merged with {first}: its {name} is {_short(own)} instead "
+                    f"of {_short(wanted)}"
                 )
         if len(manifest.features) != len(manifests[0].features):
             raise InputError(

@@ -55,6 +55,7 @@ class IndexInfo:
         package_version: that built it.
         models: fingerprints.
         augmentations: of each photo.
+        precision: that the photos' features were computed in.
         pruning: terms an image keeps at most, bits, offset, and choice of terms.
         photos: the folder it was built from.
         engines: "lucene", "columns", and dense parts.
@@ -70,6 +71,7 @@ class IndexInfo:
     package_version: str
     models: list[str]
     augmentations: int
+    precision: str
     pruning: str
     photos: str | None
     engines: list[str]
@@ -94,6 +96,7 @@ def index_info(index: Path) -> IndexInfo:
         package_version=manifest.package_version,
         models=manifest.models,
         augmentations=len(manifest.features),
+        precision=manifest.precision,
         pruning=_pruning(manifest),
         photos=manifest.photos,
         engines=["columns", *["lucene"] * (index / LUCENE).is_dir(), *dense_names(index)],

@@ -32,7 +32,7 @@ from sparta.extract.job import augmentation_names
 from sparta.extract.photo_metadata import photo_metadata
 from sparta.extract.photos import Augmentation, Photo
 from sparta.extras import require
-from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.record import BFLOAT16, FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.files import full_disk_reported
 from sparta.progress import Progress, no_progress
@@ -187,6 +187,7 @@ def add_images(
     manifest, follower = Manifest.open(first), DenseFollower(first, device)
     encoder = ImageEncoder.open(stores, models, batch_size, device, _terms(manifest), progress)
     parameters = parameters_of(first, manifest, encoder, len(stores), frequencies)
+    _compare_precision(first, manifest, stores[0].source)
     plain, rows, added = stores[0], range(len(stores[0])), 0
     photos = plain.photos if read_photos else None
     with full_disk_reported(index), open_writer(index) as writer:
@@ -208,6 +209,12 @@ def add_images(
             writer.commit()
             progress("encode", part.stop, len(rows))
         return AddReport(added, len(rows) - added, len(writer), len(former.aside))
+
+
+def _compare_precision(index: Path, manifest: Manifest, source: FeatureSource) -> None:
+    if source.precision != manifest.precision:
+        both = manifest.precision, source.precision
+        log.warning("%s is in %s, added photos in %s: for one, build it again", index, *both)
 
 
 def _addition(
@@ -298,7 +305,10 @@ class ResidentEncoder:
 
     @cached_property
     def _extractor(self) -> Extractor:
-        return load_extractor_of(self._source, self._device)
+        bfloat16 = self._manifest.precision == BFLOAT16
+        extractor = load_extractor_of(self._source, self._device, bfloat16)
+        _compare_precision(self._index, self._manifest, extractor.source)
+        return extractor
 
 
 def delete_images(index: Path, ids: Sequence[str]) -> int:

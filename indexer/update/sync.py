@@ -30,7 +30,7 @@ from indexer.update.sync_plan import (
 )
 from sparta.errors import InputError
 from sparta.extract.photos import Stamp, not_utf8, stamp_of
-from sparta.features.record import Skipped, read_skipped
+from sparta.features.record import BFLOAT16, Skipped, read_skipped
 from sparta.features.store import FeatureStore, read_header
 from sparta.features.writer import load_stamps
 from sparta.files import work_folder, writing
@@ -229,6 +229,7 @@ class PhotoSync:
                 ids,
                 self._encoding.device,
                 progress,
+                bfloat16=Manifest.read(self._index).precision == BFLOAT16,
             )
         except InputError:
             skipped = read_skipped(work / "plain")

@@ -30,14 +30,15 @@ def load_extractor(
     labels: int = 0,
     device: str = "auto",
     grid: int | None = None,
+    bfloat16: bool = False,
     progress: Progress = no_progress,
 ) -> Extractor:
-    """A detector's regions, or the cells of a backbone's grid; progress of the stage "convert"."""
+    """A detector's regions, or the cells of a backbone's grid; see `load_encoder`."""
     if backbone is None and (image_size or labels):
         raise InputError("--image-size and --labels are for a --backbone: name it too")
     encoder: Encoder | None = None
     if backbone:
-        encoder = load_encoder(backbone, image_size, labels, device, progress)
+        encoder = load_encoder(backbone, image_size, labels, device, progress, bfloat16)
     if detection is not None:
         if grid:
             raise InputError("--grid is for cells of a --backbone: leave it out with --detector")
@@ -51,8 +52,10 @@ def load_extractor(
     return GridRegions(encoder)
 
 
-def load_extractor_of(source: FeatureSource, device: str = "auto") -> Extractor:
-    """What made the features of a source, loaded again."""
+def load_extractor_of(
+    source: FeatureSource, device: str = "auto", bfloat16: bool = False
+) -> Extractor:
+    """What made the features of a source, loaded again, perhaps in another precision."""
     detection = DetectorSettings.of(source)
     if source.kind == "region" and detection is None:
         raise InputError(
@@ -65,6 +68,7 @@ def load_extractor_of(source: FeatureSource, device: str = "auto") -> Extractor:
         source.label_count,
         device,
         source.extra.get("grid"),
+        bfloat16,
     )
     if differences := source.differences(extractor.source):
         raise InputError(
@@ -128,22 +132,24 @@ class PooledGrid(Encoder):
                 f"{encoder.source.image_size} pixels; take no more, or a larger --image-size"
             )
         self._encoder = encoder
-        self._means = np.kron(_means(rows, cells), _means(columns, cells))
         self.grid = (cells, cells)
         self.resample, self.batch_size = encoder.resample, encoder.batch_size
-        self.source = replace(encoder.source, extra={"grid": cells})
+        self.source = replace(encoder.source, extra=encoder.source.extra | {"grid": cells})
 
     def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
         """See `Encoder.encode`."""
         features, labels = self._encoder.encode(pixels)
-        cells = self._means @ features[:, :-1].astype(np.float32)
-        return np.concatenate([cells.astype(np.float16), features[:, -1:]], axis=1), labels
+        shape = len(features), *self._encoder.grid, features.shape[2]
+        cells = features[:, :-1].astype(np.float32).reshape(shape)
+        # A product of matrices would be slower: its threads wait busily for the network's cores.
+        for axis, fewer in enumerate(self.grid, start=1):
+            cells = _means(cells, axis, fewer)
+        rows = cells.astype(np.float16).reshape(len(features), -1, features.shape[2])
+        return np.concatenate([rows, features[:, -1:]], axis=1), labels
 
 
-def _means(cells: int, fewer: int) -> NDArray[np.float32]:
-    """[fewer, cells] weights that average a side's cells to fewer."""
-    weights = np.zeros((fewer, cells), np.float32)
-    for i in range(fewer):
-        touched = slice(i * cells // fewer, -(-(i + 1) * cells // fewer))
-        weights[i, touched] = 1 / (touched.stop - touched.start)
-    return weights
+def _means(values: NDArray[np.float32], axis: int, fewer: int) -> NDArray[np.float32]:
+    """Values averaged to fewer along an axis; each mean is of all values that it touches."""
+    count = values.shape[axis]
+    parts = [range(i * count // fewer, -(-(i + 1) * count // fewer)) for i in range(fewer)]
+    return np.stack([values.take(part, axis).mean(axis) for part in parts], axis)

@@ -28,8 +28,15 @@ from sparta.extract.photos import (
     default_workers,
     list_photos,
 )
-from sparta.features.record import SKIPPED, DetectorSettings, FeatureSource, ImageFeatures, Skipped
-from sparta.features.store import FeatureStore
+from sparta.features.record import (
+    BFLOAT16,
+    SKIPPED,
+    DetectorSettings,
+    FeatureSource,
+    ImageFeatures,
+    Skipped,
+)
+from sparta.features.store import HEADER, FeatureStore, read_header
 from sparta.features.writer import SHARD_SIZE, StoreWriter
 from sparta.files import check_room, full_disk_reported, writing
 from sparta.progress import Notice, Progress, no_notice, no_progress
@@ -87,6 +94,7 @@ def extract_photos(
     cluster: Cluster | None = None,
     progress: Progress = no_progress,
     notice: Notice = no_notice,
+    bfloat16: bool = False,
 ) -> ExtractReport:
     """Turn every photo of a folder into regions, the whole photo last.
 
@@ -112,6 +120,7 @@ def extract_photos(
             None for this process.
         progress: stage "extract", in photos, and "convert" where the backbone is converted.
         notice: is called with one line if photos have changed, or lead out of the folder.
+        bfloat16: as for `load_encoder`, unless there is a store at `out` in float32.
 
     Raises:
         InputError: if there is nothing to extract, no photo can be used, the backbone does not
@@ -127,7 +136,9 @@ def extract_photos(
             f"{photos}: {found.outside:,} of {len(found.ids):,} photos are links that lead out of "
             "the folder; a server will not show them"
         )
-    load = partial(load_extractor, backbone, detection, image_size, labels, device, grid)
+    if bfloat16 and (out / HEADER).is_file():
+        bfloat16 = FeatureSource(**read_header(out)["source"]).precision == BFLOAT16
+    load = partial(load_extractor, backbone, detection, image_size, labels, device, grid, bfloat16)
     extractor = load(progress)
     inputs = {"files": f"{len(found.ids)} with hash {found.digest}"}
     with writing(out), full_disk_reported(out):
@@ -149,7 +160,7 @@ def extract_photos(
 
         report(0)
         shards = [shard.batches for shard in plan]
-        worker = PhotoWorker(extractor, photos, chosen, workers)
+        worker = PhotoWorker(extractor, photos, chosen, workers, notice)
         if cluster is None:
             computed = worker(chain.from_iterable(shards))
         else:
@@ -206,13 +217,14 @@ class PhotoWorker:
     photos: Path
     augmentation: Augmentation
     processes: int | None
+    notice: Notice = no_notice
 
     def __call__(self, batches: Iterable[list[str]]) -> Generator[Regions]:
         """The regions of batches of photos, in order; later ones are decoded meanwhile."""
         decoder = self.extractor.decoder(self.photos, self.augmentation)
         count = default_workers() if self.processes is None else self.processes
         with (
-            closing(decode_all(decoder, batches, count)) as decoded,
+            closing(decode_all(decoder, batches, count, self.notice)) as decoded,
             closing(work_ahead(partial(_regions, self.extractor), decoded)) as computed,
         ):
             yield from computed
@@ -240,7 +252,10 @@ def _open_worker(
 ) -> PhotoWorker:
     """A worker of a cluster."""
     extractor = load()
-    if differences := source.differences(extractor.source):
+    differences = source.differences(extractor.source)
+    if source.precision != extractor.source.precision:
+        differences.append(f"precision: {source.precision} against {extractor.source.precision}")
+    if differences:
         raise InputError(
             "the features would be others than on the machine that asked (wanted against found): "
             + "; ".join(differences)
@@ -323,6 +338,7 @@ class ExtractOptions(TypedDict, total=False):
     grid: int | None
     device: str
     cluster: Cluster | None
+    bfloat16: bool
 
 
 def extract_augmented(

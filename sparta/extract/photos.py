@@ -15,11 +15,14 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from ctypes import Array, c_char
 from dataclasses import dataclass
+from itertools import cycle
+from multiprocessing.sharedctypes import RawArray
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +33,15 @@ from sparta.errors import InputError
 from sparta.extract.image_files import PhotoError, load_photo, readable_status, reason_of
 from sparta.features.record import Skipped
 from sparta.features.writer import Stamps
+from sparta.progress import Notice, no_notice
 
 _NAMES = "jpg jpeg jpe jfif png webp gif bmp tif tiff avif heic heif hif ppm pgm jp2"
 SUFFIXES = frozenset(f".{name}" for name in _NAMES.split())
 MOST_WORKERS = 16
+SLOW = 5.0  # seconds after which a photo that is being decoded is named
+NAME = 512  # bytes of its path at most
+Names: TypeAlias = Any  # a shared array of arrays of characters
+_names: Names  # in a worker
 
 
 class Crop(NamedTuple):
@@ -312,62 +320,93 @@ def default_workers() -> int:
     return min(MOST_WORKERS, cores or 1)
 
 
-def decode_all(decoder: Decoder, batches: Iterable[list[str]], workers: int) -> Generator[Decoded]:
+def decode_all(
+    decoder: Decoder, batches: Iterable[list[str]], workers: int, notice: Notice = no_notice
+) -> Generator[Decoded]:
     """Decode batches of image ids, in order, a few ahead of the reader.
 
-    A photo whose decoding kills its process is skipped. Without workers this process decodes.
+    A photo whose decoding kills its process is skipped; `notice` gets a line about one that takes
+    long. Without workers this process decodes.
     """
     if workers == 0:
         yield from map(decoder, batches)
         return
-    pool = _pool(workers)
-    waiting: deque[tuple[list[str], Future[Decoded]]] = deque()
-    rest = iter(batches)
+    names: Names = RawArray(c_char * NAME, 2 * workers + 1)  # of the photo that each is at
+    pool = _pool(workers, names)
+    waiting: deque[tuple[list[str], int, Future[Decoded]]] = deque()
+    rest = zip(batches, cycle(range(len(names))), strict=False)
     try:
         while True:
-            while len(waiting) <= 2 * workers and (batch := next(rest, None)) is not None:
-                waiting.append((batch, _submit(pool, decoder, batch)))
+            while len(waiting) <= 2 * workers and (following := next(rest, None)) is not None:
+                waiting.append((*following, _submit(pool, decoder, *following)))
             if not waiting:
                 return
-            batch, future = waiting.popleft()
+            batch, place, future = waiting.popleft()
             try:
-                yield future.result()
+                yield _result(future, names[place], notice)
             except BrokenProcessPool:
                 pool.shutdown(cancel_futures=True)
-                pool = _pool(workers)
-                waiting = deque((ids, _submit(pool, decoder, ids)) for ids, _ in waiting)
+                pool = _pool(workers, names)
+                waiting = deque(
+                    (ids, at, _submit(pool, decoder, ids, at)) for ids, at, _ in waiting
+                )
                 yield [_decode_alone(decoder, image_id) for image_id in batch]
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _submit(pool: ProcessPoolExecutor, decoder: Decoder, batch: list[str]) -> Future[Decoded]:
+def _result(future: Future[Decoded], name: Array[c_char], notice: Notice) -> Decoded:
+    """The photos of a batch; `notice` gets a line where one photo is decoded for long."""
+    before = told = b""
+    while not wait([future], SLOW).done:
+        if before == name.value != told:
+            told = name.value
+            notice(f"{told.decode(errors='replace')}: decoding it takes longer than {SLOW:g} s")
+        before = name.value
+    return future.result()
+
+
+def _submit(
+    pool: ProcessPoolExecutor, decoder: Decoder, batch: list[str], place: int
+) -> Future[Decoded]:
     """Start a batch; a pool that is already broken raises when the result is requested."""
     try:
-        return pool.submit(decoder, batch)
+        return pool.submit(_decode_named, decoder, batch, place)
     except BrokenProcessPool as error:
         failed: Future[Decoded] = Future()
         failed.set_exception(error)
         return failed
 
 
+def _decode_named(decoder: Decoder, batch: list[str], place: int) -> Decoded:
+    """Decode a batch in a worker, and tell at a place of the names which photo it is at."""
+    found: Decoded = []
+    for image_id in batch:
+        _names[place].value = os.fsencode(image_id)[: NAME - 1]
+        found += decoder([image_id])
+    return found
+
+
 def _decode_alone(decoder: Decoder, image_id: str) -> Photo | Skipped:
-    with _pool(1) as pool:
+    with _pool(1, None) as pool:
         try:
             return pool.submit(decoder.decode, image_id).result()
         except BrokenProcessPool:
             return Skipped(image_id, "decoding it killed the worker process")
 
 
-def _pool(workers: int) -> ProcessPoolExecutor:
+def _pool(workers: int, names: Names) -> ProcessPoolExecutor:
     # Forked workers need no importable __main__; they only run Pillow and numpy, which is safe
     # beside the threads of the parent.
     method = "fork" if sys.platform == "linux" else "spawn"
-    return ProcessPoolExecutor(workers, multiprocessing.get_context(method), _start_worker)
+    context = multiprocessing.get_context(method)
+    return ProcessPoolExecutor(workers, context, _start_worker, (names,))
 
 
-def _start_worker() -> None:
+def _start_worker(names: Names) -> None:
     """Leave Ctrl-C to the parent, and end with it even if it is killed."""
+    global _names
+    _names = names
     # What the parent left to the garbage collector may need threads that are not here.
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -17,6 +17,7 @@ from sparta.json_values import Json
 FeatureKind = Literal["region", "grid", "patch", "pixels"]
 REGIONS = 36  # of a detector, an image keeps
 SKIPPED = "skipped.jsonl"
+FLOAT32, BFLOAT16 = "float32", "bfloat16"  # precisions of a network
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ class FeatureSource:
         image_size: side in pixels of the square the photo is resized to, 0 without a backbone.
         label_count: classes of the backbone's own classifier given to the whole-photo region.
         extra: whatever else decides the features; of a detector, hash of its weights and how its
-            regions are chosen; "grid" where a backbone's cells are averaged to fewer on a side.
+            regions are chosen; "grid" where a backbone's cells are averaged to fewer on a side;
+            "precision" where a network did not compute in float32.
         detector: hub name or folder the detector was loaded from, "" for none.
     """
 
@@ -115,9 +117,19 @@ class FeatureSource:
             if name not in ("backbone", "detector")
         }
 
+    @property
+    def precision(self) -> str:
+        """What the backbone computed in, "float32" or "bfloat16"."""
+        return str(self.extra.get("precision", FLOAT32))
+
     def differences(self, other: FeatureSource) -> list[str]:
-        """Where another source would give other features, field by field ([] if equal)."""
+        """Where another source would give other features, field by field ([] if equal).
+
+        The precision is no difference: models recall the same with features of either.
+        """
         mine, theirs = self.content, other.content
+        for one in (mine, theirs):
+            one["extra"].pop("precision", None)
         return [
             f"{name}: {mine[name]!r} against {theirs[name]!r}"
             for name in mine
@@ -153,6 +165,11 @@ class DetectorSettings:
         """Rows of the regions to keep, by decreasing confidence, ties in their order."""
         order = np.argsort(-confidences, kind="stable")[: self.regions]
         return order[confidences[order] >= self.threshold]
+
+
+def precision_of(fingerprint: str) -> str:
+    """The precision of a feature store's backbone, which its fingerprint names."""
+    return fingerprint.partition("-")[0] if "-" in fingerprint else FLOAT32
 
 
 def extract_command(source: FeatureSource) -> str:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sparta.addresses import folder_at, id_problem
 from sparta.errors import InputError
-from sparta.features.record import SKIPPED, FeatureSource, ImageFeatures, Skipped
+from sparta.features.record import FLOAT32, SKIPPED, FeatureSource, ImageFeatures, Skipped
 from sparta.features.store import FORMAT, HEADER, SCHEMA, FeatureStore, read_header, source_hash
 from sparta.json_values import Json
 
@@ -135,10 +135,12 @@ class StoreWriter:
 
     def finish(self) -> FeatureStore:
         """Mark the store complete and open it."""
-        digest = hashlib.sha256(source_hash(FeatureSource(**self._header["source"])).encode())
+        source = FeatureSource(**self._header["source"])
+        digest = hashlib.sha256(source_hash(source).encode())
         for shard in self._header["shards"]:
             digest.update(shard["sha256"].encode())
-        self._header |= {"complete": True, "fingerprint": digest.hexdigest()[:32]}
+        named = "" if source.precision == FLOAT32 else f"{source.precision}-"
+        self._header |= {"complete": True, "fingerprint": named + digest.hexdigest()[:32]}
         self._header["superseded"] = []
         self._save_header()
         self._remove_superseded()
@@ -157,9 +159,10 @@ class StoreWriter:
 
     def _check_same(self, old: Json, source: FeatureSource) -> None:
         """Refuse a store of other inputs; files may differ where they are stamped."""
-        changes = source.differences(FeatureSource(**old["source"]))
-        mine = {"augmentation": self._header["augmentation"]}
-        theirs = {"augmentation": old["augmentation"]}
+        former = FeatureSource(**old["source"])
+        changes = source.differences(former)
+        mine = {"augmentation": self._header["augmentation"], "precision": source.precision}
+        theirs = {"augmentation": old["augmentation"], "precision": former.precision}
         if self._stamps is None:
             mine, theirs = mine | self._header["inputs"], theirs | old["inputs"]
         changes += [

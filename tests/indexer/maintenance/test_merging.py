@@ -78,6 +78,7 @@ def change(index: Path, **fields: Any) -> None:
     [
         ({"scale": 0.25}, "its scale is 0.25 instead of 0.5"),
         ({"models": ["0123456789abcdef", "n"]}, "its models is 0123456789ab, n instead of m"),
+        ({"features": ["bfloat16-f"]}, "its precision is bfloat16 instead of float32"),
         ({"features": ["f", "g"]}, "it has 2 augmentations of each photo instead of 1"),
     ],
 )

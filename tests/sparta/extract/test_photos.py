@@ -7,6 +7,7 @@ import os
 import signal
 import struct
 import subprocess
+import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from PIL import ExifTags, Image
 
 from sparta.addresses import UnreachableError, folder_at
 from sparta.errors import InputError
-from sparta.extract import image_files
+from sparta.extract import image_files, photos
 from sparta.extract.photos import (
     Augmentation,
     Crop,
@@ -277,6 +278,24 @@ def batches(folder: Path, deadly: int | None = None) -> list[list[str]]:
     if deadly is not None:
         names[deadly] = "deadly.png"
     return [names[start : start + 3] for start in range(0, len(names), 3)]
+
+
+class Slow(Decoder):
+    def decode(self, image_id: str, crop: Crop | None = None) -> Photo | Skipped:
+        if image_id == "10.png":
+            time.sleep(0.8)
+        return super().decode(image_id, crop)
+
+
+def test_a_photo_that_takes_long_is_named_once_while_it_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(photos, "SLOW", 0.1)
+    asked, told = batches(tmp_path), list[str]()
+    decoder = Slow(tmp_path, 8, 2, Augmentation("plain"))
+    answers = list(decode_all(decoder, asked, 2, told.append))
+    assert [[photo.image_id for photo in answer] for answer in answers] == asked
+    assert told.count("10.png: decoding it takes longer than 0.1 s") == 1
 
 
 @pytest.mark.parametrize(
