@@ -283,14 +283,14 @@ def test_what_a_copy_lacks_is_not_taken_for_seen(
     monkeypatch.setattr(module, "AT_ONCE", 1)
     extract = features.extract_stores
 
-    def late(*arguments: Any) -> Any:
+    def late(*arguments: Any, **options: Any) -> Any:
         if "3.png" in images_of(built):  # the second batch
             monkeypatch.setattr(module, "extract_stores", extract)
             if how == "restored":
                 restore_snapshot(snapshot, built)
             else:
                 set_alias(name, snapshot)
-        return extract(*arguments)
+        return extract(*arguments, **options)
 
     monkeypatch.setattr(module, "extract_stores", late)
     with pytest.raises(InputError, match="prod was replaced meanwhile: run sparta sync again"):
