@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -14,12 +15,18 @@ from eval.recall.index import (
     read_judged_queries,
 )
 from indexer.build import build_index
+from indexer.encoding.scorers import ConvertedScorer, TorchScorer, _noise, load_scorers
 from indexer.engines.open import open_index
 from sparta.captions.read import read_captions
 from sparta.command_line import cli
 from sparta.extract.job import extract_photos
 from sparta.features.store import FeatureStore
+from sparta.inference import FOLDER_VARIABLE
 from sparta.model_id import PHOTOS, SAMPLE
+from sparta.networks.encoder import TUNED
+from sparta.networks.lite import LiteBackbone
+from sparta.networks.load import ConvertedEncoder, load_encoder
+from sparta.visualsparta.model import VisualSparta
 from tests.scenes.corpus import write_queries, write_scenes
 
 # How the photos of the package were drawn, as docs/results/recall.md says.
@@ -55,6 +62,30 @@ def test_sample_model_reaches_its_recorded_recall(tmp_path: Path, record: dict[s
     for name in ("at_1", "at_5", "at_10"):
         assert getattr(found, name) >= record[name] - 0.5
     assert first_hits.share >= record["first_hit_right"] - 0.5
+
+
+@pytest.mark.parametrize(("name", "regions", "size"), [("photos", 26, 1280), ("sample", 50, 768)])
+def test_shipped_networks_are_those_of_the_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, regions: int, size: int
+) -> None:
+    """As if nothing had been converted before: they come with the package, and compute as torch."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    [shipped], _ = load_scorers([name], "grid", regions, "cpu", "trained")
+    assert isinstance(shipped, ConvertedScorer)
+    reference = TorchScorer(VisualSparta.from_pretrained(name).eval())
+    assert shipped.fingerprint == reference.fingerprint
+    images = _noise(5, regions, size)
+    terms = np.flatnonzero(shipped.trained_terms)
+    ours, theirs = (one.term_scores(images, terms) for one in (shipped, reference))
+    np.testing.assert_allclose(ours.scores, theirs.scores, atol=1e-3)
+    assert theirs.scores.any() and (ours.positions == theirs.positions).mean() > 0.99
+    if name == "photos":
+        encoders = load_encoder(TUNED, 260, 0, "cpu"), LiteBackbone(TUNED, 260, "cpu")
+        pixels = np.random.default_rng(0).integers(0, 256, (2, 260, 260, 3), np.uint8)
+        rows, expected = (one.encode(pixels)[0].astype(np.float64) for one in encoders)
+        assert isinstance(encoders[0], ConvertedEncoder)
+        np.testing.assert_allclose(rows, expected, atol=0.01 * np.abs(expected).max())
+    assert not any(tmp_path.iterdir())
 
 
 # ---- the model for photos ------------------------------------------------------------------------
