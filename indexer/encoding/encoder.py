@@ -333,9 +333,10 @@ def open_encoder(
     cluster: Cluster | None,
     progress: Progress,
 ) -> tuple[ImageEncoder, EncoderMap]:
-    """See `ImageEncoder.open`; and who does its work, a unit whenever a result is wanted.
+    """An encoder, as `ImageEncoder.open` opens it, and what maps work over units with it.
 
-    This process, or the workers of a cluster.
+    The workers of a cluster do the work; without one this process, when a result is wanted. Raises
+    InputError as `ImageEncoder.open`.
     """
     encoder = ImageEncoder.open(stores, models, batch_size, device, term_set, progress)
     if cluster is not None:

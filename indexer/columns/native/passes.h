@@ -1,4 +1,5 @@
-/* The two passes over the postings of some superblocks that lay out columns; see builder.py. */
+/* What builds columns: the two passes over the postings of some superblocks that lay them out,
+   products with directions, which order the images, and transposes; see builder.py. */
 
 typedef struct {
     int64_t images, first;     /* number of the first superblock */
@@ -259,7 +260,8 @@ static PyObject *fill(PyObject *self, PyObject *arguments) {
                views[8]->shape[0] == made.dense - made.levelled &&
                views[8]->shape[1] == made.superblocks && views[9]->itemsize == 1 + own.wide &&
                views[10]->itemsize == 2 + 2 * own.wide;
-    for (int64_t row = 0; fits && row < made.dense; row++) fits = made.steps[row] > 0 && made.steps[row] <= UINT16_MAX;
+    for (int64_t row = 0; fits && row < made.dense; row++)
+        fits = made.steps[row] > 0 && made.steps[row] <= UINT16_MAX;
     if (fits && !(kept = made.kept = calloc(made.levelled * GROUP * PLACES + 1, sizeof *kept))) {
         PyErr_NoMemory();
         goto done;
