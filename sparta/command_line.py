@@ -182,7 +182,7 @@ class Commands(TyperGroup):
 
 
 def _summary(command: str) -> str:
-    """The first sentence of a command's help, from the source: importing all takes half a second."""
+    """The first sentence of a command's help, from the source: imports take half a second."""
     check_packages()
     name, _, function = COMMANDS[command].partition(":")
     source = (Path(__file__).parents[1] / f"{name.replace('.', '/')}.py").read_text("utf-8")
