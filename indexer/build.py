@@ -1,28 +1,24 @@
-"""The offline job: feature stores and models → an index folder; resumable, replaced as a whole."""
+"""The offline job: photos or feature stores, and models → an index folder; resumable."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
-from zipfile import BadZipFile
-
-import numpy as np
 
 from indexer.encoding.encoder import (
     OFFSET_SAMPLE,
     EncoderMap,
     ImageEncoder,
-    TermOffsets,
     encode_rows,
+    encoder_map,
     measured_parameters,
-    open_encoder,
 )
+from indexer.encoding.features import Photos
 from indexer.encoding.impacts import (
     NO_TERM_FREQUENCIES,
     ImpactParameters,
@@ -34,52 +30,32 @@ from indexer.index_writer import write_index
 from indexer.maintenance.combine import split_index
 from indexer.manifest import Manifest, is_index
 from indexer.metadata import Metadata, described
-from indexer.postings import Postings, PostingShard, QuantisationReport
-from indexer.rebuild import Kept, kept_of
+from indexer.rebuild import kept_of
 from indexer.settings import OFFSET_OF_MODEL, IndexSettings, PruningSettings
+from indexer.update.sync_plan import Seen, SeenPhotos
+from indexer.workspace import Part, Workspace
+from sparta.addresses import is_remote
 from sparta.cluster import Cluster
 from sparta.errors import InputError
-from sparta.features.store import FeatureStore
+from sparta.extract.photos import Stamp, not_utf8
+from sparta.features.record import SKIPPED, Skipped
+from sparta.features.store import FeatureStore, Stamps, source_hash
 from sparta.files import (
-    MARKER,
     check_name,
     check_room,
-    find_work,
     full_disk_reported,
-    make_work,
     recover,
     remove_entry,
-    remove_work,
-    replace_folder,
     writing,
 )
-from sparta.progress import Notice, Progress, no_notice, no_progress
-from sparta.word_tables import WordTables
+from sparta.progress import Notice, Progress, no_notice, no_progress, part_of
 
 BYTES_A_POSTING = 16  # shards, Lucene's parts and their merger, columns and their spool
 DEFAULT_PRUNING = PruningSettings()
-SETTINGS = "settings.sha256"
-OFFSETS = "offsets.npz"
-
-
-class About(NamedTuple):
-    """What is stored about images, and how.
-
-    Attributes:
-        metadata: of images by id, from a file.
-        kinds: declared, by field.
-        photos: the folder whose files are read; None if they are not.
-        kept: what the user gave to the index that is replaced.
-    """
-
-    metadata: Metadata
-    kinds: Mapping[str, Kind]
-    photos: Path | None
-    kept: Kept
 
 
 def build_index(
-    stores: Sequence[FeatureStore],
+    images: Sequence[FeatureStore] | Photos,
     models: Sequence[str | Path],
     out: Path,
     pruning: PruningSettings = DEFAULT_PRUNING,
@@ -99,10 +75,12 @@ def build_index(
     Finished shards of postings are saved in a work folder beside `out`, so that an interrupted run
     continues. An index already at `out` stays in use until the new one is complete, which keeps
     what the user gave to it: fields, deletions, and images that were sent. Until the end the disk
-    holds about 16 bytes a posting: 16 GB for a million images of 1,000 terms, of which 7 GB remain.
+    holds about 16 bytes a posting: 16 GB for a million images of 1,000 terms, of which 7 GB remain;
+    of photos also the features of 4,000.
 
     Args:
-        stores: feature stores of the same photos, the plain one first, augmentations after it.
+        images: feature stores of the same photos, the plain one first, augmentations after it; or
+            photos.
         models: folders or hub names of VisualSparta models with one vocabulary; the first gives the
             tables of words and, with the first store, the grounding.
         out: the index folder.
@@ -114,196 +92,171 @@ def build_index(
         device: "auto" takes a GPU if there is one.
         shards: how many the finished index is divided into; None for one whole index.
         cluster: whose workers encode the images, shard by shard; None for this process.
-        progress: stages "convert" (models), "offset", "encode", "write", "merge", "columns" and
-            "divide".
+        progress: stages "extract", "convert" (models), "offset", "encode", "write", "merge",
+            "columns" and "divide".
         notice: gets a line about what is kept of the index that is replaced.
 
-    Raises InputError if models or stores cannot be used together, a file is damaged, something the
-    user gave cannot be kept, `out` is not an index or is being written, or the disk is full.
+    Raises InputError if models or stores cannot be used together, a file is damaged, no photo can
+    be used, something the user gave cannot be kept, `out` is not an index or is being written, or
+    the disk is full.
     """
     check_name(out)
-    with writing(out):
+    with writing(out), full_disk_reported(out):
         check_target(out)
-        encoder, encode = open_encoder(
-            stores, models, batch_size, device, pruning.terms, cluster, progress
-        )
-        about = encoder.store.ids, encoder.models, encoder.tokenizer.vocabulary_hash
-        with full_disk_reported(out), kept_of(out, *about) as kept:
-            tables = read_word_tables(models[0])
+        work = Workspace(out)
+        stores = work.stores_of_sample(images, progress) if isinstance(images, Photos) else images
+        encoder = ImageEncoder.open(stores, models, batch_size, device, pruning.terms, progress)
+        ids = list(images.stamps) if isinstance(images, Photos) else encoder.store.ids
+        with kept_of(out, ids, encoder.models, encoder.tokenizer.vocabulary_hash) as kept:
+            frequencies = _frequencies(pruning, encoder)
+            settings = _settings(images, encoder, pruning, frequencies)
+            work.begin(settings)
+            check_room(out, _estimated_bytes(len(ids), encoder, settings) - work.size)
+            mapped = partial(encoder_map, models=models, device=device, cluster=cluster)
+            measured = measured_parameters(
+                mapped(encoder), encoder, settings, frequencies, work.load_offsets(), progress
+            )
+            work.save_offsets(measured[0])
+            parts = _encode(images, encoder, mapped, measured[1], work, progress)
+            settings = replace(settings, features=_fingerprints(parts))
+            whole = work.index if shards is None else work.whole
             photos = encoder.store.photos if read_photos else None
-            told = About(metadata or {}, {**kept.kinds, **(kinds or {})}, photos, kept)
-            work, manifest = _build(encode, encoder, out, pruning, tables, told, shards, progress)
+            about = metadata or {}
+            manifest = write_index(
+                whole,
+                (kept.described(described(one, photos), about) for one in work.postings(parts)),
+                encoder.tokenizer,
+                settings,
+                measured[0].offset,
+                measured[1].quantiser.scale,
+                images=sum(part.images for part in parts),
+                tables=read_word_tables(models[0]),
+                kinds={**kept.kinds, **(kinds or {})},
+                progress=progress,
+            )
+            if shards is not None:
+                split_index(whole, work.index, shards, progress)
+            _note_photos(work.index, parts, encoder.store.photos)
             kept.finish(work.index, models, device, notice)
             work.publish(out)
             return manifest
 
 
-def _build(
-    encode: EncoderMap,
-    encoder: ImageEncoder,
-    out: Path,
-    pruning: PruningSettings,
-    tables: WordTables,
-    about: About,
-    divided: int | None,
-    progress: Progress,
-) -> tuple[Workspace, Manifest]:
-    """A finished index in its work folder."""
-    named = pruning.frequencies, pruning.frequency_power
-    frequencies = TermFrequencies.of(*named, encoder.frequencies, encoder.tokenizer)
+def _frequencies(pruning: PruningSettings, encoder: ImageEncoder) -> TermFrequencies:
     if pruning.top_n is None:
-        frequencies = NO_TERM_FREQUENCIES  # there is no choice to make
-    settings = _settings(encoder, pruning, frequencies)
-    work = Workspace.open(out, settings)
-    needed = _estimated_bytes(encoder, settings) - work.size
-    check_room(out, needed)
-    saved = work.load_offsets()
-    offsets, parameters = measured_parameters(
-        encode, encoder, settings, frequencies, saved, progress
-    )
-    if saved is None:
-        work.save_offsets(offsets)
-    shards = _shards(encode, encoder.store, parameters, work, progress)
-    whole = work.index if divided is None else work.whole
-    manifest = write_index(
-        whole,
-        (about.kept.described(described(one, about.photos), about.metadata) for one in shards),
-        encoder.tokenizer,
-        settings,
-        offsets.offset,
-        parameters.quantiser.scale,
-        images=len(encoder.store),
-        tables=tables,
-        kinds=about.kinds,
-        progress=progress,
-    )
-    if divided is not None:
-        split_index(whole, work.index, divided, progress)
-    return work, manifest
+        return NO_TERM_FREQUENCIES  # there is no choice to make
+    named = pruning.frequencies, pruning.frequency_power
+    return TermFrequencies.of(*named, encoder.frequencies, encoder.tokenizer)
 
 
-def _estimated_bytes(encoder: ImageEncoder, settings: IndexSettings) -> int:
+def _estimated_bytes(images: int, encoder: ImageEncoder, settings: IndexSettings) -> int:
     """What the disk holds at most while an index is built."""
     # Without a limit an image keeps a part of the allowed terms: those above their offset.
     terms = settings.top_n or len(encoder.terms) // 4
-    return BYTES_A_POSTING * terms * len(encoder.store)
+    return BYTES_A_POSTING * terms * images
 
 
 def _settings(
-    encoder: ImageEncoder, pruning: PruningSettings, frequencies: TermFrequencies
+    images: Sequence[FeatureStore] | Photos,
+    encoder: ImageEncoder,
+    pruning: PruningSettings,
+    frequencies: TermFrequencies,
 ) -> IndexSettings:
+    """With the fingerprints of features; of photos, before they are extracted, of their source."""
     photos = encoder.store.photos
     used = {"frequencies": frequencies.source, "frequency_power": frequencies.power}
     if pruning.offset == OFFSET_OF_MODEL:
         used |= {"offset": encoder.scorers[0].config.offset}
+    features = [store.fingerprint for store in encoder.stores]
+    if isinstance(images, Photos):
+        features = [source_hash(store.source) for store in encoder.stores]
     return IndexSettings(
         **vars(pruning) | used,
         models=encoder.models,
-        features=[store.fingerprint for store in encoder.stores],
+        features=features,
         photos=str(photos) if photos else None,
         offset_images=min(len(encoder.store), OFFSET_SAMPLE),
     )
 
 
-def _shards(
-    encode: EncoderMap,
-    store: FeatureStore,
+def _encode(
+    images: Sequence[FeatureStore] | Photos,
+    encoder: ImageEncoder,
+    mapped: Callable[[ImageEncoder], EncoderMap],
     parameters: ImpactParameters,
     work: Workspace,
     progress: Progress,
-) -> Iterator[PostingShard]:
-    """Second pass: the postings of every shard, loaded where an earlier run saved them."""
-    shards = enumerate(store.shards)
-    missing = [rows for number, rows in shards if work.load_shard(number) is None]
-    encoded = encode(partial(encode_rows, parameters=parameters), missing)
-    for number, rows in enumerate(store.shards):
-        shard = work.load_shard(number)
-        if shard is None:
-            shard = next(encoded)
-            work.save_shard(number, shard)
-        progress("encode", rows.stop, len(store))
-        yield shard
+) -> list[Part]:
+    """Save the postings of all images, of photos some at a time.
 
-
-class Workspace:
-    """A work folder of an index: term offsets and finished shards of postings.
-
-    Attributes:
-        index: where the index is written; absent when the workspace is opened.
-        whole: where an index is written that is divided into shards at `index`.
+    The encoder has the stores that are given, or those of a sample of the photos.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        # A process of a killed run may still be writing its own unfinished index.
-        self.index = folder / f"index-{secrets.token_hex(4)}"
-        self.whole = folder / f"whole-{secrets.token_hex(4)}"
+    def encoded(key: str, stamps: Stamps, stores: Sequence[FeatureStore], done: int) -> Part:
+        own = replace(encoder, stores=stores)
+        shards = _save_shards(own, mapped(own), key, parameters, work, done, total, progress)
+        if len(own.store) < len(stamps):
+            progress("encode", done + len(stamps), total)  # some photos cannot be used
+        return work.save_part(key, stamps, stores, shards)
 
-    @classmethod
-    def open(cls, out: Path, settings: IndexSettings) -> Workspace:
-        """The workspace of an index folder: an earlier run's with the same settings, or a new one.
+    if not isinstance(images, Photos):
+        total = len(images[0])
+        return [encoded("stores", images[0].stamps, images, 0)]
+    parts, total, sample = work.load_parts(images.stamps), len(images.stamps), images.sample()
+    if not parts:
+        parts.append(encoded(images.key(sample), sample, encoder.stores, 0))
+    known = {image_id for part in parts for image_id in part.stamps}
+    for stamps in images.parts(known):
+        done, key = sum(len(part.stamps) for part in parts), images.key(stamps)
+        folder = work.features(key)
+        stores = images.extract(folder, stamps, part_of(progress, done, len(stamps), total))
+        parts.append(encoded(key, stamps, stores, done))
+        remove_entry(folder)
+    return parts
 
-        All others that earlier runs left are removed.
-        """
-        fingerprint = hashlib.sha256(json.dumps(asdict(settings)).encode()).hexdigest()
-        found = None
-        for folder in find_work(out):
-            if found is None and _fingerprint_of(folder) == fingerprint:
-                found = folder
-            else:
-                remove_work(folder)
-        if found is None:
-            found = make_work(out)
-            (found / SETTINGS).write_text(fingerprint)
-        # An unfinished Lucene index is written again from the shards, which is the fast part.
-        for entry in found.iterdir():
-            if entry.name not in (MARKER, SETTINGS, OFFSETS) and not _is_shard(entry):
-                remove_entry(entry)
-        return cls(found)
 
-    @property
-    def size(self) -> int:
-        """Bytes of what an earlier run saved."""
-        return sum(path.stat().st_size for path in self._folder.iterdir())
+def _save_shards(
+    encoder: ImageEncoder,
+    encode: EncoderMap,
+    key: str,
+    parameters: ImpactParameters,
+    work: Workspace,
+    before: int,
+    total: int,
+    progress: Progress,
+) -> int:
+    """Encode the shards of some images that an earlier run did not save; returns how many are."""
+    shards = encoder.store.shards
+    missing = [number for number in range(len(shards)) if work.load_shard(key, number) is None]
+    found = encode(partial(encode_rows, parameters=parameters), [shards[one] for one in missing])
+    for number, rows in enumerate(shards):
+        if number in missing:
+            work.save_shard(key, number, next(found))
+        progress("encode", before + rows.stop, total)
+    return len(shards)
 
-    def load_offsets(self) -> TermOffsets | None:
-        """The saved offsets, None if there are none or they are damaged."""
-        try:
-            with np.load(self._folder / OFFSETS, allow_pickle=False) as file:
-                return TermOffsets(file["offset"], float(file["largest"]))
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile):
-            return None
 
-    def save_offsets(self, offsets: TermOffsets) -> None:
-        """Save the offsets, under a temporary name first."""
-        unfinished = self._folder / "unfinished.npz"
-        np.savez(unfinished, offset=offsets.offset, largest=offsets.largest)
-        unfinished.replace(self._folder / OFFSETS)
+def _fingerprints(parts: Sequence[Part]) -> list[str]:
+    """Of the features of all parts, one for each augmentation, as a store has one."""
+    found = []
+    for each in zip(*(part.features for part in parts), strict=True):
+        precision, dash, _ = each[0].rpartition("-")
+        digest = hashlib.sha256("".join(sorted(each)).encode()).hexdigest()
+        found.append(each[0] if len(each) == 1 else f"{precision}{dash}{digest[:32]}")
+    return found
 
-    def load_shard(self, number: int) -> PostingShard | None:
-        """A saved shard, None if there is none of that number or it is damaged."""
-        path = self._shard(number)
-        try:
-            report = QuantisationReport(**json.loads(path.with_suffix(".json").read_text()))
-            return PostingShard(Postings.load(path), report)
-        except (OSError, ValueError, TypeError):
-            return None
 
-    def save_shard(self, number: int, shard: PostingShard) -> None:
-        """Save a shard; the postings come last, so that a shard with postings is complete."""
-        path = self._shard(number)
-        path.with_suffix(".json").write_text(json.dumps(asdict(shard.report)))
-        shard.postings.save(path)
-
-    def _shard(self, number: int) -> Path:
-        return self._folder / f"shard-{number:05d}.npz"
-
-    def publish(self, out: Path) -> None:
-        """Put the finished index in its place, and remove the workspace."""
-        replace_folder(self.index, out, self._folder)
-        # First what a next run would continue from: it must not find half of the shards.
-        (self._folder / SETTINGS).unlink()
-        remove_work(self._folder)
+def _note_photos(index: Path, parts: Sequence[Part], photos: Path | None) -> None:
+    """Note in an index which photos it has seen, for `sparta sync`, and which were not usable."""
+    skipped = {image_id: why for part in parts for image_id, why in part.skipped.items()}
+    if skipped:
+        lines = [json.dumps(asdict(Skipped(*one))) + "\n" for one in sorted(skipped.items())]
+        (index / SKIPPED).write_text("".join(lines), encoding="utf-8")
+    stamps = {image_id: one for part in parts for image_id, one in part.stamps.items()}
+    if photos is not None and not is_remote(photos) and stamps:
+        seen = {one: Seen(Stamp(*stamps[one]), None, skipped.get(one)) for one in stamps}
+        named = {one: seen[one] for one in seen if not not_utf8(one)}
+        SeenPhotos(Path(os.path.realpath(photos)), named).save(index, built=True)
 
 
 def check_target(out: Path) -> None:
@@ -315,12 +268,3 @@ def check_target(out: Path) -> None:
     recover(out)
     if out.exists() and not (out.is_dir() and (is_index(out) or not any(out.iterdir()))):
         raise InputError(f"{out} exists and is not an index: choose another --out or remove it")
-
-
-def _fingerprint_of(folder: Path) -> str | None:
-    path = folder / SETTINGS
-    return path.read_text() if path.is_file() else None
-
-
-def _is_shard(path: Path) -> bool:
-    return path.name.startswith("shard-") and path.suffix in (".npz", ".json")

@@ -77,13 +77,13 @@ def build(
 
     set_up_libraries()
     from indexer.build import DEFAULT_PRUNING, build_index
-    from indexer.encoding.features import open_stores
+    from indexer.encoding.features import open_images
 
     models, out = _places(model), Path(folder)
     paths = [Path(place) for place in _places(source)]
-    stores = open_stores(paths, models, "visual_sparta", out, device=device, progress=progress)
+    images = open_images(paths, models, out, device=device, progress=progress)
     build_index(
-        stores,
+        images,
         models,
         out,
         pruning or DEFAULT_PRUNING,

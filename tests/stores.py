@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
+from indexer.encoding.features import open_images
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
@@ -38,3 +40,12 @@ def _chunks(images: Iterable[ImageFeatures], size: int) -> Iterator[list[ImageFe
     rest = iter(images)
     while chunk := list(islice(rest, size)):
         yield chunk
+
+
+def kept_stores(
+    photos: Path, models: Sequence[str | Path], out: Path, **options: Any
+) -> list[FeatureStore]:
+    """The features of photos that `sparta index --keep-features` leaves beside an index."""
+    found = open_images([photos], models, out, keep_features=True, device="cpu", **options)
+    assert isinstance(found, list)
+    return found

@@ -19,7 +19,8 @@ from sparta.captions.record import as_stored
 from sparta.console import Console
 from sparta.errors import InputError
 from sparta.extract.job import EXTRACT_STAGES, extract_augmented
-from sparta.extract.photos import file_stamps, find_photos, listing_hash
+from sparta.extract.photos import find_photos, listing_hash
+from sparta.extract.photos import list_photos as list_files
 from sparta.features.store import FeatureStore
 from sparta.progress import progress_bars
 from sparta.vse.encoders import PhotoFolder
@@ -225,7 +226,7 @@ def features_folder(photos: Path, backbone: str, grid: int | None, out: Path) ->
     Raises:
         InputError: if there are no photos.
     """
-    listing = listing_hash(file_stamps(photos, find_photos(photos)))
+    listing = listing_hash(list_files(photos))
     inputs = [str(photos.resolve()), listing, backbone, grid]
     digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:8]
     network = Path(backbone.partition("@")[0]).name + (f"-{grid}x{grid}" if grid else "")

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,12 +17,12 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from indexer.build import build_index
-from indexer.encoding.features import extract_stores, open_stores
+from indexer.encoding.features import extract_stores, feature_source
 from indexer.maintenance.info import index_info
 from indexer.settings import PruningSettings
 from indexer.state import bytes_below
 from sparta.errors import InputError
-from sparta.extract.photos import find_photos
+from sparta.extract.photos import list_photos
 from sparta.features.store import HEADER, FeatureStore
 from sparta.json_values import Json
 from sparta.progress import Progress, no_progress
@@ -131,16 +132,14 @@ def _features(
     if (source / HEADER).is_file():
         if images is not None:
             raise InputError(f"--images: {source} is a feature store, which is indexed whole")
-        (store,) = open_stores([source], [model], "visual_sparta", out)
-        return store
-    ids = find_photos(source)
-    if images is not None and len(ids) < images:
-        raise InputError(f"--images {images}: {source} has {len(ids)} photos")
+        return FeatureStore.open(source)
+    stamps = dict(islice(list_photos(source).items(), images))
+    if images is not None and len(stamps) < images:
+        raise InputError(f"--images {images}: {source} has {len(stamps)} photos")
     features = out.with_name(f"{out.name}.features")
-    (store,) = extract_stores(
-        source, [model], "visual_sparta", features, ids=ids[:images], device=device, progress=clock
-    )
-    clock.end(EXTRACTION, len(ids[:images]))
+    made_by = feature_source([model], "visual_sparta")
+    (store,) = extract_stores(source, made_by, features, stamps, clock, device=device)
+    clock.end(EXTRACTION, len(stamps))
     return store
 
 

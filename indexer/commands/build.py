@@ -141,6 +141,14 @@ Augmentations = Annotated[
         help="Copies of each photo to average: plain, mirrored, then random crops (default: 1).",
     ),
 ]
+KeepFeatures = Annotated[
+    bool,
+    advanced(
+        "--keep-features",
+        help="Keep features of photos, 170 KB each, in OUT.features: the next run extracts only "
+        "new and changed photos.",
+    ),
+]
 Precision = Annotated[
     bool,
     advanced(
@@ -169,6 +177,7 @@ def index(
     frequencies: Frequencies = "model",
     frequency_power: FrequencyPower = None,
     augmentations: Augmentations = None,
+    keep_features: KeepFeatures = False,
     bfloat16: Precision = True,
     batch_size: BatchSize = 32,
     device: Device = "auto",
@@ -177,10 +186,10 @@ def index(
 ) -> None:
     """Make an index of photos, or of their features.
 
-    Photos first become features, in OUT.features; a repeated run extracts only new and changed
-    photos, and an interrupted one continues. The former index answers until the new one is
-    complete. The new one keeps its fields, deletions and sent images, but not its dense models:
-    add them again with sparta add --dense.
+    An interrupted run continues. A repeated one reads all photos again: sparta sync reads only new
+    and changed ones. The former index answers until the new one is complete. The new one keeps its
+    fields, deletions and sent images, but not its dense models: add them again with sparta add
+    --dense.
 
     For example:
 
@@ -196,7 +205,7 @@ def index(
 
     set_up_libraries()
     from indexer.build import build_index
-    from indexer.encoding.features import open_stores
+    from indexer.encoding.features import open_images
     from indexer.fields.kinds import declared_kinds
     from indexer.metadata import read_metadata
     from sparta.console import Console
@@ -208,12 +217,12 @@ def index(
     console, lines = Console(), list[str]()
     say = partial(console.print, soft_wrap=True, highlight=False)
     with connected(ray, device) as cluster, progress_bars(STAGES, console) as show:
-        stores = open_stores(
+        images = open_images(
             [folder_at(place) for place in features],
             model,
-            "visual_sparta",
             out,
             augmentations=augmentations,
+            keep_features=keep_features,
             device=device,
             cluster=cluster,
             bfloat16=bfloat16,
@@ -221,7 +230,7 @@ def index(
             notice=say,
         )
         manifest = build_index(
-            stores,
+            images,
             model,
             out,
             pruning,
@@ -237,7 +246,7 @@ def index(
         )
     for line in (summary(manifest), *lines):
         say(f"{out}: {line}")
-    for line in _hints(manifest, frequencies, stores[0].folder):
+    for line in _hints(manifest, frequencies, out):
         say(line)
 
 
@@ -252,12 +261,12 @@ def _pruning(choice: Json, offset: str, terms: str, frequencies: str) -> Pruning
     return found
 
 
-def _hints(manifest: Manifest, frequencies: str, features: Path) -> Iterator[str]:
+def _hints(manifest: Manifest, frequencies: str, out: Path) -> Iterator[str]:
     from sparta.features.record import skipped_summary
 
     if frequencies == "model" and manifest.frequencies == "none" and manifest.top_n is not None:
         yield NO_FREQUENCIES
-    if skipped := skipped_summary(features):
+    if skipped := skipped_summary(out):
         yield skipped
 
 

@@ -168,18 +168,22 @@ def _add_dense(
     set_up_libraries()
     from indexer.commands.build import STAGES
     from indexer.dense.build import add_dense, check_index, check_models, name_models
-    from indexer.encoding.features import open_stores
+    from indexer.encoding.features import opened_stores
     from indexer.engines.open import open_backend
     from sparta.console import Console
+    from sparta.features.store import HEADER
     from sparta.progress import progress_bars
 
     named = name_models(models)
     check_index(index)
     stages = {f"embed {name}": (f"Embedding for {name}", "images") for name in named}
     console = Console()
-    with progress_bars(STAGES | stages, console) as show:
-        paths = list(named.values())
-        [store] = open_stores(sources, paths, "vse", index, device=device, progress=show)
+    is_store = (sources[0] / HEADER).is_file()
+    given = ([], sources) if is_store else (sources, [])
+    with (
+        progress_bars(STAGES | stages, console) as show,
+        opened_stores(index, *given, [*named.values()], device, show, "vse") as ([store], _),
+    ):
         check_models(named, store)
         add = partial(add_dense, index, store, batch_size=batch_size, device=device, progress=show)
         kind: Literal["hnsw", "flat"] = "hnsw" if hnsw else "flat"

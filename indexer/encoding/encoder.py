@@ -324,24 +324,13 @@ class EncoderMap(Protocol):
         ...
 
 
-def open_encoder(
-    stores: Sequence[FeatureStore],
-    models: Sequence[str | Path],
-    batch_size: int,
-    device: str,
-    term_set: TermSet,
-    cluster: Cluster | None,
-    progress: Progress,
-) -> tuple[ImageEncoder, EncoderMap]:
-    """An encoder, as `ImageEncoder.open` opens it, and what maps work over units with it.
-
-    The workers of a cluster do the work; without one this process, when a result is wanted. Raises
-    InputError as `ImageEncoder.open`.
-    """
-    encoder = ImageEncoder.open(stores, models, batch_size, device, term_set, progress)
+def encoder_map(
+    encoder: ImageEncoder, models: Sequence[str | Path], device: str, cluster: Cluster | None
+) -> EncoderMap:
+    """Work is done with an encoder by the workers of a cluster, or by this process when needed."""
     if cluster is not None:
-        return encoder, encode_on(cluster, encoder, models, device)
-    return encoder, lambda work, units: map(partial(work, encoder), units)
+        return encode_on(cluster, encoder, models, device)
+    return lambda work, units: map(partial(work, encoder), units)
 
 
 def encode_on(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import zip_longest
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +18,7 @@ from sparta.addresses import id_problem
 from sparta.cluster import Cluster
 from sparta.errors import InputError
 from sparta.extract.job import extract_augmented
-from sparta.extract.photos import find_photos
+from sparta.extract.photos import find_photos, list_photos
 from sparta.features.record import (
     BFLOAT16,
     DetectorSettings,
@@ -23,7 +27,7 @@ from sparta.features.record import (
     extract_command,
     read_skipped,
 )
-from sparta.features.store import HEADER, FeatureStore
+from sparta.features.store import HEADER, FeatureStore, Stamps, source_hash
 from sparta.files import check_name, work_folder, writing
 from sparta.model_id import read_model_config
 from sparta.progress import Notice, Progress, no_notice, no_progress
@@ -40,26 +44,61 @@ ModelKind = Literal["visual_sparta", "vse"]
 
 # ---- to build an index of ------------------------------------------------------------------------
 
+AT_ONCE = 2000  # photos whose features are on the disk together: 340 MB of the shipped model's
 
-def open_stores(
+
+@dataclass(frozen=True)
+class Photos:
+    """A folder of photos whose features are extracted some at a time, and not kept.
+
+    Attributes:
+        folder: of the photos.
+        stamps: of the photos, by rising id.
+        source: of the features that the models take.
+        extract: makes a folder's stores, one for each augmentation, of the photos with some stamps.
+    """
+
+    folder: Path
+    stamps: Stamps
+    source: FeatureSource
+    extract: Callable[[Path, Stamps, Progress], list[FeatureStore]]
+
+    def key(self, stamps: Stamps) -> str:
+        """What decides the features of some of the photos."""
+        content = [source_hash(self.source), list(stamps.items())]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+
+    def sample(self) -> Stamps:
+        """Of at most 2,000 photos, from the whole folder."""
+        step = -(-len(self.stamps) // AT_ONCE)
+        return dict(islice(self.stamps.items(), 0, None, step))
+
+    def parts(self, done: Container[str]) -> Iterator[Stamps]:
+        """Of at most 2,000 photos each, all that are not done."""
+        left = (item for item in self.stamps.items() if item[0] not in done)
+        while part := dict(islice(left, AT_ONCE)):
+            yield part
+
+
+def open_images(
     folders: Sequence[Path],
     models: Sequence[str | Path],
-    kind: ModelKind,
     out: Path,
     *,
     augmentations: int | None = None,
+    keep_features: bool = False,
     device: str = "auto",
     cluster: Cluster | None = None,
     bfloat16: bool = True,
     progress: Progress = no_progress,
     notice: Notice = no_notice,
-) -> list[FeatureStore]:
-    """Open feature stores, or extract them from one folder of photos as the models require.
+) -> list[FeatureStore] | Photos:
+    """Open feature stores, or one folder of photos to be extracted as the models require.
 
-    Features of photos go to `OUT.features`, from where those of unchanged photos are taken the next
-    time, with `augmentations` (1 if None). A cluster's workers extract, None for this process.
-    Progress has the stage "extract", in photos, over all augmentations; `notice` gets one line if
-    photos have changed since. Raises InputError if the folders are something else, or as
+    With `keep_features`, or where there are some, photos' features are extracted to `OUT.features`,
+    which takes those of unchanged photos from there; once for each augmentation (1 if None). A
+    cluster's workers extract, None for this process. Progress has the stage "extract", in photos;
+    `notice` gets lines about the photos. Raises InputError if the folders are something else, or as
     `extract_stores`.
     """
     check_name(out)
@@ -73,10 +112,21 @@ def open_stores(
             )
     stores = [folder for folder in folders if (folder / HEADER).is_file()]
     if not stores and len(folders) == 1:
-        out, count = out.with_name(f"{out.name}.features"), augmentations or 1
-        return extract_stores(
-            folders[0], models, kind, out, count, None, device, progress, notice, cluster, bfloat16
+        source = feature_source(models, "visual_sparta")
+        extract = partial(
+            extract_stores,
+            folders[0],
+            source,
+            augmentations=augmentations or 1,
+            device=device,
+            notice=notice,
+            cluster=cluster,
+            bfloat16=bfloat16,
         )
+        stamps, kept = list_photos(folders[0], None, notice), out.with_name(f"{out.name}.features")
+        if keep_features or kept.is_dir():
+            return extract(kept, stamps, progress)
+        return Photos(folders[0], stamps, source, partial(extract, needed=False))
     if augmentations is not None:
         raise InputError(
             "--augmentations is for a folder of photos: give one feature store per augmentation "
@@ -93,29 +143,30 @@ def open_stores(
 
 def extract_stores(
     photos: Path,
-    models: Sequence[str | Path],
-    kind: ModelKind,
+    source: FeatureSource,
     out: Path,
-    augmentations: int = 1,
-    ids: Sequence[str] | None = None,
-    device: str = "auto",
+    stamps: Stamps,
     progress: Progress = no_progress,
+    *,
+    augmentations: int = 1,
+    needed: bool = True,
+    device: str = "auto",
     notice: Notice = no_notice,
     cluster: Cluster | None = None,
     bfloat16: bool = True,
 ) -> list[FeatureStore]:
-    """Extract photos as models require, once for each augmentation, into `out/plain` and so on.
+    """Extract photos as a model's features were, once for each augmentation, into `out/plain` etc.
 
-    `ids` are of the photos to take, sorted, None for all that the folder has; see `open_stores`.
-    Raises InputError if no photo can be used, or models disagree on what made their features.
+    `stamps` are of the photos to take, as `list_photos` gives them; unless one is `needed`, none
+    may be usable. Raises InputError as `extract_photos`.
     """
-    source = feature_source(models, kind)
     return extract_augmented(
         photos,
         out,
         source.backbone or None,
         augmentations,
-        ids=ids,
+        stamps=stamps,
+        needed=needed,
         detection=DetectorSettings.of(source),
         image_size=source.image_size or None,
         labels=source.label_count,
@@ -126,6 +177,13 @@ def extract_stores(
         progress=progress,
         notice=notice,
     )
+
+
+def none_usable(photos: Path, skipped: Sequence[Skipped]) -> InputError:
+    """Why there is nothing to write."""
+    more = f" (and {len(skipped) - 1} more)" if len(skipped) > 1 else ""
+    first = f"{photos / skipped[0].image_id}: {skipped[0].reason}"
+    return InputError(f"no photo could be used: {first}{more}")
 
 
 # ---- to add to an index --------------------------------------------------------------------------
@@ -139,6 +197,7 @@ def opened_stores(
     models: Sequence[str | Path],
     device: str = "auto",
     progress: Progress = no_progress,
+    kind: ModelKind = "visual_sparta",
 ) -> Iterator[tuple[list[FeatureStore], list[Skipped]]]:
     """Open feature stores, or extract photos as the index's were, for models to read.
 
@@ -153,29 +212,23 @@ def opened_stores(
         yield [FeatureStore.open(folder) for folder in features], []
         return
     folder, ids = choose_photos(photos, manifest.photos)
-    added, copies = index.with_name(f"{index.name}.added"), len(manifest.features)
+    added, source = index.with_name(f"{index.name}.added"), feature_source(models, kind)
     with writing(added), work_folder(added) as work:
-        try:
-            stores = extract_stores(
-                folder,
-                models,
-                "visual_sparta",
-                work,
-                copies,
-                ids,
-                device,
-                progress,
-                bfloat16=manifest.precision == BFLOAT16,
-            )
-        except InputError as error:
-            skipped = read_skipped(work / "plain")
-            if not skipped:
-                raise
-            # The reason, not the path of a work folder that is removed.
-            more = f" (and {len(skipped) - 1} more)" if len(skipped) > 1 else ""
-            first = f"{folder / skipped[0].image_id}: {skipped[0].reason}"
-            raise InputError(f"no photo could be used: {first}{more}") from error
-        yield stores, read_skipped(stores[0].folder)
+        stores = extract_stores(
+            folder,
+            source,
+            work,
+            list_photos(folder, ids),
+            progress,
+            augmentations=len(manifest.features) if kind == "visual_sparta" else 1,
+            needed=False,
+            device=device,
+            bfloat16=manifest.precision == BFLOAT16,
+        )
+        skipped = read_skipped(stores[0].folder)
+        if not len(stores[0]):
+            raise none_usable(folder, skipped)
+        yield stores, skipped
 
 
 def choose_photos(paths: Sequence[Path], photos: str | None) -> tuple[Path, list[str]]:

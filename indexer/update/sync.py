@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from indexer import state
-from indexer.encoding.features import extract_stores
+from indexer.encoding.features import extract_stores, feature_source
 from indexer.manifest import Manifest
 from indexer.store.given import read_given
 from indexer.store.snapshot import Snapshot
@@ -29,15 +28,13 @@ from indexer.update.sync_plan import (
     synced_folders,
 )
 from sparta.errors import InputError
-from sparta.extract.photos import Stamp, not_utf8, stamp_of
+from sparta.extract.photos import Stamp, stamp_of
 from sparta.features.record import BFLOAT16, Skipped, read_skipped
-from sparta.features.store import FeatureStore, read_header
-from sparta.features.writer import load_stamps
+from sparta.features.store import FeatureStore
 from sparta.files import work_folder, writing
-from sparta.progress import Notice, Progress, no_progress
+from sparta.progress import Notice, Progress, no_progress, part_of
 
 AT_ONCE = 512  # photos after which the index has them, whatever happens then
-FEATURES = "plain"  # of the stores that an index was built from
 
 
 @dataclass(frozen=True)
@@ -132,10 +129,6 @@ class PhotoSync:
                 self._write(plan, scan, seen, report, progress)
             return report
 
-    @property
-    def _augmentations(self) -> int:
-        return len(Manifest.read(self._index).features)
-
     def _check(self, plan: Plan) -> None:
         alarm = plan.alarm(self.place.folder)
         if alarm is None and not plan.found:
@@ -173,7 +166,7 @@ class PhotoSync:
         wanted = sorted(plan.new + plan.changed)
         for first in range(0, len(wanted), AT_ONCE):
             ids = wanted[first : first + AT_ONCE]
-            part = _part(progress, first, len(wanted), self._augmentations)
+            part = part_of(progress, first, len(ids), len(wanted))
             self._encode(ids, scan, seen, report, part)
             self._save(seen)
             progress("encode", first + len(ids), len(wanted))
@@ -190,8 +183,8 @@ class PhotoSync:
         """Extract and encode some photos, and note them as seen."""
         hashes = {image_id: content_hash(self.place.root / image_id) for image_id in ids}
         with work_folder(self._lock) as work:
-            stores, skipped = self._extract(ids, work, progress)
-            if stores:
+            stores, skipped = self._extract(ids, scan, work, progress)
+            if len(stores[0]):
                 how = self._encoding
                 done = add_images(
                     self._index,
@@ -216,53 +209,35 @@ class PhotoSync:
                 seen.photos[image_id] = Seen(stamp, hashes[image_id], problems.get(image_id))
 
     def _extract(
-        self, ids: list[str], work: Path, progress: Progress
+        self, ids: list[str], scan: Scan, work: Path, progress: Progress
     ) -> tuple[list[FeatureStore], list[Skipped]]:
-        """The stores of some photos, none if no photo can be used, and those that cannot."""
-        try:
-            stores = extract_stores(
-                self.place.root,
-                self._encoding.models,
-                "visual_sparta",
-                work,
-                self._augmentations,
-                ids,
-                self._encoding.device,
-                progress,
-                bfloat16=Manifest.read(self._index).precision == BFLOAT16,
-            )
-        except InputError:
-            skipped = read_skipped(work / "plain")
-            if len(skipped) < len(ids):
-                raise
-            return [], skipped
+        """The stores of some photos, and those that cannot be used."""
+        manifest = Manifest.read(self._index)
+        stores = extract_stores(
+            self.place.root,
+            feature_source(self._encoding.models, "visual_sparta"),
+            work,
+            {image_id: scan.photos[image_id] for image_id in ids},
+            progress,
+            augmentations=len(manifest.features),
+            needed=False,
+            device=self._encoding.device,
+            bfloat16=manifest.precision == BFLOAT16,
+        )
         return stores, read_skipped(stores[0].folder)
-
-
-def _part(progress: Progress, first: int, total: int, augmentations: int) -> Progress:
-    """Progress of some photos as part of the whole."""
-    factors = {"extract": augmentations, "encode": 1}
-
-    def whole(stage: str, done: int, total: int, photos: int = total) -> None:
-        if stage in factors:
-            done, total = factors[stage] * first + done, factors[stage] * photos
-        progress(stage, done, total)
-
-    return whole
 
 
 def as_built(index: Path, root: Path, scan: Scan) -> SeenPhotos:
     """The photos that an index has from its build.
 
-    The feature store beside the index recorded the size of each file; without it, metadata of the
-    images has it, and which photos have vanished is unknown. A file of the same size counts as the
+    The build noted the size of each file; of imported features, metadata of the images has it, and
+    which photos have vanished is unknown. A file of the same size counts as the
     same: times are often those of a copy, and encoding a whole library again takes hours. Where no
     size is known, files older than the index do. A photo that was deleted from the index counts as
     seen until its size changes.
     """
-    manifest = Manifest.read(index)
-    stamps = _recorded(index, manifest, root, scan)
-    seen = _by_metadata(index, manifest, scan) if stamps is None else stamps
+    noted = _recorded(index, root, scan)
+    seen = _by_metadata(index, Manifest.read(index), scan) if noted is None else noted
     for image_id, given in read_given(index).items():
         stamp = scan.photos.get(image_id)
         if stamp is not None and any(one.deleted and one.fits(stamp.bytes) for one in given):
@@ -270,26 +245,17 @@ def as_built(index: Path, root: Path, scan: Scan) -> SeenPhotos:
     return SeenPhotos(root, seen)
 
 
-def _recorded(index: Path, manifest: Manifest, root: Path, scan: Scan) -> dict[str, Seen] | None:
-    """From the feature store that the index was built from, None if it is not there."""
-    folder = index.with_name(f"{index.name}.features") / FEATURES
-    try:
-        store = FeatureStore.open(folder)
-    except (InputError, OSError):
+def _recorded(index: Path, root: Path, scan: Scan) -> dict[str, Seen] | None:
+    """As the build noted them, None if it did not."""
+    built = SeenPhotos.open(index, root, built=True)
+    if built is None:
         return None
-    photos = store.photos
-    if store.fingerprint != manifest.features[0] or not photos:
-        return None
-    if Path(os.path.realpath(photos)) != root:
-        return None
-    problems = {one.image_id: one.reason for one in read_skipped(folder)}
     seen = {}
-    for image_id, numbers in load_stamps(folder, read_header(folder)).items():
-        recorded, now = Stamp(*numbers), scan.photos.get(image_id)
-        if not now and (image_id in problems or not_utf8(image_id)):
-            continue  # the index never had it
-        same = now is not None and now.bytes == recorded.bytes
-        seen[image_id] = Seen(now if now and same else recorded, None, problems.get(image_id))
+    for image_id, one in built.photos.items():
+        now = scan.photos.get(image_id)
+        if now or one.problem is None:  # else the index never had it
+            same = now is not None and now.bytes == one.stamp.bytes
+            seen[image_id] = one._replace(stamp=now) if now and same else one
     return seen
 
 

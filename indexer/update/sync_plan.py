@@ -101,7 +101,7 @@ class Seen(NamedTuple):
 
 @dataclass
 class SeenPhotos:
-    """`sync/HASH.arrow`: the photos of one folder.
+    """`sync/HASH.arrow`: the photos of one folder; `.built` where the index was built from them.
 
     Attributes:
         root: the folder that ids are relative to.
@@ -112,19 +112,19 @@ class SeenPhotos:
     photos: dict[str, Seen] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, index: Path, root: Path) -> SeenPhotos | None:
-        """Read the file of an index about a folder, None if there is none.
+    def open(cls, index: Path, root: Path, built: bool = False) -> SeenPhotos | None:
+        """Read the file of an index about a folder, perhaps its build's, None if there is none.
 
         Raises InputError if it is damaged.
         """
-        path = _path(index, root)
+        path = _path(index, root, built)
         return cls(root, _photos(_read(path))) if path.is_file() else None
 
     def of(self, below: str) -> dict[str, Seen]:
         """The photos whose ids begin so."""
         return {key: one for key, one in self.photos.items() if key.startswith(below)}
 
-    def save(self, index: Path) -> None:
+    def save(self, index: Path, built: bool = False) -> None:
         """Write the file, whole or not at all."""
         ordered = sorted(self.photos.items())
         table = pa.table(
@@ -137,7 +137,7 @@ class SeenPhotos:
             ],
             schema=SCHEMA.with_metadata({"version": VERSION, "root": os.fsencode(self.root)}),
         )
-        path = _path(index, self.root)
+        path = _path(index, self.root, built)
         path.parent.mkdir(exist_ok=True)
         unfinished = path.with_suffix(".unfinished")
         with pa.ipc.new_file(str(unfinished), table.schema) as writer:
@@ -155,9 +155,9 @@ def synced_folders(index: Path) -> list[Path]:
     ]
 
 
-def _path(index: Path, root: Path) -> Path:
+def _path(index: Path, root: Path, built: bool) -> Path:
     digest = hashlib.sha256(os.fsencode(root)).hexdigest()
-    return index / SYNC / f"{digest[:16]}.arrow"
+    return index / SYNC / f"{digest[:16]}.{'built' if built else 'arrow'}"
 
 
 def _read(path: Path) -> pa.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -27,6 +27,7 @@ from sparta.extract.photos import (
     decode_all,
     default_workers,
     list_photos,
+    listing_hash,
 )
 from sparta.features.record import (
     BFLOAT16,
@@ -36,7 +37,7 @@ from sparta.features.record import (
     ImageFeatures,
     Skipped,
 )
-from sparta.features.store import HEADER, FeatureStore, read_header
+from sparta.features.store import HEADER, FeatureStore, Stamps, read_header
 from sparta.features.writer import SHARD_SIZE, StoreWriter
 from sparta.files import check_room, full_disk_reported, writing
 from sparta.progress import Notice, Progress, no_notice, no_progress
@@ -82,7 +83,8 @@ def extract_photos(
     out: str | Path,
     backbone: str | None,
     *,
-    ids: Sequence[str] | None = None,
+    stamps: Stamps | None = None,
+    needed: bool = True,
     detection: DetectorSettings | None = None,
     image_size: int | None = None,
     labels: int = 0,
@@ -107,7 +109,8 @@ def extract_photos(
         out: folder of the store.
         backbone: hub name or folder of a vision network, or "pixels"; None where a detector
             gives the vectors too.
-        ids: of the photos to take, sorted; None for all that the folder has.
+        stamps: of the photos to take, as `list_photos` gives them; None for all of the folder.
+        needed: whether it is an error that no photo can be used.
         detection: the detector whose regions to take, None for a grid.
         image_size: side of the square the photos are stretched to; None for the backbone's own.
         labels: classes of the backbone's classifier that name the whole photo.
@@ -123,24 +126,20 @@ def extract_photos(
         bfloat16: as for `load_encoder`, unless there is a store at `out` in float32.
 
     Raises:
-        InputError: if there is nothing to extract, no photo can be used, the backbone does not
-            fit, `out` holds features of another backbone or of other photos altogether, another
-            process is writing it, or the disk has too little room.
+        InputError: if there is nothing to extract, no photo can be used but one is needed, the
+            backbone does not fit, `out` holds features of another backbone or of other photos
+            altogether, another process is writing it, or the disk has too little room.
     """
     started = time.perf_counter()
     photos, out = folder_at(photos), Path(out)
     chosen = Augmentation(augmentation)
-    found = list_photos(photos, ids)
-    if found.outside:
-        notice(
-            f"{photos}: {found.outside:,} of {len(found.ids):,} photos are links that lead out of "
-            "the folder; a server will not show them"
-        )
+    if stamps is None:
+        stamps = list_photos(photos, notice=notice)
     if bfloat16 and (out / HEADER).is_file():
         bfloat16 = FeatureSource(**read_header(out)["source"]).precision == BFLOAT16
     load = partial(load_extractor, backbone, detection, image_size, labels, device, grid, bfloat16)
     extractor = load(progress)
-    inputs = {"files": f"{len(found.ids)} with hash {found.digest}"}
+    inputs = {"files": f"{len(stamps)} with hash {listing_hash(stamps)}"}
     with writing(out), full_disk_reported(out):
         writer = StoreWriter(
             out,
@@ -148,11 +147,11 @@ def extract_photos(
             photos,
             augmentation=augmentation,
             inputs=inputs,
-            stamps=found.stamps,
+            stamps=stamps,
         )
         if writer.unchanged.changes:
             notice(f"{photos}: {writer.unchanged.changes}")
-        plan, count = _plan(writer, found.ids, batch_size or extractor.batch_size), len(found.ids)
+        plan, count = _plan(writer, list(stamps), batch_size or extractor.batch_size), len(stamps)
         reused = count - sum(len(batch) for shard in plan for batch in shard.batches)
 
         def report(done: int) -> None:
@@ -167,7 +166,7 @@ def extract_photos(
             computed = extract_on(cluster, worker, load, shards)
         with closing(computed):
             _fill(writer, plan, computed, report)
-        if not writer.images:
+        if needed and not writer.images:
             raise InputError(f"{photos}: no photo could be used; {out / SKIPPED} says why")
         writer.finish()
     return ExtractReport(writer.images, writer.skipped, time.perf_counter() - started, reused)
@@ -331,7 +330,8 @@ def augmentation_names(count: int) -> list[str]:
 class ExtractOptions(TypedDict, total=False):
     """Options of `extract_photos` that are the same for all augmentations."""
 
-    ids: Sequence[str] | None
+    stamps: Stamps | None
+    needed: bool
     detection: DetectorSettings | None
     image_size: int | None
     labels: int

@@ -32,7 +32,7 @@ from sparta.addresses import UnreachableError, folder_at, is_remote
 from sparta.errors import InputError
 from sparta.extract.image_files import PhotoError, load_photo, readable_status, reason_of
 from sparta.features.record import Skipped
-from sparta.features.writer import Stamps
+from sparta.features.store import Stamps
 from sparta.progress import Notice, no_notice
 
 _NAMES = "jpg jpeg jpe jfif png webp gif bmp tif tiff avif heic heif hif ppm pgm jp2"
@@ -160,32 +160,23 @@ class Decoder:
 # ---- the files of a folder -----------------------------------------------------------------------
 
 
-class Listing(NamedTuple):
-    """The photos of a folder to take.
+def list_photos(
+    folder: Path, ids: Sequence[str] | None = None, notice: Notice = no_notice
+) -> dict[str, list[int]]:
+    """The stamps of a folder's photos, as JSON has them, by rising id; or those of some ids.
 
-    Attributes:
-        ids: sorted.
-        stamps: of each photo, as JSON has them.
-        digest: of names and sizes.
-        outside: how many photos are links that lead out of the folder.
+    `notice` gets a line if photos lead out of the folder. Raises InputError as `find_photos`, and
+    if the folder's path is not text.
     """
-
-    ids: list[str]
-    stamps: Stamps
-    digest: str
-    outside: int
-
-
-def list_photos(folder: Path, ids: Sequence[str] | None = None) -> Listing:
-    """The photos of a folder, or those of some ids.
-
-    Raises InputError as `find_photos`, and if the folder's path is not text.
-    """
-    ids = find_photos(folder) if ids is None else list(ids)
+    ids = find_photos(folder) if ids is None else ids
     if not is_remote(folder) and (unnamed := not_utf8(os.path.realpath(folder))):
         raise InputError(f"{unnamed.image_id}: the path is not UTF-8; rename the folder")
-    stamps = file_stamps(folder, ids)
-    return Listing(ids, stamps, listing_hash(stamps), links_outside(folder, ids))
+    if outside := links_outside(folder, ids):
+        notice(
+            f"{folder}: {outside:,} of {len(ids):,} photos are links that lead out of the folder; "
+            "a server will not show them"
+        )
+    return {image_id: list(stamp_of(folder / image_id)) for image_id in ids}
 
 
 def find_photos(folder: str | Path) -> list[str]:
@@ -282,11 +273,6 @@ def stamp_of(path: Path) -> Stamp:
         return read_stamp(path)
     except (OSError, PhotoError):
         return UNKNOWN
-
-
-def file_stamps(folder: Path, ids: Iterable[str]) -> Stamps:
-    """The stamp of each photo, as JSON has it."""
-    return {image_id: list(stamp_of(folder / image_id)) for image_id in ids}
 
 
 def listing_hash(stamps: Stamps) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,8 @@ from sparta.progress import Progress, no_progress
 
 FORMAT = 2
 HEADER = "store.json"
+# Of each image's file what changes when it is replaced: size and time of modification.
+Stamps: TypeAlias = Mapping[str, Sequence[int]]
 SCHEMA = pa.schema(
     {
         "image_id": pa.string(),
@@ -81,6 +83,7 @@ class FeatureStore(Sequence[ImageFeatures]):
         self.folder = folder
         self.source = FeatureSource(**header["source"])
         self._photos: str | None = header["photos"]
+        self._header = header
         self.augmentation: str = header["augmentation"]
         self.fingerprint: str = header["fingerprint"]
         filled = [shard for shard in header["shards"] if shard["images"]]
@@ -120,6 +123,11 @@ class FeatureStore(Sequence[ImageFeatures]):
     def photos(self) -> Path | None:
         """Folder the photos came from, None if they came from elsewhere."""
         return folder_at(self._photos) if self._photos else None
+
+    @property
+    def stamps(self) -> Stamps:
+        """Of the photos it was made of, those that could not be used too; {} if unknown."""
+        return load_stamps(self.folder, self._header)
 
     def __reduce__(self) -> tuple[Callable[[Path], FeatureStore], tuple[Path]]:
         return FeatureStore.open, (self.folder,)
@@ -218,6 +226,16 @@ def read_header(folder: Path) -> Json:
             f"{path}: feature store format {found!r}, this version reads {FORMAT}; extract again"
         )
     return header
+
+
+def load_stamps(folder: Path, content: Json) -> dict[str, Sequence[int]]:
+    """The stamps that a header, or what it says of a former content, names; {} if not known."""
+    path = folder / (content.get("stamps") or "")
+    try:
+        found: dict[str, Sequence[int]] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
 
 
 def source_hash(source: FeatureSource) -> str:

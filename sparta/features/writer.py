@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +17,19 @@ import pyarrow as pa
 from sparta.addresses import folder_at, id_problem
 from sparta.errors import InputError
 from sparta.features.record import FLOAT32, SKIPPED, FeatureSource, ImageFeatures, Skipped
-from sparta.features.store import FORMAT, HEADER, SCHEMA, FeatureStore, read_header, source_hash
+from sparta.features.store import (
+    FORMAT,
+    HEADER,
+    SCHEMA,
+    FeatureStore,
+    Stamps,
+    load_stamps,
+    read_header,
+    source_hash,
+)
 from sparta.json_values import Json
 
 SHARD_SIZE = 512
-# Of each image's file what changes when it is replaced: size and time of modification.
-Stamps: TypeAlias = Mapping[str, Sequence[int]]
 
 
 class StoreWriter:
@@ -325,16 +331,6 @@ def stamps_file(stamps: Stamps) -> str:
     """The name of a file of stamps, which their hash is part of."""
     digest = hashlib.sha256(json.dumps(stamps).encode()).hexdigest()
     return f"stamps-{digest[:16]}.json"
-
-
-def load_stamps(folder: Path, content: Json) -> dict[str, Sequence[int]]:
-    """The stamps of a former content; none where they are not known."""
-    path = folder / (content["stamps"] or "")
-    try:
-        found: dict[str, Sequence[int]] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found
 
 
 def _whole(folder: Path, content: Json) -> Json:

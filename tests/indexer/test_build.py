@@ -199,7 +199,8 @@ def test_a_killed_run_continues_to_the_same_index(
 
 
 @pytest.mark.parametrize(
-    ("dies", "kept"), [("write_index", 3), ("replace_folder", 3), ("remove_work", 4)]
+    ("dies", "kept"),
+    [("build.write_index", 3), ("workspace.replace_folder", 3), ("workspace.remove_work", 4)],
 )
 def test_an_index_stays_until_its_successor_is_whole(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies: str, kept: int
@@ -208,7 +209,7 @@ def test_an_index_stays_until_its_successor_is_whole(
     for folder, top_n in ((mine, 2), (out, 3)):
         build(folder.name, top_n=top_n)
     with monkeypatch.context() as patch:
-        patch.setattr(indexer.build, dies, lambda *_, **__: 1 / 0)
+        patch.setattr(f"indexer.{dies}", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             build(top_n=4)
     assert Manifest.open(out).top_n == kept
@@ -230,13 +231,15 @@ def test_a_build_goes_on_after_a_stop_between_the_two_renames(build: Build, tmp_
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
 
 
-@pytest.mark.parametrize("damaged", ["offsets.npz", "shard-00001.npz", "shard-00001.json"])
+@pytest.mark.parametrize(
+    "damaged", ["offsets.npz", "shard-stores-00001.npz", "shard-stores-00001.json"]
+)
 def test_what_a_power_cut_damaged_is_made_again(
     build: Build, store: FeatureStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: str
 ) -> None:
     out = tmp_path / "index"
     with monkeypatch.context() as patch:
-        patch.setattr("indexer.build.replace_folder", lambda *_: 1 / 0)
+        patch.setattr("indexer.workspace.replace_folder", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             build()
     [work] = find_work(out)

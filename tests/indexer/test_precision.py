@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from indexer.build import build_index
-from indexer.encoding.features import open_stores, opened_stores
+from indexer.encoding.features import open_images, opened_stores
 from indexer.maintenance.info import index_info
 from indexer.update.images import ResidentEncoder, add_images
 from sparta.errors import InputError
@@ -27,9 +27,9 @@ def photos_of(folder: Path, first: int, last: int) -> Path:
     return folder
 
 
-def build(photos: Path, out: Path, bfloat16: bool = True) -> Path:
-    stores = open_stores([photos], MODELS, "visual_sparta", out, device="cpu", bfloat16=bfloat16)
-    build_index(stores, MODELS, out, device="cpu")
+def build(photos: Path, out: Path, bfloat16: bool = True, keep: bool = False) -> Path:
+    images = open_images([photos], MODELS, out, keep_features=keep, device="cpu", bfloat16=bfloat16)
+    build_index(images, MODELS, out, device="cpu")
     return out
 
 
@@ -52,7 +52,7 @@ def test_an_index_names_the_precision_of_the_processor_or_the_user(
     photos, exact = index.parent / "photos", index.parent / "exact"
     assert index_info(build(photos, exact, bfloat16=False)).precision == FLOAT32
     able(monkeypatch, False)
-    other = build(photos, index.parent / "other")
+    other = build(photos, index.parent / "other", keep=True)
     assert index_info(other).precision == FLOAT32
     able(monkeypatch, True)
     assert index_info(build(photos, other)).precision == FLOAT32, "the features beside it are kept"
@@ -61,6 +61,7 @@ def test_an_index_names_the_precision_of_the_processor_or_the_user(
 def test_features_in_another_precision_are_not_mixed_with_a_store_s(
     monkeypatch: pytest.MonkeyPatch, index: Path
 ) -> None:
+    build(index.parent / "photos", index, keep=True)
     able(monkeypatch, False)
     photos_of(index.parent / "photos" / "new", 4, 6)
     with pytest.raises(InputError, match="precision: 'float32' against 'bfloat16'"):

@@ -10,7 +10,7 @@ import pytest
 from PIL import ExifTags, Image, ImageDraw
 
 from indexer.build import build_index
-from indexer.encoding.features import open_stores
+from indexer.encoding.features import open_images
 from indexer.engines.open import open_index
 from indexer.fields.kinds import read_kinds
 from indexer.maintenance.combine import merge_indexes
@@ -30,6 +30,7 @@ from sparta.features.store import FeatureStore
 from tests.indexer.live_index import Opened, write
 from tests.indexer.store.images import image
 from tests.indexer.tiny import same_but
+from tests.stores import kept_stores
 
 GPS = {"latitude", "longitude"}
 Build = Callable[..., list[str]]
@@ -202,8 +203,8 @@ def drawn(tmp_path: Path) -> Path:
 
 def build_photos(photos: Path, out: Path, **options: Any) -> list[str]:
     said: list[str] = []
-    stores = open_stores([photos], ["sample"], "visual_sparta", out, device="cpu")
-    build_index(stores, ["sample"], out, device="cpu", notice=said.append, **options)
+    images = open_images([photos], ["sample"], out, device="cpu")
+    build_index(images, ["sample"], out, device="cpu", notice=said.append, **options)
     return said
 
 
@@ -223,7 +224,7 @@ def test_values_of_a_file_go_with_it_and_given_ones_stay_with_the_content(
         report = PhotoSync(index, drawn, Encoding(["sample"], device="cpu")).run(yes=True)
         assert report.aside == 1
     elif way == "add":
-        stores = open_stores([drawn], ["sample"], "visual_sparta", tmp_path / "new", device="cpu")
+        stores = kept_stores(drawn, ["sample"], tmp_path / "new")
         assert add_images(index, stores, ["sample"], device="cpu").aside == 1
     else:
         said = build_photos(drawn, index, shards=2 if "shards" in way else None)

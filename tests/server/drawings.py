@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from indexer.build import build_index
-from indexer.encoding.features import open_stores
 from indexer.postings import Postings
 from indexer.settings import IndexSettings
 from sparta.features.record import ImageFeatures
@@ -16,7 +15,7 @@ from tests.indexer.random_postings import write_postings
 from tests.indexer.tiny import SOURCE, save_model
 from tests.server.fake import DRAWINGS, postings_of
 from tests.server.fake import tokenizer as drawn_tokenizer
-from tests.stores import write_store
+from tests.stores import kept_stores, write_store
 from tests.tiny import tokenizer
 
 
@@ -40,7 +39,7 @@ def index_drawings(folder: Path, photos: Path, features: str = "f") -> Path:
 def index_photos(photos: Path, folder: Path) -> tuple[Path, Path, list[FeatureStore]]:
     """An index of photos as `sparta index` makes it, with its model and the features it is of."""
     model, index = save_model(folder / "model", tokenizer()), folder / "index"
-    stores = open_stores([photos], [model], "visual_sparta", index, device="cpu")
+    stores = kept_stores(photos, [model], index)
     build_index(stores, [model], index, device="cpu")
     return index, model, stores
 

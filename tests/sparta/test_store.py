@@ -13,8 +13,8 @@ import pytest
 from sparta.addresses import folder_at
 from sparta.errors import InputError
 from sparta.features.record import SKIPPED, FeatureSource, ImageFeatures, Skipped, skipped_summary
-from sparta.features.store import FeatureStore, stores_in, verify_stores
-from sparta.features.writer import Changes, Stamps, StoreWriter
+from sparta.features.store import FeatureStore, Stamps, stores_in, verify_stores
+from sparta.features.writer import Changes, StoreWriter
 from tests import tiny
 from tests.indexer import tiny as index_tiny
 from tests.stores import write_store

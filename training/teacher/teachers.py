@@ -21,7 +21,7 @@ from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 from sparta.errors import InputError, first_line
 from sparta.extract.image_files import load_photo
-from sparta.extract.photos import file_stamps, listing_hash
+from sparta.extract.photos import list_photos, listing_hash
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.model_id import find_file, model_folder, read_model_config
@@ -344,7 +344,7 @@ def _photos_key(inputs: TeacherInputs) -> str:
     ids = list(inputs.image_ids)
     if inputs.photos is None:
         return _hash(ids)
-    return listing_hash(file_stamps(inputs.photos, ids))
+    return listing_hash(list_photos(inputs.photos, ids))
 
 
 def _hash(texts: Sequence[str]) -> str:

@@ -31,10 +31,13 @@ def test_the_command_goes_from_photos_to_an_index(
     run = CliRunner().invoke(cli, [*arguments, "--top-n", "all", "--device", "cpu"])
     assert run.exit_code == 0, run.output
     assert "3 images" in run.output
-    listed = tmp_path / "index.features" / "plain" / "skipped.jsonl"
+    listed = out / "skipped.jsonl"
     assert f"1 photos could not be used: see {listed}; 1 of them: the file is empty" in run.output
     assert "terms (all kept)" in run.output
     assert Manifest.open(out).top_n is None
+    assert {path.name for path in tmp_path.iterdir()} == {"index", "photos"}
+    run = CliRunner().invoke(cli, [*arguments, "--keep-features", "--device", "cpu"])
+    assert run.exit_code == 0 and (tmp_path / "index.features" / "plain").is_dir()
     (photos / "empty.jpg").unlink()
     shutil.copy(min(photos.iterdir()), photos / "one more.jpg")
     run = CliRunner().invoke(cli, [*arguments, "--device", "cpu"])

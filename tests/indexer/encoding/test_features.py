@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from indexer.build import build_index
-from indexer.encoding.features import check_stores, choose_photos, open_stores, opened_stores
+from indexer.encoding.features import check_stores, choose_photos, open_images, opened_stores
 from sparta.errors import InputError
 from sparta.extract.job import extract_photos
 from sparta.features.record import DetectorSettings, Skipped
@@ -18,6 +18,7 @@ from tests.indexer.tiny import SOURCE, same_but, save_model, write_store
 from tests.indexer.tiny_dense import save_dense_model
 from tests.indexer.vocabulary import TOKENIZER
 from tests.sparta.extract.tiny_networks import picture, save_detector
+from tests.stores import kept_stores
 
 Breaker = Callable[[Path, FeatureStore], list[FeatureStore]]
 
@@ -59,10 +60,9 @@ def test_augmentations_are_extracted_from_photos(
     photos: Path, model_dir: Path, tmp_path: Path
 ) -> None:
     stages: list[tuple[str, int, int]] = []
-    stores = open_stores(
-        [photos],
+    stores = kept_stores(
+        photos,
         [model_dir],
-        "visual_sparta",
         tmp_path / "index",
         augmentations=4,
         progress=lambda *stage: stages.append(stage),
@@ -89,18 +89,21 @@ def test_sources_that_are_neither_one_folder_of_photos_nor_stores_are_refused(
         ([photos], [model_dir, other], None, "takes other features than .*image_size: 32 against"),
     ]:
         with pytest.raises(InputError, match=said):
-            open_stores(folders, models, "visual_sparta", tmp_path / "index", augmentations=count)
+            open_images(folders, models, tmp_path / "index", augmentations=count)
     assert not (tmp_path / "index.features").exists()
 
 
 def test_photos_are_extracted_as_the_dense_model_needs(
-    photos: Path, dense_model: Path, tmp_path: Path
+    photos: Path, index: Path, dense_model: Path, tmp_path: Path
 ) -> None:
-    [made] = open_stores([photos], [dense_model], "vse", tmp_path / "index")
-    assert made.source == SOURCE and made.ids == ["0.png", "1.png", "2.png"]
+    with opened_stores(index, [photos], [], [dense_model], kind="vse") as ([made], _):
+        assert made.source == SOURCE and made.ids == ["0.png", "1.png", "2.png"]
     other = save_dense_model(tmp_path / "other", source=replace(SOURCE, image_size=64))
-    with pytest.raises(InputError, match=rf"--model {other} takes other features than --model"):
-        open_stores([photos], [dense_model, other], "vse", tmp_path / "index")
+    with (
+        pytest.raises(InputError, match=rf"--model {other} takes other features than --model"),
+        opened_stores(index, [photos], [], [dense_model, other], kind="vse"),
+    ):
+        pass
 
 
 SIZES = [(60, 45), (45, 60), (90, 30)]
@@ -142,9 +145,7 @@ def test_photos_are_extracted_as_for_training(
     detection = DetectorSettings(str(detector), 3, 0.001, colours=True)
     trained_on = extracted(pictures, tmp_path / "store", detection, backbone)
     model = save_model(tmp_path / "model", TOKENIZER, source=trained_on.source)
-    stores = open_stores(
-        [pictures], [model], "visual_sparta", tmp_path / "index", augmentations=2, device="cpu"
-    )
+    stores = kept_stores(pictures, [model], tmp_path / "index", augmentations=2)
     assert stores[0].source == trained_on.source
     assert stores[0].fingerprint == trained_on.fingerprint
     assert [store.augmentation for store in stores] == ["plain", "flip"]
@@ -163,13 +164,13 @@ def test_other_regions_another_detector_and_regions_of_others_are_refused(
     with pytest.raises(InputError, match=said):
         build_index([other], [model], tmp_path / "index", device="cpu")
     save_detector(detector, "yolos", seed=1)
-    stores = open_stores([pictures], [model], "visual_sparta", tmp_path / "index", device="cpu")
+    images = open_images([pictures], [model], tmp_path / "index", device="cpu")
     with pytest.raises(InputError, match="holds other features than"):
-        build_index(stores, [model], tmp_path / "index", device="cpu")
+        build_index(images, [model], tmp_path / "index", device="cpu")
     source = replace(source, detector="", backbone="vinvl", weights="vinvl", extra={})
     model = save_model(tmp_path / "vinvl", TOKENIZER, source=source)
     with pytest.raises(InputError, match=r"regions of a detector that is not available \(vinvl\)"):
-        open_stores([pictures], [model], "visual_sparta", tmp_path / "vinvl-index")
+        open_images([pictures], [model], tmp_path / "vinvl-index")
 
 
 # ---- photos to add to an index -------------------------------------------------------------------
@@ -222,7 +223,7 @@ def test_photos_are_extracted_as_those_of_the_index(
     photos: Path, model_dir: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "index"
-    stores = open_stores([photos], [model_dir], "visual_sparta", out, augmentations=2, device="cpu")
+    stores = kept_stores(photos, [model_dir], out, augmentations=2)
     build_index(stores, [model_dir], out, device="cpu")
     (photos / "more").mkdir()
     shutil.copy(photos / "0.png", photos / "more" / "new.png")

@@ -14,7 +14,7 @@ from indexer.build import build_index
 from indexer.dense.text_encoder import load_dense_model
 from indexer.encoding import scorers
 from indexer.encoding.encoder import ImageEncoder
-from indexer.encoding.features import open_stores
+from indexer.encoding.features import open_images
 from indexer.encoding.models import ReadConfig, load_models
 from indexer.encoding.scorers import IMAGES_AT_ONCE, ConvertedScorer, TorchScorer
 from indexer.manifest import Manifest
@@ -25,6 +25,7 @@ from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
 from tests.indexer.tiny import save_model, slow_frequencies, without_labels
 from tests.indexer.vocabulary import TOKENIZER, small_tokenizer
+from tests.stores import kept_stores
 
 CAPTIONS = ["two dogs", "the red ball"], ["the dog", "two cats"]
 
@@ -117,7 +118,7 @@ def test_indexing_with_a_converted_model_imports_no_torch(
     models: list[Path], photos: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "index"
-    stores = open_stores([photos], models[:1], "visual_sparta", out)
+    stores = kept_stores(photos, models[:1], out)
     ImageEncoder.open(stores, models[:1], term_set="trained")
     code = (
         "import sys; from sparta.command_line import cli;"
@@ -158,8 +159,8 @@ def test_what_is_no_model_is_refused_at_once(
     for name, said in cases:
         for sources in ([photos], [store.folder]):
             with pytest.raises(InputError, match=f"--model {name} .*{said}"):
-                stores = open_stores(sources, [name], "visual_sparta", tmp_path / "index")
-                build_index(stores, [name], tmp_path / "index", device="cpu")
+                images = open_images(sources, [name], tmp_path / "index")
+                build_index(images, [name], tmp_path / "index", device="cpu")
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\x04K\x01.", b"[" * 100_000, b"\xff" * 300])

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from indexer.build import build_index
-from indexer.encoding.features import open_stores
 from indexer.encoding.impacts import Quantiser, WeightReader
 from indexer.engines.open import open_index
 from indexer.manifest import Manifest
@@ -35,6 +34,7 @@ from sparta.features.store import FeatureStore
 from tests.indexer.live_index import QUERIES, LiveReference, answer, assert_same
 from tests.indexer.tiny import save_model, write_store
 from tests.indexer.vocabulary import TOKENIZER
+from tests.stores import kept_stores
 
 
 @pytest.mark.parametrize("stores", [1, 2])
@@ -113,7 +113,7 @@ def assert_equal(found: ImagePostings, right: ImagePostings) -> None:
 def test_a_photo_is_encoded_as_its_id_says(photos: Path, model_dir: Path, tmp_path: Path) -> None:
     """In three augmentations, the last of which depends on the id."""
     index = tmp_path / "index"
-    stores = open_stores([photos], [model_dir], "visual_sparta", index, augmentations=3)
+    stores = kept_stores(photos, [model_dir], index, augmentations=3)
     build_index(stores, [model_dir], index, PruningSettings(top_n=5), device="cpu")
     upload = Path(shutil.copy(photos / "1.png", tmp_path / "1f2e.png"))
     encode = ResidentEncoder(index, [model_dir], device="cpu")

@@ -1,0 +1,158 @@
+"""An index of photos, whose features are extracted some at a time and not kept."""
+
+import shutil
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import indexer.encoding.features as features
+import sparta.extract.job as job
+from indexer.build import build_index
+from indexer.encoding.features import open_images
+from indexer.manifest import Manifest
+from indexer.postings import ImagePostings
+from indexer.settings import PruningSettings
+from indexer.store.snapshot import Snapshot
+from indexer.update.sync import Encoding, PhotoSync
+from sparta.errors import InputError
+from sparta.features.record import read_skipped
+from tests.indexer.tiny import draw
+from tests.stores import kept_stores
+
+Taken = list[list[str]]
+PLAIN = PruningSettings(offset="none", top_n=9)  # the same for any sample
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Eleven photos in two folders, of which two cannot be used."""
+    folder = tmp_path / "photos"
+    for number in range(9):
+        draw(folder / f"{'ab'[number % 2]}/{number}.png", number)
+    (folder / "a" / "bad.jpg").write_text("no photo")
+    (folder / "z.jpg").touch()
+    return folder
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
+    """The photos of each extraction; of four at most."""
+    found: Taken = []
+    extract = job.extract_augmented
+
+    def noted(*arguments: Any, stamps: Any, **options: Any) -> Any:
+        found.append(list(stamps))
+        return extract(*arguments, stamps=stamps, **options)
+
+    monkeypatch.setattr(features, "AT_ONCE", 4)
+    monkeypatch.setattr(features, "extract_augmented", noted)
+    return found
+
+
+def build(photos: Path, model: Path, out: Path, **options: Any) -> Manifest:
+    images = open_images([photos], [model], out, device="cpu")
+    return build_index(images, [model], out, device="cpu", **options)
+
+
+def images_of(index: Path) -> Iterator[ImagePostings]:
+    snapshot = Snapshot.open(index)
+    return snapshot.images(snapshot.live_documents().tolist())
+
+
+def assert_same(found: Path, right: Path) -> None:
+    """The same terms and scores; samples differ in the largest score, which the scale is of."""
+    scales = [Manifest.open(index).scale for index in (found, right)]
+    for one, other in zip(images_of(found), images_of(right), strict=True):
+        assert (one.image_id, one.metadata) == (other.image_id, other.metadata)
+        assert one.terms.tolist() == other.terms.tolist()
+        whole = (one.impacts < 255) & (other.impacts < 255)  # of the others the score is larger
+        errors = abs(one.impacts * scales[0] - other.impacts * scales[1])[whole]
+        assert whole.any() and errors.max() <= sum(scales) / 2 + 1e-6
+
+
+@pytest.mark.parametrize("shards", [None, 2])
+def test_photos_in_parts_are_indexed_as_their_features(
+    photos: Path, model_dir: Path, tmp_path: Path, taken: Taken, shards: int | None
+) -> None:
+    stores = kept_stores(photos, [model_dir], tmp_path / "right")
+    right = build_index(stores, [model_dir], tmp_path / "right", PLAIN, device="cpu")
+    taken.clear()
+    stages: list[tuple[str, int, int]] = []
+    out = tmp_path / "index"
+    built = build(
+        photos, model_dir, out, pruning=PLAIN, shards=shards, progress=lambda *s: stages.append(s)
+    )
+    assert [len(part) for part in taken] == [4, 4, 3]
+    ids = {path.relative_to(photos).as_posix() for path in photos.glob("**/*.*")}
+    assert {*chain(*taken)} == ids
+    assert len({part[0][0] for part in map(sorted, taken)}) == 2, "the first is a sample"
+    assert stages.count(("extract", 11, 11)) == stages.count(("encode", 11, 11)) == 1
+    assert (built.images, built.postings) == (right.images, right.postings) == (9, right.postings)
+    assert [one.image_id for one in read_skipped(out)] == ["a/bad.jpg", "z.jpg"]
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"photos", "right", "right.features", "index"}
+    if shards is None:
+        assert_same(out, tmp_path / "right")
+        report = PhotoSync(out, photos, Encoding([model_dir], device="cpu")).run()
+        assert not report.plan and len(report.skipped) == 2
+
+
+def test_what_one_part_holds_is_equal_to_the_byte(
+    photos: Path, model_dir: Path, tmp_path: Path
+) -> None:
+    stores = kept_stores(photos, [model_dir], tmp_path / "right")
+    build_index(stores, [model_dir], tmp_path / "right", device="cpu")
+    build(photos, model_dir, tmp_path / "index")
+    for path in (tmp_path / "right" / "segments").rglob("*.*"):
+        other = tmp_path / "index" / path.relative_to(tmp_path / "right")
+        assert path.read_bytes() == other.read_bytes(), path
+
+
+def test_a_killed_run_continues_with_the_parts_whose_photos_are_the_same(
+    photos: Path, model_dir: Path, tmp_path: Path, taken: Taken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "index"
+
+    def killed_in_the_last_part(stage: str, done: int, total: int) -> None:
+        if len(taken) == 3 and stage == "extract":
+            raise KeyboardInterrupt
+
+    def whole(name: str) -> Path:
+        with monkeypatch.context() as patch:
+            patch.setattr(features, "AT_ONCE", 100)
+            build(photos, model_dir, tmp_path / name, pruning=PLAIN)
+        taken.clear()
+        return tmp_path / name
+
+    with pytest.raises(KeyboardInterrupt):
+        build(photos, model_dir, out, pruning=PLAIN, progress=killed_in_the_last_part)
+    sample, _, third = taken
+    taken.clear()
+    (photos / third[0]).unlink()
+    shutil.copy(photos / sample[0], photos / "y.png")
+    build(photos, model_dir, out, pruning=PLAIN)
+    assert {*chain(*taken[1:])} == {*third[1:], "y.png"}  # the first opens the scorers
+    assert_same(out, whole("right"))
+    # Part of the photos changes: theirs is extracted again.
+    with pytest.raises(KeyboardInterrupt):
+        build(photos, model_dir, out, pruning=PLAIN, progress=killed_in_the_last_part)
+    changed = taken[1]
+    taken.clear()
+    draw(photos / changed[0], 77)
+    build(photos, model_dir, out, pruning=PLAIN)
+    assert {*changed} <= {*chain(*taken[1:])}
+    assert_same(out, whole("right"))
+
+
+def test_photos_of_which_none_is_usable_leave_nothing(model_dir: Path, tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for name in ("a.jpg", "b.jpg"):
+        (photos / name).touch()
+    problem = r"no photo could be used: .*a\.jpg: the file is empty \(and 1 more\)"
+    with pytest.raises(InputError, match=problem):
+        build(photos, model_dir, tmp_path / "index")
+    assert [path.name for path in tmp_path.iterdir()] == ["photos"]
