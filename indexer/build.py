@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from indexer.encoding.encoder import (
     OFFSET_SAMPLE,
-    EncoderMap,
     ImageEncoder,
-    encode_rows,
     encoder_map,
     measured_parameters,
 )
 from indexer.encoding.features import Photos
 from indexer.encoding.impacts import (
     NO_TERM_FREQUENCIES,
-    ImpactParameters,
     TermFrequencies,
 )
 from indexer.encoding.models import read_word_tables
@@ -31,24 +25,20 @@ from indexer.maintenance.combine import split_index
 from indexer.manifest import Manifest, is_index
 from indexer.metadata import Metadata, described
 from indexer.rebuild import kept_of
-from indexer.settings import OFFSET_OF_MODEL, IndexSettings, PruningSettings
-from indexer.update.sync_plan import Seen, SeenPhotos
-from indexer.workspace import Part, Workspace
-from sparta.addresses import is_remote
+from indexer.settings import OFFSET_OF_MODEL, IndexSettings, PruningSettings, TermSet
+from indexer.workspace import Workspace
 from sparta.cluster import Cluster
 from sparta.errors import InputError
-from sparta.extract.photos import Stamp, not_utf8
-from sparta.features.record import SKIPPED, Skipped
-from sparta.features.store import FeatureStore, Stamps, source_hash
+from sparta.features.store import FeatureStore
 from sparta.files import (
     check_name,
     check_room,
     full_disk_reported,
     recover,
-    remove_entry,
+    remove_work,
     writing,
 )
-from sparta.progress import Notice, Progress, no_notice, no_progress, part_of
+from sparta.progress import Notice, Progress, no_notice, no_progress
 
 BYTES_A_POSTING = 16  # shards, Lucene's parts and their merger, columns and their spool
 DEFAULT_PRUNING = PruningSettings()
@@ -103,43 +93,60 @@ def build_index(
     check_name(out)
     with writing(out), full_disk_reported(out):
         check_target(out)
-        work = Workspace(out)
-        stores = work.stores_of_sample(images, progress) if isinstance(images, Photos) else images
-        encoder = ImageEncoder.open(stores, models, batch_size, device, pruning.terms, progress)
+        work, options = Workspace(out), (batch_size, device, pruning.terms, progress)
+        encoder = _open_encoder(images, models, work, *options)
+        frequencies = _frequencies(pruning, encoder)
+        settings = _settings(images, encoder, pruning, frequencies)
         ids = list(images.stamps) if isinstance(images, Photos) else encoder.store.ids
+        needed = _estimated_bytes(len(ids), encoder, settings)
         with kept_of(out, ids, encoder.models, encoder.tokenizer.vocabulary_hash) as kept:
-            frequencies = _frequencies(pruning, encoder)
-            settings = _settings(images, encoder, pruning, frequencies)
-            work.begin(settings)
-            check_room(out, _estimated_bytes(len(ids), encoder, settings) - work.size)
+            saved = work.begin(settings)
+            check_room(out, needed - work.size)
             mapped = partial(encoder_map, models=models, device=device, cluster=cluster)
-            measured = measured_parameters(
-                mapped(encoder), encoder, settings, frequencies, work.load_offsets(), progress
+            offsets, parameters = measured_parameters(
+                mapped(encoder), encoder, settings, frequencies, saved, progress
             )
-            work.save_offsets(measured[0])
-            parts = _encode(images, encoder, mapped, measured[1], work, progress)
-            settings = replace(settings, features=_fingerprints(parts))
-            whole = work.index if shards is None else work.whole
+            work.save_offsets(offsets)
+            work.encode(images, encoder, mapped, parameters, progress)
             photos = encoder.store.photos if read_photos else None
-            about = metadata or {}
+            found = (described(shard, photos) for shard in work.postings())
             manifest = write_index(
-                whole,
-                (kept.described(described(one, photos), about) for one in work.postings(parts)),
+                work.index if shards is None else work.whole,
+                (kept.described(shard, metadata or {}) for shard in found),
                 encoder.tokenizer,
-                settings,
-                measured[0].offset,
-                measured[1].quantiser.scale,
-                images=sum(part.images for part in parts),
+                replace(settings, features=work.fingerprints),
+                offsets.offset,
+                parameters.quantiser.scale,
+                images=sum(part.images for part in work.parts),
                 tables=read_word_tables(models[0]),
                 kinds={**kept.kinds, **(kinds or {})},
                 progress=progress,
             )
             if shards is not None:
-                split_index(whole, work.index, shards, progress)
-            _note_photos(work.index, parts, encoder.store.photos)
+                split_index(work.whole, work.index, shards, progress)
             kept.finish(work.index, models, device, notice)
-            work.publish(out)
+            work.publish(encoder.store.photos, out)
             return manifest
+
+
+def _open_encoder(
+    images: Sequence[FeatureStore] | Photos,
+    models: Sequence[str | Path],
+    work: Workspace,
+    batch_size: int,
+    device: str,
+    terms: TermSet,
+    progress: Progress,
+) -> ImageEncoder:
+    """An encoder of the given stores, or of the first photos."""
+    options = batch_size, device, terms, progress
+    if not isinstance(images, Photos):
+        return ImageEncoder.open(images, models, *options)
+    try:
+        return ImageEncoder.open(images.open_first(work.folder, progress), models, *options)
+    except InputError:  # there is nothing to continue from
+        remove_work(work.folder)
+        raise
 
 
 def _frequencies(pruning: PruningSettings, encoder: ImageEncoder) -> TermFrequencies:
@@ -162,14 +169,14 @@ def _settings(
     pruning: PruningSettings,
     frequencies: TermFrequencies,
 ) -> IndexSettings:
-    """With the fingerprints of features; of photos, before they are extracted, of their source."""
+    """All that decides the postings, to compare with those that an earlier run saved."""
     photos = encoder.store.photos
     used = {"frequencies": frequencies.source, "frequency_power": frequencies.power}
     if pruning.offset == OFFSET_OF_MODEL:
         used |= {"offset": encoder.scorers[0].config.offset}
-    features = [store.fingerprint for store in encoder.stores]
-    if isinstance(images, Photos):
-        features = [source_hash(store.source) for store in encoder.stores]
+    # What else decides features of photos is part of the models' fingerprints.
+    extracted = isinstance(images, Photos)
+    features = [one.source.precision if extracted else one.fingerprint for one in encoder.stores]
     return IndexSettings(
         **vars(pruning) | used,
         models=encoder.models,
@@ -177,86 +184,6 @@ def _settings(
         photos=str(photos) if photos else None,
         offset_images=min(len(encoder.store), OFFSET_SAMPLE),
     )
-
-
-def _encode(
-    images: Sequence[FeatureStore] | Photos,
-    encoder: ImageEncoder,
-    mapped: Callable[[ImageEncoder], EncoderMap],
-    parameters: ImpactParameters,
-    work: Workspace,
-    progress: Progress,
-) -> list[Part]:
-    """Save the postings of all images, of photos some at a time.
-
-    The encoder has the stores that are given, or those of a sample of the photos.
-    """
-
-    def encoded(key: str, stamps: Stamps, stores: Sequence[FeatureStore], done: int) -> Part:
-        own = replace(encoder, stores=stores)
-        shards = _save_shards(own, mapped(own), key, parameters, work, done, total, progress)
-        if len(own.store) < len(stamps):
-            progress("encode", done + len(stamps), total)  # some photos cannot be used
-        return work.save_part(key, stamps, stores, shards)
-
-    if not isinstance(images, Photos):
-        total = len(images[0])
-        return [encoded("stores", images[0].stamps, images, 0)]
-    parts, total, sample = work.load_parts(images.stamps), len(images.stamps), images.sample()
-    if not parts:
-        parts.append(encoded(images.key(sample), sample, encoder.stores, 0))
-    known = {image_id for part in parts for image_id in part.stamps}
-    for stamps in images.parts(known):
-        done, key = sum(len(part.stamps) for part in parts), images.key(stamps)
-        folder = work.features(key)
-        stores = images.extract(folder, stamps, part_of(progress, done, len(stamps), total))
-        parts.append(encoded(key, stamps, stores, done))
-        remove_entry(folder)
-    return parts
-
-
-def _save_shards(
-    encoder: ImageEncoder,
-    encode: EncoderMap,
-    key: str,
-    parameters: ImpactParameters,
-    work: Workspace,
-    before: int,
-    total: int,
-    progress: Progress,
-) -> int:
-    """Encode the shards of some images that an earlier run did not save; returns how many are."""
-    shards = encoder.store.shards
-    missing = [number for number in range(len(shards)) if work.load_shard(key, number) is None]
-    found = encode(partial(encode_rows, parameters=parameters), [shards[one] for one in missing])
-    for number, rows in enumerate(shards):
-        if number in missing:
-            work.save_shard(key, number, next(found))
-        progress("encode", before + rows.stop, total)
-    return len(shards)
-
-
-def _fingerprints(parts: Sequence[Part]) -> list[str]:
-    """Of the features of all parts, one for each augmentation, as a store has one."""
-    found = []
-    for each in zip(*(part.features for part in parts), strict=True):
-        precision, dash, _ = each[0].rpartition("-")
-        digest = hashlib.sha256("".join(sorted(each)).encode()).hexdigest()
-        found.append(each[0] if len(each) == 1 else f"{precision}{dash}{digest[:32]}")
-    return found
-
-
-def _note_photos(index: Path, parts: Sequence[Part], photos: Path | None) -> None:
-    """Note in an index which photos it has seen, for `sparta sync`, and which were not usable."""
-    skipped = {image_id: why for part in parts for image_id, why in part.skipped.items()}
-    if skipped:
-        lines = [json.dumps(asdict(Skipped(*one))) + "\n" for one in sorted(skipped.items())]
-        (index / SKIPPED).write_text("".join(lines), encoding="utf-8")
-    stamps = {image_id: one for part in parts for image_id, one in part.stamps.items()}
-    if photos is not None and not is_remote(photos) and stamps:
-        seen = {one: Seen(Stamp(*stamps[one]), None, skipped.get(one)) for one in stamps}
-        named = {one: seen[one] for one in seen if not not_utf8(one)}
-        SeenPhotos(Path(os.path.realpath(photos)), named).save(index, built=True)
 
 
 def check_target(out: Path) -> None:

@@ -51,6 +51,7 @@ class Kept:
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     _out: Path = Path()
     _scale: float = 1.0
+    _alike: bool = False  # the vocabularies
     # Images that the new stores lack: the file of each photo, and those given by terms.
     _photos: dict[str, Path] = field(default_factory=dict)
     _uploads: dict[str, str] = field(default_factory=dict)
@@ -174,7 +175,7 @@ def kept_of(
     """
     with ExitStack() as opened:
         try:
-            kept = _open(out, models, opened) if is_index(out) else Kept()
+            kept = _open(out, models, vocabulary, opened) if is_index(out) else Kept()
         except InputError as error:
             if not _was_written(out):
                 kept = Kept()  # a damaged index, made again from its photos
@@ -184,11 +185,11 @@ def kept_of(
                     "move the index away or choose another --out to build one without it"
                 ) from error
         if kept.former is not None:
-            _plan(kept, out, set(ids), vocabulary)
+            _plan(kept, out, set(ids))
         yield kept
 
 
-def _open(out: Path, models: Sequence[str], opened: ExitStack) -> Kept:
+def _open(out: Path, models: Sequence[str], vocabulary: str, opened: ExitStack) -> Kept:
     folders = index_folders(out)
     for folder in folders:
         if folder != out:
@@ -198,10 +199,10 @@ def _open(out: Path, models: Sequence[str], opened: ExitStack) -> Kept:
                 raise InputError(f"{folder / FILE} is missing")
             apply_log(folder)
     manifest = Manifest.open(folders[0])
+    alike = manifest.vocabulary == vocabulary
     former = FormerImages(out, comparable=manifest.models == list(models))
     record = {image_id: list(given) for image_id, given in former.record.items()}
-    kept = Kept(former, read_kinds(folders[0]), out, manifest.scale, _record=record)
-    return kept
+    return Kept(former, read_kinds(folders[0]), out, manifest.scale, alike, _record=record)
 
 
 def _was_written(out: Path) -> bool:
@@ -209,7 +210,7 @@ def _was_written(out: Path) -> bool:
     return any(path.exists() for name in (FILE, LOGS, UPLOADS) for path in out.rglob(name))
 
 
-def _plan(kept: Kept, out: Path, ids: set[str], vocabulary: str) -> None:
+def _plan(kept: Kept, out: Path, ids: set[str]) -> None:
     """Find out where the images are that the new stores lack, whose images are `ids`.
 
     Raises InputError if an image would be lost.
@@ -219,7 +220,6 @@ def _plan(kept: Kept, out: Path, ids: set[str], vocabulary: str) -> None:
     roots = {root: SeenPhotos.open(out, root) for root in synced_folders(out)}
     record, lost = kept.former.record, list[str]()
     folders = index_folders(out)
-    alike = Manifest.read(folders[0]).vocabulary == vocabulary
     added = {key: one for folder in folders for key, one in _added(folder)}
     for image_id in set(record) - set(added):  # a merged index has them as built
         if record[image_id][-1].sent and (image := kept.former.image(image_id)):
@@ -231,7 +231,7 @@ def _plan(kept: Kept, out: Path, ids: set[str], vocabulary: str) -> None:
             kept._uploads[image_id] = metadata[UPLOAD]
             own = folders[owner(image_id, len(folders))]
             path = own / UPLOADS / metadata[UPLOAD]
-        elif sent == "terms" and alike:
+        elif sent == "terms" and kept._alike:
             kept._terms[image_id] = None
             continue
         elif not sent and (image_id in ids or root == photos is not None):

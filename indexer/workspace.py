@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property, partial
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
@@ -17,15 +18,19 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from indexer.encoding.encoder import TermOffsets
-from indexer.encoding.features import Photos, none_usable
+from indexer.encoding.encoder import EncoderMap, ImageEncoder, TermOffsets, encode_rows
+from indexer.encoding.features import Photos
+from indexer.encoding.impacts import ImpactParameters
 from indexer.postings import ImagePostings, Postings, PostingShard, QuantisationReport
 from indexer.settings import IndexSettings
+from indexer.update.sync_plan import Seen, SeenPhotos
+from sparta.addresses import is_remote
 from sparta.errors import InputError
-from sparta.features.record import read_skipped
+from sparta.extract.photos import Stamp, not_utf8
+from sparta.features.record import SKIPPED, Skipped, read_skipped
 from sparta.features.store import FeatureStore, Stamps
 from sparta.files import MARKER, find_work, make_work, remove_entry, remove_work, replace_folder
-from sparta.progress import Progress, part_of
+from sparta.progress import Progress
 
 SETTINGS = "settings.sha256"
 OFFSETS = "offsets.npz"
@@ -35,7 +40,7 @@ AT_ONCE = 1024  # images in memory
 
 
 class Part(NamedTuple):
-    """Images of an index that were encoded together, and whose postings are saved.
+    """Images that were encoded together, and whose postings are saved.
 
     Attributes:
         key: names its shards.
@@ -43,8 +48,8 @@ class Part(NamedTuple):
         images: in all shards.
         first: the lowest id.
         features: fingerprint of each feature store.
-        stamps: of the photos' files, where they are known.
-        skipped: reason by id of the photos that could not be used.
+        stamps: of the photos' files, {} if unknown.
+        skipped: the photos that could not be used, and why.
     """
 
     key: str
@@ -57,91 +62,139 @@ class Part(NamedTuple):
 
 
 class Workspace:
-    """A work folder of an index: term offsets, finished shards of postings, features of photos.
+    """A work folder beside an index, made when it is needed.
 
-    An earlier run's is taken up, all others that such runs left are removed; it is made when it is
-    needed.
+    An earlier run's is taken up, all others that such runs left are removed.
 
+    Attributes:
+        parts: of the images, all after `encode`.
     """
 
     def __init__(self, out: Path) -> None:
+        self.parts: list[Part] = []
         self._out = out
         former = find_work(out)
         for folder in former[1:]:
             remove_work(folder)
         if former:
-            self._folder = former[0]
+            self.folder = former[0]
         # An unfinished index is written again from the shards, which is the fast part.
-        for entry in self._folder.iterdir() if former else ():
+        for entry in self.folder.iterdir() if former else ():
             if not {entry.name, entry.name.partition("-")[0]} & SAVED:
                 remove_entry(entry)
 
     @cached_property
-    def _folder(self) -> Path:
+    def folder(self) -> Path:
+        """The work folder."""
         return make_work(self._out)
 
     @cached_property
     def index(self) -> Path:
         """Where the index is written; absent at first."""
         # A process of a killed run may still be writing its own unfinished index.
-        return self._folder / f"index-{secrets.token_hex(4)}"
+        return self.folder / f"index-{secrets.token_hex(4)}"
 
     @cached_property
     def whole(self) -> Path:
         """Where an index is written that is divided into shards at `index`."""
-        return self._folder / f"whole-{secrets.token_hex(4)}"
-
-    def stores_of_sample(self, photos: Photos, progress: Progress) -> list[FeatureStore]:
-        """The features of a sample of photos, which are there until the end.
-
-        Raises InputError if none of them can be used.
-        """
-        stamps = photos.sample()
-        part = part_of(progress, 0, len(stamps), len(photos.stamps))
-        stores = photos.extract(self.features(photos.key(stamps), "sample"), stamps, part)
-        if not len(stores[0]):
-            skipped = read_skipped(stores[0].folder)
-            remove_work(self._folder)
-            raise none_usable(photos.folder, skipped)
-        return stores
-
-    def features(self, key: str, kind: str = "features") -> Path:
-        """The folder for the features of some photos; that of others of this kind is removed."""
-        for other in self._folder.glob(f"{kind}-*"):
-            if other.name != f"{kind}-{key}":
-                remove_entry(other)
-        return self._folder / f"{kind}-{key}"
-
-    def begin(self, settings: IndexSettings) -> None:
-        """Forget what an earlier run saved with other settings."""
-        digest = hashlib.sha256(json.dumps(asdict(settings)).encode()).hexdigest()
-        path = self._folder / SETTINGS
-        if not path.is_file() or path.read_text() != digest:
-            for entry in self._folder.iterdir():
-                if entry.name.startswith(("offsets", "shard-", "part-")):
-                    remove_entry(entry)
-            path.write_text(digest)
+        return self.folder / f"whole-{secrets.token_hex(4)}"
 
     @property
     def size(self) -> int:
         """Bytes of what an earlier run saved."""
-        return sum(path.stat().st_size for path in self._folder.iterdir())
+        return sum(path.stat().st_size for path in self.folder.iterdir())
 
-    def load_offsets(self) -> TermOffsets | None:
-        """The saved offsets, None if there are none or they are damaged."""
+    def begin(self, settings: IndexSettings) -> TermOffsets | None:
+        """Forget what an earlier run saved with other settings; else return its offsets.
+
+        There may be none, or damaged ones.
+        """
+        same = replace(settings, offset_images=0)  # which depends on what is in the folder now
+        digest = hashlib.sha256(json.dumps(asdict(same)).encode()).hexdigest()
+        path = self.folder / SETTINGS
+        if not path.is_file() or path.read_text() != digest:
+            for entry in self.folder.iterdir():
+                if entry.name.startswith(("offsets", "shard-", "part-")):
+                    remove_entry(entry)
+            path.write_text(digest)
         try:
-            with np.load(self._folder / OFFSETS, allow_pickle=False) as file:
+            with np.load(self.folder / OFFSETS, allow_pickle=False) as file:
                 return TermOffsets(file["offset"], float(file["largest"]))
         except (OSError, ValueError, KeyError, EOFError, BadZipFile):
             return None
 
     def save_offsets(self, offsets: TermOffsets) -> None:
         """Save the offsets, under a temporary name first."""
-        unfinished = self._folder / "unfinished.npz"
+        unfinished = self.folder / "unfinished.npz"
         np.savez(unfinished, offset=offsets.offset, largest=offsets.largest)
-        unfinished.replace(self._folder / OFFSETS)
+        unfinished.replace(self.folder / OFFSETS)
 
-    def load_shard(self, key: str, number: int) -> PostingShard | None:
+    def encode(
+        self,
+        images: Sequence[FeatureStore] | Photos,
+        encoder: ImageEncoder,
+        mapped: Callable[[ImageEncoder], EncoderMap],
+        parameters: ImpactParameters,
+        progress: Progress,
+    ) -> None:
+        """Save the postings of the images that an earlier run did not save, of photos in parts.
+
+        The encoder has the given stores, or those of the first photos. Progress has the stage
+        "encode", in images.
+        """
+        work = partial(encode_rows, parameters=parameters)
+
+        def add(key: str, own: ImageEncoder, stamps: Stamps, count: int) -> None:
+            before = sum(len(part.stamps) for part in self.parts)
+            shards = own.store.shards
+            missing = [number for number in range(len(shards)) if not self._load(key, number)]
+            encoded = mapped(own)(work, [shards[number] for number in missing])
+            for number, rows in enumerate(shards):
+                if number in missing:
+                    self.save_shard(key, number, next(encoded))
+                progress("encode", before + rows.stop, total)
+            if len(own.store) < count:
+                progress("encode", before + count, total)  # some cannot be used
+            self._save_part(key, own.stores, stamps)
+
+        if not isinstance(images, Photos):
+            total = len(images[0])
+            add("stores", encoder, images[0].stamps, total)
+            return
+        total = len(images.stamps)
+        self._load_parts(images.stamps)
+        if not self.parts:
+            add(images.key(images.first), encoder, images.first, len(images.first))
+        done = {image_id for part in self.parts for image_id in part.stamps}
+        for stamps, stores in images.parts(done, self.folder, progress):
+            add(images.key(stamps), replace(encoder, stores=stores), stamps, len(stamps))
+
+    def _save_part(self, key: str, stores: Sequence[FeatureStore], stamps: Stamps) -> None:
+        """Save that all shards of some images are there."""
+        ids, features = stores[0].ids, [store.fingerprint for store in stores]
+        skipped = {one.image_id: one.reason for one in read_skipped(stores[0].folder)}
+        count, first = len(stores[0].shards), ids[0] if ids else ""
+        part = Part(key, count, len(ids), first, features, stamps, skipped)
+        unfinished = self.folder / "unfinished.json"
+        unfinished.write_text(json.dumps(part))
+        unfinished.replace(self.folder / f"part-{key}.json")
+        self.parts.append(part)
+
+    def _load_parts(self, stamps: Stamps) -> None:
+        """Take up the parts whose photos are all there and the same, and whose shards are whole."""
+        for path in sorted(self.folder.glob("part-*.json")):
+            part = Part(*json.loads(path.read_text()))
+            same = all(stamps.get(one) == stamp for one, stamp in part.stamps.items())
+            if same and all(self._load(part.key, number) for number in range(part.shards)):
+                self.parts.append(part)
+
+    def save_shard(self, key: str, number: int, shard: PostingShard) -> None:
+        """Save a shard; the postings come last, so that a shard with postings is complete."""
+        path = self._shard(key, number)
+        path.with_suffix(".json").write_text(json.dumps(asdict(shard.report)))
+        shard.postings.save(path)
+
+    def _load(self, key: str, number: int) -> PostingShard | None:
         """A saved shard, None if there is none of that number or it is damaged."""
         path = self._shard(key, number)
         try:
@@ -150,52 +203,26 @@ class Workspace:
         except (OSError, ValueError, TypeError):
             return None
 
-    def save_shard(self, key: str, number: int, shard: PostingShard) -> None:
-        """Save a shard; the postings come last, so that a shard with postings is complete."""
-        path = self._shard(key, number)
-        path.with_suffix(".json").write_text(json.dumps(asdict(shard.report)))
-        shard.postings.save(path)
-
     def _shard(self, key: str, number: int) -> Path:
-        return self._folder / f"shard-{key}-{number:05d}.npz"
+        return self.folder / f"shard-{key}-{number:05d}.npz"
 
-    def save_part(
-        self, key: str, stamps: Stamps, stores: Sequence[FeatureStore], shards: int
-    ) -> Part:
-        """Save that all shards of some images are there."""
-        ids, skipped = stores[0].ids, read_skipped(stores[0].folder)
-        part = Part(
-            key,
-            shards,
-            len(ids),
-            ids[0] if ids else "",
-            [store.fingerprint for store in stores],
-            stamps,
-            {one.image_id: one.reason for one in skipped},
-        )
-        unfinished = self._folder / "unfinished.json"
-        unfinished.write_text(json.dumps(part))
-        unfinished.replace(self._folder / f"part-{key}.json")
-        return part
-
-    def load_parts(self, stamps: Stamps) -> list[Part]:
-        """The parts whose photos are all there and the same, and whose shards are whole."""
+    @property
+    def fingerprints(self) -> list[str]:
+        """Of the features of all parts, one for each augmentation, as a store has one."""
         found = []
-        for path in sorted(self._folder.glob("part-*.json")):
-            part = Part(*json.loads(path.read_text()))
-            shards = (self.load_shard(part.key, number) for number in range(part.shards))
-            same = all(stamps.get(one) == stamp for one, stamp in part.stamps.items())
-            if same and all(shard is not None for shard in shards):
-                found.append(part)
+        for each in zip(*(part.features for part in self.parts), strict=True):
+            precision, dash, _ = each[0].rpartition("-")
+            digest = hashlib.sha256("".join(sorted(each)).encode()).hexdigest()
+            found.append(each[0] if len(each) == 1 else f"{precision}{dash}{digest[:32]}")
         return found
 
-    def postings(self, parts: Sequence[Part]) -> Iterator[PostingShard]:
+    def postings(self) -> Iterator[PostingShard]:
         """The postings of all images, by rising id."""
-        if len(parts) == 1:
-            yield from self._shards(parts[0])
+        if len(self.parts) == 1:
+            yield from self._shards(self.parts[0])
             return
-        # The photos of the sample are from the whole folder; other parts follow one another.
-        ordered = merge(*map(self._images, parts), key=itemgetter(0))
+        # The first photos are from the whole folder; the other parts follow one another.
+        ordered = merge(*map(self._images, self.parts), key=itemgetter(0))
         images = ((image, report) for _, image, report in ordered if image is not None)
         while some := list(islice(images, AT_ONCE)):
             report = sum((one for _, one in some), QuantisationReport())
@@ -215,17 +242,29 @@ class Workspace:
 
     def _shards(self, part: Part) -> Iterator[PostingShard]:
         for number in range(part.shards):
-            shard = self.load_shard(part.key, number)
+            shard = self._load(part.key, number)
             if shard is None:
                 raise InputError(
-                    f"{self._shard(part.key, number)} is damaged: the disk may be failing; run the "
-                    "same command again, it makes the file anew"
+                    f"{self._shard(part.key, number)} is damaged, the disk may be failing: run the "
+                    "same command again, which makes it anew"
                 )
             yield shard
 
-    def publish(self, out: Path) -> None:
-        """Put the finished index in its place, and remove the workspace."""
-        replace_folder(self.index, out, self._folder)
+    def publish(self, photos: Path | None, out: Path) -> None:
+        """Put the finished index in its place, and remove the workspace.
+
+        The index notes which photos it has seen, for `sparta sync`, and which could not be used.
+        """
+        skipped = {image_id: why for part in self.parts for image_id, why in part.skipped.items()}
+        if skipped:
+            lines = [json.dumps(asdict(Skipped(*one))) + "\n" for one in sorted(skipped.items())]
+            (self.index / SKIPPED).write_text("".join(lines), encoding="utf-8")
+        stamps = {image_id: one for part in self.parts for image_id, one in part.stamps.items()}
+        if photos is not None and not is_remote(photos) and stamps:
+            named = [image_id for image_id in stamps if not not_utf8(image_id)]
+            seen = {one: Seen(Stamp(*stamps[one]), None, skipped.get(one)) for one in named}
+            SeenPhotos(Path(os.path.realpath(photos)), seen).save(self.index, built=True)
+        replace_folder(self.index, out, self.folder)
         # First what a next run would continue from: it must not find half of the shards.
-        (self._folder / SETTINGS).unlink()
-        remove_work(self._folder)
+        (self.folder / SETTINGS).unlink()
+        remove_work(self.folder)

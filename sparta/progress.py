@@ -21,21 +21,6 @@ def no_progress(stage: str, done: int, total: int) -> None:
     """A `Progress` that reports nothing: the default of every job."""
 
 
-def part_of(progress: Progress, before: int, count: int, total: int) -> Progress:
-    """Progress of `count` images as a part of the whole.
-
-    An extraction counts its images once for each augmentation.
-    """
-
-    def whole(stage: str, done: int, of: int) -> None:
-        if stage in ("extract", "encode"):
-            times = max(1, of // count)
-            done, of = times * before + done, times * total
-        progress(stage, done, of)
-
-    return whole
-
-
 Notice: TypeAlias = Callable[[str], None]  # shows one line to the user
 
 

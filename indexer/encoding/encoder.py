@@ -80,7 +80,7 @@ class ImageEncoder:
         models. Raises InputError if a model cannot be used or was trained on other features, or
         models or stores do not go together.
         """
-        check_stores(stores, {name: ReadConfig.open(name) for name in models})
+        check_stores(stores, [(name, ReadConfig.open(name)) for name in models])
         plain = stores[0]
         regions = len(plain[0].features)
         loaded = load_scorers(models, plain.source.kind, regions, device, term_set, progress)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from indexer.manifest import Manifest, index_folders, is_index
 from sparta.addresses import id_problem
@@ -27,8 +27,8 @@ from sparta.features.record import (
     extract_command,
     read_skipped,
 )
-from sparta.features.store import HEADER, FeatureStore, Stamps, source_hash
-from sparta.files import check_name, work_folder, writing
+from sparta.features.store import HEADER, FeatureStore, Stamps
+from sparta.files import check_name, remove_entry, work_folder, writing
 from sparta.model_id import read_model_config
 from sparta.progress import Notice, Progress, no_notice, no_progress
 
@@ -64,20 +64,57 @@ class Photos:
     extract: Callable[[Path, Stamps, Progress], list[FeatureStore]]
 
     def key(self, stamps: Stamps) -> str:
-        """What decides the features of some of the photos."""
-        content = [source_hash(self.source), list(stamps.items())]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+        """Names what the features of some of the photos depend on."""
+        content = [self.source.content, list(stamps.items())]
+        digest = hashlib.sha256()
+        digest.update(json.dumps(content).encode())
+        return digest.hexdigest()[:16]
 
-    def sample(self) -> Stamps:
-        """Of at most 2,000 photos, from the whole folder."""
+    @cached_property
+    def first(self) -> Stamps:
+        """Of at most 2,000 photos from the whole folder."""
         step = -(-len(self.stamps) // AT_ONCE)
         return dict(islice(self.stamps.items(), 0, None, step))
 
-    def parts(self, done: Container[str]) -> Iterator[Stamps]:
-        """Of at most 2,000 photos each, all that are not done."""
-        left = (item for item in self.stamps.items() if item[0] not in done)
-        while part := dict(islice(left, AT_ONCE)):
-            yield part
+    def open_first(self, work: Path, progress: Progress) -> list[FeatureStore]:
+        """The features of the first photos, which stay in the work folder."""
+        return self._extract(work, "sample", self.first, 0, progress)
+
+    def parts(
+        self, done: Container[str], work: Path, progress: Progress
+    ) -> Iterator[tuple[Stamps, list[FeatureStore]]]:
+        """All photos that are not done, 2,000 at a time, each with the features in its turn."""
+        left = {image_id: one for image_id, one in self.stamps.items() if image_id not in done}
+        before, rest = len(self.stamps) - len(left), iter(left.items())
+        while stamps := dict(islice(rest, AT_ONCE)):
+            yield stamps, self._extract(work, "features", stamps, before, progress)
+            before += len(stamps)
+
+    def _extract(
+        self, work: Path, kind: str, stamps: Stamps, before: int, progress: Progress
+    ) -> list[FeatureStore]:
+        """Features of some photos, in place of those of others of this kind."""
+        folder = work / f"{kind}-{self.key(stamps)}"
+        for other in work.glob(f"{kind}-*"):
+            if other != folder:
+                remove_entry(other)
+        part = part_of(progress, before, len(stamps), len(self.stamps))
+        return self.extract(folder, stamps, part)
+
+
+def part_of(progress: Progress, before: int, count: int, total: int) -> Progress:
+    """Progress of `count` images as a part of the whole.
+
+    An extraction counts its images once for each augmentation.
+    """
+
+    def whole(stage: str, done: int, of: int) -> None:
+        if stage in ("extract", "encode"):
+            times = max(1, of // count)
+            done, of = times * before + done, times * total
+        progress(stage, done, of)
+
+    return whole
 
 
 def open_images(
@@ -279,7 +316,7 @@ def _common_folder(places: Sequence[Path], photos: Path | None) -> Path:
 
 
 def check_stores(
-    stores: Sequence[FeatureStore], models: Mapping[str | Path, ReadConfig] | None = None
+    stores: Sequence[FeatureStore], models: Sequence[tuple[str | Path, ReadConfig]] = ()
 ) -> None:
     """Refuse stores that are not augmentations of the same photos, the plain store first.
 
@@ -290,6 +327,8 @@ def check_stores(
         raise InputError("no features: give at least one feature store")
     first = stores[0]
     if not len(first):
+        if skipped := read_skipped(first.folder):
+            raise none_usable(first.photos or first.folder, skipped)
         raise InputError(f"{first.folder} holds no image: there is nothing to index")
     if first.augmentation != "plain":
         raise InputError(
@@ -304,13 +343,11 @@ def check_stores(
             )
     for store in stores[1:]:
         check_same_images(store, first.ids, first.folder)
-    for store in stores[1:]:
-        if differences := first.source.differences(store.source):
-            raise InputError(
-                f"{store.folder} has other features than {first.folder}: {'; '.join(differences)}"
-            )
-    for name, config in (models or {}).items():
-        check_features(name, config, first.source, first.folder)
+    sources = [
+        (f"{one.folder} has other features than {first.folder}", first.source, one.source, "")
+        for one in stores[1:]
+    ]
+    _refuse([*sources, *(_taken(*model, first.source, first.folder) for model in models)])
 
 
 def check_same_images(store: FeatureStore, ids: Sequence[str], folder: Path) -> None:
@@ -333,20 +370,34 @@ def check_features(
 
     Raises InputError, which names what differs: the model's against the store's.
     """
+    _refuse([_taken(name, config, source, where)])
+
+
+# Two sources that should be the same, between what is said if they differ.
+Comparison: TypeAlias = tuple[str, FeatureSource, FeatureSource, str]
+
+
+def _taken(
+    name: str | Path, config: ReadConfig | PreTrainedConfig, source: FeatureSource, where: Path
+) -> Comparison:
+    """What a model was trained on, and features."""
     if config.feature_source is None:
         if source.dimension != config.feature_dim:
             raise InputError(
                 f"{where} has features of {source.dimension} numbers, --model {name} takes "
                 f"{config.feature_dim}"
             )
-        return
+        return "", source, source, ""
     wanted = FeatureSource(**config.feature_source)
-    if differences := wanted.differences(source):
-        raise InputError(
-            f"{where} holds other features than --model {name} was trained on (the model's "
-            f"against the store's): {'; '.join(differences)}. Make them with "
-            f"{extract_command(wanted)}"
-        )
+    said = f"{where} holds other features than --model {name} was trained on (the model's against "
+    remedy = f". Make them with {extract_command(wanted)}"
+    return f"{said}the store's)", wanted, source, remedy
+
+
+def _refuse(comparisons: Sequence[Comparison]) -> None:
+    for said, wanted, found, remedy in comparisons:
+        if differences := wanted.differences(found):
+            raise InputError(f"{said}: {'; '.join(differences)}{remedy}")
 
 
 def feature_source(models: Sequence[str | Path], kind: ModelKind) -> FeatureSource:

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from indexer import state
-from indexer.encoding.features import extract_stores, feature_source
+from indexer.encoding.features import extract_stores, feature_source, part_of
 from indexer.manifest import Manifest
 from indexer.store.given import read_given
 from indexer.store.snapshot import Snapshot
@@ -32,7 +32,7 @@ from sparta.extract.photos import Stamp, stamp_of
 from sparta.features.record import BFLOAT16, Skipped, read_skipped
 from sparta.features.store import FeatureStore
 from sparta.files import work_folder, writing
-from sparta.progress import Notice, Progress, no_progress, part_of
+from sparta.progress import Notice, Progress, no_progress
 
 AT_ONCE = 512  # photos after which the index has them, whatever happens then
 

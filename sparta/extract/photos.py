@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from sparta.addresses import UnreachableError, folder_at, is_remote
+from sparta.addresses import UnreachableError, is_remote
 from sparta.errors import InputError
 from sparta.extract.image_files import PhotoError, load_photo, readable_status, reason_of
 from sparta.features.record import Skipped
@@ -179,7 +179,7 @@ def list_photos(
     return {image_id: list(stamp_of(folder / image_id)) for image_id in ids}
 
 
-def find_photos(folder: str | Path) -> list[str]:
+def find_photos(folder: Path) -> list[str]:
     """Sorted ids of everything in a folder, at any depth, that is named like a photo.
 
     Paths that cannot be read are among them, folders too, so that they are reported and not
@@ -188,7 +188,6 @@ def find_photos(folder: str | Path) -> list[str]:
     Raises:
         InputError: if the folder does not exist or holds no photo.
     """
-    folder = folder_at(folder)
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the folder that holds the photos")
     entries = list(walk_photos(folder))

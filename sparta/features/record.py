@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sparta.addresses import folder_at
 from sparta.json_values import Json
 
 FeatureKind = Literal["region", "grid", "patch", "pixels"]
@@ -198,18 +197,17 @@ class Skipped:
     reason: str
 
 
-def skipped_summary(folder: str | Path) -> str | None:
+def skipped_summary(folder: Path) -> str | None:
     """One line about the photos that a feature store lacks, None if it lacks none."""
-    path = folder_at(folder) / SKIPPED
-    skipped = read_skipped(folder)
+    path, skipped = folder / SKIPPED, read_skipped(folder)
     if not skipped:
         return None
     ((reason, count),) = Counter(one.reason for one in skipped).most_common(1)
     return f"{len(skipped)} photos could not be used: see {path}; {count} of them: {reason}"
 
 
-def read_skipped(folder: str | Path) -> list[Skipped]:
+def read_skipped(folder: Path) -> list[Skipped]:
     """The photos that the feature store in a folder lacks."""
-    path = folder_at(folder) / SKIPPED
+    path = folder / SKIPPED
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     return [Skipped(**json.loads(line)) for line in lines]

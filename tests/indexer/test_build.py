@@ -13,6 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 import indexer.build
+import indexer.workspace
 from indexer.build import build_index
 from indexer.encoding.encoder import ImageEncoder, encode_rows
 from indexer.engines.open import open_index
@@ -124,7 +125,7 @@ def test_an_interrupted_build_with_other_asked_terms_starts_anew(
     build: Build, asked_model: Path, queries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encode = Mock(wraps=encode_rows)
-    monkeypatch.setattr(indexer.build, "encode_rows", encode)
+    monkeypatch.setattr(indexer.workspace, "encode_rows", encode)
     failing = Mock(side_effect=lambda _, rows, *__, **___: 1 / (len(list(rows)) - 3))
     monkeypatch.setattr(indexer.build, "write_index", failing)
 
@@ -185,7 +186,7 @@ def test_a_killed_run_continues_to_the_same_index(
         return encode(encoder, rows, parameters)
 
     out = tmp_path / "index"
-    monkeypatch.setattr("indexer.build.encode_rows", dying)
+    monkeypatch.setattr("indexer.workspace.encode_rows", dying)
     with pytest.raises(KeyboardInterrupt):
         build()
     assert encoded == [8, 7] and not out.exists()

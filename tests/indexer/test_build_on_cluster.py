@@ -29,13 +29,13 @@ from tests.torture.tiny_index import answers
 
 KILLED = """
 import os, signal
-from indexer.build import Workspace
+from indexer.workspace import Workspace
 from sparta.__main__ import main
 
 save = Workspace.save_shard
 
-def save_and_die(work, number, shard):
-    save(work, number, shard)
+def save_and_die(work, key, number, shard):
+    save(work, key, number, shard)
     if number == 1:
         os.kill(os.getpid(), signal.SIGKILL)
 

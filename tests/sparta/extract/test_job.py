@@ -225,7 +225,7 @@ def test_keys_of_a_bucket_that_cannot_be_ids_are_skipped(tmp_path: Path) -> None
         folder.fs.store[key] = MemoryFile(folder.fs, key, buffer.getvalue())  # type: ignore[attr-defined]
     report = extract(folder, out)
     assert report.images == 1 and FeatureStore.open(out).ids == ["a.png"]
-    reasons = {one.image_id: one.reason for one in read_skipped(str(out))}
+    reasons = {one.image_id: one.reason for one in read_skipped(out)}
     assert reasons.keys() == {"b//c.png", "./d.png", "e/../f.png"}
     assert reasons["./d.png"].startswith("the id has the part '.' between slashes")
 

@@ -134,7 +134,7 @@ def test_finds_photos_at_any_depth_in_order(tmp_path: Path) -> None:
     for name in ("b.JPG", "a/z.png", "a.tif/x.jpeg", "a/notes.txt", "B.gif"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    assert find_photos(str(tmp_path)) == ["B.gif", "a.tif/x.jpeg", "a/z.png", "b.JPG"]
+    assert find_photos(tmp_path) == ["B.gif", "a.tif/x.jpeg", "a/z.png", "b.JPG"]
 
 
 def test_nothing_to_find_is_an_error(tmp_path: Path) -> None:
