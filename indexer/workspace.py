@@ -14,11 +14,8 @@ from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
-from zipfile import BadZipFile
 
-import numpy as np
-
-from indexer.encoding.encoder import EncoderMap, ImageEncoder, TermOffsets, encode_rows
+from indexer.encoding.encoder import EncoderMap, ImageEncoder, encode_rows
 from indexer.encoding.features import Photos
 from indexer.encoding.impacts import ImpactParameters
 from indexer.postings import ImagePostings, Postings, PostingShard, QuantisationReport
@@ -31,9 +28,9 @@ from sparta.features.record import SKIPPED, Skipped, read_skipped
 from sparta.features.store import FeatureStore, Stamps
 from sparta.files import MARKER, find_work, make_work, remove_entry, remove_work, replace_folder
 from sparta.progress import Progress
+from sparta.visualsparta.offsets import OFFSETS, TermOffsets
 
 SETTINGS = "settings.sha256"
-OFFSETS = "offsets.npz"
 # What an earlier run leaves is named so, up to the first hyphen.
 SAVED = {MARKER, SETTINGS, OFFSETS, "shard", "part", "sample", "features"}
 AT_ONCE = 1024  # images in memory
@@ -117,17 +114,11 @@ class Workspace:
                 if entry.name.startswith(("offsets", "shard-", "part-")):
                     remove_entry(entry)
             path.write_text(digest)
-        try:
-            with np.load(self.folder / OFFSETS, allow_pickle=False) as file:
-                return TermOffsets(file["offset"], float(file["largest"]))
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile):
-            return None
+        return TermOffsets.load(self.folder / OFFSETS)
 
     def save_offsets(self, offsets: TermOffsets) -> None:
-        """Save the offsets, under a temporary name first."""
-        unfinished = self.folder / "unfinished.npz"
-        np.savez(unfinished, offset=offsets.offset, largest=offsets.largest)
-        unfinished.replace(self.folder / OFFSETS)
+        """Save the offsets for a next run."""
+        offsets.save(self.folder / OFFSETS)
 
     def encode(
         self,

@@ -6,11 +6,11 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import lightning as L
 import torch
@@ -262,7 +262,7 @@ def _fit(
         trainer.fit(
             run.module, run.training, run.validation, ckpt_path=checkpoint, weights_only=True
         )
-    return _save(run.module, trainer, best, out, config.epochs)
+    return _save(run.module, run.training, trainer, best, out, config.epochs)
 
 
 def _first_epoch(checkpoint: str | None) -> int:
@@ -349,6 +349,7 @@ def _strategy(config: LightningConfig) -> str:
 
 def _save(
     module: TrainingModule,
+    training: Iterable[Any],
     trainer: L.Trainer,
     best: ModelCheckpoint | None,
     out: Path,
@@ -361,7 +362,7 @@ def _save(
         module.load_state_dict(state["state_dict"])
         recall = {"held-out mean of R@1, R@5, R@10": float(best.best_model_score or 0)}
     if trainer.is_global_zero:
-        module.finished_model().save_pretrained(out / "model")
+        module.save(out / "model", training)
     return TrainResult(out / "model", recall, trainer.current_epoch, planned)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import lightning as L
@@ -75,9 +76,9 @@ class TrainingModule(L.LightningModule):
         steps = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": steps, "interval": "step"}}
 
-    def finished_model(self) -> PreTrainedModel:
-        """The model to save."""
-        return self.model
+    def save(self, folder: Path, training: Iterable[Any]) -> None:
+        """Save the trained model; `training` are the batches that it was trained on."""
+        self.model.save_pretrained(folder)
 
 
 def learning_rate_factor(step: int, total: int, warmup: float, schedule: Schedule) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from indexer.encoding.impacts import (
     Terms,
     estimate_offsets,
 )
-from indexer.encoding.models import ReadConfig
+from indexer.encoding.models import ReadConfig, read_offsets
 from indexer.encoding.scorers import Scorer, TermScores, load_scorers, wanted_terms
 from indexer.manifest import OFFSETS, Manifest
 from indexer.postings import Inputs, Postings, PostingShard, QuantisationReport
@@ -34,9 +34,11 @@ from sparta.features.store import FeatureStore
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.batch import ImagePadder, PaddedImages
+from sparta.visualsparta.offsets import TermOffsets
 
 WINDOW = 16  # batches whose images are sorted by length together
 OFFSET_SAMPLE = 2000  # images at most
+ENOUGH = 500  # images whose offsets need no help of the training photos
 
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")
@@ -55,6 +57,7 @@ class ImageEncoder:
         stores: of the same photos, the plain one first, whose regions are shown.
         batch_size: images per pass of a model.
         term_set: terms to compute, "trained" (by at least one model) or "all".
+        trained_offsets: over the models' training photos, None if one does not record them.
     """
 
     scorers: Sequence[Scorer]
@@ -62,6 +65,7 @@ class ImageEncoder:
     stores: Sequence[FeatureStore]
     batch_size: int
     term_set: TermSet = "all"
+    trained_offsets: TermOffsets | None = None
     _cache: dict[tuple[int, ...], ScoredImages] = field(default_factory=dict)
 
     @classmethod
@@ -84,7 +88,7 @@ class ImageEncoder:
         plain = stores[0]
         regions = len(plain[0].features)
         loaded = load_scorers(models, plain.source.kind, regions, device, term_set, progress)
-        return cls(*loaded, stores, batch_size, term_set)
+        return cls(*loaded, stores, batch_size, term_set, read_offsets(models))
 
     @property
     def store(self) -> FeatureStore:
@@ -196,19 +200,6 @@ def encode_rows(
 # ---- the parameters of an index ------------------------------------------------------------------
 
 
-class TermOffsets(NamedTuple):
-    """What a sample of images determines for a whole index.
-
-    Attributes:
-        offset: [V] float32, to subtract from each term's scores.
-        largest: the largest score above its offset that an image of the sample keeps, which gets
-            the largest impact.
-    """
-
-    offset: NDArray[np.float32]
-    largest: float
-
-
 def measured_parameters(
     encode: EncoderMap,
     encoder: ImageEncoder,
@@ -250,8 +241,20 @@ def _measure(
         progress("offset", done, size)
     offset = np.zeros(len(encoder.tokenizer.vocabulary), np.float32)
     offset[terms] = estimate_offsets(sample, settings.offset)
+    offset, largest = _with_training(TermOffsets(offset, 0), encoder, settings)
     pruning = Pruning.of(terms, offset, settings.top_n, frequencies.weights)
-    return TermOffsets(offset, pruning.largest_kept(sample))
+    return TermOffsets(offset, max(pruning.largest_kept(sample), largest))
+
+
+def _with_training(own: TermOffsets, encoder: ImageEncoder, settings: IndexSettings) -> TermOffsets:
+    """What a small sample says, with what the models' training photos say where it says little."""
+    kinds = {scorer.config.offset for scorer in encoder.scorers}
+    known, images = encoder.trained_offsets, settings.offset_images
+    if known is None or kinds != {settings.offset}:
+        return own if images > 1 else TermOffsets(np.zeros_like(own.offset), 0)
+    share = np.float32(min(1, images / ENOUGH))
+    offset = share * own.offset + (1 - share) * known.offset
+    return TermOffsets(offset, float(1 - share) * known.largest)
 
 
 def _sample(encoder: ImageEncoder, size: int) -> list[list[int]]:

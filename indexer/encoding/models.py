@@ -18,6 +18,7 @@ from sparta.errors import InputError
 from sparta.json_values import Json
 from sparta.model_id import find_file, read_model_config
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.visualsparta.offsets import OFFSETS, TermOffsets
 from sparta.word_tables import RARE_TERMS, SUBSTITUTES, WordTables
 
 if TYPE_CHECKING:
@@ -103,6 +104,17 @@ def read_word_tables(name: str | Path) -> WordTables:
     paths = [find_file(name, file) for file in (SUBSTITUTES, RARE_TERMS)]
     folder = next((path.parent for path in paths if path is not None), None)
     return WordTables() if folder is None else WordTables.open(folder)
+
+
+def read_offsets(names: Sequence[str | Path]) -> TermOffsets | None:
+    """The mean over models of what their training photos say, None if one does not record it."""
+    paths = [find_file(name, OFFSETS) for name in names]
+    found = [TermOffsets.load(path) if path else None for path in paths]
+    known = [one for one in found if one is not None]
+    if not known or len(known) < len(found):
+        return None
+    offset: NDArray[np.float32] = np.mean([one.offset for one in known], axis=0)
+    return TermOffsets(offset, float(np.mean([one.largest for one in known])))
 
 
 def _file(name: str | Path, file: str) -> Path:

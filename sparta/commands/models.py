@@ -99,9 +99,11 @@ def _convert_checkpoint(
 
 def _make_compact(model: str, out: Path, encoder: str | None) -> None:
     from sparta.console import Console
+    from sparta.model_id import model_folder
     from sparta.progress import progress_bars
     from sparta.visualsparta.model import load_visualsparta
     from sparta.visualsparta.nearest_terms import WordEncoder, make_substitutes
+    from sparta.visualsparta.offsets import OFFSETS, TermOffsets
     from sparta.word_tables import WordTables
 
     loaded = load_visualsparta(model)
@@ -113,6 +115,8 @@ def _make_compact(model: str, out: Path, encoder: str | None) -> None:
     loaded.make_compact()
     loaded.save_pretrained(out)
     tables.save(out)
+    if (offsets := TermOffsets.load(model_folder(model) / OFFSETS)) is not None:
+        offsets.save(out / OFFSETS)
     size = sum(path.stat().st_size for path in out.iterdir()) / 1e6
     terms = int(loaded.trained_terms.sum())
     words = f", substitutes of {len(tables.substitutes):,} words" if tables.substitutes else ""

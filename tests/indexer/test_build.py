@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import indexer.build
+import indexer.encoding.encoder as encoding
 import indexer.workspace
 from indexer.build import build_index
 from indexer.encoding.encoder import ImageEncoder, encode_rows
 from indexer.engines.open import open_index
-from indexer.manifest import Manifest
+from indexer.manifest import OFFSETS, Manifest
 from indexer.metadata import read_metadata
 from indexer.settings import OffsetKind, PruningSettings
 from sparta.errors import InputError
@@ -25,6 +28,7 @@ from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.files import MARKER, REPLACED, find_work, make_work, writing
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.visualsparta.offsets import TermOffsets
 from sparta.word_tables import RARE_TERMS, SUBSTITUTES, Substitute, WordTables
 from tests.indexer.random_postings import word_tables
 from tests.indexer.tiny import same_but, save_model, slow_impacts, write_store
@@ -356,3 +360,31 @@ def test_an_id_that_would_reach_another_image_is_refused(
     lines.write_text('{"image": "x/../y.jpg", "album": "Crete"}\n')
     with pytest.raises(InputError, match=r"lines.jsonl, line 1: the image id 'x/../y.jpg' has"):
         read_metadata(lines)
+
+
+def test_few_images_are_pruned_as_the_models_training_photos_say(
+    store: FeatureStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = save_model(tmp_path / "model", TOKENIZER)
+    one = same_but(tmp_path / "one", store, images=1)
+
+    def built(images: FeatureStore) -> tuple[Manifest, NDArray[np.float32]]:
+        shutil.rmtree(tmp_path / "index", ignore_errors=True)
+        manifest = build_index([images], [model], tmp_path / "index", device="cpu")
+        return manifest, np.load(tmp_path / "index" / OFFSETS)
+
+    manifest, offset = built(one)
+    assert manifest.postings and not offset.any(), "without a record nothing is subtracted"
+    _, whole = built(store)
+    known = TermOffsets(np.full(len(TOKENIZER.vocabulary), 0.5, np.float32), 3)
+    known.save(model / "offsets.npz")
+    monkeypatch.setattr(encoding, "ENOUGH", 42)
+    manifest, offset = built(store)  # 21 images
+    np.testing.assert_allclose(offset, whole / 2 + 0.25, atol=1e-6)
+    assert manifest.scale == pytest.approx(max(1.5, manifest.scale * 255) / 255)
+    manifest, offset = built(one)
+    assert manifest.postings and manifest.scale == pytest.approx(3 * 41 / 42 / 255)
+    monkeypatch.setattr(encoding, "ENOUGH", 21)
+    np.testing.assert_array_equal(built(store)[1], whole)
+    (model / "offsets.npz").write_bytes(b"damaged")
+    np.testing.assert_array_equal(built(store)[1], whole)

@@ -150,10 +150,12 @@ def slow_winner(image: ImageFeatures, position: int) -> tuple[int, WinningLabel 
     return tokens[position]
 
 
-def same_but(folder: Path, store: FeatureStore, drop: str = "", rename: str = "") -> FeatureStore:
+def same_but(
+    folder: Path, store: FeatureStore, drop: str = "", rename: str = "", images: int | None = None
+) -> FeatureStore:
     writer = StoreWriter(folder, store.source)
-    images = [image for image in store if image.image_id != drop]
+    kept = [image for image in store if image.image_id != drop][:images]
     if rename:
-        images[-1] = replace(images[-1], image_id=rename)
-    writer.write_shard(images)
+        kept[-1] = replace(kept[-1], image_id=rename)
+    writer.write_shard(kept)
     return writer.finish()

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -19,6 +20,7 @@ from sparta.features.store import FeatureStore
 from sparta.metrics import Recall, ranks, recall
 from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.model import VisualSparta
+from sparta.visualsparta.offsets import OFFSETS, TermOffsets
 from sparta.vse.model import VseModel
 from tests.sparta.vse.models import save_bert
 from tests.training.corpus import METHODS, Corpus, dense_config
@@ -122,6 +124,14 @@ def test_it_learns_and_saves_the_best_weights(corpus: Corpus, tmp_path: Path) ->
     assert model.term_frequencies.tolist() == frequencies
     assert model.trained_terms.tolist() == [count > 0 for count in frequencies]
     assert not any(model.trained_terms[:5])
+
+    # For collections of few photos, what the training photos say.
+    images = [store[store.index(photo.image_id)] for photo in photos]
+    scores = model.term_scores(ImagePadder(model.tokenizer, 50, 70)(images), model.trained_terms)[0]
+    offsets = TermOffsets.load(result.model / OFFSETS)
+    assert offsets is not None
+    np.testing.assert_allclose(offsets.offset, scores.mean(dim=0), atol=0.02)
+    assert offsets.largest == pytest.approx(float((scores - scores.mean(dim=0)).max()), abs=0.05)
 
 
 def test_the_best_epoch_is_kept_not_the_last(

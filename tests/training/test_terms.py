@@ -26,6 +26,7 @@ from sparta.networks.encoder import LITE2, weights_file
 from sparta.networks.lite import EfficientNetLite
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.image_head import ImageHead
+from sparta.visualsparta.offsets import OFFSETS, TermOffsets
 from tests import tiny
 from tests.sparta.vse.models import save_bert
 from tests.stores import write_store
@@ -115,7 +116,10 @@ def test_a_model_finds_the_photos_it_has_not_seen_through_an_index(
     result = train(settings(folder), tmp_path / "run")
     assert result.recall["held-out R@1"] > 40  # by chance 5
     store = FeatureStore.open(folder / "view0")
-    build_index([store], [result.model], tmp_path / "index", device="cpu")
+    manifest = build_index([store], [result.model], tmp_path / "index", device="cpu")
+    offsets = TermOffsets.load(result.model / OFFSETS)
+    assert offsets is not None and not offsets.offset.any()
+    assert offsets.largest == pytest.approx(255 * manifest.scale, rel=0.1)  # of training photos
     searcher = open_index(tmp_path / "index")
     found = measure_index_recall(Gallery(searcher, read_captions(folder / "captions.jsonl"))).recall
     explained = searcher.explain("a dog", store.ids[0])

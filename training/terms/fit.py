@@ -23,6 +23,7 @@ from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.config import ImageHeadConfig
 from sparta.visualsparta.init import from_config
 from sparta.visualsparta.model import VisualSparta
+from sparta.visualsparta.offsets import OFFSETS, SAMPLE, TermOffsets
 from sparta.word_tables import RARE_TERMS
 from training.run_folder import TrainResult, say_recall
 from training.teacher.similarities import read_sentences
@@ -119,6 +120,10 @@ def train_term_vectors(
     model = _model(taught, bags, tokenizer, source)
     model.save_pretrained(out / "model")
     _write_rare(bags, texts, tokenizer, out / "model")
+    with torch.inference_mode():
+        scores = taught.scores(views.features[0][:SAMPLE].float(), torch.arange(len(bags.terms)))
+    none = np.zeros(len(tokenizer.vocabulary), np.float32)
+    TermOffsets(none, float(scores.max())).save(out / "model" / OFFSETS)
     return TrainResult(out / "model", found, config.epochs, config.epochs)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +18,7 @@ from sparta.errors import InputError
 from sparta.metrics import Recall, ranks, recall
 from sparta.visualsparta.batch import ImageBatch
 from sparta.visualsparta.model import TermCounts, VisualSparta, count_terms
+from sparta.visualsparta.offsets import OFFSETS, training_offsets
 from training.module import TrainingModule, gather_columns, gather_padded
 from training.teacher.similarities import Teacher
 from training.visualsparta.config import VisualSpartaTrainConfig
@@ -197,11 +200,15 @@ class VisualSpartaTraining(TrainingModule):
         optimiser = torch.optim.Adam(self._groups(), lr=config.learning_rate, fused=fused)
         return self.scheduled(optimiser, config.warmup, config.schedule)
 
-    def finished_model(self) -> VisualSparta:
-        """The model, with each term's learnt importance multiplied into its query embedding."""
+    def save(self, folder: Path, training: Iterable[TrainingBatch]) -> None:
+        """Save the model, each term's learnt importance in its query embedding, and its offsets."""
         if is_parametrized(self.model.query_embedding):
             remove_parametrizations(self.model.query_embedding, "weight", leave_parametrized=True)
-        return self.model
+        self.model.save_pretrained(folder)
+        self.model.train(False)
+        parts = (part for batch in training for part in batch.images)
+        if found := training_offsets(self.model, parts):
+            found.save(folder / OFFSETS)
 
     def _groups(self) -> list[dict[str, Any]]:
         config = self.config
