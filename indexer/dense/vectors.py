@@ -57,16 +57,11 @@ EF_SEARCH = 128  # candidates kept while searching the graph; more if k is large
 
 
 class Nearest(NamedTuple):
-    """Images by descending score, ties by number.
+    """Images by descending score, ties by number."""
 
-    Attributes:
-        images: [k] int64, image numbers.
-        scores: [k] float32.
-        views: [k] int64, the view that has the score, the first of equals; None if images have one.
-    """
-
-    images: NDArray[np.int64]
-    scores: NDArray[np.float32]
+    images: NDArray[np.int64]  # [k] image numbers
+    scores: NDArray[np.float32]  # [k]
+    # [k] the view that has the score, the first of equals; None if images have one
     views: NDArray[np.int64] | None = None
 
 

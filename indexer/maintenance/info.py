@@ -23,62 +23,36 @@ from indexer.store.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class LiveInfo:
-    """An index that was written to.
+    """An index that was written to."""
 
-    Attributes:
-        commit: its number.
-        log_images: images changed in the log that are in no segment, and are held in memory.
-        log_bytes: of the logs with them.
-        segments: how many.
-        deleted_share: of all documents, which cost space until a merge.
-        drift: of the images from those of the build; None if the index is of an earlier version.
-        rebuild: whether that is so much that a rebuild is worth it.
-    """
-
-    commit: int
-    log_images: int
-    log_bytes: int
+    commit: int  # its number
+    log_images: int  # images changed in the log that are in no segment, and are held in memory
+    log_bytes: int  # of the logs with them
     segments: int
-    deleted_share: float
+    deleted_share: float  # of all documents, which cost space until a merge
+    # Of the images from those of the build; None if the index is of an earlier version
     drift: float | None
-    rebuild: bool
+    rebuild: bool  # whether that is so much that a rebuild is worth it
 
 
 @dataclass(frozen=True)
 class IndexInfo:
-    """What is in an index.
+    """What is in an index."""
 
-    Attributes:
-        images: how many.
-        terms_per_image: mean.
-        created: when it was built.
-        package_version: that built it.
-        models: fingerprints.
-        augmentations: of each photo.
-        precision: that the photos' features were computed in.
-        pruning: terms an image keeps at most, bits, offset, and choice of terms.
-        photos: the folder it was built from.
-        engines: "lucene", "columns", and dense parts.
-        vectors: images that each dense part can find.
-        bytes: by part.
-        fields: kind of each field of the metadata.
-        live: None if it is as it was built.
-    """
-
-    images: int
-    terms_per_image: float
-    created: str
-    package_version: str
-    models: list[str]
-    augmentations: int
-    precision: str
-    pruning: str
-    photos: str | None
-    engines: list[str]
-    vectors: dict[str, int]
-    bytes: dict[str, int]
-    fields: Mapping[str, Kind]
-    live: LiveInfo | None
+    images: int  # how many
+    terms_per_image: float  # mean
+    created: str  # when it was built
+    package_version: str  # that built it
+    models: list[str]  # fingerprints
+    augmentations: int  # of each photo
+    precision: str  # that the photos' features were computed in
+    pruning: str  # terms an image keeps at most, bits, offset, and choice of terms
+    photos: str | None  # the folder it was built from
+    engines: list[str]  # "lucene", "columns", and dense parts
+    vectors: dict[str, int]  # images that each dense part can find
+    bytes: dict[str, int]  # by part
+    fields: Mapping[str, Kind]  # kind of each field of the metadata
+    live: LiveInfo | None  # None if it is as it was built
 
 
 def index_info(index: Path) -> IndexInfo:
@@ -141,15 +115,10 @@ def _bytes(index: Path) -> dict[str, int]:
 
 
 class TermSums(NamedTuple):
-    """What all images that are not deleted have of each term.
+    """What all images that are not deleted have of each term."""
 
-    Attributes:
-        impacts: [V] int64.
-        images: [V] int64, how many have it.
-    """
-
-    impacts: NDArray[np.int64]
-    images: NDArray[np.int64]
+    impacts: NDArray[np.int64]  # [V] int64
+    images: NDArray[np.int64]  # [V] int64, how many have it
 
 
 def term_sums(columns: Snapshot) -> TermSums:

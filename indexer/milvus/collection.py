@@ -113,16 +113,12 @@ def collection_name(name: str, version: str) -> str:
 
 @dataclass(frozen=True)
 class Marker:
-    """What a collection holds, stored in a row of it.
+    """What a collection holds, stored in a row of it."""
 
-    Attributes:
-        commit: of the index. The collection has what it had at this commit, and perhaps some of
-            what came later.
-        complete: whether all of it was written.
-    """
-
+    # Of the index. The collection has what it had at this commit, and perhaps some of what came
+    # later.
     commit: Commit
-    complete: bool
+    complete: bool  # whether all of it was written
 
     @classmethod
     def of(cls, commit: Commit, complete: bool) -> Marker:

@@ -37,23 +37,14 @@ EVERY = 1.0  # seconds from one look to the next
 
 @dataclass(frozen=True)
 class Pushed:
-    """What a push did.
+    """What a push did."""
 
-    Attributes:
-        collection: that has the images.
-        images: in it.
-        written: images that were written, or written again.
-        deleted: images that the index does not have any more.
-        switched: whether the alias names the collection; False if the server has no aliases.
-        former: other collections of the name.
-    """
-
-    collection: str
-    images: int
-    written: int
-    deleted: int
-    switched: bool
-    former: list[str]
+    collection: str  # that has the images
+    images: int  # in it
+    written: int  # images that were written, or written again
+    deleted: int  # images that the index does not have any more
+    switched: bool  # whether the alias names the collection; False if the server has no aliases
+    former: list[str]  # other collections of the name
 
 
 def build_version(folder: Path) -> str:

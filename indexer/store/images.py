@@ -169,15 +169,10 @@ def _remember(documents: dict[str, int], image_id: str, document: int) -> int:
 
 
 class _TextChunk(NamedTuple):
-    """Texts one behind another.
+    """Texts one behind another."""
 
-    Attributes:
-        ends: [n + 1] where each begins, and the last one ends, in `data`.
-        data: UTF-8.
-    """
-
-    ends: memoryview
-    data: memoryview
+    ends: memoryview  # [n + 1] where each begins, and the last one ends, in `data`
+    data: memoryview  # UTF-8
 
 
 class StringColumn:

@@ -22,23 +22,14 @@ PART = 256  # images; the fields of the last few are made anew after each commit
 
 
 class NewImage(NamedTuple):
-    """An image to be added.
+    """An image to be added."""
 
-    Attributes:
-        image_id: as in the index.
-        metadata: stored beside the image.
-        terms: [n] vocabulary ids, each once.
-        impacts: [n], at least 1.
-        content_id: what the image was encoded from.
-        grounding: what won each term, packed.
-    """
-
-    image_id: str
-    metadata: Json
-    terms: NDArray[np.integer]
-    impacts: NDArray[np.integer]
-    content_id: str
-    grounding: bytes
+    image_id: str  # as in the index
+    metadata: Json  # stored beside the image
+    terms: NDArray[np.integer]  # [n] vocabulary ids, each once
+    impacts: NDArray[np.integer]  # [n], at least 1
+    content_id: str  # what the image was encoded from
+    grounding: bytes  # what won each term, packed
 
 
 class Memtable:

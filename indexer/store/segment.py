@@ -36,11 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentManifest(FolderManifest):
-    """`manifest.json` of a segment: segments of equal images have equal files.
-
-    Attributes:
-        images: count.
-    """
+    """`manifest.json` of a segment: segments of equal images have equal files."""
 
     FORMAT = 7
 

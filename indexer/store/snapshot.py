@@ -37,21 +37,13 @@ _ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
 
 
 class IndexLocation(NamedTuple):
-    """What all commits of an index share.
+    """What all commits of an index share."""
 
-    Attributes:
-        path: of the index folder as it was given, perhaps an alias.
-        folder: that it led to.
-        found: the status of that folder: what a restored index is in has another.
-        manifest: of the index.
-        vocabulary: number of terms.
-    """
-
-    path: Path
-    folder: Path
-    found: os.stat_result
+    path: Path  # of the index folder as it was given, perhaps an alias
+    folder: Path  # that it led to
+    found: os.stat_result  # the status of that folder: what a restored index is in has another
     manifest: Manifest
-    vocabulary: int
+    vocabulary: int  # number of terms
 
     @classmethod
     def of(cls, index: Path) -> IndexLocation:

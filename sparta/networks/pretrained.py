@@ -42,19 +42,12 @@ PLAIN = ("DINOv3ViTImageProcessorFast", "DINOv3ViTImageProcessor")
 
 @dataclass(frozen=True)
 class Normalisation:
-    """A checkpoint's normalisation of pixels.
+    """A checkpoint's normalisation of pixels."""
 
-    Attributes:
-        scale: factor of the pixels.
-        mean: [3, 1, 1] float32, subtracted from the scaled pixels.
-        std: [3, 1, 1] float32, their divisor.
-        blue_first: whether the network reads blue, green, red.
-    """
-
-    scale: float
-    mean: torch.Tensor
-    std: torch.Tensor
-    blue_first: bool = False
+    scale: float  # factor of the pixels
+    mean: torch.Tensor  # [3, 1, 1] float32, subtracted from the scaled pixels
+    std: torch.Tensor  # [3, 1, 1] float32, their divisor
+    blue_first: bool = False  # whether the network reads blue, green, red
 
     @classmethod
     def of(cls, processor: Any) -> Normalisation:

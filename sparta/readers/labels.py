@@ -48,19 +48,13 @@ log = logging.getLogger(__name__)
 
 
 class Classes(NamedTuple):
-    """The most probable object and attribute of n regions.
+    """The most probable object and attribute of n regions."""
 
-    Attributes:
-        objects_id: [n] of any integer type.
-        objects_conf: [n] of any float type, 0 to 1.
-        attrs_id: [n] of any integer type; None from a detector without attributes.
-        attrs_conf: [n] of any float type, 0 to 1.
-    """
-
-    objects_id: NDArray[np.number]
-    objects_conf: NDArray[np.number]
+    objects_id: NDArray[np.number]  # [n] of any integer type
+    objects_conf: NDArray[np.number]  # [n] of any float type, 0 to 1
+    # [n] of any integer type; None from a detector without attributes
     attrs_id: NDArray[np.number] | None = None
-    attrs_conf: NDArray[np.number] | None = None
+    attrs_conf: NDArray[np.number] | None = None  # [n] of any float type, 0 to 1
 
 
 class Classifier:
@@ -169,23 +163,15 @@ class Prediction(BaseModel):
 
 @dataclass(frozen=True)
 class LabelledObjects:
-    """Labels and boxes of m objects of a photo.
+    """Labels and boxes of m objects of a photo."""
 
-    Attributes:
-        labels: m strings.
-        attributes: m strings.
-        boxes: [m, 4] float32, relative to width and height; None where unknown.
-        confidences: [m] float64; None where unknown.
-        width: of the photo in pixels, 0 where unknown.
-        height: of the photo in pixels, 0 where unknown.
-    """
-
-    labels: tuple[str, ...] = ()
-    attributes: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()  # m strings
+    attributes: tuple[str, ...] = ()  # m strings
+    # [m, 4] float32, relative to width and height; None where unknown
     boxes: NDArray[np.float32] | None = None
-    confidences: NDArray[np.float64] | None = None
-    width: int = 0
-    height: int = 0
+    confidences: NDArray[np.float64] | None = None  # [m] float64; None where unknown
+    width: int = 0  # of the photo in pixels, 0 where unknown
+    height: int = 0  # of the photo in pixels, 0 where unknown
 
     @classmethod
     def of(

@@ -37,25 +37,18 @@ Format = Literal[
 
 @dataclass(frozen=True)
 class ForeignFormat:
-    """A format and what opens it.
+    """A format and what opens it."""
 
-    Attributes:
-        paths: what the user names, for messages.
-        fits: whether a path looks like this format, by names and at most a first line.
-        open: opens the reader.
-        made_by: what made the features, where the user does not say; "" for the folder's name.
-        splits: lists those of a folder; None where the format has none.
-        numbered: whether its labels are numbers, for which the reader takes a vocabulary.
-        scored: whether its attributes may have confidences.
-    """
-
-    paths: str
+    paths: str  # what the user names, for messages
+    # Whether a path looks like this format, by names and at most a first line
     fits: Callable[[Path], bool]
-    open: Callable[[Sequence[Path], ImportOptions], FeatureReader]
-    made_by: str
+    open: Callable[[Sequence[Path], ImportOptions], FeatureReader]  # opens the reader
+    made_by: str  # what made the features, where the user does not say; "" for the folder's name
+    # Lists those of a folder; None where the format has none
     splits: Callable[[Path], Sequence[str]] | None = None
+    # Whether its labels are numbers, for which the reader takes a vocabulary
     numbered: bool = False
-    scored: bool = False
+    scored: bool = False  # whether its attributes may have confidences
 
 
 FORMATS: Mapping[Format, ForeignFormat] = {

@@ -210,20 +210,14 @@ def _fill(
 
 @dataclass(frozen=True)
 class CheckpointLayout:
-    """The weights of one repository; its keys begin with `img_enc.` or `txt_enc.` here.
+    """The weights of one repository; its keys begin with `img_enc.` or `txt_enc.` here."""
 
-    Attributes:
-        mark: beginning of keys that no other layout has.
-        fields: of `VseConfig`, as the published code computes.
-        projection: the linear layer whose shape gives the widths of features and joint space.
-        names: beginnings of a `VseModel`'s keys, as patterns, and what they are called there.
-        masked: whether the words' embedding has a row for `<mask>` behind the vocabulary's own.
-    """
-
-    mark: str
-    fields: JsonMapping
-    projection: str
+    mark: str  # beginning of keys that no other layout has
+    fields: JsonMapping  # of `VseConfig`, as the published code computes
+    projection: str  # the linear layer whose shape gives the widths of features and joint space
+    # Beginnings of a `VseModel`'s keys, as patterns, and what they are called there
     names: Mapping[str, str]
+    # Whether the words' embedding has a row for `<mask>` behind the vocabulary's own
     masked: bool = True
 
     def published(self, key: str) -> str:

@@ -142,14 +142,10 @@ class Vision(nn.Module):
 
     Args:
         config: configuration of a transformers vision network, a dict with `model_type`.
-
-    Attributes:
-        mean: [3, 1, 1] float32, subtracted from pixel values of 0 to 255.
-        std: [3, 1, 1] float32, which the difference is divided by.
     """
 
-    mean: Tensor
-    std: Tensor
+    mean: Tensor  # [3, 1, 1] float32, subtracted from pixel values of 0 to 255
+    std: Tensor  # [3, 1, 1] float32, which the difference is divided by
 
     def __init__(self, config: Json, vectors: VisionVectors) -> None:
         super().__init__()
