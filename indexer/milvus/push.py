@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -72,7 +73,7 @@ def push(
     folder = folder.resolve()
     version = build_version(folder)
     snapshot = Snapshot.open(folder)
-    collection = collection_of(milvus, name, version, snapshot)
+    collection = Collection(milvus, collection_name(name, version), snapshot.vocabulary)
     if not collection.exists():
         check_exact(milvus, name)
         collection.create()
@@ -80,29 +81,11 @@ def push(
         raise InputError(f"{folder} was replaced while it was opened: start again")
     done = Update(folder, snapshot, collection).all(progress)
     switched = switch_alias(milvus, name, collection.name)
-    former = _former(milvus, name, collection.name)
+    known = re.compile(rf"{name}_[0-9a-f]{{{VERSION_DIGITS}}}").fullmatch
+    former = sorted({*filter(known, milvus.call("list_collections"))} - {collection.name})
     for other in former if drop else ():
         milvus.call("drop_collection", other)
     return Pushed(collection.name, len(snapshot), *done, switched, [] if drop else former)
-
-
-def collection_of(milvus: Milvus, name: str, version: str, snapshot: Snapshot) -> Collection:
-    """The collection of a version of an index, which the server need not have."""
-    return Collection(milvus, collection_name(name, version), snapshot.vocabulary)
-
-
-def _former(milvus: Milvus, name: str, current: str) -> list[str]:
-    """Other collections of a name."""
-    digits = set("0123456789abcdef")
-    found = sorted(milvus.call("list_collections"))
-    return [
-        one
-        for one in found
-        if one != current
-        and len(one) == len(current)
-        and one.startswith(f"{name}_")
-        and set(one.removeprefix(f"{name}_")) <= digits
-    ]
 
 
 class Update:
@@ -236,7 +219,7 @@ def _follow_version(
     index = folder.resolve()
     version = build_version(index)
     snapshot = Snapshot.open(index)
-    collection = collection_of(milvus, name, version, snapshot)
+    collection = Collection(milvus, collection_name(name, version), snapshot.vocabulary)
     while folder.resolve() == index and build_version(index) == version:
         marker = collection.marker()
         if marker is None or not marker.complete:
