@@ -13,7 +13,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel
+from pydantic import AliasChoices, ConfigDict, Field, RootModel
 
 from sparta.captions.record import (
     SPLIT,
@@ -26,7 +26,7 @@ from sparta.captions.record import (
 )
 from sparta.errors import InputError
 from sparta.json_values import JsonValue
-from sparta.readers.base import read_lines
+from sparta.readers.base import Strict, read_lines
 from sparta.readers.splits import HGR_SPLITS, PrecompSplit, read_names, rows_of_images, splits_of
 
 __all__ = ["CaptionedPhoto", "read_captions"]
@@ -37,8 +37,7 @@ log = logging.getLogger(__name__)
 # ---- captions.jsonl ------------------------------------------------------------------------------
 
 
-class _Object(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Object(Strict):
     image: str = Field(min_length=1, validation_alias=AliasChoices("image", "id"))
     split: str = SPLIT
     captions: list[str]
@@ -63,21 +62,19 @@ def _objects(path: Path) -> Iterator[tuple[str, CaptionedPhoto]]:
 # ---- JSON of COCO: `captions_train2014.json` and its like ----------------------------------------
 
 
-class _CocoImage(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _CocoImage(Strict):
     id: int | str
     file_name: str = Field(min_length=1)
 
 
-class _CocoAnnotation(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
+class _CocoAnnotation(Strict):
+    model_config = ConfigDict(frozen=True)
     id: int | str | None = None
     image_id: int | str
     caption: str
 
 
-class _CocoFile(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _CocoFile(Strict):
     images: list[_CocoImage] = Field(min_length=1)
     annotations: list[_CocoAnnotation]
 
@@ -121,21 +118,18 @@ def read_coco_captions(content: JsonValue, path: Path) -> list[CaptionedPhoto]:
 # ---- JSON of Karpathy: `dataset_coco.json`, `dataset_flickr30k.json` -----------------------------
 
 
-class _Sentence(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Sentence(Strict):
     raw: str
 
 
-class _KarpathyImage(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _KarpathyImage(Strict):
     filename: str = Field(min_length=1)
     filepath: str = ""
     split: str = Field(min_length=1)
     sentences: list[_Sentence]
 
 
-class _KarpathyFile(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _KarpathyFile(Strict):
     images: list[_KarpathyImage] = Field(min_length=1)
 
 
@@ -325,20 +319,10 @@ FIRST_BYTES = 1 << 12  # of a file, which contain its first line
 def read_captions(
     path: str | Path, split: str | Sequence[str] | None = None
 ) -> list[CaptionedPhoto]:
-    """Read all captions of a split; the format is recognised by the path and its content.
+    """Read all captions of a split; the path and its content tell the format, one of `FORMATS`.
 
     Blanks and invisible characters around a caption are removed. Photos without captions and
     captions that show nothing are left out, and counted by a warning.
-
-    | path | format |
-    | --- | --- |
-    | folder with `*_caps.txt` | `precomp` of VSE++ and SCAN (`read_precomp`) |
-    | folder with `public_split` | HGR's videos (`read_hgr`) |
-    | `.json` with `images` and `annotations` | COCO's captions (`read_coco_captions`) |
-    | other `.json` with `images` | Karpathy's splits (`read_karpathy`) |
-    | `.jsonl`, or a first line that begins with `{` | `captions.jsonl` (`read_objects`) |
-    | first line of image, `#`, number, tab | token file of Flickr (`read_token_file`) |
-    | first line of names of columns | Kaggle's tables (`read_table`) |
 
     Args:
         path: file or folder.

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
 
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
@@ -28,6 +29,12 @@ SMALLEST = 2  # sides of photos in which a pixel may be a region
 
 Rule = Literal["first", "confident"]
 T = TypeVar("T")
+
+
+class Strict(BaseModel):
+    """A part of a JSON file, whose values have the declared types: none is converted."""
+
+    model_config = ConfigDict(strict=True)
 
 
 @dataclass(frozen=True)

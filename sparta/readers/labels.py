@@ -11,8 +11,6 @@ from typing import Annotated, Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     FiniteFloat,
     TypeAdapter,
@@ -26,6 +24,7 @@ from sparta.readers.base import (
     TOLERANCE,
     ImportOptions,
     RegionLimit,
+    Strict,
     read_lines,
     relative_boxes,
 )
@@ -124,12 +123,11 @@ def _read_words(path: Path) -> list[str]:
 # ---- objects in JSON, of Oscar's family ----------------------------------------------------------
 
 
-class DetectedObject(BaseModel):
+class DetectedObject(Strict):
     """One object, its rect x1, y1, x2, y2 in pixels; further fields are ignored."""
 
-    model_config = ConfigDict(strict=True)
     label: str = Field(alias="class")
-    attributes: list[str] = []
+    attributes: list[str] = Field(default_factory=list)
     attr_scores: list[FiniteFloat] | None = None
     rect: Rect | None = None
     conf: FiniteFloat | None = None
@@ -152,10 +150,9 @@ class DetectedObject(BaseModel):
         return " ".join(word for word, score in ranked if score > above)
 
 
-class Prediction(BaseModel):
+class Prediction(Strict):
     """The objects of a photo, and its size in pixels."""
 
-    model_config = ConfigDict(strict=True)
     image_h: Pixels
     image_w: Pixels
     objects: list[DetectedObject]

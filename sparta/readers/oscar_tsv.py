@@ -10,11 +10,11 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 
 from sparta.errors import InputError
 from sparta.files import read_yaml
-from sparta.readers.base import unreadable
+from sparta.readers.base import Strict, unreadable
 from sparta.readers.keyed_files import TsvFile, decode
 from sparta.readers.labels import (
     OBJECTS,
@@ -37,8 +37,7 @@ class _Size(BaseModel):
     height: Pixels
 
 
-class _Regions(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Regions(Strict):
     num_boxes: int = Field(gt=0, lt=2**31)
     features: str
 
@@ -48,8 +47,7 @@ class _Object(DetectedObject):
     feature: str
 
 
-class _Line(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Line(Strict):
     objects: list[_Object]
 
 
