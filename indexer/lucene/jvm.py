@@ -72,9 +72,27 @@ def jar() -> Path:
     raise InputError("no Anserini jar: reinstall with `pip install --force-reinstall pyserini`")
 
 
-def start() -> None:
-    """Start the machine, once; raises InputError if Lucene is not installed."""
-    _quiet_logger()
+@cache
+def start() -> Any:
+    """Start the machine, once; raises InputError if Lucene is not installed.
+
+    Returns Lucene's logger, which Java forgets unless somebody holds it: this cache does.
+    """
+    with _turn:
+        jnius_config = require("jnius_config")
+        if not jnius_config.vm_running:
+            home = java_home()
+            os.environ["JAVA_HOME"] = str(home)
+            jnius_config.set_classpath(str(jar()))
+            jnius_config.set_options(*OPTIONS)
+            if _major_version(home) >= 24:  # which warns of what Lucene 9 does to close files
+                jnius_config.add_options("--sun-misc-unsafe-memory-access=allow")
+        from jnius import autoclass
+
+        # Lucene logs which optional Java features it found, which is of no use here.
+        logger = autoclass("java.util.logging.Logger").getLogger("org.apache.lucene")
+        logger.setLevel(autoclass("java.util.logging.Level").SEVERE)
+        return logger
 
 
 @cache
@@ -105,26 +123,6 @@ def declare(name: str, constructor: str = "()V", **members: str) -> Any:
     body["__javaclass__"] = name.replace(".", "/")
     body["__javaconstructor__"] = [(constructor, False)]
     return MetaJavaClass(name, (JavaClass,), body)
-
-
-@cache
-def _quiet_logger() -> Any:
-    """Configure and start; returns Lucene's logger, which Java forgets unless somebody holds it."""
-    with _turn:
-        jnius_config = require("jnius_config")
-        if not jnius_config.vm_running:
-            home = java_home()
-            os.environ["JAVA_HOME"] = str(home)
-            jnius_config.set_classpath(str(jar()))
-            jnius_config.set_options(*OPTIONS)
-            if _major_version(home) >= 24:  # which warns of what Lucene 9 does to close files
-                jnius_config.add_options("--sun-misc-unsafe-memory-access=allow")
-        from jnius import autoclass
-
-        # Lucene logs which optional Java features it found, which is of no use here.
-        logger = autoclass("java.util.logging.Logger").getLogger("org.apache.lucene")
-        logger.setLevel(autoclass("java.util.logging.Level").SEVERE)
-        return logger
 
 
 class _Attachment:
@@ -170,8 +168,8 @@ def _attach() -> None:
 
 
 @contextmanager
-def java_errors() -> Iterator[None]:
-    """Raise what Java could not write as an `OSError`, which can leave this process too."""
+def java_errors(made: Callable[[str], Exception]) -> Iterator[None]:
+    """Raise Java's exceptions as ones `made` of their first lines, which can leave this process."""
     try:
         yield
     except Exception as error:
@@ -180,7 +178,7 @@ def java_errors() -> Iterator[None]:
 
         if not isinstance(error, JavaException):
             raise
-        raise OSError(f"Lucene cannot write: {first_line(error)}") from error
+        raise made(first_line(error)) from error
 
 
 def java_path(path: Path) -> Any:

@@ -139,7 +139,7 @@ class LuceneWriter:
         if len(self._parts) == 1:
             self._parts[0].rename(self._folder)
             return
-        with java_errors():
+        with java_errors(_not_written):
             _merge_parts(self._parts, self._folder, self._commit)
 
     def __enter__(self) -> LuceneWriter:
@@ -214,7 +214,7 @@ class _SegmentInProgress:
 
     def wait(self) -> None:
         """Wait until all that was begun is done; raises OSError if Lucene cannot write."""
-        with java_errors():
+        with java_errors(_not_written):
             for begun in self._begun:
                 begun.get()
 
@@ -397,6 +397,10 @@ def _writer_class() -> Any:
         rollback="()V",
         close="()V",
     )
+
+
+def _not_written(reason: str) -> OSError:
+    return OSError(f"Lucene cannot write: {reason}")
 
 
 def _size(folder: Path) -> int:
