@@ -59,20 +59,6 @@ def answered(response: httpx.Response) -> ClientError:
     return ClientError(text, problem)
 
 
-def unreachable(error: httpx.TransportError, server: str) -> ClientError:
-    """The error of a request that no server answered."""
-    reason = str(error) or type(error).__name__
-    return ClientError(f"{server} does not answer: {reason}")
-
-
-def not_understood(response: httpx.Response) -> ClientError:
-    """The error of an answer that is not the one of a VisualSparta server."""
-    return ClientError(
-        f"{response.url.copy_with(query=None)} does not answer as a VisualSparta server: check the "
-        "address, and that client and server have the same version"
-    )
-
-
 def _problem(response: httpx.Response) -> Problem:
     if response.headers.get("content-type", "").startswith(PROBLEM):
         try:
