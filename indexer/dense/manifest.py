@@ -51,8 +51,7 @@ class DenseManifest(SealedManifest):
     def read(cls, index: Path, name: str, of: Manifest) -> DenseManifest:
         """Read the manifest of a part, and check that the part is of this index.
 
-        Raises:
-            InputError: if there is no such part, or it is of another index.
+        Raises InputError if there is no such part, or it is of another index.
         """
         if name not in dense_names(index):
             known = ", ".join(dense_names(index)) or "none"

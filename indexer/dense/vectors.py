@@ -271,9 +271,7 @@ class AddedRows:
     def append(self, content_ids: Sequence[str], vectors: NDArray[np.float32]) -> None:
         """Append n rows [n, K, D] with their content ids and sync them; only the writer may.
 
-        Raises:
-            InputError: if the records are damaged.
-            OSError: if the disk fails.
+        Raises InputError if the records are damaged; OSError if the disk fails.
         """
         count = len(self.records())
         rows = np.ascontiguousarray(vectors, "<f4")

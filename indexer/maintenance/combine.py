@@ -113,12 +113,9 @@ def split_index(whole: Path, out: Path, shards: int, progress: Progress = no_pro
 def merge_indexes(indexes: Sequence[Path], out: Path, progress: Progress = no_progress) -> Manifest:
     """Write an index with the images of several, each as of its newest commit.
 
-    Progress has the stages "write", "merge" and "columns", in images.
-
-    Raises:
-        InputError: if two indexes encode images differently or have an image of the same id, one is
-            damaged or has dense parts, there is something at `out`, or the disk has too little
-            room.
+    Progress has the stages "write", "merge" and "columns", in images. Raises InputError if two
+    indexes encode images differently or have an image of the same id, one is damaged or has dense
+    parts, there is something at `out`, or the disk has too little room.
     """
     check_name(out)
     manifests = [Manifest.open(index) for index in indexes]

@@ -111,10 +111,8 @@ class MilvusEngine(ColumnsEngine):
 
         Of documents that are not all allowed, either as many rows are asked for as k allowed ones
         are likely to be among, or the server gets the keys of those allowed, whichever are fewer.
-
-        Raises:
-            UnavailableError: if the server does not answer.
-            RefusedError: if it cannot return as many rows as would be needed.
+        Raises UnavailableError if the server does not answer; RefusedError if it cannot return as
+        many rows as would be needed.
         """
         if not plan.terms:
             return [], []

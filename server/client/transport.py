@@ -74,8 +74,7 @@ def _problem(response: httpx.Response) -> Problem:
 def options(api_key: str | None, timeout: float) -> dict[str, Any]:
     """The options of httpx's clients.
 
-    Raises:
-        InputError: if the key cannot be sent in a header; the text does not contain it.
+    Raises InputError if the key cannot be sent in a header; the text does not contain it.
     """
     headers = {"User-Agent": "visualsparta-client", "Accept": "application/json, image/*"}
     if api_key is not None:
@@ -98,8 +97,7 @@ class Server:
 class Servers:
     """Servers of the same index, taken in turn.
 
-    Raises:
-        InputError: if there is none, or one is not an address of HTTP.
+    Raises InputError if there is none, or one is not an address of HTTP.
     """
 
     def __init__(self, urls: str | Sequence[str]) -> None:

@@ -73,9 +73,8 @@ ENVIRONMENT = {"RAY_SERVE_USE_GRPC_BY_DEFAULT": "1"}
 def open_remote(settings: ServerSettings, served: Served) -> Backends:
     """The backends over the shards of an index on this cluster.
 
-    Raises:
-        InputError: if the folder is not on this machine, or is another index.
-        UnavailableError: if a shard does not answer.
+    Raises InputError if the folder is not on this machine, or is another index; UnavailableError if
+    a shard does not answer.
     """
     index = Path(served.folder)
     engine = ShardsEngine(RemoteShards(served))
@@ -231,11 +230,7 @@ class ClusterForwarder(Forwarder):
     async def _written(
         self, request: Request, number: int, path: str, refresh: Refresh, content: bytes
     ) -> Written:
-        """The answer of one writer.
-
-        Raises:
-            ProblemError: if it ends, or there is none in time.
-        """
+        """The answer of one writer; raises ProblemError if it ends, or there is none in time."""
         headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
         headers["content-length"] = str(len(content))
         response = self._writers[number].remote(
@@ -327,8 +322,7 @@ def serve_on(address: str, settings: ServerSettings, replicas: int) -> None:
     `address` is HOST:PORT of the cluster's head, "auto" for the one that runs here, or "local"; see
     `deploy` for the others.
 
-    Raises:
-        InputError: if there is no such cluster, or as `deploy`.
+    Raises InputError if there is no such cluster, or as `deploy`.
     """
     if settings.workers > 1:
         raise InputError("--workers is not for --ray: give --replicas")

@@ -37,11 +37,7 @@ class Served:
 
     @classmethod
     def of(cls, index: Path) -> Served:
-        """The index that a path leads to now.
-
-        Raises:
-            InputError: if it is damaged.
-        """
+        """The index that a path leads to now; raises InputError if it is damaged."""
         folder = index.resolve()  # an alias may be switched
         return cls(str(folder), index_version(folder), len(index_folders(folder)))
 
@@ -71,8 +67,7 @@ class Refusal(NamedTuple):
 def shard_folder(served: Served, number: int) -> Path:
     """The folder of a shard on this machine.
 
-    Raises:
-        InputError: if there is another index, or none.
+    Raises InputError if there is another index, or none.
     """
     folder = Path(served.folder)
     if not folder.is_dir():

@@ -159,9 +159,8 @@ class Monitor:
 def open_monitor(settings: ServerSettings, metrics: Metrics) -> Monitor:
     """Open the logs of a server.
 
-    Raises:
-        OSError: if a log cannot be opened.
-        ModuleNotFoundError: if traces are wanted, and OpenTelemetry is not installed.
+    Raises OSError if a log cannot be opened; ModuleNotFoundError if traces are wanted, and
+    OpenTelemetry is not installed.
     """
     lost, slow_ms = metrics.lost_lines, settings.slow_query_ms
     access = JsonLog(settings.access_log, lost) if settings.access_log else None
@@ -223,8 +222,7 @@ class JsonLog:
 
     `path` is "-" for the standard output.
 
-    Raises:
-        OSError: if the file cannot be opened.
+    Raises OSError if the file cannot be opened.
     """
 
     def __init__(self, path: str, lost: Counter) -> None:

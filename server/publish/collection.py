@@ -73,10 +73,8 @@ class Collection:
 def open_collection(index: Path, progress: Progress = no_progress) -> Collection:
     """Read the postings of an index folder, of which metadata and groundings are read later.
 
-    In memory are some ten bytes a posting.
-
-    Raises:
-        InputError: if it is no index, is damaged, or is divided into shards.
+    In memory are some ten bytes a posting. Raises InputError if it is no index, is damaged, or is
+    divided into shards.
     """
     if is_sharded(index):
         raise InputError(f"{index} is divided into shards: publish what `sparta merge` makes of it")

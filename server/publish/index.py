@@ -139,8 +139,7 @@ def _packed(column: FieldColumn) -> bytes:
 def write_words(site: SiteFolder, collection: Collection) -> Json:
     """Write what reads queries: the vocabulary, its rare terms, and the tokenizer's characters.
 
-    Raises:
-        InputError: if a browser cannot read queries as the tokenizer does.
+    Raises InputError if a browser cannot read queries as the tokenizer does.
     """
     tokenizer = tokenizers.Tokenizer.from_str(collection.tokenizer.to_json())
     check_tokenizer(tokenizer)

@@ -78,9 +78,8 @@ def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_pr
     `out` is missing, empty, or a site published before. Stages of the progress are "terms",
     "photos" and "records".
 
-    Raises:
-        InputError: if the index cannot be published, no image has a field that is to be, or `out`
-            has something else.
+    Raises InputError if the index cannot be published, no image has a field that is to be, or `out`
+    has something else.
     """
     with writing(out):
         collection = open_collection(index, progress)
@@ -166,8 +165,7 @@ def _published_id(image_id: str, key: str | None) -> str:
 def _withheld(collection: Collection, fields: Sequence[str]) -> list[str]:
     """The fields of the metadata that are not published.
 
-    Raises:
-        InputError: if no image has one that is to be published.
+    Raises InputError if no image has one that is to be published.
     """
     known = {name for document in range(len(collection)) for name in collection.metadata(document)}
     if missing := [name for name in fields if name not in known]:

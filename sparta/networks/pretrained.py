@@ -126,9 +126,8 @@ def _side(processor: Any) -> int | None:
 def load_model(name: str, task: Task = "a vision model") -> Any:
     """Load a checkpoint none of whose used weights is missing.
 
-    Raises:
-        InputError: if the checkpoint is of an unknown kind, needs a library that is not
-            installed, or weights are missing; or if it is a classifier of timm.
+    Raises InputError if the checkpoint is of an unknown kind, needs a library that is not
+    installed, or weights are missing; or if it is a classifier of timm.
     """
     kind, folder = TASKS[task], model_folder(name)
     options: dict[str, Any] = {}

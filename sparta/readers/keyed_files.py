@@ -138,9 +138,8 @@ class TsvFile(KeyedFile):
     def cells(self, line: int, names: Sequence[str]) -> list[bytes]:
         """The stripped cells of a line.
 
-        Raises:
-            InputError: if the key is blank, not UTF-8 or in an earlier line too, there are more or
-                fewer cells than names, or the file has changed since it was opened.
+        Raises InputError if the key is blank, not UTF-8 or in an earlier line too, there are more
+        or fewer cells than names, or the file has changed since it was opened.
         """
         self.check_key(line)
         cells = [cell.strip() for cell in self._read(line).split(b"\t")]

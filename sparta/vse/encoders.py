@@ -201,9 +201,8 @@ def vision_part(network: nn.Module) -> Any:
 def vision_source(network: str) -> FeatureSource:
     """The source of a vision network's features; `extra["resample"]` is Pillow's filter for photos.
 
-    Raises:
-        InputError: if it is no vision network of transformers, or its output cannot be laid on a
-            grid.
+    Raises InputError if it is no vision network of transformers, or its output cannot be laid on a
+    grid.
     """
     if is_lite(network) or timm_processor(network) is not None:
         raise InputError(

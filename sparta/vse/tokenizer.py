@@ -107,10 +107,8 @@ class TextTokenizer:
     ) -> TextTokenizer:
         """A vocabulary made elsewhere, such as VSE++'s; `<mask>` is added last if it is missing.
 
-        Texts are split as `from_captions` splits them, unless there is a splitter.
-
-        Raises:
-            InputError: if ids have gaps, or one of <pad>, <start>, <end>, <unk> is missing.
+        Texts are split as `from_captions` splits them, unless there is a splitter. Raises
+        InputError if ids have gaps, or one of <pad>, <start>, <end>, <unk> is missing.
         """
         words = {**word2idx}
         words.setdefault(LAST, len(words))
