@@ -154,7 +154,9 @@ class ImageVectors:
             return self._walk(query, k)
         scores = self.scores(query)
         found = best(scores.max(axis=1), k, allowed)
-        return self._with_views(found, scores[found.images].argmax(axis=1))
+        if self.views == 1:
+            return found
+        return found._replace(views=scores[found.images].argmax(axis=1))
 
     def scores(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
         """Inner products of a vector [D] with every view of every image, [N, K]; exact.
@@ -188,11 +190,8 @@ class ImageVectors:
         scores, found = scores[order], found[order]
         _, first = np.unique(found // self.views, return_index=True)
         first = np.sort(first)[:k]
-        nearest = Nearest(found[first] // self.views, scores[first])
-        return self._with_views(nearest, found[first] % self.views)
-
-    def _with_views(self, found: Nearest, views: NDArray[np.int64]) -> Nearest:
-        return found._replace(views=views) if self.views > 1 else found
+        views = found[first] % self.views if self.views > 1 else None
+        return Nearest(found[first] // self.views, scores[first], views)
 
 
 def best(

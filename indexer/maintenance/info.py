@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,10 +82,10 @@ def index_info(index: Path) -> IndexInfo:
 
 def _live(index: Path, snapshot: Snapshot) -> tuple[LiveInfo, int]:
     """What writing has done, and how many postings there are."""
-    commit, sums, found = snapshot.commit, term_sums(snapshot), None
+    commit, (impacts, images), found = snapshot.commit, term_sums(snapshot), None
     if (index / MEANS).is_file():
         built = np.load(index / MEANS, allow_pickle=False)
-        found = drift(built, sums.impacts / max(1, len(snapshot)))
+        found = drift(built, impacts / max(1, len(snapshot)))
     logs = [log_path(index, one) for one in log_numbers(index) if one >= commit.segments.log]
     info = LiveInfo(
         commit=commit.version,
@@ -97,7 +96,7 @@ def _live(index: Path, snapshot: Snapshot) -> tuple[LiveInfo, int]:
         drift=found,
         rebuild=found is not None and found >= REBUILD,
     )
-    return info, int(sums.images.sum())
+    return info, int(images.sum())
 
 
 def _pruning(manifest: Manifest) -> str:
@@ -114,27 +113,20 @@ def _bytes(index: Path) -> dict[str, int]:
     return sizes | {"other": bytes_below(index) - sum(sizes.values())}
 
 
-class TermSums(NamedTuple):
-    """What all images that are not deleted have of each term."""
-
-    impacts: NDArray[np.int64]  # [V] int64
-    images: NDArray[np.int64]  # [V] int64, how many have it
-
-
-def term_sums(columns: Snapshot) -> TermSums:
-    """Sum all impacts; some nanoseconds for each."""
+def term_sums(columns: Snapshot) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """[V] the sum of each term's impacts in all images, and [V] how many images have the term."""
     live = np.ones(columns.documents, np.bool_) if columns.live is None else columns.live
-    sums = TermSums(*np.zeros((2, columns.vocabulary), np.int64))
+    impacts, images = np.zeros((2, columns.vocabulary), np.int64)
     first = 0
     for segment in columns.segments.all:
         own, first = live[first : first + len(segment)], first + len(segment)
         for rows in rows_of(segment.index.columns, own):
             weighed = np.bincount(rows.terms, rows.impacts, columns.vocabulary)  # exact below 2^53
-            sums.impacts[:] += weighed.astype(np.int64)
-            sums.images[:] += np.bincount(rows.terms, minlength=columns.vocabulary)
+            impacts += weighed.astype(np.int64)
+            images += np.bincount(rows.terms, minlength=columns.vocabulary)
     for newest in columns.newest:
         own, first = live[first : first + len(newest)], first + len(newest)
         matrix = newest.columns[:, : len(newest)][:, own]
-        sums.impacts[:] += matrix.sum(axis=1, dtype=np.int64)
-        sums.images[:] += np.count_nonzero(matrix, axis=1)
-    return sums
+        impacts += matrix.sum(axis=1, dtype=np.int64)
+        images += np.count_nonzero(matrix, axis=1)
+    return impacts, images

@@ -118,6 +118,12 @@ class Ingress:
         self._forwarder.use(wanted)
 
 
+def gone() -> tuple[type[Exception], ...]:
+    """What Ray raises when a replica, its machine or all of them are gone."""
+    serving = require("ray.serve.exceptions")
+    return require("ray.exceptions").RayError, serving.RayServeException, TimeoutError
+
+
 class RemoteShards:
     """The shards of an index on the cluster, each at its newest commit; see `Shards`."""
 
@@ -127,12 +133,6 @@ class RemoteShards:
             serve.get_deployment_handle(shard_deployment(number), served.application).ask
             for number in range(served.shards)
         ]
-        # What Ray raises when a replica, its machine or all of them are gone.
-        self._gone: tuple[type[Exception], ...] = (
-            require("ray.exceptions").RayError,
-            require("ray.serve.exceptions").RayServeException,
-            TimeoutError,
-        )
 
     def __len__(self) -> int:
         return len(self._replicas)
@@ -142,7 +142,7 @@ class RemoteShards:
     ) -> tuple[dict[int, Result], list[int]]:
         """The answers of those shards that answer in time, and the numbers of the others."""
         end = time.monotonic() + (PARTIAL_SECONDS if lenient else SECONDS)
-        waiting = {number: self._send(number, question) for number, question in questions.items()}
+        waiting = {n: self._replicas[n].remote(question) for n, question in questions.items()}
         answers: dict[int, Result] = {}
         missing = []
         for number, question in questions.items():
@@ -155,9 +155,6 @@ class RemoteShards:
                 answers[number] = found
         return answers, missing
 
-    def _send(self, number: int, question: Question[Any]) -> Any:
-        return self._replicas[number].remote(question)
-
     def _answer(self, number: int, question: Question[Any], response: Any, end: float) -> Any:
         """What a replica of the shard answers; None if none does in time."""
         task_error = require("ray.exceptions").RayTaskError
@@ -167,12 +164,12 @@ class RemoteShards:
                 return response.result(timeout_s=max(0.001, min(TRY_SECONDS, left)))
             except task_error:
                 raise  # a fault of the program, which another replica has as well
-            except self._gone:
+            except gone():
                 response.cancel()
                 if left <= PAUSE:
                     return None
                 time.sleep(PAUSE)
-                response = self._send(number, question)
+                response = self._replicas[number].remote(question)
 
     def refreshed(self) -> None:
         """Nothing: shards follow their commits by themselves."""
@@ -238,11 +235,7 @@ class ClusterForwarder(Forwarder):
         )
         try:
             found: Written = await asyncio.wait_for(response, WRITE_SECONDS)
-        except (
-            TimeoutError,
-            require("ray.exceptions").RayError,
-            require("ray.serve.exceptions").RayServeException,
-        ) as error:
+        except gone() as error:
             raise ProblemError("writing-failed", GONE) from error
         return found
 

@@ -32,11 +32,7 @@ _APPS, _RESTARTS = range(0xE0, 0xF0), range(0xD0, 0xD8)
 _KEPT_APPS = {0xE0: b"JFIF\0", 0xE2: b"ICC_PROFILE\0", 0xEE: b"Adobe"}
 _PNG = b"\x89PNG\r\n\x1a\n"
 # Beside the critical chunks, those that say how pixels look, and the frames of animations.
-_KEPT_CHUNKS = {b"tRNS", b"gAMA", b"cHRM", b"sRGB", b"iCCP", b"sBIT", b"bKGD"} | {
-    b"acTL",
-    b"fcTL",
-    b"fdAT",
-}
+_KEPT_CHUNKS = {*b"tRNS gAMA cHRM sRGB iCCP sBIT bKGD acTL fcTL fdAT".split()}
 _EXIF_FLAGS = 0x08 | 0x04  # of EXIF and XMP in a WebP's header
 
 
@@ -93,7 +89,8 @@ def _publish(site: SiteFolder, photo: Photo, pictures: Pictures) -> str | PhotoE
         for size in _sizes(photo, pictures):
             path = f"photos/{size}-{name}.{pictures.format}"
             if not site.has(path):
-                site.put(path, _picture(photo.path, size, pictures.format))
+                picture = small_picture(photo.path, size)  # upright, and no larger than the photo
+                site.put(path, _encoded(picture, pictures.format, QUALITY[pictures.format]))
         return name + _publish_original(site, photo.path, name, content, pictures)
     except Exception as error:  # anything may come out of a damaged file
         return PhotoError(reason_of(error))
@@ -104,11 +101,6 @@ def _sizes(photo: Photo, pictures: Pictures) -> Iterator[int]:
         yield size
         if photo.longer is not None and size >= photo.longer:
             return
-
-
-def _picture(path: Path, size: int, kind: Format) -> bytes:
-    """A photo as a picture without metadata: upright, and no larger than the photo."""
-    return _encoded(small_picture(path, size), kind, QUALITY[kind])
 
 
 def _encoded(image: Image.Image, kind: str, quality: int) -> bytes:

@@ -39,13 +39,17 @@ def adapt(vision: Any) -> Any:
     return adapter(vision) if adapter else vision
 
 
-class NaflexVision(nn.Module):
-    """SigLIP 2 in NaFlex form (Tschannen et al., 2025), which is called with patches."""
+class Adapter(nn.Module):
+    """A network and its configuration."""
 
     def __init__(self, vision: Any) -> None:
         super().__init__()
         self.vision = vision
         self.config = vision.config
+
+
+class NaflexVision(Adapter):
+    """SigLIP 2 in NaFlex form (Tschannen et al., 2025), which is called with patches."""
 
     def forward(self, pixel_values: Tensor) -> SimpleNamespace:
         """The patches of square photos, [B, cells, d], row by row."""
@@ -63,13 +67,8 @@ class NaflexVision(nn.Module):
         return SimpleNamespace(last_hidden_state=found.last_hidden_state)
 
 
-class TokensOfCells(nn.Module):
+class TokensOfCells(Adapter):
     """DINOv3's ConvNeXt (Siméoni et al., 2025), whose tokens are the mean and the cells."""
-
-    def __init__(self, vision: Any) -> None:
-        super().__init__()
-        self.vision = vision
-        self.config = vision.config
 
     def forward(self, pixel_values: Tensor) -> SimpleNamespace:
         """The cells of square photos, [B, d, rows, columns]."""
