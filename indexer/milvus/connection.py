@@ -26,30 +26,20 @@ _ADDRESS = re.compile(r"(milvus|https?)(://[^/@\s]+(?:/\w*)?)")
 
 
 class MilvusError(InputError):
-    """A call failed; the text names the server.
-
-    Attributes:
-        unknown: whether the server does not have the function that was called.
-    """
+    """A call failed; the text names the server."""
 
     def __init__(self, text: str, unknown: bool = False) -> None:
         super().__init__(text)
-        self.unknown = unknown
+        self.unknown = unknown  # whether the server does not have the function that was called
 
 
 class Milvus:
     """A server, or a cluster behind one address. Safe from any thread.
 
-    Attributes:
-        client: pymilvus's, of which `call` calls the methods.
-
-    Args:
-        uri: such as milvus://127.0.0.1:19530, with a database after a slash if it is not the
-            default one; https://… for TLS. A user and a password, or a key, are read from the
-            environment variable SPARTA_MILVUS_TOKEN.
-        seconds: that one call may take.
-
-    Raises InputError if the address is another's, pymilvus is not installed, or no server answers.
+    The address is such as milvus://127.0.0.1:19530, with a database after a slash if it is not the
+    default one; https://… for TLS. A user and a password, or a key, are read from the environment
+    variable SPARTA_MILVUS_TOKEN. One call may take so many seconds. Raises InputError if the
+    address is another's, pymilvus is not installed, or no server answers.
     """
 
     def __init__(self, uri: str, seconds: float = SECONDS) -> None:

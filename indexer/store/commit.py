@@ -74,11 +74,9 @@ def write_segment_list(
 ) -> SegmentList:
     """A list of segments, whose files of deleted images are written and synced.
 
-    Args:
-        index: the index folder.
-        number: that no segment or file of deleted images has.
-        log: the first change log whose changes are in no segment.
-        segments: by name, which images are not deleted; a segment without any is not listed.
+    No segment or file of deleted images has the `number`; `log` is the first change log whose
+    changes are in no segment. `segments` are by name which images are not deleted; a segment
+    without any is not listed.
     """
     entries = {}
     for name, live in segments.items():

@@ -337,15 +337,10 @@ def serve_on(address: str, settings: ServerSettings, replicas: int) -> None:
 def deploy(settings: ServerSettings, replicas: int) -> None:
     """Serve an index on the cluster that this process is connected to.
 
-    An index that was served there before is changed over: its shards go when those of the new one
-    answer, and no request fails.
-
-    Args:
-        settings: of the server; with the index, which is at one path on all machines.
-        replicas: of each shard and of the application, on as many machines if there are.
-
-    Raises:
-        InputError: if the index cannot be opened, or Ray Serve is not installed.
+    The index is at one path on all machines. Each shard and the application have so many replicas,
+    on as many machines if there are. An index that was served there before is changed over: its
+    shards go when those of the new one answer, and no request fails. Raises InputError if the index
+    cannot be opened, or Ray Serve is not installed.
     """
     serve = require("ray.serve")
     served = Served.of(settings.index)

@@ -58,9 +58,7 @@ Children: TypeAlias = dict[tuple[str, ...], Histogram]
 def share(folder: Path, worker: int) -> None:
     """Let this process write its metrics to files of a folder, before any are made.
 
-    Args:
-        folder: of all processes of a server.
-        worker: number of this one; no other that lives has it.
+    The folder is of all processes of a server; no other one that lives has this one's number.
     """
     os.environ[FOLDER_VARIABLE] = str(folder)
     values.ValueClass = values.MultiProcessValue(lambda: worker)
@@ -72,12 +70,7 @@ def forget(folder: Path, worker: int) -> None:
 
 
 class Metrics:
-    """All metrics of a process.
-
-    Args:
-        worker: number of the process.
-        folder: of the files of all processes, see `share`; None for a process of its own.
-    """
+    """All metrics of a process; `folder` is None for one of its own, see `share`."""
 
     def __init__(self, worker: int = 0, folder: Path | None = None) -> None:
         disable_created_metrics()

@@ -47,22 +47,12 @@ def write_index(
 ) -> list[str]:
     """Write an index that a browser searches, its first file last.
 
-    Args:
-        site: the folder.
-        collection: the images.
-        show: what is published of a document.
-        kinds: declared kinds of fields.
-        paths: whether the ids that are published are paths.
-        about: what else the index says of itself.
-        file_bytes: maximum size of a file of a pack.
-        chunk: about how many postings a chunk has; None for what suits the number of images.
-        progress: stage "records", in images.
-
-    Returns:
-        the files that a browser fetches before any query.
-
-    Raises:
-        InputError: if a browser cannot read queries as the index's tokenizer does.
+    `show` gives what is published of a document, `about` what else the index says of itself;
+    `kinds` are declared kinds of fields, and `paths` says whether the published ids are paths. A
+    pack's files have at most `file_bytes`, a chunk has about `chunk` postings, None for what suits
+    the number of images. Progress has the stage "records", in images. Returns the files that a
+    browser fetches before any query. Raises InputError if a browser cannot read queries as the
+    index's tokenizer does.
     """
     if chunk is None:
         chunk = packs.CHUNK if len(collection) <= MANY else packs.CHUNK // 4
@@ -114,8 +104,7 @@ def write_fields(
 ) -> Json:
     """Write the fields of images [N] by position; ids that are paths (`paths`) are fields, too.
 
-    Returns:
-        by the name of each field its kind and its file.
+    Returns by the name of each field its kind and its file.
     """
     part = part_of(((image.image_id, image.metadata) for image in images), kinds)
     written = {}
@@ -196,11 +185,7 @@ def _write_substitutes(
 
 
 def check_tokenizer(tokenizer: tokenizers.Tokenizer) -> None:
-    """Refuse a tokenizer that is not BERT's.
-
-    Raises:
-        InputError: naming the part that is different.
-    """
+    """Raise InputError, naming the part that is different, for a tokenizer that is not BERT's."""
     model = tokenizer.model
     parts = {
         "normaliser": isinstance(tokenizer.normalizer, BertNormalizer),

@@ -29,11 +29,9 @@ _FNV, _PRIME = 2166136261, 16777619
 def write_pack(
     site: SiteFolder, name: str, chunks: Iterable[bytes], file_bytes: int = FILE
 ) -> Json:
-    """Write a pack.
+    """Write a pack; returns what the index says about it.
 
-    Returns:
-        what the index says about it: its files, each with its first chunk, and its directory with
-        the bytes of each piece.
+    That is its files, each with its first chunk, and its directory with the bytes of each piece.
     """
     lengths: list[int] = []
     files: list[tuple[str, int]] = []
@@ -111,12 +109,9 @@ class Planned(NamedTuple):
 
 
 def chunk_plan(frequencies: NDArray[np.integer], images: int, most: int) -> Iterator[Planned]:
-    """The chunks of all rows.
+    """The chunks of rows with some frequencies [T], falling, none 0, over N images.
 
-    Args:
-        frequencies: [T] of the rows, falling, none 0.
-        images: N.
-        most: postings of a chunk, about.
+    A chunk has about `most` postings.
     """
     superblocks = -(-images // SUPERBLOCK)
     row = 0
@@ -140,12 +135,7 @@ def posting_chunks(
 ) -> Iterator[bytes]:
     """The chunks, compressed: gaps between positions, then impacts; of 16 bits the low bytes first.
 
-    Args:
-        columns: positions of each term.
-        images: N.
-        rows: [T] the terms in order.
-        bits: of an impact.
-        most: postings of a chunk, about.
+    `columns` has the positions of each term, `rows` [T] the terms in order; see `chunk_plan`.
     """
     starts, positions, impacts = columns
     frequencies = np.diff(starts)[rows]

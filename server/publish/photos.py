@@ -65,8 +65,7 @@ def publish_photos(
 ) -> Iterator[str | PhotoError]:
     """Write the pictures of photos that are not there yet, as many at once as there are cores.
 
-    Yields:
-        the name of each photo's pictures, or why its file cannot be used.
+    Yields the name of each photo's pictures, or why its file cannot be used.
     """
     with ThreadPoolExecutor() as pool:
         waiting = []
@@ -132,8 +131,7 @@ def _publish_original(
 def stripped(content: bytes) -> tuple[bytes, str] | None:
     """A photo file without metadata, and the suffix of its name; None if its format is another.
 
-    Raises:
-        ValueError, IndexError, struct.error: if it is damaged.
+    Raises ValueError, IndexError or struct.error if it is damaged.
     """
     if content[:2] == b"\xff\xd8":
         return _jpeg(content), ".jpg"

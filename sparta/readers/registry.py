@@ -197,13 +197,9 @@ def import_features(
 ) -> FeatureStore:
     """Write a reader's images into a store, a shard at a time in memory.
 
-    A run that was killed, or ended at a malformed image, continues when it is called again.
-
-    Args:
-        reader: the reader of the files.
-        out: folder of the store.
-        progress: called with the stage "import", images done and all images.
-        skip_bad: whether a malformed image is left out and listed in `out/skipped.jsonl`.
+    A run that was killed, or ended at a malformed image, continues when it is called again. With
+    `skip_bad` a malformed image is left out and listed in `out/skipped.jsonl`. Progress has the
+    stage "import", in images.
 
     Raises:
         InputError: if an image is malformed and not to be skipped, all are, `out` holds features

@@ -217,13 +217,9 @@ def vision_source(network: str) -> FeatureSource:
 class PhotoFolder:
     """Photos of a folder by row, resized for a vision network; decoded when requested.
 
-    Args:
-        folder: searched at any depth.
-        source: of the network: `vision_source`, or a model's `feature_source`.
-        ids: paths of photos relative to the folder; all there are by default.
-
-    Raises:
-        InputError: if there is no photo.
+    `source` is the network's: `vision_source`, or a model's `feature_source`. `ids` are paths
+    relative to the folder; by default of all photos there are, at any depth. Raises InputError if
+    there is none.
     """
 
     def __init__(
@@ -244,11 +240,7 @@ class PhotoFolder:
         return self._rows[image_id]
 
     def __getitem__(self, row: int) -> NDArray[np.uint8]:
-        """A photo whole, [side, side, 3] uint8 RGB.
-
-        Raises:
-            InputError: naming the file, if it cannot be read.
-        """
+        """A photo whole, [side, side, 3] uint8 RGB; raises InputError if it cannot be read."""
         return self.show(row)
 
     def show(self, row: int, crop: Crop | None = None) -> NDArray[np.uint8]:
