@@ -76,16 +76,9 @@ def _check_checksums(folder: Path) -> None:
 class LuceneIndex:
     """An open index as `LuceneWriter` writes it: terms in, documents and scores out.
 
-    Documents are numbered in the order of the image ids. Safe from any thread.
-
-    Attributes:
-        folder: of the index.
-        documents: how many there are.
-        commit: which commit of ours the images are of, as its writer was given it.
-
-    Raises:
-        InputError: if the folder holds no Lucene index that this version of Lucene can read, or
-            Lucene is not installed.
+    Documents are numbered in the order of the image ids. Safe from any thread. Raises InputError if
+    the folder holds no Lucene index that this version of Lucene can read, or Lucene is not
+    installed.
     """
 
     @in_turn
@@ -104,6 +97,7 @@ class LuceneIndex:
         white_space = java("org.apache.lucene.analysis.core.WhitespaceAnalyzer")
         self._parser = classes.parser(white_space())
         self._json = classes.json()
+        # Which commit of ours the images are of, as its writer was given it.
         self.commit: dict[str, str] = self._plain(self._reader.getIndexCommit().getUserData())
 
     @in_turn

@@ -178,18 +178,12 @@ class LuceneWriter:
 
 
 class _SegmentInProgress:
-    """Consecutive images, indexed and written in a thread of Java's.
-
-    Attributes:
-        writer: Lucene's, of an index of one segment.
-        images: how many were added.
-        documents: of theirs, which can be filled again after `wait`.
-    """
+    """Consecutive images, indexed and written in a thread of Java's."""
 
     def __init__(self, writer: Any, thread: Any) -> None:
-        self.writer, self._thread = writer, thread
+        self.writer, self._thread = writer, thread  # Lucene's, of an index of one segment
         self.images = self._postings = 0
-        self.documents: list[_DocumentBatch] = []
+        self.documents: list[_DocumentBatch] = []  # can be filled again after `wait`
         self._begun: list[Any] = []
 
     @property
@@ -248,14 +242,10 @@ def _number_strings(largest: int) -> np.ndarray:
 
 
 class _DocumentBatch:
-    """Documents of some images, refilled for the next ones: Lucene copies what it indexes.
-
-    Attributes:
-        list: the documents, a `java.util.List`.
-    """
+    """Documents of some images, refilled for the next ones: Lucene copies what it indexes."""
 
     def __init__(self) -> None:
-        self.list = java("java.util.ArrayList")()
+        self.list = java("java.util.ArrayList")()  # of the documents
         self._made: list[_LuceneDocument] = []
 
     def fill(self, images: Postings, texts: _DocumentTexts) -> None:

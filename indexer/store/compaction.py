@@ -165,16 +165,9 @@ class Compactor:
 
     A compaction makes a segment of the images of finished change logs, a merge one segment of
     several; neither waits for the other. What they make is complete or absent, and nobody reads it
-    until a commit names it. What a killed writer left unfinished is removed.
-
-    Args:
-        place: of the index.
-        listed: the segments of the last commit.
-        check: raises `OSError` once another index is in the folder, which is left alone.
-
-    Attributes:
-        listed: the newest segments; all their files are complete.
-        made: how many were made.
+    until a commit names it. What a killed writer left unfinished is removed. `listed` are the
+    segments of the last commit; `check` raises `OSError` once another index is in the folder, which
+    is left alone.
     """
 
     def __init__(
@@ -182,7 +175,8 @@ class Compactor:
     ) -> None:
         self._place, self._index, self._check = place, place.folder, check
         remove_unlisted(self._index, [listed])
-        self.listed, self._number, self.made = listed, next_number(self._index), 0
+        self.listed = listed  # the newest segments; all their files are complete
+        self._number, self.made = next_number(self._index), 0
         # Lists that are read, and numbers that are being written.
         self._used: list[SegmentList] = []
         self._making: set[int] = set()

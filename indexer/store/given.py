@@ -160,14 +160,11 @@ class FormerImages:
 
     If new images are not `comparable`, as encoded by other models, contents of different size are
     the same if the photos have the same width and height.
-
-    Attributes:
-        record: what the user gave.
-        aside: images whose photos show something else than what fields were given to.
     """
 
     def __init__(self, index: Path, comparable: bool = True) -> None:
         self.record = read_given(index)
+        # Images whose photos show something else than what fields were given to.
         self.aside: set[str] = set()
         self._folders, self._comparable = index_folders(index), comparable
         self._opened: dict[Path, Snapshot] = {}

@@ -78,14 +78,7 @@ class UnknownImageError(KeyError):
 
 
 class ImageTable:
-    """What an `ImageWriter` wrote, open for reading.
-
-    Attributes:
-        rows: the mapped file.
-
-    Raises:
-        InputError: if the file is damaged.
-    """
+    """What an `ImageWriter` wrote, open for reading; raises InputError if it is damaged."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -99,7 +92,7 @@ class ImageTable:
             raise InputError(
                 f"{folder / IMAGES} is damaged ({first_line(error)}): {REMEDY}"
             ) from error
-        self.rows = table
+        self.rows = table  # of the mapped file
         self._ids = StringColumn(table.column("id"))
         self._documents: dict[str, int] = {}  # of ids that were read: those of hits
         read = partial(_read, self._ids, StringColumn(table.column("metadata")), self._documents)

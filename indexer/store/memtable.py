@@ -36,17 +36,14 @@ class Memtable:
     """The first images of a matrix, to which others may be appended: those are not seen here.
 
     May be read from any thread, also while one thread appends to the same matrix.
-
-    Attributes:
-        room: how many more images there is room for.
-        columns: [V, n] the matrix, with columns of images that are not among these.
-        largest: [V] at least the largest impact of each term.
-        document_frequencies: [V] in how many images each term has an impact, or in some more.
     """
 
     def __init__(self, matrix: _ImpactMatrix, images: int = 0) -> None:
-        self._matrix, self._images, self.room = matrix, images, CAPACITY - images
-        self.columns, self.largest = matrix.impacts, matrix.largest
+        self._matrix, self._images = matrix, images
+        self.room = CAPACITY - images  # for how many more images
+        self.columns = matrix.impacts  # [V, n], with columns of images that are not among these
+        self.largest = matrix.largest  # [V] at least the largest impact of each term
+        # [V] in how many images each term has an impact, or in some more.
         self.document_frequencies = matrix.document_frequencies
 
     @classmethod

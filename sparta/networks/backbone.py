@@ -81,14 +81,9 @@ ADAPTERS = {"siglip2_vision_model": NaflexVision, "dinov3_convnext": TokensOfCel
 
 
 class TorchEncoder(Encoder):
-    """A network of torch, with its preprocessing, as an encoder.
+    """A network of torch, with its preprocessing, as an encoder."""
 
-    Attributes:
-        device: "auto", "cpu", "cuda", "mps", …
-        network: [B, side, side, 3] uint8 pixels to rows [B, cells + 1, d], and perhaps logits.
-        classes: names of the logits.
-    """
-
+    # [B, side, side, 3] uint8 pixels to rows [B, cells + 1, d], and perhaps logits.
     network: nn.Module
 
     def __init__(self, device: str) -> None:
@@ -96,7 +91,7 @@ class TorchEncoder(Encoder):
         # On a CPU the feature maps of larger batches outgrow what malloc recycles (32 MB), and the
         # time goes into fresh pages: with MobileNetV2, 150 photos/s at 4 and 50 at 32.
         self.batch_size = 4 if self.device.type == "cpu" else 64
-        self.classes: list[str] = []
+        self.classes: list[str] = []  # names of the logits
 
     def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
         """See `Encoder.encode`; in float32 and deterministic until the result is rounded."""
@@ -148,15 +143,12 @@ class Backbone(TorchEncoder):
 
 
 class PhotoNetwork(nn.Module):
-    """Pixels in, regions out: a vision network with its preprocessing.
-
-    Attributes:
-        cells: how many of the last tokens are patches, for networks of tokens; None for all.
-    """
+    """Pixels in, regions out: a vision network with its preprocessing."""
 
     def __init__(self, vision: Any, classifier: Any, preprocessing: Preprocessing) -> None:
         super().__init__()
         self.vision, self.classifier, self.preprocessing = vision, classifier, preprocessing
+        # How many of the last tokens are patches, for networks of tokens; None for all.
         self.cells: int | None = None
         self._options = _interpolation(vision, preprocessing.side)
 

@@ -31,14 +31,10 @@ class Encoder(ABC):
 
     @abstractmethod
     def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
-        """Features of a batch of stretched photos.
+        """Features of a batch of stretched photos [B, side, side, 3] uint8 RGB.
 
-        Args:
-            pixels: [B, side, side, 3] uint8 RGB.
-
-        Returns:
-            [B, rows * columns + 1, d] float16, cells row by row and the whole photo last; and B
-            strings, the whole photos' class names ("" without labels).
+        They are [B, rows * columns + 1, d] float16, cells row by row and the whole photo last; and
+        B strings, the whole photos' class names ("" without labels).
         """
 
 

@@ -131,10 +131,8 @@ def _looks_half(payload: bytes) -> bool:
 
     Among a float32's lower halves, read as float16, some are infinite or no numbers, unless the
     numbers were rounded; and a float16 read as half of a float32 has eight times its exponent. So
-    the numbers are of the type in which all are finite and their exponents differ less.
-
-    Args:
-        payload: an even number of float16, or float32.
+    the numbers are of the type in which all are finite and their exponents differ less. The payload
+    is an even number of float16.
     """
     halves, singles = np.frombuffer(payload, "<f2"), np.frombuffer(payload, "<f4")
     # The lower halves of numbers rounded to bfloat16, and of small integers, are 0.

@@ -24,19 +24,13 @@ DIGITS = 9  # of a number at most: a store holds widths and heights as int32
 
 
 class KeyedFile(ABC):
-    """A file with one entry for each image.
-
-    Attributes:
-        path: the file.
-        keys: of the images, entry by entry; duplicates included.
-        first: the first entry of each key.
-    """
+    """A file with one entry for each image."""
 
     path: Path
 
     def __init__(self, keys: Sequence[str]) -> None:
-        self.keys = keys
-        self.first: dict[str, int] = {}
+        self.keys = keys  # of the images, entry by entry; duplicates included
+        self.first: dict[str, int] = {}  # the first entry of each key
         for entry, key in enumerate(keys):
             self.first.setdefault(key, entry)
 

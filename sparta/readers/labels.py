@@ -61,11 +61,7 @@ class Classifier:
 
     The words are in `objects_vocab.txt` and `attributes_vocab.txt` of a folder, one class a line.
     Class 0 is the first line; background has none. A line may hold synonyms, separated by commas
-    ("gray,grey"); the first of them is used.
-
-    Attributes:
-        needed: whether classes are needed for it.
-        files: the two, or none.
+    ("gray,grey"); the first of them is used. `files` are the two, or none.
     """
 
     def __init__(self, options: ImportOptions) -> None:
@@ -73,6 +69,7 @@ class Classifier:
         names = ("objects_vocab.txt", "attributes_vocab.txt")
         self.files = [] if folder is None else [folder / name for name in names]
         self._words = [_read_words(path) for path in self.files]
+        # Whether it needs classes.
         self.needed = folder is not None or self._limit.by == "confident"
 
     def label(self, image: ImageFeatures, classes: Classes | None, where: str) -> ImageFeatures:
@@ -179,7 +176,7 @@ class LabelledObjects:
         where: str,
         above: float = ATTRIBUTE_CONFIDENCE,
     ) -> LabelledObjects:
-        """Objects of a photo, whose width and height in pixels are 0 where unknown."""
+        """Objects of a photo, whose width and height are 0 where unknown."""
         rects = [found.rect for found in objects if found.rect is not None]
         scores = [found.conf for found in objects if found.conf is not None]
         boxes = None
@@ -228,14 +225,9 @@ def match(regions: NDArray[np.float32], seen: LabelledObjects) -> NDArray[np.int
 
     Files have one object for each region, in the same order, or come of two detectors (or of two
     thresholds of one). In the latter case an object belongs to the region that its box overlaps
-    most, by more than a half.
+    most, by more than a half. Objects without boxes are those of the regions if there are as many.
 
-    Args:
-        regions: [n, 4] boxes.
-        seen: m objects; without boxes they are those of the regions if there are as many.
-
-    Returns:
-        [m] rows of regions, -1 for an object that belongs to none.
+    Returns [m] rows of regions, of boxes [n, 4]; -1 for an object that belongs to none.
     """
     n, m = len(regions), len(seen.labels)
     if seen.boxes is None:
