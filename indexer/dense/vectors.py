@@ -325,27 +325,24 @@ class RowFinder:
                 self._add(self._content_ids.to_pylist())
                 self._content_ids = None
             self._add(added[self._known - self._first :])
-            return self._find(images)
+            found, every = {}, [np.empty(0, np.int64)]
+            for name, content_ids in images:
+                rows, known = self._found.get(name, (None, 0))
+                if rows is None:
+                    rows = self._look_up(content_ids())
+                elif known < self._known and (rows < 0).any():
+                    lacking, rows = rows < 0, rows.copy()
+                    rows[lacking] = self._look_up(content_ids().filter(pa.array(lacking)))
+                every.append(rows)
+                if name is not None:
+                    found[name] = rows, self._known
+            self._found = found
+            return np.concatenate(every)
 
     def _add(self, content_ids: Sequence[str]) -> None:
         for row, content_id in enumerate(content_ids, start=self._known):
             self._rows.setdefault(content_id, row)
         self._known += len(content_ids)
-
-    def _find(self, images: ContentIdParts) -> NDArray[np.int64]:
-        found, every = {}, [np.empty(0, np.int64)]
-        for name, content_ids in images:
-            rows, known = self._found.get(name, (None, 0))
-            if rows is None:
-                rows = self._look_up(content_ids())
-            elif known < self._known and (rows < 0).any():
-                lacking, rows = rows < 0, rows.copy()
-                rows[lacking] = self._look_up(content_ids().filter(pa.array(lacking)))
-            every.append(rows)
-            if name is not None:
-                found[name] = rows, self._known
-        self._found = found
-        return np.concatenate(every)
 
     def _look_up(self, content_ids: pa.ChunkedArray) -> NDArray[np.int64]:
         rows = self._rows

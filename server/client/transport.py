@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -51,24 +52,17 @@ class NotSentError(ClientError):
 
 
 def answered(response: httpx.Response) -> ClientError:
-    """The error of a server's answer."""
-    problem = _problem(response)
+    """The error of a server's answer, or of one by a proxy or another server."""
+    title = response.reason_phrase or "unknown status"
+    detail = "the answer has no description"
+    problem = Problem(type="about:blank", title=title, status=response.status_code, detail=detail)
+    if response.headers.get("content-type", "").startswith(PROBLEM):
+        with suppress(ValidationError):
+            problem = Problem.model_validate_json(response.content)
     text = f"{response.url.host} answered {problem.status}, {problem.title}: {problem.detail}"
     if later := response.headers.get("retry-after"):
         text += f" (Retry-After: {later})"
     return ClientError(text, problem)
-
-
-def _problem(response: httpx.Response) -> Problem:
-    if response.headers.get("content-type", "").startswith(PROBLEM):
-        try:
-            return Problem.model_validate_json(response.content)
-        except ValidationError:
-            pass
-    # A proxy answered, or another server.
-    title = response.reason_phrase or "unknown status"
-    detail = "the answer has no description"
-    return Problem(type="about:blank", title=title, status=response.status_code, detail=detail)
 
 
 def options(api_key: str | None, timeout: float) -> dict[str, Any]:
@@ -157,18 +151,12 @@ class Attempts:
         if self._left == 0:
             return None
         self._left -= 1
-        self.server = self._servers.next()
-        pause = self._pause_before()
-        return pause if pause <= LONGEST_PAUSE else None
-
-    def _pause_before(self) -> float:
-        now = monotonic()
+        self.server, now = self._servers.next(), monotonic()
         if self.server.rests_until <= now:
             return 0.0
-        pause = self._pause * random.uniform(0.5, 1.0)
+        pause = max(0.0, self.server.closed_until - now) + self._pause * random.uniform(0.5, 1.0)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
-        closed = self.server.closed_until - now
-        return pause if closed <= 0 else closed + pause
+        return pause if pause <= LONGEST_PAUSE else None
 
 
 def retry_after(response: httpx.Response) -> float | None:

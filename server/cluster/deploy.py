@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 from indexer.dense.manifest import SPARSE
@@ -31,16 +31,16 @@ from server.cluster import Root
 from server.cluster.shard import (
     INDEX,
     INGRESS,
+    SHARD,
+    WRITER,
     Refusal,
     Served,
     ShardReplica,
     ShardWriter,
     Written,
-    shard_deployment,
-    writer_deployment,
 )
 from server.problems import ProblemError
-from server.requests import MANY, read_json
+from server.requests import MANY
 from server.schemas import BatchAnswer, DeleteAnswer
 from server.security.listening import check_exposure, url
 from server.settings import ServerSettings
@@ -130,7 +130,7 @@ class RemoteShards:
     def __init__(self, served: Served) -> None:
         serve = require("ray.serve")
         self._replicas: Sequence[Any] = [
-            serve.get_deployment_handle(shard_deployment(number), served.application).ask
+            serve.get_deployment_handle(SHARD.format(number), served.application).ask
             for number in range(served.shards)
         ]
 
@@ -194,7 +194,7 @@ class ClusterForwarder(Forwarder):
         handle = require("ray.serve").get_deployment_handle
         # With the method named, a handle connects to Ray now: later, Ray's head may be down.
         self._writers = [
-            handle(writer_deployment(number), served.application).send
+            handle(WRITER.format(number), served.application).send
             for number in range(served.shards)
         ]
 
@@ -269,15 +269,6 @@ async def _response(request: Request, found: Written, refresh: Refresh) -> Respo
     return Response(content, found.status, media_type=media_type)
 
 
-class _Line(BaseModel):
-    """What says which shard a line is for."""
-
-    image_id: str
-
-
-_LINE = TypeAdapter(_Line)
-
-
 def divided_lines(body: bytes, shards: int) -> dict[int, bytes]:
     """A batch for each shard; lines of others are empty, so that lines keep their numbers.
 
@@ -296,8 +287,8 @@ def divided_lines(body: bytes, shards: int) -> dict[int, bytes]:
 
 def _owner_of_line(line: bytes, shards: int) -> int:
     try:
-        return owner(read_json(_LINE, line).image_id, shards)
-    except (ValueError, ProblemError):
+        return owner(str(json.loads(line)["image_id"]), shards)
+    except (ValueError, TypeError, KeyError, RecursionError):
         return 0
 
 
@@ -374,7 +365,7 @@ def _parts(served: Served, settings: ServerSettings, replicas: int, spread: int)
         yield (
             serve.deployment(ShardReplica)
             .options(
-                name=shard_deployment(number),
+                name=SHARD.format(number),
                 num_replicas=replicas,
                 max_ongoing_requests=AT_ONCE,
                 max_replicas_per_node=spread,
@@ -386,7 +377,7 @@ def _parts(served: Served, settings: ServerSettings, replicas: int, spread: int)
         yield (
             serve.deployment(ShardWriter)
             .options(
-                name=writer_deployment(number),
+                name=WRITER.format(number),
                 num_replicas=1,
                 max_ongoing_requests=AT_ONCE,
                 ray_actor_options=LITTLE,

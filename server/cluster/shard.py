@@ -22,6 +22,7 @@ from sparta.errors import InputError
 
 INGRESS = "sparta"  # the application that has the server's address
 INDEX = "sparta-index-"  # and a version: the application with the shards of one index
+SHARD, WRITER = "shard-{:03d}", "writer-{:03d}"  # its deployments, by the number of the shard
 Result = TypeVar("Result")
 
 REFUSED = (InputError, UnknownImageError, TypeError, ValueError)
@@ -46,16 +47,6 @@ class Served:
         """The application with its shards; a copy in another folder has its own."""
         place = blake2b(os.fsencode(self.folder), digest_size=3).hexdigest()
         return f"{INDEX}{self.version}-{place}"
-
-
-def shard_deployment(number: int) -> str:
-    """The deployment that searches a shard."""
-    return f"shard-{number:03d}"
-
-
-def writer_deployment(number: int) -> str:
-    """The deployment that writes to a shard."""
-    return f"writer-{number:03d}"
 
 
 class Refusal(NamedTuple):

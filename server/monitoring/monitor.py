@@ -216,17 +216,17 @@ def _round(milliseconds: float) -> float:
 
 
 class JsonLog:
-    """Appends objects to a file or the standard output, from an event loop.
+    """Appends objects to a file, or the standard output for "-", from an event loop.
 
-    Lines that cannot be written, as on a full disk, are counted and dropped.
-
-    `path` is "-" for the standard output.
-
-    Raises OSError if the file cannot be opened.
+    Lines that cannot be written, as on a full disk, are counted and dropped. Raises OSError if the
+    file cannot be opened.
     """
 
     def __init__(self, path: str, lost: Counter) -> None:
-        self._file = os.dup(1) if path == STANDARD_OUTPUT else _append(path)
+        if path == STANDARD_OUTPUT:
+            self._file = os.dup(1)
+        else:
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
         self._lost = lost
         self._lines: list[bytes] = []
         self._second, self._prefix = 0, ""
@@ -267,10 +267,6 @@ class JsonLog:
             self._second = int(now)
             self._prefix = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
         return f"{self._prefix}.{int(now % 1 * 1000):03d}Z"
-
-
-def _append(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
 
 
 class Tracing:

@@ -121,8 +121,7 @@ def _packed(column: FieldColumn) -> bytes:
     counts = packs.leb128(np.diff(column.starts))
     kind = _TYPES.get(column.kind)
     values = packs.leb128(column.values) if kind is None else column.values.astype(kind)
-    parts = [header, counts.tobytes(), values.tobytes()]
-    return b"".join(packs.leb128(np.array([len(part)])).tobytes() + part for part in parts)
+    return b"".join(map(packs.with_length, [header, counts.tobytes(), values.tobytes()]))
 
 
 def write_words(site: SiteFolder, collection: Collection) -> Json:

@@ -206,7 +206,7 @@ def record_chunks(collection: Collection, show: Show, progress: Progress) -> Ite
             for part in (packed, _impacts(collection, document, packed))
         ]
         progress("records", first + len(documents), len(order))
-        yield deflated(b"".join(map(_with_length, [as_json(about), *parts])))
+        yield deflated(b"".join(map(with_length, [as_json(about), *parts])))
 
 
 def _impacts(collection: Collection, document: int, packed: bytes) -> bytes:
@@ -217,7 +217,7 @@ def _impacts(collection: Collection, document: int, packed: bytes) -> bytes:
     return leb128(values[own][np.searchsorted(numbers[own], terms)]).tobytes()
 
 
-def _with_length(part: bytes) -> bytes:
+def with_length(part: bytes) -> bytes:
     """A part after its length in LEB128."""
     length, left = bytearray(), len(part)
     while left > 127:

@@ -176,7 +176,7 @@ export class Index {
     const images = await this.#images(found);
     signal?.throwIfAborted();
     const searched = performance.now();
-    const asked = [...counts].map(([id, count]) => this.#counted(id, count));
+    const asked = [...counts].map(([id, count]) => ({ id, word: this.vocabulary[id], count, similarity: null, sign: /** @type {Sign} */ ("") }));
     const hits = this.#hits(found, 0, images, explain ? asked : null, null);
     const terms = asked.map(({ word, count }) => ({ term: word, count }));
     const { unknown, rare, substitutions } = read;
@@ -279,11 +279,6 @@ export class Index {
       for (let position = 0; position < found.length; position++) shares[position] += weight * found[position];
     }
     return Uint8Array.from(shares, (share, position) => Number(share >= least - 1e-9 && (!allowed || allowed[position])));
-  }
-
-  /** @param {number} id @param {number} count @returns {Asked} */
-  #counted(id, count) {
-    return { id, word: this.vocabulary[id], count, similarity: null, sign: "" };
   }
 
   /** @param {Found[]} found @param {number} before hits @param {ImageRecord[]} images @param {Asked[] | null} asked @param {ReadWord[] | null} words @returns {Hit[]} */
