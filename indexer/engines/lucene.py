@@ -6,7 +6,8 @@ import json
 import logging
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -87,7 +88,6 @@ class LuceneIndex:
         with java_errors(lambda why: InputError(f"{folder} cannot be opened: {why}; {AGAIN}")):
             directory = java("org.apache.lucene.store.FSDirectory").open(java_path(folder))
             self._reader = java("org.apache.lucene.index.DirectoryReader").open(directory)
-        self.documents = int(self._reader.maxDoc())
         # Every word of a long query counts; Lucene would stop at 1,024.
         classes.searcher.setMaxClauseCount(2**31 - 1)
         self._searcher = classes.searcher(self._reader)
@@ -153,16 +153,8 @@ def _bit_set(flags: NDArray[np.bool_]) -> Any:
     return _classes().bit_set(tuple(words.tolist()), len(flags))
 
 
-class _SearchClasses(NamedTuple):
-    searcher: Any
-    parser: Any
-    json: Any
-    collector: Any
-    bit_set: Any
-
-
 @cache
-def _classes() -> _SearchClasses:
+def _classes() -> SimpleNamespace:
     """The Java classes of a search, with the members it calls."""
     search, index = "org/apache/lucene/search/", "org/apache/lucene/index/"
     util, leaf = "org/apache/lucene/util/", "Lorg/apache/lucene/index/LeafReaderContext;"
@@ -198,8 +190,9 @@ def _classes() -> _SearchClasses:
     declare(search + "BulkScorer", score=f"(L{search}LeafCollector;L{util}Bits;II)I")
     for name in ("BooleanQuery", "LeafCollector", "ScoreMode", "TopDocs"):
         declare(search + name)
-    return _SearchClasses(
-        searcher, parser, mapper, collector, declare(util + "FixedBitSet", "([JI)V")
+    bit_set = declare(util + "FixedBitSet", "([JI)V")
+    return SimpleNamespace(
+        searcher=searcher, parser=parser, json=mapper, collector=collector, bit_set=bit_set
     )
 
 

@@ -20,7 +20,6 @@ from sparta.extract.image_files import (
     reason_of,
     small_picture,
 )
-from sparta.json_values import Json
 
 Format = Literal["webp", "avif"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -47,17 +46,9 @@ class Pictures:
     originals: bool = False  # whether the file of the photo is published, too
     exif: bool = False  # whether that keeps what it says about itself
 
-    def about(self) -> Json:
-        """What the index says about pictures."""
-        return {"sizes": self.sizes, "suffix": f".{self.format}", "originals": self.originals}
 
-
-@dataclass(frozen=True)
-class Photo:
-    """A photo to publish."""
-
-    path: Path | PhotoError  # of its file, or why it has none
-    longer: int | None  # its longer side in pixels, None if unknown
+# Of its file, or why it has none; and its longer side in pixels, None if unknown.
+Photo = tuple[Path | PhotoError, int | None]
 
 
 def publish_photos(
@@ -78,28 +69,24 @@ def publish_photos(
 
 
 def _publish(site: SiteFolder, photo: Photo, pictures: Pictures) -> str | PhotoError:
-    if isinstance(photo.path, PhotoError):
-        return photo.path
+    path, longer = photo
+    if isinstance(path, PhotoError):
+        return path
     try:
-        with open_photo(photo.path) as file:
+        with open_photo(path) as file:
             content = file.read()
         # An original that tells less than one published before is another file.
         name = digest(content + b"with EXIF" if pictures.exif else content)
-        for size in _sizes(photo, pictures):
-            path = f"photos/{size}-{name}.{pictures.format}"
-            if not site.has(path):
-                picture = small_picture(photo.path, size)  # upright, and no larger than the photo
-                site.put(path, _encoded(picture, pictures.format, QUALITY[pictures.format]))
-        return name + _publish_original(site, photo.path, name, content, pictures)
+        for size in pictures.sizes:
+            place = f"photos/{size}-{name}.{pictures.format}"
+            if not site.has(place):
+                picture = small_picture(path, size)  # upright, and no larger than the photo
+                site.put(place, _encoded(picture, pictures.format, QUALITY[pictures.format]))
+            if longer is not None and size >= longer:
+                break
+        return name + _publish_original(site, path, name, content, pictures)
     except Exception as error:  # anything may come out of a damaged file
         return PhotoError(reason_of(error))
-
-
-def _sizes(photo: Photo, pictures: Pictures) -> Iterator[int]:
-    for size in pictures.sizes:
-        yield size
-        if photo.longer is not None and size >= photo.longer:
-            return
 
 
 def _encoded(image: Image.Image, kind: str, quality: int) -> bytes:

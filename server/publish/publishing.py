@@ -18,7 +18,7 @@ from server.publish.collection import Collection, open_collection
 from server.publish.folder import SiteFolder, digest
 from server.publish.index import write_index
 from server.publish.packs import Shown, as_json
-from server.publish.photos import Photo, Pictures, publish_photos
+from server.publish.photos import Pictures, publish_photos
 from sparta.errors import InputError
 from sparta.extract.image_files import PhotoError
 from sparta.features.record import Skipped
@@ -88,6 +88,7 @@ def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_pr
         images = _shown(index, collection, site, choices, report, progress)
         report.withheld = _withheld(collection, choices.fields)
         pictures = choices.pictures or Pictures(())
+        kind = {"sizes": pictures.sizes, "suffix": f".{pictures.format}"}
         named = sorted({one.photo.partition(".")[0] for one in images if one.photo})
         names = named and site.put_named("index/pictures", bytes.fromhex("".join(named)))
         first = write_index(
@@ -97,7 +98,7 @@ def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_pr
             kinds=read_kinds(index),
             paths=choices.id_key is None,
             about={
-                "pictures": pictures.about() | {"names": names or None},
+                "pictures": {**kind, "originals": pictures.originals, "names": names or None},
                 "examples": choices.examples,
             },
             progress=progress,
@@ -123,7 +124,7 @@ def _shown(
         recorded = Manifest.open(index).photos
         folder = choices.photos or (Path(recorded) if recorded else None)
         files = (
-            Photo(_file(index, folder, image_id, own), _longer(own))
+            (_file(index, folder, image_id, own), _longer(own))
             for image_id, own in zip(collection.ids, metadata, strict=True)
         )
         names = []
