@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 
@@ -231,7 +231,10 @@ def _characters(normalizer: str, pre_tokenizer: str) -> Json:
     spaces: list[int] = []
     signs: list[int] = []
     changed: list[tuple[str, str]] = []
-    for block in _blocks():
+    for first in range(0, LAST + 1, _LOOKED_AT):
+        if first in SURROGATES:  # halves of pairs, which no text has
+            continue
+        block = [chr(code) for code in range(first, first + _LOOKED_AT)]
         text = "".join(block)
         for char in block if normalise(text) != text else ():
             made = normalise(char)
@@ -239,7 +242,10 @@ def _characters(normalizer: str, pre_tokenizer: str) -> Json:
                 dropped.append(ord(char))
             elif made == f" {char} ":
                 spaced.append(ord(char))
-            elif made != char and not _is_taken_apart(char, made):
+            # A formula takes syllables of Hangul apart.
+            elif made != char and not (
+                "\uac00" <= char <= "\ud7a3" and made == unicodedata.normalize("NFD", char)
+            ):
                 changed.append((char, made))
         for char in block if len(split(f"a{text}a")) > 1 else ():
             words = len(split(f"a{char}a"))
@@ -254,18 +260,6 @@ def _characters(normalizer: str, pre_tokenizer: str) -> Json:
         "spaces": _runs(spaces),
         "signs": _runs(signs),
     }
-
-
-def _is_taken_apart(char: str, made: str) -> bool:
-    """Whether a character is a syllable of Hangul, and its letters took its place."""
-    return "\uac00" <= char <= "\ud7a3" and made == unicodedata.normalize("NFD", char)
-
-
-def _blocks() -> Iterator[list[str]]:
-    """All characters but halves of surrogate pairs, which no text has."""
-    for first in range(0, LAST + 1, _LOOKED_AT):
-        if first not in SURROGATES:
-            yield [chr(code) for code in range(first, first + _LOOKED_AT)]
 
 
 def _runs(codes: list[int]) -> Runs:

@@ -43,12 +43,8 @@ class _Object(Strict):
     captions: list[str]
 
 
-def read_objects(path: Path) -> list[CaptionedPhoto]:
-    """Read one object a line: image (or id), split ("train" if absent), captions."""
-    return captioned(path, _objects(path))
-
-
 def _objects(path: Path) -> Iterator[tuple[str, CaptionedPhoto]]:
+    """Read one object a line: image (or id), split ("train" if absent), captions."""
     for number, line in enumerate(read_lines(path), 1):
         where = f"{path}, line {number}"
         try:
@@ -163,12 +159,8 @@ def read_karpathy(
 TOKEN_LINE = re.compile(r"(?P<image>[^\t]+)#(?P<number>\d+)\t(?P<text>.*)", re.DOTALL)
 
 
-def read_token_file(path: Path) -> list[CaptionedPhoto]:
-    """Photos of a file of lines `image.jpg#0`, tab, caption, with all their captions."""
-    return by_photo(path, _token_lines(path))
-
-
 def _token_lines(path: Path) -> Iterator[CaptionLine]:
+    """Read lines of `image.jpg#0`, tab, caption."""
     for number, line in enumerate(read_lines(path), 1):
         where = f"{path}, line {number}"
         found = TOKEN_LINE.fullmatch(line)
@@ -188,16 +180,12 @@ LAYOUTS = ([IMAGE, CAPTION], [IMAGE, NUMBER, CAPTION])
 JOINED = re.compile(r"(\d+)\s+(.+)")
 
 
-def read_table(path: Path) -> list[CaptionedPhoto]:
-    """Photos of a table of image, caption number (in some files) and caption, with all captions.
+def _table_lines(path: Path) -> Iterator[CaptionLine]:
+    """Read a table of image, caption number (in some files) and caption.
 
     Fields are quoted where a program for CSV wrote them; elsewhere the last column has all that
     follows, commas included.
     """
-    return by_photo(path, _table_lines(path))
-
-
-def _table_lines(path: Path) -> Iterator[CaptionLine]:
     header, *lines = read_lines(path)
     found = _columns(header)
     if found is None:
@@ -375,11 +363,11 @@ def _of_text(path: Path) -> list[CaptionedPhoto]:
         start = file.read(FIRST_BYTES).removeprefix(BOM_UTF8).partition(b"\n")[0]
     line = start.decode(errors="replace").rstrip("\r")
     if path.suffix == ".jsonl" or line.lstrip().startswith("{"):
-        return read_objects(path)
+        return captioned(path, _objects(path))
     if TOKEN_LINE.fullmatch(line):
-        return read_token_file(path)
+        return by_photo(path, _token_lines(path))
     if _columns(line):
-        return read_table(path)
+        return by_photo(path, _table_lines(path))
     raise _unknown(f"{path}: its first line {line[:60]!r} is of no known format")
 
 
