@@ -126,7 +126,7 @@ def declare(name: str, constructor: str = "()V", **members: str) -> Any:
 
 
 class _Attachment:
-    """Lets the Java machine forget a Python thread when that thread ends."""
+    """Lets the Java machine forget a Python thread, which it would keep, when that thread ends."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -152,19 +152,12 @@ def in_turn(call: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     @wraps(call)
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         with _turn:
-            _attach()
+            main = threading.main_thread()
+            if not hasattr(_thread, "attachment") and threading.current_thread() is not main:
+                _thread.attachment = _Attachment()
             return call(*args, **kwargs)
 
     return wrapped
-
-
-def _attach() -> None:
-    """Mark this thread as a caller of Java, which otherwise keeps every thread that has ended."""
-    if (
-        not hasattr(_thread, "attachment")
-        and threading.current_thread() is not threading.main_thread()
-    ):
-        _thread.attachment = _Attachment()
 
 
 @contextmanager

@@ -127,10 +127,9 @@ def merge_indexes(indexes: Sequence[Path], out: Path, progress: Progress = no_pr
         snapshots = [Snapshot.open(index) for index in indexes]
         _check_distinct(indexes, snapshots)
         parts = [sources_of(one, _live(one)) for one in snapshots]
-        made = work / "index"
-        manifest = write_combined(
-            made, indexes[0], parts, _kinds(indexes), _photos(manifests), progress
-        )
+        made, folders = work / "index", {manifest.photos for manifest in manifests}
+        photos = manifests[0].photos if len(folders) == 1 else None
+        manifest = write_combined(made, indexes[0], parts, _kinds(indexes), photos, progress)
         for index in indexes:
             link_uploads(index, made)
             write_given(made, read_given(index))
@@ -218,12 +217,6 @@ def _check_alike(indexes: Sequence[Path], manifests: Sequence[Manifest]) -> None
 
 def _short(value: Any) -> str:
     return ", ".join(one[:12] for one in value) if isinstance(value, list) else str(value)[:20]
-
-
-def _photos(manifests: Sequence[Manifest]) -> str | None:
-    """The folder of photos, if it is that of all."""
-    found = {manifest.photos for manifest in manifests}
-    return manifests[0].photos if len(found) == 1 else None
 
 
 def _kinds(indexes: Sequence[Path]) -> Mapping[str, Kind]:

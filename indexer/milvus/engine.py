@@ -9,7 +9,6 @@ from pathlib import Path
 from threading import Lock
 
 import numpy as np
-from numpy.typing import NDArray
 
 from indexer.answer import RefusedError, UnavailableError
 from indexer.engines.columns import OF_SEGMENTS, ColumnsEngine, Mask
@@ -128,7 +127,9 @@ class MilvusEngine(ColumnsEngine):
             except RefusedError:
                 if count > MOST_ROWS:
                     raise
-        return self._nearest(plan, k, k + SPARE, allowed, self._among(np.flatnonzero(allowed)))
+        stored = self.snapshot.stored_all(np.flatnonzero(allowed).tolist())
+        keys = ", ".join(f'"{key_of(one.image_id)}"' for one in stored)
+        return self._nearest(plan, k, k + SPARE, allowed, f"{KEY} in [{keys}]")
 
     def _nearest(
         self, plan: Plan, k: int, limit: int, allowed: Mask | None = None, among: str = ""
@@ -151,12 +152,6 @@ class MilvusEngine(ColumnsEngine):
 
             found = best_rows(nearest, k, limit, wanted)
         return [documents[key] for _, key in found], [score for score, _ in found]
-
-    def _among(self, documents: NDArray[np.int64]) -> str:
-        """An expression that some documents alone fulfil."""
-        stored = self.snapshot.stored
-        keys = ", ".join(f'"{key_of(stored(one).image_id)}"' for one in documents.tolist())
-        return f"{KEY} in [{keys}]"
 
     def over(self, snapshot: Snapshot) -> MilvusEngine:
         """The same collection beside another commit."""

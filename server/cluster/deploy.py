@@ -335,8 +335,16 @@ def deploy(settings: ServerSettings, replicas: int) -> None:
     """
     serve = require("ray.serve")
     served = Served.of(settings.index)
-    serve.start(proxy_location="EveryNode", http_options=_address(settings))
-    spread = _spread(replicas)
+    chain, key = settings.certificate or (None, None)
+    listening = {
+        "host": settings.host,
+        "port": settings.port,
+        "ssl_certfile": chain and str(chain),
+        "ssl_keyfile": key and str(key),
+    }
+    serve.start(proxy_location="EveryNode", http_options=listening)
+    machines: int = sum(node["Alive"] for node in require("ray").nodes())
+    spread = -(-replicas // max(1, machines))  # on one machine: 1, if there are as many machines
     parts = [*_parts(served, settings, replicas, spread)]
     root = serve.deployment(Root).options(name="root", ray_actor_options=LITTLE)
     serve.run(root.bind(*parts), name=served.application, route_prefix=None)
@@ -385,20 +393,3 @@ def _parts(served: Served, settings: ServerSettings, replicas: int, spread: int)
             )
             .bind(served, number, settings.models)
         )
-
-
-def _spread(replicas: int) -> int:
-    """How many replicas a machine may have: one, if there are as many machines."""
-    machines: int = sum(node["Alive"] for node in require("ray").nodes())
-    return -(-replicas // max(1, machines))
-
-
-def _address(settings: ServerSettings) -> Json:
-    """Where Ray's proxies listen."""
-    chain, key = settings.certificate or (None, None)
-    return {
-        "host": settings.host,
-        "port": settings.port,
-        "ssl_certfile": chain and str(chain),
-        "ssl_keyfile": key and str(key),
-    }

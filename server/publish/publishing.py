@@ -185,7 +185,10 @@ def write_page(site: SiteFolder, first: Sequence[str], base_url: str | None = No
     files |= {f"search/{path.name}": path for path in (OWN / "search").glob("*.js")}
     own = ("api.js", "opened.js", "with_server.js")
     files |= {f"page/{name}": OWN / "site" / name for name in own}
-    contents = {path: files[path].read_bytes() for path in sorted(files) if _is_of_site(path)}
+    # What writes to a server or signs in to one has no use without it.
+    needless = {path for path in files if path.startswith("page/write/") and path.endswith(".js")}
+    needless |= {"page/index.html", *OF_A_SERVER}
+    contents = {path: files[path].read_bytes() for path in sorted(files.keys() - needless)}
     scripts = [path for path in contents if path.endswith(".js") and path not in LATER]
     scripts.sort(key=lambda path: path.startswith("page/"))  # what opens the index first
     contents["index.html"] = _html(scripts, first, base_url)
@@ -195,12 +198,6 @@ def write_page(site: SiteFolder, first: Sequence[str], base_url: str | None = No
     listed = ["./", *contents]
     head = b"const VERSION = %s;\nconst PAGE = %s;\n" % (as_json(version), as_json(listed))
     site.put("sw.js", head + (OWN / "site" / "sw.js").read_bytes())
-
-
-def _is_of_site(path: str) -> bool:
-    """Whether a file of the page is of use without a server."""
-    script_of_writing = path.startswith("page/write/") and path.endswith(".js")
-    return not script_of_writing and path not in {"page/index.html", *OF_A_SERVER}
 
 
 def _html(scripts: Sequence[str], first: Sequence[str], base_url: str | None) -> bytes:

@@ -224,7 +224,13 @@ def timm_processor(name: str) -> StatedProcessor | None:
     published = json.loads(path.read_text(encoding="utf-8")).get("pretrained_cfg") if path else None
     if published is None:
         return None
-    _check_import()
+    try:
+        require("timm")
+    except RuntimeError as error:  # of torchvision, which timm imports
+        raise InputError(
+            f"timm cannot be imported ({first_line(error)}): install the torchvision that was "
+            f"built for torch {torch.__version__}, from the same package index"
+        ) from error
     try:
         return StatedProcessor(
             published["mean"],
@@ -234,16 +240,6 @@ def timm_processor(name: str) -> StatedProcessor | None:
         )
     except KeyError as error:
         raise InputError(f"{path}: pretrained_cfg has no usable {error}") from error
-
-
-def _check_import() -> None:
-    try:
-        require("timm")
-    except RuntimeError as error:  # of torchvision, which timm imports
-        raise InputError(
-            f"timm cannot be imported ({first_line(error)}): install the torchvision that was "
-            f"built for torch {torch.__version__}, from the same package index"
-        ) from error
 
 
 class TimmVision(nn.Module):
