@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from starlette.concurrency import run_in_threadpool
 
 from indexer.dense.manifest import SPARSE
@@ -40,7 +40,7 @@ from server.cluster.shard import (
     Written,
 )
 from server.problems import ProblemError
-from server.requests import MANY
+from server.requests import MANY, read_json
 from server.schemas import BatchAnswer, DeleteAnswer
 from server.security.listening import check_exposure, url
 from server.settings import ServerSettings
@@ -269,6 +269,15 @@ async def _response(request: Request, found: Written, refresh: Refresh) -> Respo
     return Response(content, found.status, media_type=media_type)
 
 
+class _Line(BaseModel):
+    """What says which shard a line is for."""
+
+    image_id: str
+
+
+_LINE = TypeAdapter(_Line)
+
+
 def divided_lines(body: bytes, shards: int) -> dict[int, bytes]:
     """A batch for each shard; lines of others are empty, so that lines keep their numbers.
 
@@ -287,8 +296,8 @@ def divided_lines(body: bytes, shards: int) -> dict[int, bytes]:
 
 def _owner_of_line(line: bytes, shards: int) -> int:
     try:
-        return owner(str(json.loads(line)["image_id"]), shards)
-    except (ValueError, TypeError, KeyError, RecursionError):
+        return owner(read_json(_LINE, line).image_id, shards)
+    except (ValueError, ProblemError):
         return 0
 
 
