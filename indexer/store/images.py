@@ -166,13 +166,6 @@ def _remember(documents: dict[str, int], image_id: str, document: int) -> int:
     return document
 
 
-class _TextChunk(NamedTuple):
-    """Texts one behind another."""
-
-    ends: memoryview  # [n + 1] where each begins, and the last one ends, in `data`
-    data: memoryview  # UTF-8
-
-
 class StringColumn:
     """The texts of a column of large strings, none of which is null, by their numbers."""
 
@@ -194,11 +187,12 @@ class StringColumn:
         return str(data[ends[place] : ends[place + 1]], "utf-8")
 
 
-def _chunk(chunk: pa.Array) -> _TextChunk:
+def _chunk(chunk: pa.Array) -> tuple[memoryview, memoryview]:
+    """[n + 1] where each text begins, and the last one ends; and the texts in UTF-8."""
     _, ends, data = chunk.buffers()
     last = chunk.offset + len(chunk) + 1
     texts = memoryview(b"" if data is None else data)
-    return _TextChunk(memoryview(ends).cast("q")[chunk.offset : last], texts)
+    return memoryview(ends).cast("q")[chunk.offset : last], texts
 
 
 class ImageWriter:

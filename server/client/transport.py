@@ -110,16 +110,6 @@ class Servers:
             now = monotonic()
             return min(in_turn, key=lambda server: max(server.rests_until, now))
 
-    def rest(self, server: Server, closed: float | None) -> None:
-        """Prefer other servers to one that failed, which forbids requests for `closed` seconds."""
-        now = monotonic()
-        server.closed_until = now + (closed or 0)
-        server.rests_until = max(now + REST, server.closed_until)
-
-    def back(self, server: Server) -> None:
-        """The server has answered."""
-        server.rests_until = server.closed_until = 0.0
-
 
 class Attempts:
     """Chooses the server of every attempt, and the pause before it.
@@ -143,15 +133,17 @@ class Attempts:
         drawn at random, so that clients that failed together do not return together; not before
         the time that its `Retry-After` names.
         """
+        server, now = self.server, monotonic()
         if isinstance(outcome, httpx.Response) and outcome.status_code not in REPEATED:
-            self._servers.back(self.server)
+            server.rests_until = server.closed_until = 0.0
             return None
         closed = retry_after(outcome) if isinstance(outcome, httpx.Response) else None
-        self._servers.rest(self.server, closed)
+        server.closed_until = now + (closed or 0)
+        server.rests_until = max(now + REST, server.closed_until)
         if self._left == 0:
             return None
         self._left -= 1
-        self.server, now = self._servers.next(), monotonic()
+        self.server = self._servers.next()
         if self.server.rests_until <= now:
             return 0.0
         pause = max(0.0, self.server.closed_until - now) + self._pause * random.uniform(0.5, 1.0)

@@ -99,19 +99,13 @@ def as_json(value: JsonValue) -> bytes:
 # there are follows from the document frequencies alone (`chunk_plan`).
 
 
-class Planned(NamedTuple):
-    """A chunk."""
-
-    first: int  # the first row
-    end: int  # the row after the last one
-    start: int  # the first superblock
-    stop: int  # the one after the last
-
-
-def chunk_plan(frequencies: NDArray[np.integer], images: int, most: int) -> Iterator[Planned]:
+def chunk_plan(
+    frequencies: NDArray[np.integer], images: int, most: int
+) -> Iterator[tuple[int, int, int, int]]:
     """The chunks of rows with some frequencies [T], falling, none 0, over N images.
 
-    A chunk has about `most` postings.
+    A chunk has about `most` postings. Each is its first row, the row after its last one, its first
+    superblock, and the one after its last.
     """
     superblocks = -(-images // SUPERBLOCK)
     row = 0
@@ -120,14 +114,14 @@ def chunk_plan(frequencies: NDArray[np.integer], images: int, most: int) -> Iter
         if frequency > most:
             step = max(1, most * superblocks // frequency)
             for start in range(0, superblocks, step):
-                yield Planned(row, row + 1, start, min(start + step, superblocks))
+                yield row, row + 1, start, min(start + step, superblocks)
             row += 1
             continue
         first, room = row, most
         while row < len(frequencies) and frequencies[row] <= room:
             room -= int(frequencies[row])
             row += 1
-        yield Planned(first, row, 0, superblocks)
+        yield first, row, 0, superblocks
 
 
 def posting_chunks(

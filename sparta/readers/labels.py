@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self, TypeVar
+from typing import Annotated, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from pydantic import (
     Field,
     FiniteFloat,
     TypeAdapter,
-    ValidationError,
     model_validator,
 )
 
@@ -194,18 +193,6 @@ class LabelledObjects:
 
 
 OBJECTS = TypeAdapter(list[DetectedObject])
-
-
-def parse(adapter: TypeAdapter[T], found: Any, where: str, whole: str = "JSON") -> T:
-    """Check a cell of JSON as bytes, or lists and dictionaries, against the form it must have."""
-    try:
-        if isinstance(found, bytes):
-            return adapter.validate_json(found)
-        return adapter.validate_python(found)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or whole
-        raise InputError(f"{where}: {field}: {first['msg']}") from error
 
 
 def overlaps(boxes: NDArray[np.number], others: NDArray[np.number]) -> NDArray[np.float32]:

@@ -26,6 +26,7 @@ from sparta.readers.base import (
     check_locations,
     check_size,
     file_length,
+    parse,
     without_labels,
 )
 from sparta.readers.keyed_files import Cells, KeyedFile, Pairs, TsvFile
@@ -35,7 +36,6 @@ from sparta.readers.labels import (
     LabelledObjects,
     Prediction,
     WordPlacer,
-    parse,
 )
 
 LOCATION = 6  # numbers at the end of each row

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from sparta.errors import InputError
 from sparta.files import read_yaml
-from sparta.readers.base import Strict, unreadable
+from sparta.readers.base import Strict, parse, unreadable
 from sparta.readers.keyed_files import TsvFile, decode
 from sparta.readers.labels import (
     OBJECTS,
@@ -22,7 +22,6 @@ from sparta.readers.labels import (
     LabelledObjects,
     Pixels,
     Rect,
-    parse,
 )
 from sparta.readers.oscar import LOCATION, PREDICTIONS, OscarPart
 
