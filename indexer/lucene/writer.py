@@ -289,23 +289,17 @@ def _field_classes() -> tuple[Any, Any, Any, Any]:
     pyjnius would look for the right one among overloads each time.
     """
     document, text = "org/apache/lucene/document/", "Ljava/lang/String;"
-    set_text = f"({text})V"
-    kind = "Lorg/apache/lucene/index/IndexableFieldType;"
+    set_text = {"setStringValue": f"({text})V"}
+    value, kind = "Ljava/lang/CharSequence;", "Lorg/apache/lucene/index/IndexableFieldType;"
+
+    def field(name: str, arguments: str, **methods: str) -> Any:
+        return declare(document + name, f"({text}{arguments})V", **methods)
+
     return (
-        declare(
-            document + "StringField",
-            f"({text}{text}L{document}Field$Store;)V",
-            setStringValue=set_text,
-        ),
-        declare(
-            document + "BinaryDocValuesField",
-            f"({text}Lorg/apache/lucene/util/BytesRef;)V",
-            setBytesValue="([B)V",
-        ),
-        declare(document + "StoredField", f"({text}{text})V", setStringValue=set_text),
-        declare(
-            document + "Field", f"({text}Ljava/lang/CharSequence;{kind})V", setStringValue=set_text
-        ),
+        field("StringField", f"{text}L{document}Field$Store;", **set_text),
+        field("BinaryDocValuesField", "Lorg/apache/lucene/util/BytesRef;", setBytesValue="([B)V"),
+        field("StoredField", text, **set_text),
+        field("Field", value + kind, **set_text),
     )
 
 
@@ -322,11 +316,16 @@ def _impact_field_type() -> Any:
 
 def _impact_analyzer() -> Any:
     """Splits at white space and takes the number after the delimiter as the term frequency."""
-    settings = java("java.util.HashMap")()
-    settings.put("delimiter", DELIMITER)
     builder = java("org.apache.lucene.analysis.custom.CustomAnalyzer").builder()
-    builder = builder.withTokenizer("whitespace", java("java.util.HashMap")())
-    return builder.addTokenFilter("delimitedTermFrequency", settings).build()
+    builder = builder.withTokenizer("whitespace", _map({}))
+    return builder.addTokenFilter("delimitedTermFrequency", _map({"delimiter": DELIMITER})).build()
+
+
+def _map(values: Mapping[str, str]) -> Any:
+    made = java("java.util.HashMap")()
+    for name, value in values.items():
+        made.put(name, value)
+    return made
 
 
 def _check_vocabulary(vocabulary: Sequence[str]) -> None:
@@ -369,10 +368,7 @@ def _open_writer(folder: Path, commit: Mapping[str, str]) -> Any:
     no_lock = java("org.apache.lucene.store.NoLockFactory").INSTANCE  # nobody else knows the folder
     directory = java("org.apache.lucene.store.FSDirectory").open(java_path(folder), no_lock)
     writer = _writer_class()(directory, options)
-    stored = java("java.util.HashMap")()
-    for name, value in commit.items():
-        stored.put(name, value)
-    writer.setLiveCommitData(stored.entrySet())
+    writer.setLiveCommitData(_map(commit).entrySet())
     return writer
 
 
