@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -196,23 +196,19 @@ def _check_alike(indexes: Sequence[Path], manifests: Sequence[Manifest]) -> None
     for index, manifest in zip(indexes, manifests, strict=True):
         if names := dense_names(index):
             raise InputError(f"{index} has dense parts ({', '.join(names)}), which do not merge")
-        for name in ALIKE:
-            own, wanted = getattr(manifest, name), getattr(manifests[0], name)
-            if own != wanted:
-                raise InputError(
-                    f"{index} cannot be merged with {first}: its {name} is {_short(own)} instead "
-                    f"of {_short(wanted)}"
-                )
-        if len(manifest.features) != len(manifests[0].features):
-            raise InputError(
-                f"{index} cannot be merged with {first}: it has {len(manifest.features)} "
-                f"augmentations of each photo instead of {len(manifests[0].features)}"
-            )
-        if sha256(index / OFFSETS) != sha256(first / OFFSETS):
-            raise InputError(
-                f"{index} cannot be merged with {first}: its offsets are those of other photos; "
-                "build one index of all"
-            )
+        for difference in _differences(index, manifest, first, manifests[0]):
+            raise InputError(f"{index} cannot be merged with {first}: {difference}")
+
+
+def _differences(one: Path, its: Manifest, other: Path, wanted: Manifest) -> Iterator[str]:
+    for name in ALIKE:
+        if getattr(its, name) != getattr(wanted, name):
+            found, expected = _short(getattr(its, name)), _short(getattr(wanted, name))
+            yield f"its {name} is {found} instead of {expected}"
+    if (count := len(its.features)) != len(wanted.features):
+        yield f"it has {count} augmentations of each photo instead of {len(wanted.features)}"
+    if sha256(one / OFFSETS) != sha256(other / OFFSETS):
+        yield "its offsets are those of other photos; build one index of all"
 
 
 def _short(value: Any) -> str:

@@ -207,7 +207,18 @@ class Compactor:
                 kinds = kinds_of(self._index, [*former.entries])
                 folder = segment_folder(self._index, segment_name(number))
                 combine(folder, [], kept, self._shape, kinds)
-            self._follow(end, partial(_replaced, number, len(kept), final))
+
+            def replace(live: dict[str, NDArray[np.bool_]]) -> None:
+                """The images of finished logs leave the segments before, and have their own."""
+                for name, own in live.items():
+                    table = ImageTable(segment_folder(self._index, name))
+                    own[[place for place in map(table.document, final) if place is not None]] = (
+                        False
+                    )
+                if kept:
+                    live[segment_name(number)] = np.ones(len(kept), np.bool_)
+
+            self._follow(end, replace)
         self._begin_merges()
 
     @property
@@ -237,7 +248,19 @@ class Compactor:
         folder = segment_folder(self._index, segment_name(number))
         kinds = kinds_of(self._index, [*live])
         combine(folder, sources, [], self._shape, kinds, self._unless_stopped)
-        self._follow(None, partial(_merged, number, sources))
+
+        def merge(live: dict[str, NDArray[np.bool_]]) -> None:
+            """One segment takes the place of several, of which images were deleted meanwhile."""
+            table = ImageTable(folder)
+            own = np.ones(len(table), np.bool_)
+            for source, before in sources:
+                # A segment of deleted images is dropped.
+                now = live.pop(source.folder.name, np.zeros_like(before))
+                for document in np.flatnonzero(before & ~now).tolist():
+                    own[table.document(source.images.id(document))] = False
+            live[folder.name] = own
+
+        self._follow(None, merge)
 
     def merge_everything(self, progress: Progress = no_progress) -> None:
         """Make one segment of all, without deleted images; nothing else is under way."""
@@ -261,7 +284,7 @@ class Compactor:
                 self._making.discard(number)
 
     def _follow(
-        self, end: int | None, change: Callable[[Path, dict[str, NDArray[np.bool_]]], None]
+        self, end: int | None, change: Callable[[dict[str, NDArray[np.bool_]]], None]
     ) -> None:
         """Let a list follow the newest, which may be newer than the one that a job began with.
 
@@ -271,7 +294,7 @@ class Compactor:
         with self._lists:
             self._check()
             live = self.listed.live(self._index)
-            change(self._index, live)
+            change(live)
             # Above all that it lists: files that readers may have open keep their number to
             # themselves, though the next writer counts on from what is still there.
             number = self._next_number()
@@ -316,34 +339,6 @@ class Compactor:
         self._merger.shutdown()
         self._compaction.result()
         self._merge.result()
-
-
-def _replaced(
-    number: int,
-    count: int,
-    final: Mapping[str, NewImage | None],
-    index: Path,
-    live: dict[str, NDArray[np.bool_]],
-) -> None:
-    """The images of finished logs leave the segments before, and have one of their own."""
-    for name, own in live.items():
-        table = ImageTable(segment_folder(index, name))
-        own[[place for place in map(table.document, final) if place is not None]] = False
-    if count:
-        live[segment_name(number)] = np.ones(count, np.bool_)
-
-
-def _merged(number: int, sources: Sources, index: Path, live: dict[str, NDArray[np.bool_]]) -> None:
-    """One segment takes the place of several, of which images were deleted meanwhile."""
-    name = segment_name(number)
-    table = ImageTable(segment_folder(index, name))
-    own = np.ones(len(table), np.bool_)
-    for source, before in sources:
-        # A segment of deleted images is dropped.
-        now = live.pop(source.folder.name, np.zeros_like(before))
-        for document in np.flatnonzero(before & ~now).tolist():
-            own[table.document(source.images.id(document))] = False
-    live[name] = own
 
 
 class _StoppedError(Exception):

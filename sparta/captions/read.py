@@ -13,7 +13,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pydantic import AliasChoices, ConfigDict, Field, RootModel
+from pydantic import AliasChoices, ConfigDict, Field, TypeAdapter
 
 from sparta.captions.record import (
     SPLIT,
@@ -26,7 +26,7 @@ from sparta.captions.record import (
 )
 from sparta.errors import InputError
 from sparta.json_values import JsonValue
-from sparta.readers.base import Strict, read_lines
+from sparta.readers.base import Strict, parse, read_lines
 from sparta.readers.splits import HGR_SPLITS, PrecompSplit, read_names, rows_of_images, splits_of
 
 __all__ = ["CaptionedPhoto", "read_captions"]
@@ -261,10 +261,7 @@ def _photos(folder: Path, split: PrecompSplit) -> list[tuple[str, CaptionedPhoto
 
 
 CAPTIONS = Path("annotation", "RET", "ref_captions.json")
-
-
-class _Captions(RootModel[dict[str, list[str]]]):
-    pass
+CAPTIONS_BY_NAME = TypeAdapter(dict[str, list[str]])
 
 
 def read_hgr(root: Path, split: str | None = None) -> list[CaptionedPhoto]:
@@ -277,7 +274,7 @@ def read_hgr(root: Path, split: str | None = None) -> list[CaptionedPhoto]:
     if split not in (None, *known) or not known:
         raise InputError(f"{root}: no split {split!r}; public_split has names of {known}")
     path = root / CAPTIONS
-    captions = validate(_Captions, load_json(path), str(path)).root
+    captions = parse(CAPTIONS_BY_NAME, load_json(path), str(path))
     return captioned(
         path,
         (

@@ -199,11 +199,9 @@ def import_features(
 
     A run that was killed, or ended at a malformed image, continues when it is called again. With
     `skip_bad` a malformed image is left out and listed in `out/skipped.jsonl`. Progress has the
-    stage "import", in images.
-
-    Raises:
-        InputError: if an image is malformed and not to be skipped, all are, `out` holds features
-            of other inputs, another process is writing it, or the disk has too little room.
+    stage "import", in images. Raises InputError if an image is malformed and not to be skipped, all
+    are, `out` holds features of other inputs, another process is writing it, or the disk has too
+    little room.
     """
     images, out = len(reader.ids), Path(out)
     files = [f"{path.resolve()}\0{path.stat().st_size}" for path in reader.files]
