@@ -132,7 +132,10 @@ class LuceneIndex:
         for leaf in map(leaves.get, range(leaves.size())):  # one, or none in an empty index
             scorer = weight.bulkScorer(leaf)
             if scorer is not None:
-                bits = _bit_set(allowed)
+                words = np.zeros(-(-len(allowed) // 64), np.int64)
+                packed = np.packbits(allowed, bitorder="little")
+                words.view(np.uint8)[: len(packed)] = packed
+                bits = _classes().bit_set(tuple(words.tolist()), len(allowed))
                 scorer.score(collector.getLeafCollector(leaf), bits, 0, len(allowed))
         return collector.topDocs()
 
@@ -144,13 +147,6 @@ class LuceneIndex:
     def close(self) -> None:
         """Close the files."""
         self._reader.close()
-
-
-def _bit_set(flags: NDArray[np.bool_]) -> Any:
-    words = np.zeros(-(-len(flags) // 64), np.int64)
-    packed = np.packbits(flags, bitorder="little")
-    words.view(np.uint8)[: len(packed)] = packed
-    return _classes().bit_set(tuple(words.tolist()), len(flags))
 
 
 @cache

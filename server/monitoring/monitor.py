@@ -305,7 +305,18 @@ class Tracing:
         name, context = f"{scope['method']} {route}", self._propagator.extract(sent)
         span = self._tracer.start_span(name, context, SpanKind.SERVER, start_time=start)
         if span.is_recording():
-            span.set_attributes(_attributes(scope, record, route))
+            # What was asked and answered, without queries.
+            about = {
+                "http.request.method": scope["method"],
+                "http.route": route,
+                "http.response.status_code": record.status,
+                "visualsparta.request_id": record.id,
+                "visualsparta.index": record.index,
+            }
+            if record.backend:
+                about["visualsparta.backend"] = record.backend
+                about["visualsparta.engine"] = record.engine
+            span.set_attributes(about)
             if record.status >= 500:
                 span.set_status(StatusCode.ERROR)
             # Stages follow each other from the beginning; what lies between is not measured.
@@ -319,17 +330,3 @@ class Tracing:
     def close(self) -> None:
         """Send what waits, for some seconds at most."""
         self._provider.shutdown()
-
-
-def _attributes(scope: Scope, record: RequestRecord, route: str) -> dict[str, str | int]:
-    """What was asked and answered, without queries."""
-    found: dict[str, str | int] = {
-        "http.request.method": scope["method"],
-        "http.route": route,
-        "http.response.status_code": record.status,
-        "visualsparta.request_id": record.id,
-        "visualsparta.index": record.index,
-    }
-    if record.backend:
-        found |= {"visualsparta.backend": record.backend, "visualsparta.engine": record.engine}
-    return found

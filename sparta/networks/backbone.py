@@ -29,18 +29,12 @@ MAX_PREFIX = 16  # class and register tokens before the patches
 _turn = threading.Lock()
 
 
-def adapt(vision: Any) -> Any:
-    """A vision network, wrapped if it is not called with pixels or gives no plain layout.
+class Adapter(nn.Module):
+    """Wraps a network that is not called with pixels, or gives no plain layout.
 
     It is called with `pixel_values` [B, 3, side, side], and its `last_hidden_state` is
     [B, d, rows, columns], or [B, tokens, d] with the patches last.
     """
-    adapter = ADAPTERS.get(vision.config.model_type)
-    return adapter(vision) if adapter else vision
-
-
-class Adapter(nn.Module):
-    """A network and its configuration."""
 
     def __init__(self, vision: Any) -> None:
         super().__init__()
@@ -133,9 +127,10 @@ class Backbone(TorchEncoder):
         vision = getattr(whole, "vision_model", whole)
         if vision.main_input_name != "pixel_values":
             raise InputError(f"{name}: {type(whole).__name__} is not a vision model")
-        adapted = adapt(vision)
-        if classifier and adapted is not vision:
+        adapter = ADAPTERS.get(vision.config.model_type)
+        if classifier and adapter:
             raise InputError(f"{name}: its classifier is not read here; leave out --labels")
+        adapted = adapter(vision) if adapter else vision
         network = PhotoNetwork(adapted, classifier, preprocessing).eval()
         self.network = network.to(self.device, torch.float32)
         kind, self.grid, dimension = _probe(name, network)
@@ -150,7 +145,10 @@ class PhotoNetwork(nn.Module):
         self.vision, self.classifier, self.preprocessing = vision, classifier, preprocessing
         # How many of the last tokens are patches, for networks of tokens; None for all.
         self.cells: int | None = None
-        self._options = _interpolation(vision, preprocessing.side)
+        # Networks that do not interpolate position embeddings by default are asked to.
+        able = "interpolate_pos_encoding" in inspect.signature(vision.forward).parameters
+        wanted = able and vision.config.image_size != preprocessing.side
+        self._options = {"interpolate_pos_encoding": True} if wanted else {}
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
         """[B, side, side, 3] uint8 to rows [B, cells + 1, d], the mean last; and logits [B, C]."""
@@ -228,9 +226,3 @@ def patch_side(tokens: int, side: int, config: Any) -> int | None:
     if patch and 0 <= tokens - (side // patch) ** 2 <= MAX_PREFIX:
         return int(side // patch)
     return isqrt(tokens) if isqrt(tokens) ** 2 == tokens else None
-
-
-def _interpolation(vision: Any, side: int) -> dict[str, bool]:
-    """Request interpolated position embeddings of networks that do not interpolate by default."""
-    able = "interpolate_pos_encoding" in inspect.signature(vision.forward).parameters
-    return {"interpolate_pos_encoding": True} if able and vision.config.image_size != side else {}
