@@ -86,11 +86,6 @@ def write_index(
     own["bytes"] = sum(size for path, size in site.sizes.items() if path.startswith("index/"))
     own["version"] = digest(packs.as_json(own))
     site.put(MARKER, packs.as_json(own))
-    return _first_files(own)
-
-
-def _first_files(own: JsonMapping) -> list[str]:
-    """What a browser fetches before any query."""
     small = [
         pack["directory"]
         for name, pack in own["packs"].items()

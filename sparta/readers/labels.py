@@ -80,7 +80,10 @@ class Classifier:
         if classes is None:
             return image.take(self._limit.rows(len(image.features), None, where))
         for name in ("objects_conf", "attrs_conf"):
-            _check_confidences(getattr(classes, name), f"{where}: {name}")
+            if (values := getattr(classes, name)) is not None:
+                for row in np.flatnonzero(~((values >= 0) & (values <= 1 + TOLERANCE)))[:1]:
+                    found = f"expected 0 to 1, found {values[row]}"
+                    raise InputError(f"{where}: {name}, row {row + 1}: {found}")
         if self._words:
             labels = self._look_up(0, classes.objects_id, f"{where}: objects_id")
             attributes = [""] * len(labels)
@@ -99,12 +102,6 @@ class Classifier:
                 f"{self.files[file]} counted from 0, found {classes[row]}"
             )
         return [known[number] for number in classes]
-
-
-def _check_confidences(values: NDArray[np.number] | None, where: str) -> None:
-    if values is not None:
-        for row in np.flatnonzero(~((values >= 0) & (values <= 1 + TOLERANCE)))[:1]:
-            raise InputError(f"{where}, row {row + 1}: expected 0 to 1, found {values[row]}")
 
 
 def _read_words(path: Path) -> list[str]:
