@@ -69,12 +69,9 @@ class ImageVectors:
     """K vectors for each of N images, compared by inner product; an image's score is its best.
 
     A flat index compares the query with every vector. An HNSW graph (arXiv 1603.09320) visits
-    few of them and may miss some images, but what it finds has the same scores.
-
-    Args:
-        index: a FAISS index of N·K vectors, where row = image·K + view.
-        views: K.
-        added: [M, K, D] vectors of further images, which a graph does not have.
+    few of them and may miss some images, but what it finds has the same scores. Row image·K + view
+    of the FAISS index has a view; `added` are [M, K, D] vectors of further images, which a graph
+    does not have.
     """
 
     def __init__(self, index: Any, views: int, added: NDArray[np.float32] | None = None) -> None:

@@ -48,16 +48,11 @@ class LuceneWriter:
     document's number is the image's place in id order. So Lucene's own rule for ties, the lower
     number first, is "the lower image id first".
 
-    Args:
-        folder: where the index goes; must not exist.
-        vocabulary: [V] terms in id order.
-        images: how many will be added in all, for progress.
-        progress: stages "write" and "merge", in images.
-        commit: which commit of ours the images are of, stored with Lucene's.
-
-    Raises:
-        InputError: if Lucene is not installed, or its tokenizer would not read a term back.
-        OSError: if the folder exists, or, while adding or at the end, Lucene cannot write.
+    The folder must not exist. `images` is how many will be added in all, for the progress, which
+    has the stages "write" and "merge"; `commit` names the commit of ours that the images are of.
+    Raises InputError if Lucene is not installed, or its tokenizer would not read a term of the
+    vocabulary back; OSError if the folder exists, or, while adding or at the end, Lucene cannot
+    write.
     """
 
     @in_turn

@@ -86,9 +86,9 @@ class BottomUpReader(FeatureReader):
         super().__init__(options, self._dimension, self._rows.ids, files)
 
     def __getitem__(self, row: int) -> ImageFeatures:
-        found = self._rows[row]
-        cells = Cells(self._tsvs[found.part], found.features, self._columns.names)
-        image = self._image(found.image_id, cells, self._dimension)
+        image_id, part, line, _ = self._rows[row]
+        cells = Cells(self._tsvs[part], line, self._columns.names)
+        image = self._image(image_id, cells, self._dimension)
         classes = None
         if "objects_conf" in self._columns.names:
             count = len(image.features)

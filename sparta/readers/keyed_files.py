@@ -10,7 +10,7 @@ from codecs import BOM_UTF8
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,15 +46,6 @@ class KeyedFile(ABC):
         """Raise InputError if the entry's key cannot be used, or is a duplicate."""
 
 
-class FeatureLabelPair(NamedTuple):
-    """The entries of an image."""
-
-    image_id: str
-    part: int
-    features: int
-    labels: int | None
-
-
 class Pairs:
     """Images of one or more pairs of files, by row in order of their ids.
 
@@ -79,8 +70,8 @@ class Pairs:
         self._rows = sorted(rows, key=lambda row: (row[0], row[2] is None))
         self.ids: Sequence[str] = [row[0] for row in self._rows]
 
-    def __getitem__(self, row: int) -> FeatureLabelPair:
-        """The entries of a row."""
+    def __getitem__(self, row: int) -> tuple[str, int, int, int | None]:
+        """Of a row the image's id, the number of its pair, and its entries in the two files."""
         image_id, part, entry, label_entry = self._rows[row]
         features, labels = self._files[part]
         if entry is None:
@@ -97,7 +88,7 @@ class Pairs:
             )
         if labels is not None and label_entry is None:
             raise _missing(features, entry, labels)
-        return FeatureLabelPair(image_id, part, entry, label_entry)
+        return image_id, part, entry, label_entry
 
 
 def _missing(file: KeyedFile, entry: int, other: KeyedFile) -> InputError:

@@ -56,12 +56,9 @@ def real_rows(lengths: Tensor, size: int) -> Tensor:
 
 
 def collate_regions(images: Sequence[ImageFeatures], max_regions: int | None = None) -> RegionBatch:
-    """Pad B images.
+    """Pad B images, at least one, all of one dimension; each keeps its first `max_regions`.
 
-    Args:
-        images: at least one, all of one dimension. One without any region counts as a single
-            zero vector: every pooling needs something to pool.
-        max_regions: an image with more keeps its first ones.
+    One without any region counts as a single zero vector: every pooling needs something to pool.
     """
     kept = [image.features[:max_regions] for image in images]
     lengths = [max(1, len(rows)) for rows in kept]

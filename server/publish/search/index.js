@@ -302,19 +302,14 @@ function shares(weights, counts) {
   return new Map(own.filter(([, share]) => share));
 }
 
-/** @param {Weights} impacts of all terms of the images, added, in an order that breaks ties @param {number} counts */
-function imageQuery(impacts, counts) {
-  const strongest = [...impacts].sort((a, b) => b[1] - a[1]).slice(0, TERMS);
-  return shares(new Map(strongest), counts);
-}
-
 /**
  * The query for images similar to some, and to words as well; both have half of the weight.
  * @param {Weights} impacts of all terms of the images, added, in an order that breaks ties @param {Weights} words terms with their counts
  */
 function imagesAndWords(impacts, words) {
-  if (!words.size) return imageQuery(impacts, COUNTS);
-  const query = imageQuery(impacts, COUNTS / 2);
-  for (const [term, share] of shares(words, COUNTS / 2)) query.set(term, (query.get(term) ?? 0) + share);
+  const counts = words.size ? COUNTS / 2 : COUNTS;
+  const strongest = [...impacts].sort((a, b) => b[1] - a[1]).slice(0, TERMS);
+  const query = shares(new Map(strongest), counts);
+  for (const [term, share] of shares(words, counts)) query.set(term, (query.get(term) ?? 0) + share);
   return new Map([...query].sort((a, b) => b[1] - a[1]));
 }
