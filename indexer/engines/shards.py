@@ -52,9 +52,11 @@ class Shards(Protocol):
 
     def refreshed(self) -> Shards | None:
         """The shards at their newest commits, None if these are at them or follow by themselves."""
+        return None
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files that are open here."""
+        return
 
 
 class LocalShards:

@@ -20,7 +20,7 @@ from starlette.concurrency import run_in_threadpool
 
 from indexer.dense.manifest import SPARSE
 from indexer.engines.open import read_language
-from indexer.engines.shards import Question, ShardsEngine
+from indexer.engines.shards import Question, Shards, ShardsEngine
 from indexer.manifest import index_folders, owner
 from indexer.search.searcher import Searcher
 from indexer.state import IndexState, bytes_below
@@ -124,8 +124,8 @@ def gone() -> tuple[type[Exception], ...]:
     return require("ray.exceptions").RayError, serving.RayServeException, TimeoutError
 
 
-class RemoteShards:
-    """The shards of an index on the cluster, each at its newest commit; see `Shards`."""
+class RemoteShards(Shards):
+    """The shards of an index on the cluster, which follow their newest commits; see `Shards`."""
 
     def __init__(self, served: Served) -> None:
         serve = require("ray.serve")
@@ -170,12 +170,6 @@ class RemoteShards:
                     return None
                 time.sleep(PAUSE)
                 response = self._replicas[number].remote(question)
-
-    def refreshed(self) -> None:
-        """Nothing: shards follow their commits by themselves."""
-
-    def close(self) -> None:
-        """Nothing: shards go on."""
 
 
 class ClusterForwarder(Forwarder):
