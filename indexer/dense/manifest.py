@@ -24,32 +24,21 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+_-]*")
 
 @dataclass(frozen=True, kw_only=True)
 class DenseManifest(SealedManifest):
-    """`dense/NAME/manifest.json`.
-
-    Attributes:
-        package_version: of the program that built it.
-        created: when, ISO 8601, UTC.
-        model: fingerprint of the model's weights and configuration.
-        features: fingerprint of the feature store that was embedded.
-        indexed_features: fingerprint of the plain store that the inverted index was built from,
-            which identifies the index this part belongs to.
-        images: count of rows.
-        views: vectors of an image.
-        dimension: of a vector.
-        kind: "flat" (exact) or "hnsw".
-    """
+    """`dense/NAME/manifest.json`."""
 
     FORMAT = 4
 
-    package_version: str
-    created: str
-    model: str
-    features: str
+    package_version: str  # of the program that built it
+    created: str  # when, ISO 8601, UTC
+    model: str  # fingerprint of the model's weights and configuration
+    features: str  # fingerprint of the feature store that was embedded
+    # Fingerprint of the plain store that the inverted index was built from, which identifies the
+    # index this part belongs to
     indexed_features: str
-    images: int
-    views: int
-    dimension: int
-    kind: VectorIndexKind
+    images: int  # count of rows
+    views: int  # vectors of an image
+    dimension: int  # of a vector
+    kind: VectorIndexKind  # "flat" (exact) or "hnsw"
 
     @classmethod
     def open(cls, index: Path, name: str, of: Manifest) -> DenseManifest:
@@ -62,8 +51,7 @@ class DenseManifest(SealedManifest):
     def read(cls, index: Path, name: str, of: Manifest) -> DenseManifest:
         """Read the manifest of a part, and check that the part is of this index.
 
-        Raises:
-            InputError: if there is no such part, or it is of another index.
+        Raises InputError if there is no such part, or it is of another index.
         """
         if name not in dense_names(index):
             known = ", ".join(dense_names(index)) or "none"

@@ -57,16 +57,11 @@ EF_SEARCH = 128  # candidates kept while searching the graph; more if k is large
 
 
 class Nearest(NamedTuple):
-    """Images by descending score, ties by number.
+    """Images by descending score, ties by number."""
 
-    Attributes:
-        images: [k] int64, image numbers.
-        scores: [k] float32.
-        views: [k] int64, the view that has the score, the first of equals; None if images have one.
-    """
-
-    images: NDArray[np.int64]
-    scores: NDArray[np.float32]
+    images: NDArray[np.int64]  # [k] image numbers
+    scores: NDArray[np.float32]  # [k]
+    # [k] the view that has the score, the first of equals; None if images have one
     views: NDArray[np.int64] | None = None
 
 
@@ -74,12 +69,9 @@ class ImageVectors:
     """K vectors for each of N images, compared by inner product; an image's score is its best.
 
     A flat index compares the query with every vector. An HNSW graph (arXiv 1603.09320) visits
-    few of them and may miss some images, but what it finds has the same scores.
-
-    Args:
-        index: a FAISS index of N·K vectors, where row = image·K + view.
-        views: K.
-        added: [M, K, D] vectors of further images, which a graph does not have.
+    few of them and may miss some images, but what it finds has the same scores. Row image·K + view
+    of the FAISS index has a view; `added` are [M, K, D] vectors of further images, which a graph
+    does not have.
     """
 
     def __init__(self, index: Any, views: int, added: NDArray[np.float32] | None = None) -> None:
@@ -159,7 +151,9 @@ class ImageVectors:
             return self._walk(query, k)
         scores = self.scores(query)
         found = best(scores.max(axis=1), k, allowed)
-        return self._with_views(found, scores[found.images].argmax(axis=1))
+        if self.views == 1:
+            return found
+        return found._replace(views=scores[found.images].argmax(axis=1))
 
     def scores(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
         """Inner products of a vector [D] with every view of every image, [N, K]; exact.
@@ -193,11 +187,8 @@ class ImageVectors:
         scores, found = scores[order], found[order]
         _, first = np.unique(found // self.views, return_index=True)
         first = np.sort(first)[:k]
-        nearest = Nearest(found[first] // self.views, scores[first])
-        return self._with_views(nearest, found[first] % self.views)
-
-    def _with_views(self, found: Nearest, views: NDArray[np.int64]) -> Nearest:
-        return found._replace(views=views) if self.views > 1 else found
+        views = found[first] % self.views if self.views > 1 else None
+        return Nearest(found[first] // self.views, scores[first], views)
 
 
 def best(
@@ -276,9 +267,7 @@ class AddedRows:
     def append(self, content_ids: Sequence[str], vectors: NDArray[np.float32]) -> None:
         """Append n rows [n, K, D] with their content ids and sync them; only the writer may.
 
-        Raises:
-            InputError: if the records are damaged.
-            OSError: if the disk fails.
+        Raises InputError if the records are damaged; OSError if the disk fails.
         """
         count = len(self.records())
         rows = np.ascontiguousarray(vectors, "<f4")
@@ -333,27 +322,24 @@ class RowFinder:
                 self._add(self._content_ids.to_pylist())
                 self._content_ids = None
             self._add(added[self._known - self._first :])
-            return self._find(images)
+            found, every = {}, [np.empty(0, np.int64)]
+            for name, content_ids in images:
+                rows, known = self._found.get(name, (None, 0))
+                if rows is None:
+                    rows = self._look_up(content_ids())
+                elif known < self._known and (rows < 0).any():
+                    lacking, rows = rows < 0, rows.copy()
+                    rows[lacking] = self._look_up(content_ids().filter(pa.array(lacking)))
+                every.append(rows)
+                if name is not None:
+                    found[name] = rows, self._known
+            self._found = found
+            return np.concatenate(every)
 
     def _add(self, content_ids: Sequence[str]) -> None:
         for row, content_id in enumerate(content_ids, start=self._known):
             self._rows.setdefault(content_id, row)
         self._known += len(content_ids)
-
-    def _find(self, images: ContentIdParts) -> NDArray[np.int64]:
-        found, every = {}, [np.empty(0, np.int64)]
-        for name, content_ids in images:
-            rows, known = self._found.get(name, (None, 0))
-            if rows is None:
-                rows = self._look_up(content_ids())
-            elif known < self._known and (rows < 0).any():
-                lacking, rows = rows < 0, rows.copy()
-                rows[lacking] = self._look_up(content_ids().filter(pa.array(lacking)))
-            every.append(rows)
-            if name is not None:
-                found[name] = rows, self._known
-        self._found = found
-        return np.concatenate(every)
 
     def _look_up(self, content_ids: pa.ChunkedArray) -> NDArray[np.int64]:
         rows = self._rows

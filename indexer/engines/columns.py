@@ -40,9 +40,6 @@ class ColumnsEngine:
     """Searches one commit of an index; see `Engine`. Immutable, and safe from any thread.
 
     Other engines override `_best`, and leave everything else to the segments.
-
-    Attributes:
-        snapshot: the commit.
     """
 
     can = frozenset(Capability)

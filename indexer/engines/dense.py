@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,13 +43,6 @@ log = logging.getLogger(__name__)
 _loading = Lock()
 
 
-class Loaded(NamedTuple):
-    """A dense model and the vectors it was added with."""
-
-    vectors: ImageVectors
-    text: ModelText
-
-
 class DensePart:
     """A dense part of an index folder, whose model and vectors are loaded once for all commits.
 
@@ -62,7 +55,7 @@ class DensePart:
         self._folder = dense_folder(index, name)
         self._added = AddedRows(self._folder, self.manifest.views, self.manifest.dimension)
         self._finder = RowFinder(read_content_ids(self._folder))
-        self._loaded: Loaded | None = None
+        self._loaded: tuple[ImageVectors, ModelText] | None = None
         self._checked = 0
 
     def rows(self, snapshot: Snapshot) -> NDArray[np.int64]:
@@ -81,7 +74,7 @@ class DensePart:
 
     def vectors(self, rows: NDArray[np.int64]) -> ImageVectors:
         """The vectors of some rows, with those that were appended."""
-        vectors = self.loaded().vectors
+        vectors, _ = self.loaded()
         added = max(0, int(rows.max(initial=-1)) + 1 - self.manifest.images)
         if not added:
             return vectors
@@ -89,8 +82,8 @@ class DensePart:
         self._checked = max(self._checked, added)
         return vectors.followed_by(following)
 
-    def loaded(self) -> Loaded:
-        """The model and its vectors, loaded by the first call, and again after one that failed.
+    def loaded(self) -> tuple[ImageVectors, ModelText]:
+        """The vectors and their model, loaded by the first call, and again after one that failed.
 
         Raises UnavailableError if the part is damaged, or what it needs is not installed.
         """
@@ -102,7 +95,7 @@ class DensePart:
                     raise UnavailableError(str(error)) from error
         return self._loaded
 
-    def _load(self) -> Loaded:
+    def _load(self) -> tuple[ImageVectors, ModelText]:
         import_faiss()
         from indexer.dense.text_encoder import ModelText
 
@@ -120,7 +113,7 @@ class DensePart:
             )
         text = ModelText.open(folder / MODEL, manifest.model)
         text.encode("a photo")  # so that torch's own preparations do not count in an answer's time
-        return Loaded(vectors, text)
+        return vectors, text
 
 
 class DenseEngine(ColumnsEngine):
@@ -175,7 +168,7 @@ class DenseEngine(ColumnsEngine):
             nearest = self._best_of(similarities, k + len(images), allowed)
             rest = np.flatnonzero(~np.isin(nearest.images, images))[:k]
             return self._found(nearest.images[rest].tolist(), nearest.scores[rest].tolist(), ())
-        text = self._part.loaded().text
+        _, text = self._part.loaded()
         unknown = text.unknown(plan.text)
         start = perf_counter()
         encoded = text.encode(plan.text)

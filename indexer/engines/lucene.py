@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
-from functools import cache, wraps
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from types import SimpleNamespace
+from typing import Any
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indexer.engines.columns import OF_SEGMENTS, ColumnsEngine, Mask
-from indexer.lucene.jvm import declare, in_turn, java, java_path, lucene_installed
+from indexer.lucene.jvm import declare, in_turn, java, java_errors, java_path, lucene_installed
 from indexer.lucene.writer import CONTENTS
 from indexer.manifest import LUCENE
 from indexer.search.engine import Plan
 from indexer.store.commit import COMMIT, Commit, lucene_commit, read_commit
 from indexer.store.snapshot import Snapshot
-from sparta.errors import InputError, first_line
+from sparta.errors import InputError
 from sparta.extras import check_installed
 
 # Larger indexes are checked by `sparta verify` alone: a search must not read gigabytes to open.
@@ -30,9 +30,6 @@ CHECKSUM_BYTES = 8
 AT_ONCE = 2**20  # bytes
 AGAIN = "write it again with `sparta merge INDEX`, or `sparta export`"
 COUNTED = 1000  # hits, until which Lucene scores all; as in its `IndexSearcher.search`
-
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
 
 
 def open_lucene(index: Path, commit: Commit) -> LuceneIndex:
@@ -77,44 +74,20 @@ def _check_checksums(folder: Path) -> None:
                 raise InputError(f"{path} is damaged: its checksum is wrong; {AGAIN}")
 
 
-def _reading(call: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Let one thread at a time in, and report damage found while reading as one line."""
-
-    @wraps(call)
-    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        try:
-            return call(*args, **kwargs)
-        except Exception as error:
-            from jnius import JavaException
-
-            if not isinstance(error, JavaException):
-                raise
-            folder = vars(args[0])["folder"]
-            raise InputError(f"{folder} is damaged ({first_line(error)}): {AGAIN}") from error
-
-    return in_turn(wrapped)
-
-
 class LuceneIndex:
     """An open index as `LuceneWriter` writes it: terms in, documents and scores out.
 
-    Documents are numbered in the order of the image ids. Safe from any thread.
-
-    Attributes:
-        folder: of the index.
-        documents: how many there are.
-        commit: which commit of ours the images are of, as its writer was given it.
-
-    Raises:
-        InputError: if the folder holds no Lucene index that this version of Lucene can read, or
-            Lucene is not installed.
+    Documents are numbered in the order of the image ids. Safe from any thread. Raises InputError if
+    the folder holds no Lucene index that this version of Lucene can read, or Lucene is not
+    installed.
     """
 
     @in_turn
     def __init__(self, folder: Path) -> None:
         self.folder, classes = folder, _classes()
-        self._reader = _open_reader(folder)
-        self.documents = int(self._reader.maxDoc())
+        with java_errors(lambda why: InputError(f"{folder} cannot be opened: {why}; {AGAIN}")):
+            directory = java("org.apache.lucene.store.FSDirectory").open(java_path(folder))
+            self._reader = java("org.apache.lucene.index.DirectoryReader").open(directory)
         # Every word of a long query counts; Lucene would stop at 1,024.
         classes.searcher.setMaxClauseCount(2**31 - 1)
         self._searcher = classes.searcher(self._reader)
@@ -124,9 +97,10 @@ class LuceneIndex:
         white_space = java("org.apache.lucene.analysis.core.WhitespaceAnalyzer")
         self._parser = classes.parser(white_space())
         self._json = classes.json()
+        # Which commit of ours the images are of, as its writer was given it.
         self.commit: dict[str, str] = self._plain(self._reader.getIndexCommit().getUserData())
 
-    @_reading
+    @in_turn
     def top(
         self, terms: str, k: int, allowed: NDArray[np.bool_] | None = None
     ) -> list[tuple[int, float]]:
@@ -137,13 +111,14 @@ class LuceneIndex:
         query = self._parser.createBooleanQuery(CONTENTS, terms)
         if query is None:  # no term
             return []
-        if allowed is None:
-            found = self._searcher.search(query, k)
-        else:
-            k = min(k, int(np.count_nonzero(allowed)))
-            if not k:
-                return []
-            found = self._search_allowed(query, k, allowed)
+        k = k if allowed is None else min(k, int(np.count_nonzero(allowed)))
+        if not k:
+            return []
+        with java_errors(lambda why: InputError(f"{self.folder} is damaged ({why}): {AGAIN}")):
+            if allowed is None:
+                found = self._searcher.search(query, k)
+            else:
+                found = self._search_allowed(query, k, allowed)
         return [(hit["doc"], hit["score"]) for hit in self._plain(found)["scoreDocs"]]
 
     def _search_allowed(self, query: Any, k: int, allowed: NDArray[np.bool_]) -> Any:
@@ -157,7 +132,10 @@ class LuceneIndex:
         for leaf in map(leaves.get, range(leaves.size())):  # one, or none in an empty index
             scorer = weight.bulkScorer(leaf)
             if scorer is not None:
-                bits = _bit_set(allowed)
+                words = np.zeros(-(-len(allowed) // 64), np.int64)
+                packed = np.packbits(allowed, bitorder="little")
+                words.view(np.uint8)[: len(packed)] = packed
+                bits = _classes().bit_set(tuple(words.tolist()), len(allowed))
                 scorer.score(collector.getLeafCollector(leaf), bits, 0, len(allowed))
         return collector.topDocs()
 
@@ -165,39 +143,14 @@ class LuceneIndex:
         """A Java object as Python's, by one call."""
         return json.loads(self._json.writeValueAsString(value))
 
-    @_reading
+    @in_turn
     def close(self) -> None:
         """Close the files."""
         self._reader.close()
 
 
-def _open_reader(folder: Path) -> Any:
-    start_reading = java("org.apache.lucene.index.DirectoryReader").open
-    from jnius import JavaException
-
-    try:
-        return start_reading(java("org.apache.lucene.store.FSDirectory").open(java_path(folder)))
-    except JavaException as error:
-        raise InputError(f"{folder} cannot be opened: {first_line(error)}; {AGAIN}") from (error)
-
-
-def _bit_set(flags: NDArray[np.bool_]) -> Any:
-    words = np.zeros(-(-len(flags) // 64), np.int64)
-    packed = np.packbits(flags, bitorder="little")
-    words.view(np.uint8)[: len(packed)] = packed
-    return _classes().bit_set(tuple(words.tolist()), len(flags))
-
-
-class _SearchClasses(NamedTuple):
-    searcher: Any
-    parser: Any
-    json: Any
-    collector: Any
-    bit_set: Any
-
-
 @cache
-def _classes() -> _SearchClasses:
+def _classes() -> SimpleNamespace:
     """The Java classes of a search, with the members it calls."""
     search, index = "org/apache/lucene/search/", "org/apache/lucene/index/"
     util, leaf = "org/apache/lucene/util/", "Lorg/apache/lucene/index/LeafReaderContext;"
@@ -233,8 +186,9 @@ def _classes() -> _SearchClasses:
     declare(search + "BulkScorer", score=f"(L{search}LeafCollector;L{util}Bits;II)I")
     for name in ("BooleanQuery", "LeafCollector", "ScoreMode", "TopDocs"):
         declare(search + name)
-    return _SearchClasses(
-        searcher, parser, mapper, collector, declare(util + "FixedBitSet", "([JI)V")
+    bit_set = declare(util + "FixedBitSet", "([JI)V")
+    return SimpleNamespace(
+        searcher=searcher, parser=parser, json=mapper, collector=collector, bit_set=bit_set
     )
 
 

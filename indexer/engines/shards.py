@@ -49,15 +49,14 @@ class Shards(Protocol):
 
         A lenient call waits only shortly for a shard.
         """
-        ...
 
     def refreshed(self) -> Shards | None:
         """The shards at their newest commits, None if these are at them or follow by themselves."""
-        ...
+        return None
 
     def close(self) -> None:
-        """Close the files."""
-        ...
+        """Close the files that are open here."""
+        return
 
 
 class LocalShards:
@@ -152,8 +151,7 @@ class ShardsEngine:
         own = plan._replace(like=())
         parts: dict[int, Found] = self._ask_all(methodcaller("top", own, k + len(plan.like)))
         found = self._joined(parts)
-        pairs = zip(found.image_ids, found.scores, strict=True)
-        keys = [hit_order(*pair) for pair in pairs]
+        keys = list(map(hit_order, found.image_ids, found.scores))
         order = sorted(range(len(keys)), key=keys.__getitem__)
         return found.at([n for n in order if found.image_ids[n] not in plan.like][:k])
 

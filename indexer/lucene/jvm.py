@@ -72,9 +72,27 @@ def jar() -> Path:
     raise InputError("no Anserini jar: reinstall with `pip install --force-reinstall pyserini`")
 
 
-def start() -> None:
-    """Start the machine, once; raises InputError if Lucene is not installed."""
-    _quiet_logger()
+@cache
+def start() -> Any:
+    """Start the machine, once; raises InputError if Lucene is not installed.
+
+    Returns Lucene's logger, which Java forgets unless somebody holds it: this cache does.
+    """
+    with _turn:
+        jnius_config = require("jnius_config")
+        if not jnius_config.vm_running:
+            home = java_home()
+            os.environ["JAVA_HOME"] = str(home)
+            jnius_config.set_classpath(str(jar()))
+            jnius_config.set_options(*OPTIONS)
+            if _major_version(home) >= 24:  # which warns of what Lucene 9 does to close files
+                jnius_config.add_options("--sun-misc-unsafe-memory-access=allow")
+        from jnius import autoclass
+
+        # Lucene logs which optional Java features it found, which is of no use here.
+        logger = autoclass("java.util.logging.Logger").getLogger("org.apache.lucene")
+        logger.setLevel(autoclass("java.util.logging.Level").SEVERE)
+        return logger
 
 
 @cache
@@ -107,28 +125,8 @@ def declare(name: str, constructor: str = "()V", **members: str) -> Any:
     return MetaJavaClass(name, (JavaClass,), body)
 
 
-@cache
-def _quiet_logger() -> Any:
-    """Configure and start; returns Lucene's logger, which Java forgets unless somebody holds it."""
-    with _turn:
-        jnius_config = require("jnius_config")
-        if not jnius_config.vm_running:
-            home = java_home()
-            os.environ["JAVA_HOME"] = str(home)
-            jnius_config.set_classpath(str(jar()))
-            jnius_config.set_options(*OPTIONS)
-            if _major_version(home) >= 24:  # which warns of what Lucene 9 does to close files
-                jnius_config.add_options("--sun-misc-unsafe-memory-access=allow")
-        from jnius import autoclass
-
-        # Lucene logs which optional Java features it found, which is of no use here.
-        logger = autoclass("java.util.logging.Logger").getLogger("org.apache.lucene")
-        logger.setLevel(autoclass("java.util.logging.Level").SEVERE)
-        return logger
-
-
 class _Attachment:
-    """Lets the Java machine forget a Python thread when that thread ends."""
+    """Lets the Java machine forget a Python thread, which it would keep, when that thread ends."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -154,24 +152,17 @@ def in_turn(call: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     @wraps(call)
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         with _turn:
-            _attach()
+            main = threading.main_thread()
+            if not hasattr(_thread, "attachment") and threading.current_thread() is not main:
+                _thread.attachment = _Attachment()
             return call(*args, **kwargs)
 
     return wrapped
 
 
-def _attach() -> None:
-    """Mark this thread as a caller of Java, which otherwise keeps every thread that has ended."""
-    if (
-        not hasattr(_thread, "attachment")
-        and threading.current_thread() is not threading.main_thread()
-    ):
-        _thread.attachment = _Attachment()
-
-
 @contextmanager
-def java_errors() -> Iterator[None]:
-    """Raise what Java could not write as an `OSError`, which can leave this process too."""
+def java_errors(made: Callable[[str], Exception]) -> Iterator[None]:
+    """Raise Java's exceptions as ones `made` of their first lines, which can leave this process."""
     try:
         yield
     except Exception as error:
@@ -180,7 +171,7 @@ def java_errors() -> Iterator[None]:
 
         if not isinstance(error, JavaException):
             raise
-        raise OSError(f"Lucene cannot write: {first_line(error)}") from error
+        raise made(first_line(error)) from error
 
 
 def java_path(path: Path) -> Any:

@@ -48,16 +48,11 @@ class LuceneWriter:
     document's number is the image's place in id order. So Lucene's own rule for ties, the lower
     number first, is "the lower image id first".
 
-    Args:
-        folder: where the index goes; must not exist.
-        vocabulary: [V] terms in id order.
-        images: how many will be added in all, for progress.
-        progress: stages "write" and "merge", in images.
-        commit: which commit of ours the images are of, stored with Lucene's.
-
-    Raises:
-        InputError: if Lucene is not installed, or its tokenizer would not read a term back.
-        OSError: if the folder exists, or, while adding or at the end, Lucene cannot write.
+    The folder must not exist. `images` is how many will be added in all, for the progress, which
+    has the stages "write" and "merge"; `commit` names the commit of ours that the images are of.
+    Raises InputError if Lucene is not installed, or its tokenizer would not read a term of the
+    vocabulary back; OSError if the folder exists, or, while adding or at the end, Lucene cannot
+    write.
     """
 
     @in_turn
@@ -139,7 +134,7 @@ class LuceneWriter:
         if len(self._parts) == 1:
             self._parts[0].rename(self._folder)
             return
-        with java_errors():
+        with java_errors(_not_written):
             _merge_parts(self._parts, self._folder, self._commit)
 
     def __enter__(self) -> LuceneWriter:
@@ -178,18 +173,12 @@ class LuceneWriter:
 
 
 class _SegmentInProgress:
-    """Consecutive images, indexed and written in a thread of Java's.
-
-    Attributes:
-        writer: Lucene's, of an index of one segment.
-        images: how many were added.
-        documents: of theirs, which can be filled again after `wait`.
-    """
+    """Consecutive images, indexed and written in a thread of Java's."""
 
     def __init__(self, writer: Any, thread: Any) -> None:
-        self.writer, self._thread = writer, thread
+        self.writer, self._thread = writer, thread  # Lucene's, of an index of one segment
         self.images = self._postings = 0
-        self.documents: list[_DocumentBatch] = []
+        self.documents: list[_DocumentBatch] = []  # can be filled again after `wait`
         self._begun: list[Any] = []
 
     @property
@@ -214,7 +203,7 @@ class _SegmentInProgress:
 
     def wait(self) -> None:
         """Wait until all that was begun is done; raises OSError if Lucene cannot write."""
-        with java_errors():
+        with java_errors(_not_written):
             for begun in self._begun:
                 begun.get()
 
@@ -248,14 +237,10 @@ def _number_strings(largest: int) -> np.ndarray:
 
 
 class _DocumentBatch:
-    """Documents of some images, refilled for the next ones: Lucene copies what it indexes.
-
-    Attributes:
-        list: the documents, a `java.util.List`.
-    """
+    """Documents of some images, refilled for the next ones: Lucene copies what it indexes."""
 
     def __init__(self) -> None:
-        self.list = java("java.util.ArrayList")()
+        self.list = java("java.util.ArrayList")()  # of the documents
         self._made: list[_LuceneDocument] = []
 
     def fill(self, images: Postings, texts: _DocumentTexts) -> None:
@@ -299,23 +284,17 @@ def _field_classes() -> tuple[Any, Any, Any, Any]:
     pyjnius would look for the right one among overloads each time.
     """
     document, text = "org/apache/lucene/document/", "Ljava/lang/String;"
-    set_text = f"({text})V"
-    kind = "Lorg/apache/lucene/index/IndexableFieldType;"
+    set_text = {"setStringValue": f"({text})V"}
+    value, kind = "Ljava/lang/CharSequence;", "Lorg/apache/lucene/index/IndexableFieldType;"
+
+    def field(name: str, arguments: str, **methods: str) -> Any:
+        return declare(document + name, f"({text}{arguments})V", **methods)
+
     return (
-        declare(
-            document + "StringField",
-            f"({text}{text}L{document}Field$Store;)V",
-            setStringValue=set_text,
-        ),
-        declare(
-            document + "BinaryDocValuesField",
-            f"({text}Lorg/apache/lucene/util/BytesRef;)V",
-            setBytesValue="([B)V",
-        ),
-        declare(document + "StoredField", f"({text}{text})V", setStringValue=set_text),
-        declare(
-            document + "Field", f"({text}Ljava/lang/CharSequence;{kind})V", setStringValue=set_text
-        ),
+        field("StringField", f"{text}L{document}Field$Store;", **set_text),
+        field("BinaryDocValuesField", "Lorg/apache/lucene/util/BytesRef;", setBytesValue="([B)V"),
+        field("StoredField", text, **set_text),
+        field("Field", value + kind, **set_text),
     )
 
 
@@ -332,11 +311,16 @@ def _impact_field_type() -> Any:
 
 def _impact_analyzer() -> Any:
     """Splits at white space and takes the number after the delimiter as the term frequency."""
-    settings = java("java.util.HashMap")()
-    settings.put("delimiter", DELIMITER)
     builder = java("org.apache.lucene.analysis.custom.CustomAnalyzer").builder()
-    builder = builder.withTokenizer("whitespace", java("java.util.HashMap")())
-    return builder.addTokenFilter("delimitedTermFrequency", settings).build()
+    builder = builder.withTokenizer("whitespace", _map({}))
+    return builder.addTokenFilter("delimitedTermFrequency", _map({"delimiter": DELIMITER})).build()
+
+
+def _map(values: Mapping[str, str]) -> Any:
+    made = java("java.util.HashMap")()
+    for name, value in values.items():
+        made.put(name, value)
+    return made
 
 
 def _check_vocabulary(vocabulary: Sequence[str]) -> None:
@@ -379,10 +363,7 @@ def _open_writer(folder: Path, commit: Mapping[str, str]) -> Any:
     no_lock = java("org.apache.lucene.store.NoLockFactory").INSTANCE  # nobody else knows the folder
     directory = java("org.apache.lucene.store.FSDirectory").open(java_path(folder), no_lock)
     writer = _writer_class()(directory, options)
-    stored = java("java.util.HashMap")()
-    for name, value in commit.items():
-        stored.put(name, value)
-    writer.setLiveCommitData(stored.entrySet())
+    writer.setLiveCommitData(_map(commit).entrySet())
     return writer
 
 
@@ -397,6 +378,10 @@ def _writer_class() -> Any:
         rollback="()V",
         close="()V",
     )
+
+
+def _not_written(reason: str) -> OSError:
+    return OSError(f"Lucene cannot write: {reason}")
 
 
 def _size(folder: Path) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -113,12 +113,9 @@ def split_index(whole: Path, out: Path, shards: int, progress: Progress = no_pro
 def merge_indexes(indexes: Sequence[Path], out: Path, progress: Progress = no_progress) -> Manifest:
     """Write an index with the images of several, each as of its newest commit.
 
-    Progress has the stages "write", "merge" and "columns", in images.
-
-    Raises:
-        InputError: if two indexes encode images differently or have an image of the same id, one is
-            damaged or has dense parts, there is something at `out`, or the disk has too little
-            room.
+    Progress has the stages "write", "merge" and "columns", in images. Raises InputError if two
+    indexes encode images differently or have an image of the same id, one is damaged or has dense
+    parts, there is something at `out`, or the disk has too little room.
     """
     check_name(out)
     manifests = [Manifest.open(index) for index in indexes]
@@ -130,10 +127,9 @@ def merge_indexes(indexes: Sequence[Path], out: Path, progress: Progress = no_pr
         snapshots = [Snapshot.open(index) for index in indexes]
         _check_distinct(indexes, snapshots)
         parts = [sources_of(one, _live(one)) for one in snapshots]
-        made = work / "index"
-        manifest = write_combined(
-            made, indexes[0], parts, _kinds(indexes), _photos(manifests), progress
-        )
+        made, folders = work / "index", {manifest.photos for manifest in manifests}
+        photos = manifests[0].photos if len(folders) == 1 else None
+        manifest = write_combined(made, indexes[0], parts, _kinds(indexes), photos, progress)
         for index in indexes:
             link_uploads(index, made)
             write_given(made, read_given(index))
@@ -200,33 +196,23 @@ def _check_alike(indexes: Sequence[Path], manifests: Sequence[Manifest]) -> None
     for index, manifest in zip(indexes, manifests, strict=True):
         if names := dense_names(index):
             raise InputError(f"{index} has dense parts ({', '.join(names)}), which do not merge")
-        for name in ALIKE:
-            own, wanted = getattr(manifest, name), getattr(manifests[0], name)
-            if own != wanted:
-                raise InputError(
-                    f"{index} cannot be merged with {first}: its {name} is {_short(own)} instead "
-                    f"of {_short(wanted)}"
-                )
-        if len(manifest.features) != len(manifests[0].features):
-            raise InputError(
-                f"{index} cannot be merged with {first}: it has {len(manifest.features)} "
-                f"augmentations of each photo instead of {len(manifests[0].features)}"
-            )
-        if sha256(index / OFFSETS) != sha256(first / OFFSETS):
-            raise InputError(
-                f"{index} cannot be merged with {first}: its offsets are those of other photos; "
-                "build one index of all"
-            )
+        for difference in _differences(index, manifest, first, manifests[0]):
+            raise InputError(f"{index} cannot be merged with {first}: {difference}")
+
+
+def _differences(one: Path, its: Manifest, other: Path, wanted: Manifest) -> Iterator[str]:
+    for name in ALIKE:
+        if getattr(its, name) != getattr(wanted, name):
+            found, expected = _short(getattr(its, name)), _short(getattr(wanted, name))
+            yield f"its {name} is {found} instead of {expected}"
+    if (count := len(its.features)) != len(wanted.features):
+        yield f"it has {count} augmentations of each photo instead of {len(wanted.features)}"
+    if sha256(one / OFFSETS) != sha256(other / OFFSETS):
+        yield "its offsets are those of other photos; build one index of all"
 
 
 def _short(value: Any) -> str:
     return ", ".join(one[:12] for one in value) if isinstance(value, list) else str(value)[:20]
-
-
-def _photos(manifests: Sequence[Manifest]) -> str | None:
-    """The folder of photos, if it is that of all."""
-    found = {manifest.photos for manifest in manifests}
-    return manifests[0].photos if len(found) == 1 else None
 
 
 def _kinds(indexes: Sequence[Path]) -> Mapping[str, Kind]:

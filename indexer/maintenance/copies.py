@@ -42,11 +42,8 @@ def copy_index(index: Path, copy: Path) -> Commit:
     """Copy an index as of its newest commit, while it is searched and written to.
 
     Files that never change are linked, or copied where they cannot be. The change log, to which a
-    writer appends, is copied with all that was acknowledged.
-
-    Raises:
-        InputError: if the folder is not an index, is damaged, or changes faster than it is copied.
-        OSError: if the disk is full.
+    writer appends, is copied with all that was acknowledged. Raises InputError if the folder is not
+    an index, is damaged, or changes faster than it is copied; OSError if the disk is full.
     """
     index = index.resolve()  # an alias may be switched meanwhile
     for _ in range(ATTEMPTS):

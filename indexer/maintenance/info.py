@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,62 +22,36 @@ from indexer.store.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class LiveInfo:
-    """An index that was written to.
+    """An index that was written to."""
 
-    Attributes:
-        commit: its number.
-        log_images: images changed in the log that are in no segment, and are held in memory.
-        log_bytes: of the logs with them.
-        segments: how many.
-        deleted_share: of all documents, which cost space until a merge.
-        drift: of the images from those of the build; None if the index is of an earlier version.
-        rebuild: whether that is so much that a rebuild is worth it.
-    """
-
-    commit: int
-    log_images: int
-    log_bytes: int
+    commit: int  # its number
+    log_images: int  # images changed in the log that are in no segment, and are held in memory
+    log_bytes: int  # of the logs with them
     segments: int
-    deleted_share: float
+    deleted_share: float  # of all documents, which cost space until a merge
+    # Of the images from those of the build; None if the index is of an earlier version
     drift: float | None
-    rebuild: bool
+    rebuild: bool  # whether that is so much that a rebuild is worth it
 
 
 @dataclass(frozen=True)
 class IndexInfo:
-    """What is in an index.
+    """What is in an index."""
 
-    Attributes:
-        images: how many.
-        terms_per_image: mean.
-        created: when it was built.
-        package_version: that built it.
-        models: fingerprints.
-        augmentations: of each photo.
-        precision: that the photos' features were computed in.
-        pruning: terms an image keeps at most, bits, offset, and choice of terms.
-        photos: the folder it was built from.
-        engines: "lucene", "columns", and dense parts.
-        vectors: images that each dense part can find.
-        bytes: by part.
-        fields: kind of each field of the metadata.
-        live: None if it is as it was built.
-    """
-
-    images: int
-    terms_per_image: float
-    created: str
-    package_version: str
-    models: list[str]
-    augmentations: int
-    precision: str
-    pruning: str
-    photos: str | None
-    engines: list[str]
-    vectors: dict[str, int]
-    bytes: dict[str, int]
-    fields: Mapping[str, Kind]
-    live: LiveInfo | None
+    images: int  # how many
+    terms_per_image: float  # mean
+    created: str  # when it was built
+    package_version: str  # that built it
+    models: list[str]  # fingerprints
+    augmentations: int  # of each photo
+    precision: str  # that the photos' features were computed in
+    pruning: str  # terms an image keeps at most, bits, offset, and choice of terms
+    photos: str | None  # the folder it was built from
+    engines: list[str]  # "lucene", "columns", and dense parts
+    vectors: dict[str, int]  # images that each dense part can find
+    bytes: dict[str, int]  # by part
+    fields: Mapping[str, Kind]  # kind of each field of the metadata
+    live: LiveInfo | None  # None if it is as it was built
 
 
 def index_info(index: Path) -> IndexInfo:
@@ -109,10 +82,10 @@ def index_info(index: Path) -> IndexInfo:
 
 def _live(index: Path, snapshot: Snapshot) -> tuple[LiveInfo, int]:
     """What writing has done, and how many postings there are."""
-    commit, sums, found = snapshot.commit, term_sums(snapshot), None
+    commit, (impacts, images), found = snapshot.commit, term_sums(snapshot), None
     if (index / MEANS).is_file():
         built = np.load(index / MEANS, allow_pickle=False)
-        found = drift(built, sums.impacts / max(1, len(snapshot)))
+        found = drift(built, impacts / max(1, len(snapshot)))
     logs = [log_path(index, one) for one in log_numbers(index) if one >= commit.segments.log]
     info = LiveInfo(
         commit=commit.version,
@@ -123,7 +96,7 @@ def _live(index: Path, snapshot: Snapshot) -> tuple[LiveInfo, int]:
         drift=found,
         rebuild=found is not None and found >= REBUILD,
     )
-    return info, int(sums.images.sum())
+    return info, int(images.sum())
 
 
 def _pruning(manifest: Manifest) -> str:
@@ -140,32 +113,20 @@ def _bytes(index: Path) -> dict[str, int]:
     return sizes | {"other": bytes_below(index) - sum(sizes.values())}
 
 
-class TermSums(NamedTuple):
-    """What all images that are not deleted have of each term.
-
-    Attributes:
-        impacts: [V] int64.
-        images: [V] int64, how many have it.
-    """
-
-    impacts: NDArray[np.int64]
-    images: NDArray[np.int64]
-
-
-def term_sums(columns: Snapshot) -> TermSums:
-    """Sum all impacts; some nanoseconds for each."""
+def term_sums(columns: Snapshot) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """[V] the sum of each term's impacts in all images, and [V] how many images have the term."""
     live = np.ones(columns.documents, np.bool_) if columns.live is None else columns.live
-    sums = TermSums(*np.zeros((2, columns.vocabulary), np.int64))
+    impacts, images = np.zeros((2, columns.vocabulary), np.int64)
     first = 0
     for segment in columns.segments.all:
         own, first = live[first : first + len(segment)], first + len(segment)
         for rows in rows_of(segment.index.columns, own):
             weighed = np.bincount(rows.terms, rows.impacts, columns.vocabulary)  # exact below 2^53
-            sums.impacts[:] += weighed.astype(np.int64)
-            sums.images[:] += np.bincount(rows.terms, minlength=columns.vocabulary)
+            impacts += weighed.astype(np.int64)
+            images += np.bincount(rows.terms, minlength=columns.vocabulary)
     for newest in columns.newest:
         own, first = live[first : first + len(newest)], first + len(newest)
         matrix = newest.columns[:, : len(newest)][:, own]
-        sums.impacts[:] += matrix.sum(axis=1, dtype=np.int64)
-        sums.images[:] += np.count_nonzero(matrix, axis=1)
-    return sums
+        impacts += matrix.sum(axis=1, dtype=np.int64)
+        images += np.count_nonzero(matrix, axis=1)
+    return impacts, images

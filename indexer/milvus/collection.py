@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from indexer.fields.kinds import CONVERSIONS, Kind, with_derived
 from indexer.milvus.connection import Milvus, MilvusError
@@ -14,7 +13,7 @@ from indexer.postings import ImagePostings
 from indexer.store.commit import Commit, SegmentList
 from sparta.errors import InputError
 from sparta.extras import require
-from sparta.json_values import Json, JsonMapping, JsonValue
+from sparta.json_values import Json, JsonMapping
 
 KEY, IMAGE_ID, IMPACTS = "id", "image_id", "impacts"
 FIELDS, METADATA = "fields", "metadata"
@@ -32,20 +31,6 @@ def key_of(image_id: str) -> str:
     Keys are in the order of the ids, and no character of an id needs escaping in a filter.
     """
     return image_id.encode().hex()
-
-
-def schema(client: Any) -> tuple[Any, Any]:
-    """The schema of a collection and its index, as `create_collection` takes them."""
-    kinds = require("pymilvus").DataType
-    made = client.create_schema(auto_id=False, enable_dynamic_field=False)
-    made.add_field(KEY, kinds.VARCHAR, max_length=LONGEST, is_primary=True)
-    for name in (IMAGE_ID, METADATA):
-        made.add_field(name, kinds.VARCHAR, max_length=LONGEST)
-    made.add_field(FIELDS, kinds.JSON)
-    made.add_field(IMPACTS, kinds.SPARSE_FLOAT_VECTOR)
-    index = client.prepare_index_params()
-    index.add_index(IMPACTS, params=INDEX_PARAMETERS, **INDEX)
-    return made, index
 
 
 def row_of(image: ImagePostings, kinds: Mapping[str, Kind], terms: int) -> Json:
@@ -86,17 +71,15 @@ def typed(image_id: str, metadata: JsonMapping, kinds: Mapping[str, Kind]) -> Js
     """
     found: Json = {}
     for name, value in with_derived(image_id, metadata).items():
-        convert = CONVERSIONS[kinds[name]] if name in kinds else _nothing
+        if name not in kinds:
+            continue
+        convert = CONVERSIONS[kinds[name]]
         if isinstance(value, list):
             values = [one for one in map(convert, value) if one is not None]
             found |= {name: values} if values else {}
         elif (one := convert(value)) is not None:
             found[name] = one
     return found
-
-
-def _nothing(value: JsonValue) -> None:
-    """Of a field that has no kind."""
 
 
 MOST_ROWS = 16_384  # of one answer, a limit of the server
@@ -113,16 +96,12 @@ def collection_name(name: str, version: str) -> str:
 
 @dataclass(frozen=True)
 class Marker:
-    """What a collection holds, stored in a row of it.
+    """What a collection holds, stored in a row of it."""
 
-    Attributes:
-        commit: of the index. The collection has what it had at this commit, and perhaps some of
-            what came later.
-        complete: whether all of it was written.
-    """
-
+    # Of the index. The collection has what it had at this commit, and perhaps some of what came
+    # later.
     commit: Commit
-    complete: bool
+    complete: bool  # whether all of it was written
 
     @classmethod
     def of(cls, commit: Commit, complete: bool) -> Marker:
@@ -142,14 +121,18 @@ class Collection:
 
     def create(self) -> None:
         """Make it, empty, and searchable as soon as it has rows."""
-        fields, index = schema(self.milvus.client)
-        self.milvus.call(
-            "create_collection",
-            self.name,
-            schema=fields,
-            index_params=index,
-            consistency_level="Strong",  # reads find all that was acknowledged
-        )
+        client, kinds = self.milvus.client, require("pymilvus").DataType
+        schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field(KEY, kinds.VARCHAR, max_length=LONGEST, is_primary=True)
+        for name in (IMAGE_ID, METADATA):
+            schema.add_field(name, kinds.VARCHAR, max_length=LONGEST)
+        schema.add_field(FIELDS, kinds.JSON)
+        schema.add_field(IMPACTS, kinds.SPARSE_FLOAT_VECTOR)
+        index = client.prepare_index_params()
+        index.add_index(IMPACTS, params=INDEX_PARAMETERS, **INDEX)
+        options = {"schema": schema, "index_params": index}
+        # Strong: reads find all that was acknowledged.
+        self.milvus.call("create_collection", self.name, consistency_level="Strong", **options)
 
     def drop(self) -> None:
         """Delete it with all its rows."""
@@ -195,11 +178,8 @@ class Collection:
         return int(rows[0]["count(*)"]) - (self.marker() is not None)
 
     def _query(self, wanted: str, names: Sequence[str], limit: int) -> list[Json]:
-        return list(
-            self.milvus.call(
-                "query", self.name, filter=wanted, output_fields=list(names), limit=limit
-            )
-        )
+        options = {"output_fields": list(names), "limit": limit}
+        return list(self.milvus.call("query", self.name, filter=wanted, **options))
 
     def nearest(
         self, query: dict[int, float], limit: int, wanted: str = ""

@@ -1,12 +1,10 @@
-"""A connection to Milvus: time limits, repeated attempts, and errors of one line."""
+"""A connection to Milvus: time limits, and errors of one line."""
 
 from __future__ import annotations
 
 import logging
 import os
-import random
 import re
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +13,6 @@ from sparta.extras import require
 
 TOKEN_VARIABLE = "SPARTA_MILVUS_TOKEN"  # USER:PASSWORD or an API key
 SECONDS = 30.0  # that one call may take
-ATTEMPTS = 10  # of a call that the server has no capacity for
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
 # The client would wait for up to two minutes before it looks for the server again, and ask every
 # ten seconds whether it is there, also while nothing is called. A server of gRPC ends a connection
 # on which it is asked more often than every five minutes, unless it was told otherwise.
@@ -30,44 +26,30 @@ _ADDRESS = re.compile(r"(milvus|https?)(://[^/@\s]+(?:/\w*)?)")
 
 
 class MilvusError(InputError):
-    """A call failed; the text names the server.
-
-    Attributes:
-        unknown: whether the server does not have the function that was called.
-    """
+    """A call failed; the text names the server."""
 
     def __init__(self, text: str, unknown: bool = False) -> None:
         super().__init__(text)
-        self.unknown = unknown
+        self.unknown = unknown  # whether the server does not have the function that was called
 
 
 class Milvus:
     """A server, or a cluster behind one address. Safe from any thread.
 
-    Attributes:
-        client: pymilvus's, of which `call` calls the methods.
-
-    Args:
-        uri: such as milvus://127.0.0.1:19530, with a database after a slash if it is not the
-            default one; https://… for TLS. A user and a password, or a key, are read from the
-            environment variable SPARTA_MILVUS_TOKEN.
-        seconds: that one call may take.
-        pause: waits for some seconds.
-
-    Raises InputError if the address is another's, pymilvus is not installed, or no server answers.
+    The address is such as milvus://127.0.0.1:19530, with a database after a slash if it is not the
+    default one; https://… for TLS. A user and a password, or a key, are read from the environment
+    variable SPARTA_MILVUS_TOKEN. One call may take so many seconds. Raises InputError if the
+    address is another's, pymilvus is not installed, or no server answers.
     """
 
-    def __init__(
-        self, uri: str, seconds: float = SECONDS, pause: Callable[[float], None] = time.sleep
-    ) -> None:
+    def __init__(self, uri: str, seconds: float = SECONDS) -> None:
         found = _ADDRESS.fullmatch(uri)
         if found is None:
             raise InputError(
                 f"{uri!r} is no address of Milvus: give one such as milvus://127.0.0.1:19530, and "
                 f"a password or key in {TOKEN_VARIABLE}"
             )
-        self.uri = uri
-        self._seconds, self._pause = seconds, pause
+        self.uri, self._seconds = uri, seconds
         pymilvus = require("pymilvus")
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # errors are raised as well
         scheme, rest = found.groups()
@@ -78,20 +60,11 @@ class Milvus:
         )
 
     def call(self, method: str, *arguments: Any, **named: Any) -> Any:
-        """Call a method of `pymilvus.MilvusClient`, again if the server has no capacity for it now.
+        """Call a method of `pymilvus.MilvusClient`; raises MilvusError if it fails.
 
-        Raises MilvusError if it fails.
+        The client repeats a call that the server has no capacity for now, until its time is over.
         """
-        function = getattr(self.client, method)
-        for attempt in range(ATTEMPTS - 1):
-            try:
-                return self._attempt(function, *arguments, retry_on_rate_limit=False, **named)
-            except MilvusError as error:
-                if not _is_rate_limit(error.__cause__):
-                    raise
-            # Any time up to twice the last, so that several clients do not come back together.
-            self._pause(random.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt)))
-        return self._attempt(function, *arguments, retry_on_rate_limit=False, **named)
+        return self._attempt(getattr(self.client, method), *arguments, **named)
 
     def _attempt(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         import grpc
@@ -114,10 +87,3 @@ class Milvus:
     def close(self) -> None:
         """Close the connection."""
         self.client.close()
-
-
-def _is_rate_limit(error: BaseException | None) -> bool:
-    """Whether the server refused a call because it has too many."""
-    from pymilvus.exceptions import ErrorCode, MilvusException
-
-    return isinstance(error, MilvusException) and error.code == ErrorCode.RATE_LIMIT

@@ -9,7 +9,6 @@ from pathlib import Path
 from threading import Lock
 
 import numpy as np
-from numpy.typing import NDArray
 
 from indexer.answer import RefusedError, UnavailableError
 from indexer.engines.columns import OF_SEGMENTS, ColumnsEngine, Mask
@@ -111,10 +110,8 @@ class MilvusEngine(ColumnsEngine):
 
         Of documents that are not all allowed, either as many rows are asked for as k allowed ones
         are likely to be among, or the server gets the keys of those allowed, whichever are fewer.
-
-        Raises:
-            UnavailableError: if the server does not answer.
-            RefusedError: if it cannot return as many rows as would be needed.
+        Raises UnavailableError if the server does not answer; RefusedError if it cannot return as
+        many rows as would be needed.
         """
         if not plan.terms:
             return [], []
@@ -130,7 +127,9 @@ class MilvusEngine(ColumnsEngine):
             except RefusedError:
                 if count > MOST_ROWS:
                     raise
-        return self._nearest(plan, k, k + SPARE, allowed, self._among(np.flatnonzero(allowed)))
+        stored = self.snapshot.stored_all(np.flatnonzero(allowed).tolist())
+        keys = ", ".join(f'"{key_of(one.image_id)}"' for one in stored)
+        return self._nearest(plan, k, k + SPARE, allowed, f"{KEY} in [{keys}]")
 
     def _nearest(
         self, plan: Plan, k: int, limit: int, allowed: Mask | None = None, among: str = ""
@@ -153,12 +152,6 @@ class MilvusEngine(ColumnsEngine):
 
             found = best_rows(nearest, k, limit, wanted)
         return [documents[key] for _, key in found], [score for score, _ in found]
-
-    def _among(self, documents: NDArray[np.int64]) -> str:
-        """An expression that some documents alone fulfil."""
-        stored = self.snapshot.stored
-        keys = ", ".join(f'"{key_of(stored(one).image_id)}"' for one in documents.tolist())
-        return f"{KEY} in [{keys}]"
 
     def over(self, snapshot: Snapshot) -> MilvusEngine:
         """The same collection beside another commit."""

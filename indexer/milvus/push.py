@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -37,23 +38,14 @@ EVERY = 1.0  # seconds from one look to the next
 
 @dataclass(frozen=True)
 class Pushed:
-    """What a push did.
+    """What a push did."""
 
-    Attributes:
-        collection: that has the images.
-        images: in it.
-        written: images that were written, or written again.
-        deleted: images that the index does not have any more.
-        switched: whether the alias names the collection; False if the server has no aliases.
-        former: other collections of the name.
-    """
-
-    collection: str
-    images: int
-    written: int
-    deleted: int
-    switched: bool
-    former: list[str]
+    collection: str  # that has the images
+    images: int  # in it
+    written: int  # images that were written, or written again
+    deleted: int  # images that the index does not have any more
+    switched: bool  # whether the alias names the collection; False if the server has no aliases
+    former: list[str]  # other collections of the name
 
 
 def build_version(folder: Path) -> str:
@@ -81,7 +73,7 @@ def push(
     folder = folder.resolve()
     version = build_version(folder)
     snapshot = Snapshot.open(folder)
-    collection = collection_of(milvus, name, version, snapshot)
+    collection = Collection(milvus, collection_name(name, version), snapshot.vocabulary)
     if not collection.exists():
         check_exact(milvus, name)
         collection.create()
@@ -89,29 +81,11 @@ def push(
         raise InputError(f"{folder} was replaced while it was opened: start again")
     done = Update(folder, snapshot, collection).all(progress)
     switched = switch_alias(milvus, name, collection.name)
-    former = _former(milvus, name, collection.name)
+    known = re.compile(rf"{name}_[0-9a-f]{{{VERSION_DIGITS}}}").fullmatch
+    former = sorted({*filter(known, milvus.call("list_collections"))} - {collection.name})
     for other in former if drop else ():
         milvus.call("drop_collection", other)
     return Pushed(collection.name, len(snapshot), *done, switched, [] if drop else former)
-
-
-def collection_of(milvus: Milvus, name: str, version: str, snapshot: Snapshot) -> Collection:
-    """The collection of a version of an index, which the server need not have."""
-    return Collection(milvus, collection_name(name, version), snapshot.vocabulary)
-
-
-def _former(milvus: Milvus, name: str, current: str) -> list[str]:
-    """Other collections of a name."""
-    digits = set("0123456789abcdef")
-    found = sorted(milvus.call("list_collections"))
-    return [
-        one
-        for one in found
-        if one != current
-        and len(one) == len(current)
-        and one.startswith(f"{name}_")
-        and set(one.removeprefix(f"{name}_")) <= digits
-    ]
 
 
 class Update:
@@ -245,7 +219,7 @@ def _follow_version(
     index = folder.resolve()
     version = build_version(index)
     snapshot = Snapshot.open(index)
-    collection = collection_of(milvus, name, version, snapshot)
+    collection = Collection(milvus, collection_name(name, version), snapshot.vocabulary)
     while folder.resolve() == index and build_version(index) == version:
         marker = collection.marker()
         if marker is None or not marker.complete:

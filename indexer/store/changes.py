@@ -39,18 +39,13 @@ Sent = Literal["photo", "features", "terms"]
 
 @dataclass(frozen=True)
 class Add:
-    """Adds an image, or replaces the one that has its id.
+    """Adds an image, or replaces the one that has its id."""
 
-    Attributes:
-        image: with its metadata.
-        given: fields that the user gave, None for removed ones; no Mapping if there is nothing to
-            record. Neither this nor `sent` is in the log: see `indexer.store.given`.
-        sent: what a client sent to be the image.
-    """
-
-    image: ImagePostings
+    image: ImagePostings  # with its metadata
+    # Fields that the user gave, None for removed ones; no Mapping if there is nothing to record.
+    # Neither this nor `sent` is in the log: see `indexer.store.given`.
     given: JsonMapping | None = None
-    sent: Sent | None = None
+    sent: Sent | None = None  # what a client sent to be the image
 
     @property
     def image_id(self) -> str:
@@ -60,30 +55,20 @@ class Add:
 
 @dataclass(frozen=True)
 class MetadataChange:
-    """Replaces the metadata of an image; its postings stay.
-
-    Attributes:
-        image_id: of an image in the index.
-        metadata: all of it, not only what changes.
-        given: fields that the user gave, None for removed ones; not in the log.
-    """
+    """Replaces the metadata of an image; its postings stay."""
 
     image_id: str
-    metadata: Json
+    metadata: Json  # all of it, not only what changes
+    # Fields that the user gave, None for removed ones; not in the log
     given: JsonMapping | None = None
 
 
 @dataclass(frozen=True)
 class Delete:
-    """Deletes an image; nothing happens if the index lacks it.
-
-    Attributes:
-        image_id: of the image.
-        vanished: its photo has gone, or has another id; the user did not ask for it.
-    """
+    """Deletes an image; nothing happens if the index lacks it."""
 
     image_id: str
-    vanished: bool = False
+    vanished: bool = False  # its photo has gone, or has another id; the user did not ask for it
 
 
 Change = Add | MetadataChange | Delete

@@ -35,19 +35,13 @@ class ReplacedError(InputError):
 
 @dataclass(frozen=True)
 class SegmentEntry:
-    """A segment as a commit lists it.
+    """A segment as a commit lists it."""
 
-    Attributes:
-        sha256: of the segment's manifest, which has the hashes of its files.
-        images: in the segment, deleted ones included.
-        deleted: name of the file of deleted images, beside the segment; None if there are none.
-        deleted_sha256: of that file.
-    """
-
-    sha256: str
-    images: int
+    sha256: str  # of the segment's manifest, which has the hashes of its files
+    images: int  # in the segment, deleted ones included
+    # Name of the file of deleted images, beside the segment; None if there are none
     deleted: str | None = None
-    deleted_sha256: str | None = None
+    deleted_sha256: str | None = None  # of that file
 
     def live(self, index: Path) -> NDArray[np.bool_]:
         """[images] which are not deleted; raises InputError if their file is damaged."""
@@ -64,14 +58,10 @@ class SegmentEntry:
 
 @dataclass(frozen=True)
 class SegmentList:
-    """The segments of a commit, in the order of their documents.
+    """The segments of a commit, in the order of their documents."""
 
-    Attributes:
-        log: number of the first change log whose changes are in no segment.
-        entries: by the names of the segments.
-    """
-
-    log: int = 1
+    log: int = 1  # number of the first change log whose changes are in no segment
+    # By the names of the segments
     entries: Mapping[str, SegmentEntry] = field(default_factory=dict)
 
     def live(self, index: Path) -> dict[str, NDArray[np.bool_]]:
@@ -84,11 +74,9 @@ def write_segment_list(
 ) -> SegmentList:
     """A list of segments, whose files of deleted images are written and synced.
 
-    Args:
-        index: the index folder.
-        number: that no segment or file of deleted images has.
-        log: the first change log whose changes are in no segment.
-        segments: by name, which images are not deleted; a segment without any is not listed.
+    No segment or file of deleted images has the `number`; `log` is the first change log whose
+    changes are in no segment. `segments` are by name which images are not deleted; a segment
+    without any is not listed.
     """
     entries = {}
     for name, live in segments.items():
@@ -112,30 +100,18 @@ class Commit:
 
     Copies of an index number their commits alike, and may then differ. So a commit names its
     lineage: all commits that one writer makes from its opening to its end.
-
-    Attributes:
-        version: rises by one with every commit.
-        log: number of the change log.
-        bytes: position in the log up to which changes are part of the commit.
-        lineage: random name; empty as built.
-        parent: lineage of the commit that the writer found when it was opened.
-        began: version of that commit.
-        given: bytes of the record of what the user gave (`indexer.store.given`).
-        images: that are not deleted.
-        changes: since the index was built.
-        segments: what finished change logs have become.
     """
 
-    version: int = 0
-    log: int = 1
-    bytes: int = 0
-    lineage: str = ""
-    parent: str = ""
-    began: int = 0
-    given: int = 0
-    images: int = 0
-    changes: int = 0
-    segments: SegmentList = SegmentList()
+    version: int = 0  # rises by one with every commit
+    log: int = 1  # number of the change log
+    bytes: int = 0  # position in the log up to which changes are part of the commit
+    lineage: str = ""  # random name; empty as built
+    parent: str = ""  # lineage of the commit that the writer found when it was opened
+    began: int = 0  # version of that commit
+    given: int = 0  # bytes of the record of what the user gave (`indexer.store.given`)
+    images: int = 0  # that are not deleted
+    changes: int = 0  # since the index was built
+    segments: SegmentList = SegmentList()  # what finished change logs have become
 
     @property
     def name(self) -> dict[str, str]:

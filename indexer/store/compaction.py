@@ -165,16 +165,9 @@ class Compactor:
 
     A compaction makes a segment of the images of finished change logs, a merge one segment of
     several; neither waits for the other. What they make is complete or absent, and nobody reads it
-    until a commit names it. What a killed writer left unfinished is removed.
-
-    Args:
-        place: of the index.
-        listed: the segments of the last commit.
-        check: raises `OSError` once another index is in the folder, which is left alone.
-
-    Attributes:
-        listed: the newest segments; all their files are complete.
-        made: how many were made.
+    until a commit names it. What a killed writer left unfinished is removed. `listed` are the
+    segments of the last commit; `check` raises `OSError` once another index is in the folder, which
+    is left alone.
     """
 
     def __init__(
@@ -182,7 +175,8 @@ class Compactor:
     ) -> None:
         self._place, self._index, self._check = place, place.folder, check
         remove_unlisted(self._index, [listed])
-        self.listed, self._number, self.made = listed, next_number(self._index), 0
+        self.listed = listed  # the newest segments; all their files are complete
+        self._number, self.made = next_number(self._index), 0
         # Lists that are read, and numbers that are being written.
         self._used: list[SegmentList] = []
         self._making: set[int] = set()
@@ -213,7 +207,18 @@ class Compactor:
                 kinds = kinds_of(self._index, [*former.entries])
                 folder = segment_folder(self._index, segment_name(number))
                 combine(folder, [], kept, self._shape, kinds)
-            self._follow(end, partial(_replaced, number, len(kept), final))
+
+            def replace(live: dict[str, NDArray[np.bool_]]) -> None:
+                """The images of finished logs leave the segments before, and have their own."""
+                for name, own in live.items():
+                    table = ImageTable(segment_folder(self._index, name))
+                    own[[place for place in map(table.document, final) if place is not None]] = (
+                        False
+                    )
+                if kept:
+                    live[segment_name(number)] = np.ones(len(kept), np.bool_)
+
+            self._follow(end, replace)
         self._begin_merges()
 
     @property
@@ -243,7 +248,19 @@ class Compactor:
         folder = segment_folder(self._index, segment_name(number))
         kinds = kinds_of(self._index, [*live])
         combine(folder, sources, [], self._shape, kinds, self._unless_stopped)
-        self._follow(None, partial(_merged, number, sources))
+
+        def merge(live: dict[str, NDArray[np.bool_]]) -> None:
+            """One segment takes the place of several, of which images were deleted meanwhile."""
+            table = ImageTable(folder)
+            own = np.ones(len(table), np.bool_)
+            for source, before in sources:
+                # A segment of deleted images is dropped.
+                now = live.pop(source.folder.name, np.zeros_like(before))
+                for document in np.flatnonzero(before & ~now).tolist():
+                    own[table.document(source.images.id(document))] = False
+            live[folder.name] = own
+
+        self._follow(None, merge)
 
     def merge_everything(self, progress: Progress = no_progress) -> None:
         """Make one segment of all, without deleted images; nothing else is under way."""
@@ -267,7 +284,7 @@ class Compactor:
                 self._making.discard(number)
 
     def _follow(
-        self, end: int | None, change: Callable[[Path, dict[str, NDArray[np.bool_]]], None]
+        self, end: int | None, change: Callable[[dict[str, NDArray[np.bool_]]], None]
     ) -> None:
         """Let a list follow the newest, which may be newer than the one that a job began with.
 
@@ -277,7 +294,7 @@ class Compactor:
         with self._lists:
             self._check()
             live = self.listed.live(self._index)
-            change(self._index, live)
+            change(live)
             # Above all that it lists: files that readers may have open keep their number to
             # themselves, though the next writer counts on from what is still there.
             number = self._next_number()
@@ -322,34 +339,6 @@ class Compactor:
         self._merger.shutdown()
         self._compaction.result()
         self._merge.result()
-
-
-def _replaced(
-    number: int,
-    count: int,
-    final: Mapping[str, NewImage | None],
-    index: Path,
-    live: dict[str, NDArray[np.bool_]],
-) -> None:
-    """The images of finished logs leave the segments before, and have one of their own."""
-    for name, own in live.items():
-        table = ImageTable(segment_folder(index, name))
-        own[[place for place in map(table.document, final) if place is not None]] = False
-    if count:
-        live[segment_name(number)] = np.ones(count, np.bool_)
-
-
-def _merged(number: int, sources: Sources, index: Path, live: dict[str, NDArray[np.bool_]]) -> None:
-    """One segment takes the place of several, of which images were deleted meanwhile."""
-    name = segment_name(number)
-    table = ImageTable(segment_folder(index, name))
-    own = np.ones(len(table), np.bool_)
-    for source, before in sources:
-        # A segment of deleted images is dropped.
-        now = live.pop(source.folder.name, np.zeros_like(before))
-        for document in np.flatnonzero(before & ~now).tolist():
-            own[table.document(source.images.id(document))] = False
-    live[name] = own
 
 
 class _StoppedError(Exception):

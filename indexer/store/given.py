@@ -28,20 +28,15 @@ FILE = "given.log"
 
 @dataclass(frozen=True)
 class Given:
-    """What the user gave to one content of an image.
+    """What the user gave to one content of an image."""
 
-    Attributes:
-        size: of the photo's file, in bytes; None if unknown.
-        fields: by name; None where the user removed a field.
-        built: those of `fields` that the metadata file of the last build gave.
-        deleted: the image was deleted from the index; its photo was not.
-        sent: what a client sent in place of the photo's file, "" for nothing; None as before.
-    """
-
-    size: int | None
+    size: int | None  # of the photo's file, in bytes; None if unknown
+    # By name; None where the user removed a field
     fields: JsonMapping = field(default_factory=dict)
+    # Those of `fields` that the metadata file of the last build gave
     built: JsonMapping = field(default_factory=dict)
-    deleted: bool = False
+    deleted: bool = False  # the image was deleted from the index; its photo was not
+    # What a client sent in place of the photo's file, "" for nothing; None as before
     sent: Sent | Literal[""] | None = None
 
     def fits(self, size: int | None) -> bool:
@@ -165,14 +160,11 @@ class FormerImages:
 
     If new images are not `comparable`, as encoded by other models, contents of different size are
     the same if the photos have the same width and height.
-
-    Attributes:
-        record: what the user gave.
-        aside: images whose photos show something else than what fields were given to.
     """
 
     def __init__(self, index: Path, comparable: bool = True) -> None:
         self.record = read_given(index)
+        # Images whose photos show something else than what fields were given to.
         self.aside: set[str] = set()
         self._folders, self._comparable = index_folders(index), comparable
         self._opened: dict[Path, Snapshot] = {}

@@ -22,40 +22,28 @@ PART = 256  # images; the fields of the last few are made anew after each commit
 
 
 class NewImage(NamedTuple):
-    """An image to be added.
+    """An image to be added."""
 
-    Attributes:
-        image_id: as in the index.
-        metadata: stored beside the image.
-        terms: [n] vocabulary ids, each once.
-        impacts: [n], at least 1.
-        content_id: what the image was encoded from.
-        grounding: what won each term, packed.
-    """
-
-    image_id: str
-    metadata: Json
-    terms: NDArray[np.integer]
-    impacts: NDArray[np.integer]
-    content_id: str
-    grounding: bytes
+    image_id: str  # as in the index
+    metadata: Json  # stored beside the image
+    terms: NDArray[np.integer]  # [n] vocabulary ids, each once
+    impacts: NDArray[np.integer]  # [n], at least 1
+    content_id: str  # what the image was encoded from
+    grounding: bytes  # what won each term, packed
 
 
 class Memtable:
     """The first images of a matrix, to which others may be appended: those are not seen here.
 
     May be read from any thread, also while one thread appends to the same matrix.
-
-    Attributes:
-        room: how many more images there is room for.
-        columns: [V, n] the matrix, with columns of images that are not among these.
-        largest: [V] at least the largest impact of each term.
-        document_frequencies: [V] in how many images each term has an impact, or in some more.
     """
 
     def __init__(self, matrix: _ImpactMatrix, images: int = 0) -> None:
-        self._matrix, self._images, self.room = matrix, images, CAPACITY - images
-        self.columns, self.largest = matrix.impacts, matrix.largest
+        self._matrix, self._images = matrix, images
+        self.room = CAPACITY - images  # for how many more images
+        self.columns = matrix.impacts  # [V, n], with columns of images that are not among these
+        self.largest = matrix.largest  # [V] at least the largest impact of each term
+        # [V] in how many images each term has an impact, or in some more.
         self.document_frequencies = matrix.document_frequencies
 
     @classmethod

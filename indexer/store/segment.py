@@ -36,11 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentManifest(FolderManifest):
-    """`manifest.json` of a segment: segments of equal images have equal files.
-
-    Attributes:
-        images: count.
-    """
+    """`manifest.json` of a segment: segments of equal images have equal files."""
 
     FORMAT = 7
 
@@ -50,19 +46,12 @@ class SegmentManifest(FolderManifest):
 class Segment:
     """A segment, open for searching. Immutable, and safe from any thread.
 
-    Attributes:
-        folder: of its files.
-        seal: SHA-256 of its manifest.
-        index: its columns.
-        images: ids, metadata, content ids and groundings.
-        largest: [V] int64, the largest impact of each term, deleted images included.
-
-    Raises:
-        InputError: if it is damaged, or another one than the commit lists as `entry`.
+    Raises InputError if it is damaged, or another one than the commit lists as `entry`.
     """
 
     def __init__(self, index: Path, name: str, entry: SegmentEntry) -> None:
-        self.folder, self.seal = segment_folder(index, name), entry.sha256
+        self.folder = segment_folder(index, name)
+        self.seal = entry.sha256  # of its manifest
         check_seal(self.folder, entry)
         check_small_parts(self.folder, SegmentManifest.open(self.folder).parts)
         self.index = ColumnIndex.open(self.folder)
@@ -73,6 +62,7 @@ class Segment:
                 f"{len(self.images)}, the commit {entry.images}: {REMEDY}"
             )
         columns = self.index.columns
+        # [V] the largest impact of each term, deleted images included.
         self.largest: NDArray[np.int64] = np.zeros(len(columns.row_of), np.int64)
         present = columns.row_of >= 0
         self.largest[present] = columns.maxima.max(axis=1, initial=0)[columns.row_of[present]]
@@ -120,12 +110,7 @@ def kinds_of(index: Path, segments: Sequence[str]) -> dict[str, Kind]:
 
 
 class Segments:
-    """The segments of a commit; documents are numbered from the first one on.
-
-    Attributes:
-        all: in order.
-        largest: [V] the largest impact of each term.
-    """
+    """The segments of a commit; documents are numbered from the first one on."""
 
     def __init__(self, segments: Sequence[Segment], vocabulary: int) -> None:
         self.all = tuple(segments)
@@ -133,7 +118,7 @@ class Segments:
         numbered = sorted(zip(self._starts, segments, strict=False), key=lambda pair: -len(pair[1]))
         self._numbered = [(first, segment) for first, segment in numbered if len(segment)]
         self._firsts = np.array([first for first, _ in self._numbered], np.int64)
-        self.largest = np.zeros(vocabulary, np.int64)
+        self.largest = np.zeros(vocabulary, np.int64)  # [V] the largest impact of each term
         for segment in segments:
             np.maximum(self.largest, segment.largest, out=self.largest)
         self._opened = [segment.index.opened for _, segment in self._numbered]

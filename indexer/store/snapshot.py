@@ -37,21 +37,13 @@ _ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
 
 
 class IndexLocation(NamedTuple):
-    """What all commits of an index share.
+    """What all commits of an index share."""
 
-    Attributes:
-        path: of the index folder as it was given, perhaps an alias.
-        folder: that it led to.
-        found: the status of that folder: what a restored index is in has another.
-        manifest: of the index.
-        vocabulary: number of terms.
-    """
-
-    path: Path
-    folder: Path
-    found: os.stat_result
+    path: Path  # of the index folder as it was given, perhaps an alias
+    folder: Path  # that it led to
+    found: os.stat_result  # the status of that folder: what a restored index is in has another
     manifest: Manifest
-    vocabulary: int
+    vocabulary: int  # number of terms
 
     @classmethod
     def of(cls, index: Path) -> IndexLocation:
@@ -74,33 +66,18 @@ class Snapshot:
 
     Documents are numbered segment by segment, where numbers rise with the ids, and then as the
     newest images were added. A deleted or replaced image keeps its number.
-
-    Attributes:
-        place: of the index.
-        commit: that this is.
-        segments: images that were there when the change log began.
-        newest: those added since, in matrices of which the last one may have room.
-        live: [documents] which of them are not deleted, None for all.
-        places: id → document of the newest images that are not deleted.
-        documents: how many numbers there are.
-        vocabulary: number of terms.
-        bits: of an impact, at most.
-
-    Args:
-        gaps: before how many images of the segments each of the newest comes, by id.
-        best: the largest impact of some terms in the segments, and the image that has it.
     """
 
     def __init__(
         self,
         place: IndexLocation,
         commit: Commit,
-        segments: Segments,
-        newest: Sequence[Memtable],
-        live: NDArray[np.bool_] | None,
-        places: Mapping[str, int],
-        gaps: NDArray[np.int64],
-        best: dict[int, tuple[int, int]],
+        segments: Segments,  # images that were there when the change log began
+        newest: Sequence[Memtable],  # those added since, the last matrix perhaps with room
+        live: NDArray[np.bool_] | None,  # [documents] which are not deleted, None for all
+        places: Mapping[str, int],  # id → document of the newest images that are not deleted
+        gaps: NDArray[np.int64],  # before how many of the segments' images each of the newest is
+        best: dict[int, tuple[int, int]],  # term → largest impact in the segments, and its image
     ) -> None:
         self.place, self.commit = place, commit
         self.segments, self.newest, self.live, self.places = segments, newest, live, places
@@ -178,17 +155,16 @@ class Snapshot:
                 found[key] = None
             else:
                 # The image moves to the newest, so that the metadata of a segment never change.
-                former = found[key] if key in found else self._new_image(key)
-                found[key] = _described(former, change.metadata)
-        packed = _packed(found)
+                if key not in found:
+                    document = self.document(key)
+                    found[key] = None if document is None else self.new_image(document)
+                found[key] = _described(found[key], change.metadata)
+        images = [one for one in found.values() if isinstance(one, ImagePostings)]
+        groundings = iter(pack_all(Postings.of(images)))
         return {
-            key: packed[key] if isinstance(one, ImagePostings) else one
+            key: _packed(one, next(groundings)) if isinstance(one, ImagePostings) else one
             for key, one in found.items()
         }
-
-    def _new_image(self, image_id: str) -> NewImage | None:
-        document = self.document(image_id)
-        return None if document is None else self.new_image(document)
 
     def new_image(self, document: int) -> NewImage:
         """An image as it would be added."""
@@ -465,15 +441,10 @@ def _described(
     return image and image._replace(metadata=dict(metadata))
 
 
-def _packed(found: Mapping[str, ImagePostings | NewImage | None]) -> dict[str, NewImage]:
-    """Images of the change log, with their groundings packed."""
-    images = [one for one in found.values() if isinstance(one, ImagePostings)]
-    return {
-        one.image_id: NewImage(
-            one.image_id, one.metadata, one.terms, one.impacts, one.content_id, own
-        )
-        for one, own in zip(images, pack_all(Postings.of(images)), strict=True)
-    }
+def _packed(image: ImagePostings, grounding: bytes) -> NewImage:
+    """An image of the change log as one to be added."""
+    terms, impacts = image.terms, image.impacts
+    return NewImage(image.image_id, image.metadata, terms, impacts, image.content_id, grounding)
 
 
 def _with_images(newest: Sequence[Memtable], images: Sequence[NewImage]) -> list[Memtable]:

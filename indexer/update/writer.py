@@ -16,8 +16,7 @@ from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import LOGS, Commit, log_numbers, log_path, read_commit
 from indexer.store.compaction import Compactor
 from indexer.store.given import Record, given_of, open_given, records_of
-from indexer.store.images import UnknownImageError, new_content_id
-from indexer.store.known import KnownImages, problem_of
+from indexer.store.images import KnownImages, UnknownImageError, new_content_id, problem_of
 from indexer.store.log import ChangeLog, read_changes, read_log
 from indexer.store.snapshot import IndexLocation
 from sparta.addresses import check_id

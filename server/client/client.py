@@ -62,17 +62,14 @@ class Client(Waiting):
         attempts = Attempts(self._servers, self._retries)
         while True:
             server = attempts.server.url
-            outcome = self._send(operation.request(self._http, server))
+            try:
+                outcome: Outcome = self._http.send(operation.request(self._http, server))
+            except httpx.TransportError as error:
+                outcome = error
             pause = attempts.pause_after(outcome)
             if pause is None:
                 return operation.answer(outcome, server)
             time.sleep(pause)
-
-    def _send(self, request: httpx.Request) -> Outcome:
-        try:
-            return self._http.send(request)
-        except httpx.TransportError as error:
-            return error
 
 
 class AsyncClient(Awaited):
@@ -112,14 +109,11 @@ class AsyncClient(Awaited):
         attempts = Attempts(self._servers, self._retries)
         while True:
             server = attempts.server.url
-            outcome = await self._send(operation.request(self._http, server))
+            try:
+                outcome: Outcome = await self._http.send(operation.request(self._http, server))
+            except httpx.TransportError as error:
+                outcome = error
             pause = attempts.pause_after(outcome)
             if pause is None:
                 return operation.answer(outcome, server)
             await anyio.sleep(pause)
-
-    async def _send(self, request: httpx.Request) -> Outcome:
-        try:
-            return await self._http.send(request)
-        except httpx.TransportError as error:
-            return error

@@ -10,9 +10,10 @@ import inspect
 import json
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from typing import (
     TYPE_CHECKING,
+    Any,
     Concatenate,
     Generic,
     Literal,
@@ -25,18 +26,17 @@ from typing import (
 from urllib.parse import quote
 
 import httpx
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from server import schemas
-from server.client import transport
 from server.client.answers import Explanation, Photo, SearchAnswer, SimilarAnswer
+from server.client.transport import ClientError, NotSentError, Outcome, answered
 from sparta.addresses import id_problem
 from sparta.json_values import Json, JsonMapping
 
 P = ParamSpec("P")
 Answer = TypeVar("Answer")
-Model = TypeVar("Model", bound=BaseModel)
-Plain = TypeVar("Plain")
+Kind = TypeVar("Kind")
 Params = Mapping[str, str | float | bool | Sequence[str] | None]
 Filter = str | JsonMapping  # as text or as JSON
 Refresh = Literal["wait", "none"]
@@ -45,9 +45,7 @@ PHOTO = "application/octet-stream"  # media type of a photo of any kind
 LINES = "application/x-ndjson"
 RAISES = "\n\nRaises:\n    ClientError: if the request fails."
 
-_SEARCH, _SIMILAR = TypeAdapter(SearchAnswer), TypeAdapter(SimilarAnswer)
-_SEVERAL = TypeAdapter(dict[Literal["answers"], list[SearchAnswer]])
-_EXPLANATION = TypeAdapter(Explanation)
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 @dataclass(frozen=True)
@@ -77,20 +75,23 @@ class Operation(Generic[Answer]):
             headers=headers,
         )
 
-    def answer(self, outcome: transport.Outcome, server: str) -> Answer:
+    def answer(self, outcome: Outcome, server: str) -> Answer:
         """The answer to the last attempt.
 
         Raises:
             ClientError: if it is an error, or not the answer of a VisualSparta server.
         """
         if isinstance(outcome, httpx.TransportError):
-            raise transport.unreachable(outcome, server)
+            raise ClientError(f"{server} does not answer: {str(outcome) or type(outcome).__name__}")
         if outcome.is_error:
-            raise transport.answered(outcome)
+            raise answered(outcome)
         try:
             found = self.read(outcome)
         except ValueError as error:
-            raise transport.not_understood(outcome) from error
+            raise ClientError(
+                f"{outcome.url.copy_with(query=None)} does not answer as a VisualSparta server: "
+                "check the address, and that client and server have the same version"
+            ) from error
         if isinstance(found, SearchAnswer):
             found.picture = lambda image_id: f"{server}{_image_path(image_id)}/thumbnail"
         return found
@@ -186,7 +187,7 @@ class Operations:
             "cursor": cursor,
             "sort": sort,
         }
-        read = _plain_reader(_SEARCH)
+        read = _reader(SearchAnswer)
         if filter is None or isinstance(filter, str):
             params |= {"filter": filter, "facets": ",".join(facets) or None}
             return Operation("GET", "/v1/search", read, params)
@@ -202,7 +203,7 @@ class Operations:
         Args:
             searches: each with the fields of `POST /v1/search`, such as `{"q": "two dogs"}`.
         """
-        read = _plain_reader(_SEVERAL)
+        read = _reader(dict[Literal["answers"], list[SearchAnswer]])
         body = {"queries": list(searches)}
         return Operation(
             "POST", "/v1/search", lambda response: read(response)["answers"], body=body
@@ -256,7 +257,7 @@ class Operations:
             "backend": backend,
             "filter": filter,
         }
-        read = _plain_reader(_SIMILAR)
+        read = _reader(SimilarAnswer)
         return Operation("GET", f"{_image_path(first)}/similar", read, params)
 
     @described
@@ -272,7 +273,7 @@ class Operations:
             filter: photos that may be found, as text.
         """
         params: Params = {"k": k, "explain": explain, "filter": filter}
-        read = _plain_reader(_SEARCH)
+        read = _reader(SearchAnswer)
         return Operation("POST", "/v1/images/similar", read, params, content=(photo, PHOTO))
 
     @described
@@ -281,7 +282,7 @@ class Operations:
     ) -> Operation[Explanation]:
         """The score of one image for a text, term by term."""
         params: Params = {"q": query, "substitute": substitute, "backend": backend}
-        read = _plain_reader(_EXPLANATION)
+        read = _reader(Explanation)
         return Operation("GET", f"{_image_path(image_id)}/explain", read, params)
 
     @described
@@ -445,19 +446,15 @@ def _image_path(image_id: str) -> str:
         NotSentError: if no image can have this id; libraries would ask for another one.
     """
     if problem := id_problem(image_id):
-        raise transport.NotSentError(f"the image id {image_id[:50]!r} {problem}; nothing was sent")
+        raise NotSentError(f"the image id {image_id[:50]!r} {problem}; nothing was sent")
     # Slashes stay as they are: some proxies refuse or decode escaped ones.
     return f"/v1/images/{quote(image_id)}"
 
 
-def _reader(model: type[Model]) -> Callable[[httpx.Response], Model]:
+def _reader(kind: type[Kind]) -> Callable[[httpx.Response], Kind]:
     """Reads an answer of one kind."""
-    return lambda response: model.model_validate_json(response.content)
-
-
-def _plain_reader(kind: TypeAdapter[Plain]) -> Callable[[httpx.Response], Plain]:
-    """Reads an answer of a kind that is no model of pydantic's."""
-    return lambda response: kind.validate_json(response.content)
+    adapter: TypeAdapter[Kind] = _adapter(kind)
+    return lambda response: adapter.validate_json(response.content)
 
 
 def _photo(response: httpx.Response) -> Photo:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -51,45 +52,23 @@ class NotSentError(ClientError):
 
 
 def answered(response: httpx.Response) -> ClientError:
-    """The error of a server's answer."""
-    problem = _problem(response)
+    """The error of a server's answer, or of one by a proxy or another server."""
+    title = response.reason_phrase or "unknown status"
+    detail = "the answer has no description"
+    problem = Problem(type="about:blank", title=title, status=response.status_code, detail=detail)
+    if response.headers.get("content-type", "").startswith(PROBLEM):
+        with suppress(ValidationError):
+            problem = Problem.model_validate_json(response.content)
     text = f"{response.url.host} answered {problem.status}, {problem.title}: {problem.detail}"
     if later := response.headers.get("retry-after"):
         text += f" (Retry-After: {later})"
     return ClientError(text, problem)
 
 
-def unreachable(error: httpx.TransportError, server: str) -> ClientError:
-    """The error of a request that no server answered."""
-    reason = str(error) or type(error).__name__
-    return ClientError(f"{server} does not answer: {reason}")
-
-
-def not_understood(response: httpx.Response) -> ClientError:
-    """The error of an answer that is not the one of a VisualSparta server."""
-    return ClientError(
-        f"{response.url.copy_with(query=None)} does not answer as a VisualSparta server: check the "
-        "address, and that client and server have the same version"
-    )
-
-
-def _problem(response: httpx.Response) -> Problem:
-    if response.headers.get("content-type", "").startswith(PROBLEM):
-        try:
-            return Problem.model_validate_json(response.content)
-        except ValidationError:
-            pass
-    # A proxy answered, or another server.
-    title = response.reason_phrase or "unknown status"
-    detail = "the answer has no description"
-    return Problem(type="about:blank", title=title, status=response.status_code, detail=detail)
-
-
 def options(api_key: str | None, timeout: float) -> dict[str, Any]:
     """The options of httpx's clients.
 
-    Raises:
-        InputError: if the key cannot be sent in a header; the text does not contain it.
+    Raises InputError if the key cannot be sent in a header; the text does not contain it.
     """
     headers = {"User-Agent": "visualsparta-client", "Accept": "application/json, image/*"}
     if api_key is not None:
@@ -112,8 +91,7 @@ class Server:
 class Servers:
     """Servers of the same index, taken in turn.
 
-    Raises:
-        InputError: if there is none, or one is not an address of HTTP.
+    Raises InputError if there is none, or one is not an address of HTTP.
     """
 
     def __init__(self, urls: str | Sequence[str]) -> None:
@@ -131,16 +109,6 @@ class Servers:
             in_turn = self._servers[turn:] + self._servers[:turn]
             now = monotonic()
             return min(in_turn, key=lambda server: max(server.rests_until, now))
-
-    def rest(self, server: Server, closed: float | None) -> None:
-        """Prefer other servers to one that failed, which forbids requests for `closed` seconds."""
-        now = monotonic()
-        server.closed_until = now + (closed or 0)
-        server.rests_until = max(now + REST, server.closed_until)
-
-    def back(self, server: Server) -> None:
-        """The server has answered."""
-        server.rests_until = server.closed_until = 0.0
 
 
 class Attempts:
@@ -165,26 +133,22 @@ class Attempts:
         drawn at random, so that clients that failed together do not return together; not before
         the time that its `Retry-After` names.
         """
+        server, now = self.server, monotonic()
         if isinstance(outcome, httpx.Response) and outcome.status_code not in REPEATED:
-            self._servers.back(self.server)
+            server.rests_until = server.closed_until = 0.0
             return None
         closed = retry_after(outcome) if isinstance(outcome, httpx.Response) else None
-        self._servers.rest(self.server, closed)
+        server.closed_until = now + (closed or 0)
+        server.rests_until = max(now + REST, server.closed_until)
         if self._left == 0:
             return None
         self._left -= 1
         self.server = self._servers.next()
-        pause = self._pause_before()
-        return pause if pause <= LONGEST_PAUSE else None
-
-    def _pause_before(self) -> float:
-        now = monotonic()
         if self.server.rests_until <= now:
             return 0.0
-        pause = self._pause * random.uniform(0.5, 1.0)
+        pause = max(0.0, self.server.closed_until - now) + self._pause * random.uniform(0.5, 1.0)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
-        closed = self.server.closed_until - now
-        return pause if closed <= 0 else closed + pause
+        return pause if pause <= LONGEST_PAUSE else None
 
 
 def retry_after(response: httpx.Response) -> float | None:

@@ -9,10 +9,8 @@ from typing import Any
 class Root:
     """Stands for the application of an index, whose deployments it is bound to.
 
-    It is here since its process loads the module of its class and needs nothing else.
-
-    Args:
-        parts: handles of them.
+    It is here since its process loads the module of its class and needs nothing else. `parts` are
+    handles of the deployments.
     """
 
     def __init__(self, *parts: Any) -> None: ...

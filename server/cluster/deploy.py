@@ -20,7 +20,7 @@ from starlette.concurrency import run_in_threadpool
 
 from indexer.dense.manifest import SPARSE
 from indexer.engines.open import read_language
-from indexer.engines.shards import Question, ShardsEngine
+from indexer.engines.shards import Question, Shards, ShardsEngine
 from indexer.manifest import index_folders, owner
 from indexer.search.searcher import Searcher
 from indexer.state import IndexState, bytes_below
@@ -31,13 +31,13 @@ from server.cluster import Root
 from server.cluster.shard import (
     INDEX,
     INGRESS,
+    SHARD,
+    WRITER,
     Refusal,
     Served,
     ShardReplica,
     ShardWriter,
     Written,
-    shard_deployment,
-    writer_deployment,
 )
 from server.problems import ProblemError
 from server.requests import MANY, read_json
@@ -73,9 +73,8 @@ ENVIRONMENT = {"RAY_SERVE_USE_GRPC_BY_DEFAULT": "1"}
 def open_remote(settings: ServerSettings, served: Served) -> Backends:
     """The backends over the shards of an index on this cluster.
 
-    Raises:
-        InputError: if the folder is not on this machine, or is another index.
-        UnavailableError: if a shard does not answer.
+    Raises InputError if the folder is not on this machine, or is another index; UnavailableError if
+    a shard does not answer.
     """
     index = Path(served.folder)
     engine = ShardsEngine(RemoteShards(served))
@@ -119,21 +118,21 @@ class Ingress:
         self._forwarder.use(wanted)
 
 
-class RemoteShards:
-    """The shards of an index on the cluster, each at its newest commit; see `Shards`."""
+def gone() -> tuple[type[Exception], ...]:
+    """What Ray raises when a replica, its machine or all of them are gone."""
+    serving = require("ray.serve.exceptions")
+    return require("ray.exceptions").RayError, serving.RayServeException, TimeoutError
+
+
+class RemoteShards(Shards):
+    """The shards of an index on the cluster, which follow their newest commits; see `Shards`."""
 
     def __init__(self, served: Served) -> None:
         serve = require("ray.serve")
         self._replicas: Sequence[Any] = [
-            serve.get_deployment_handle(shard_deployment(number), served.application).ask
+            serve.get_deployment_handle(SHARD.format(number), served.application).ask
             for number in range(served.shards)
         ]
-        # What Ray raises when a replica, its machine or all of them are gone.
-        self._gone: tuple[type[Exception], ...] = (
-            require("ray.exceptions").RayError,
-            require("ray.serve.exceptions").RayServeException,
-            TimeoutError,
-        )
 
     def __len__(self) -> int:
         return len(self._replicas)
@@ -143,7 +142,7 @@ class RemoteShards:
     ) -> tuple[dict[int, Result], list[int]]:
         """The answers of those shards that answer in time, and the numbers of the others."""
         end = time.monotonic() + (PARTIAL_SECONDS if lenient else SECONDS)
-        waiting = {number: self._send(number, question) for number, question in questions.items()}
+        waiting = {n: self._replicas[n].remote(question) for n, question in questions.items()}
         answers: dict[int, Result] = {}
         missing = []
         for number, question in questions.items():
@@ -156,9 +155,6 @@ class RemoteShards:
                 answers[number] = found
         return answers, missing
 
-    def _send(self, number: int, question: Question[Any]) -> Any:
-        return self._replicas[number].remote(question)
-
     def _answer(self, number: int, question: Question[Any], response: Any, end: float) -> Any:
         """What a replica of the shard answers; None if none does in time."""
         task_error = require("ray.exceptions").RayTaskError
@@ -168,18 +164,12 @@ class RemoteShards:
                 return response.result(timeout_s=max(0.001, min(TRY_SECONDS, left)))
             except task_error:
                 raise  # a fault of the program, which another replica has as well
-            except self._gone:
+            except gone():
                 response.cancel()
                 if left <= PAUSE:
                     return None
                 time.sleep(PAUSE)
-                response = self._send(number, question)
-
-    def refreshed(self) -> None:
-        """Nothing: shards follow their commits by themselves."""
-
-    def close(self) -> None:
-        """Nothing: shards go on."""
+                response = self._replicas[number].remote(question)
 
 
 class ClusterForwarder(Forwarder):
@@ -198,7 +188,7 @@ class ClusterForwarder(Forwarder):
         handle = require("ray.serve").get_deployment_handle
         # With the method named, a handle connects to Ray now: later, Ray's head may be down.
         self._writers = [
-            handle(writer_deployment(number), served.application).send
+            handle(WRITER.format(number), served.application).send
             for number in range(served.shards)
         ]
 
@@ -231,11 +221,7 @@ class ClusterForwarder(Forwarder):
     async def _written(
         self, request: Request, number: int, path: str, refresh: Refresh, content: bytes
     ) -> Written:
-        """The answer of one writer.
-
-        Raises:
-            ProblemError: if it ends, or there is none in time.
-        """
+        """The answer of one writer; raises ProblemError if it ends, or there is none in time."""
         headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
         headers["content-length"] = str(len(content))
         response = self._writers[number].remote(
@@ -243,11 +229,7 @@ class ClusterForwarder(Forwarder):
         )
         try:
             found: Written = await asyncio.wait_for(response, WRITE_SECONDS)
-        except (
-            TimeoutError,
-            require("ray.exceptions").RayError,
-            require("ray.serve.exceptions").RayServeException,
-        ) as error:
+        except gone() as error:
             raise ProblemError("writing-failed", GONE) from error
         return found
 
@@ -327,8 +309,7 @@ def serve_on(address: str, settings: ServerSettings, replicas: int) -> None:
     `address` is HOST:PORT of the cluster's head, "auto" for the one that runs here, or "local"; see
     `deploy` for the others.
 
-    Raises:
-        InputError: if there is no such cluster, or as `deploy`.
+    Raises InputError if there is no such cluster, or as `deploy`.
     """
     if settings.workers > 1:
         raise InputError("--workers is not for --ray: give --replicas")
@@ -350,20 +331,23 @@ def serve_on(address: str, settings: ServerSettings, replicas: int) -> None:
 def deploy(settings: ServerSettings, replicas: int) -> None:
     """Serve an index on the cluster that this process is connected to.
 
-    An index that was served there before is changed over: its shards go when those of the new one
-    answer, and no request fails.
-
-    Args:
-        settings: of the server; with the index, which is at one path on all machines.
-        replicas: of each shard and of the application, on as many machines if there are.
-
-    Raises:
-        InputError: if the index cannot be opened, or Ray Serve is not installed.
+    The index is at one path on all machines. Each shard and the application have so many replicas,
+    on as many machines if there are. An index that was served there before is changed over: its
+    shards go when those of the new one answer, and no request fails. Raises InputError if the index
+    cannot be opened, or Ray Serve is not installed.
     """
     serve = require("ray.serve")
     served = Served.of(settings.index)
-    serve.start(proxy_location="EveryNode", http_options=_address(settings))
-    spread = _spread(replicas)
+    chain, key = settings.certificate or (None, None)
+    listening = {
+        "host": settings.host,
+        "port": settings.port,
+        "ssl_certfile": chain and str(chain),
+        "ssl_keyfile": key and str(key),
+    }
+    serve.start(proxy_location="EveryNode", http_options=listening)
+    machines: int = sum(node["Alive"] for node in require("ray").nodes())
+    spread = -(-replicas // max(1, machines))  # on one machine: 1, if there are as many machines
     parts = [*_parts(served, settings, replicas, spread)]
     root = serve.deployment(Root).options(name="root", ray_actor_options=LITTLE)
     serve.run(root.bind(*parts), name=served.application, route_prefix=None)
@@ -392,7 +376,7 @@ def _parts(served: Served, settings: ServerSettings, replicas: int, spread: int)
         yield (
             serve.deployment(ShardReplica)
             .options(
-                name=shard_deployment(number),
+                name=SHARD.format(number),
                 num_replicas=replicas,
                 max_ongoing_requests=AT_ONCE,
                 max_replicas_per_node=spread,
@@ -404,7 +388,7 @@ def _parts(served: Served, settings: ServerSettings, replicas: int, spread: int)
         yield (
             serve.deployment(ShardWriter)
             .options(
-                name=writer_deployment(number),
+                name=WRITER.format(number),
                 num_replicas=1,
                 max_ongoing_requests=AT_ONCE,
                 ray_actor_options=LITTLE,
@@ -412,20 +396,3 @@ def _parts(served: Served, settings: ServerSettings, replicas: int, spread: int)
             )
             .bind(served, number, settings.models)
         )
-
-
-def _spread(replicas: int) -> int:
-    """How many replicas a machine may have: one, if there are as many machines."""
-    machines: int = sum(node["Alive"] for node in require("ray").nodes())
-    return -(-replicas // max(1, machines))
-
-
-def _address(settings: ServerSettings) -> Json:
-    """Where Ray's proxies listen."""
-    chain, key = settings.certificate or (None, None)
-    return {
-        "host": settings.host,
-        "port": settings.port,
-        "ssl_certfile": chain and str(chain),
-        "ssl_keyfile": key and str(key),
-    }

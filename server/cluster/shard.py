@@ -22,6 +22,7 @@ from sparta.errors import InputError
 
 INGRESS = "sparta"  # the application that has the server's address
 INDEX = "sparta-index-"  # and a version: the application with the shards of one index
+SHARD, WRITER = "shard-{:03d}", "writer-{:03d}"  # its deployments, by the number of the shard
 Result = TypeVar("Result")
 
 REFUSED = (InputError, UnknownImageError, TypeError, ValueError)
@@ -37,11 +38,7 @@ class Served:
 
     @classmethod
     def of(cls, index: Path) -> Served:
-        """The index that a path leads to now.
-
-        Raises:
-            InputError: if it is damaged.
-        """
+        """The index that a path leads to now; raises InputError if it is damaged."""
         folder = index.resolve()  # an alias may be switched
         return cls(str(folder), index_version(folder), len(index_folders(folder)))
 
@@ -50,16 +47,6 @@ class Served:
         """The application with its shards; a copy in another folder has its own."""
         place = blake2b(os.fsencode(self.folder), digest_size=3).hexdigest()
         return f"{INDEX}{self.version}-{place}"
-
-
-def shard_deployment(number: int) -> str:
-    """The deployment that searches a shard."""
-    return f"shard-{number:03d}"
-
-
-def writer_deployment(number: int) -> str:
-    """The deployment that writes to a shard."""
-    return f"writer-{number:03d}"
 
 
 class Refusal(NamedTuple):
@@ -71,8 +58,7 @@ class Refusal(NamedTuple):
 def shard_folder(served: Served, number: int) -> Path:
     """The folder of a shard on this machine.
 
-    Raises:
-        InputError: if there is another index, or none.
+    Raises InputError if there is another index, or none.
     """
     folder = Path(served.folder)
     if not folder.is_dir():

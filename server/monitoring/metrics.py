@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -24,6 +25,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # read by the library
+NAMESPACE = "visualsparta"  # before the name of every metric
 MS = 1000
 REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 SEARCH_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5)
@@ -56,9 +58,7 @@ Children: TypeAlias = dict[tuple[str, ...], Histogram]
 def share(folder: Path, worker: int) -> None:
     """Let this process write its metrics to files of a folder, before any are made.
 
-    Args:
-        folder: of all processes of a server.
-        worker: number of this one; no other that lives has it.
+    The folder is of all processes of a server; no other one that lives has this one's number.
     """
     os.environ[FOLDER_VARIABLE] = str(folder)
     values.ValueClass = values.MultiProcessValue(lambda: worker)
@@ -70,59 +70,57 @@ def forget(folder: Path, worker: int) -> None:
 
 
 class Metrics:
-    """All metrics of a process.
-
-    Args:
-        worker: number of the process.
-        folder: of the files of all processes, see `share`; None for a process of its own.
-    """
+    """All metrics of a process; `folder` is None for one of its own, see `share`."""
 
     def __init__(self, worker: int = 0, folder: Path | None = None) -> None:
         disable_created_metrics()
         self._folder = folder
         self._worker = str(worker)
-        self._registry = CollectorRegistry()
-        self._requests = self._histogram(
+        self._registry = own = CollectorRegistry()
+        counter = partial(Counter, namespace=NAMESPACE, registry=own)
+        gauge = partial(Gauge, namespace=NAMESPACE, registry=own, multiprocess_mode="livesum")
+        histogram = partial(Histogram, namespace=NAMESPACE, registry=own)
+        self._requests = histogram(
             "request_duration_seconds",
             "Time from a request's arrival to the end of its answer",
             ("method", "route", "code"),
-            REQUEST_BUCKETS,
+            buckets=REQUEST_BUCKETS,
         )
-        self._searches = self._histogram(
+        self._searches = histogram(
             "search_duration_seconds",
             "Time of a search, without waiting and explanations",
             ("backend", "engine"),
-            SEARCH_BUCKETS,
+            buckets=SEARCH_BUCKETS,
         )
         # Looking them up in the library takes as long as counting.
         self._request_children: Children = {}
         self._search_children: Children = {}
-        self.refused = self._counter("searches_refused", "Searches refused as too many")
-        self._connections_refused = self._counter(
+        self.refused = counter("searches_refused", "Searches refused as too many")
+        self._connections_refused = counter(
             "connections_refused", "Connections refused before a request was complete", ("code",)
         )
-        self._changes = self._counter(
+        self._changes = counter(
             "index_changes", "Indexes that were opened, refused or refreshed", ("result",)
         )
         self._writer = {
-            name: self._counter(f"index_{name}", text) for name, text in WRITER_COUNTS.items()
+            name: counter(f"index_{name}", text) for name, text in WRITER_COUNTS.items()
         }
         self._written = WriterCounts()
-        self.lost_lines = self._counter("log_lines_lost", "Lines that a log could not take")
-        self._running = self._gauge("searches_running", "Searches that run in threads")
-        self._waiting = self._gauge("searches_waiting", "Searches that wait for a thread")
+        self.lost_lines = counter("log_lines_lost", "Lines that a log could not take")
+        self._running = gauge("searches_running", "Searches that run in threads")
+        self._waiting = gauge("searches_waiting", "Searches that wait for a thread")
         worker_label = ("worker",)
-        self._images = self._gauge("index_images", "Images of the index", worker_label)
-        self._missing = self._gauge(
+        self._images = gauge("index_images", "Images of the index", worker_label)
+        self._missing = gauge(
             "index_images_without_vectors",
             "Images of the index that a dense model has no vectors of",
             ("worker", "backend"),
         )
-        self._bytes = self._gauge("index_bytes", "Bytes of the index's files", worker_label)
-        self._created = self._gauge(
+        self._bytes = gauge("index_bytes", "Bytes of the index's files", worker_label)
+        self._created = gauge(
             "index_created_timestamp_seconds", "When the index was built", worker_label
         )
-        self._memory = self._gauge(
+        self._memory = gauge(
             "process_resident_memory_bytes", "Memory of a process, shared files too", worker_label
         )
 
@@ -178,19 +176,6 @@ class Metrics:
             registry = CollectorRegistry()
             MultiProcessCollector(registry, str(self._folder))
         return generate_latest(registry)
-
-    def _histogram(
-        self, name: str, text: str, labels: tuple[str, ...], buckets: tuple[float, ...]
-    ) -> Histogram:
-        name = f"visualsparta_{name}"
-        return Histogram(name, text, labels, registry=self._registry, buckets=buckets)
-
-    def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
-        return Counter(f"visualsparta_{name}", text, labels, registry=self._registry)
-
-    def _gauge(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Gauge:
-        name = f"visualsparta_{name}"
-        return Gauge(name, text, labels, registry=self._registry, multiprocess_mode="livesum")
 
 
 def _child(metric: Histogram, children: Children, labels: tuple[str, ...]) -> Histogram:

@@ -159,9 +159,8 @@ class Monitor:
 def open_monitor(settings: ServerSettings, metrics: Metrics) -> Monitor:
     """Open the logs of a server.
 
-    Raises:
-        OSError: if a log cannot be opened.
-        ModuleNotFoundError: if traces are wanted, and OpenTelemetry is not installed.
+    Raises OSError if a log cannot be opened; ModuleNotFoundError if traces are wanted, and
+    OpenTelemetry is not installed.
     """
     lost, slow_ms = metrics.lost_lines, settings.slow_query_ms
     access = JsonLog(settings.access_log, lost) if settings.access_log else None
@@ -217,18 +216,17 @@ def _round(milliseconds: float) -> float:
 
 
 class JsonLog:
-    """Appends objects to a file or the standard output, from an event loop.
+    """Appends objects to a file, or the standard output for "-", from an event loop.
 
-    Lines that cannot be written, as on a full disk, are counted and dropped.
-
-    `path` is "-" for the standard output.
-
-    Raises:
-        OSError: if the file cannot be opened.
+    Lines that cannot be written, as on a full disk, are counted and dropped. Raises OSError if the
+    file cannot be opened.
     """
 
     def __init__(self, path: str, lost: Counter) -> None:
-        self._file = os.dup(1) if path == STANDARD_OUTPUT else _append(path)
+        if path == STANDARD_OUTPUT:
+            self._file = os.dup(1)
+        else:
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
         self._lost = lost
         self._lines: list[bytes] = []
         self._second, self._prefix = 0, ""
@@ -271,10 +269,6 @@ class JsonLog:
         return f"{self._prefix}.{int(now % 1 * 1000):03d}Z"
 
 
-def _append(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
-
-
 class Tracing:
     """Sends OpenTelemetry a span of each request, with one of each stage of its search in it.
 
@@ -311,7 +305,18 @@ class Tracing:
         name, context = f"{scope['method']} {route}", self._propagator.extract(sent)
         span = self._tracer.start_span(name, context, SpanKind.SERVER, start_time=start)
         if span.is_recording():
-            span.set_attributes(_attributes(scope, record, route))
+            # What was asked and answered, without queries.
+            about = {
+                "http.request.method": scope["method"],
+                "http.route": route,
+                "http.response.status_code": record.status,
+                "visualsparta.request_id": record.id,
+                "visualsparta.index": record.index,
+            }
+            if record.backend:
+                about["visualsparta.backend"] = record.backend
+                about["visualsparta.engine"] = record.engine
+            span.set_attributes(about)
             if record.status >= 500:
                 span.set_status(StatusCode.ERROR)
             # Stages follow each other from the beginning; what lies between is not measured.
@@ -325,17 +330,3 @@ class Tracing:
     def close(self) -> None:
         """Send what waits, for some seconds at most."""
         self._provider.shutdown()
-
-
-def _attributes(scope: Scope, record: RequestRecord, route: str) -> dict[str, str | int]:
-    """What was asked and answered, without queries."""
-    found: dict[str, str | int] = {
-        "http.request.method": scope["method"],
-        "http.route": route,
-        "http.response.status_code": record.status,
-        "visualsparta.request_id": record.id,
-        "visualsparta.index": record.index,
-    }
-    if record.backend:
-        found |= {"visualsparta.backend": record.backend, "visualsparta.engine": record.engine}
-    return found

@@ -32,18 +32,13 @@ AT_ONCE = 20_000  # images whose postings are handed to the ordering
 
 
 class Impacts(NamedTuple):
-    """The impacts of images, image by image or term by term.
+    """The impacts of images, image by image or term by term."""
 
-    Attributes:
-        starts: [rows + 1] int64, where each row begins, and the last one ends.
-        numbers: [P] int32 of the terms that an image has, or of the images that have a term, rising
-            in each row.
-        values: [P] uint16.
-    """
-
-    starts: NDArray[np.int64]
+    starts: NDArray[np.int64]  # [rows + 1] int64, where each row begins, and the last one ends
+    # [P] int32 of the terms that an image has, or of the images that have a term, rising in each
+    # row
     numbers: NDArray[np.int32]
-    values: NDArray[np.uint16]
+    values: NDArray[np.uint16]  # [P] uint16
 
     def turned(self, size: int) -> Self:
         """The other way, with so many rows."""
@@ -78,10 +73,8 @@ class Collection:
 def open_collection(index: Path, progress: Progress = no_progress) -> Collection:
     """Read the postings of an index folder, of which metadata and groundings are read later.
 
-    In memory are some ten bytes a posting.
-
-    Raises:
-        InputError: if it is no index, is damaged, or is divided into shards.
+    In memory are some ten bytes a posting. Raises InputError if it is no index, is damaged, or is
+    divided into shards.
     """
     if is_sharded(index):
         raise InputError(f"{index} is divided into shards: publish what `sparta merge` makes of it")

@@ -18,21 +18,14 @@ _TEMPORARY = ".part"
 class SiteFolder:
     """Writes the files of a site, so that a killed run leaves whole files or none.
 
-    Attributes:
-        sizes: bytes of each file of the site by its path, in the order in which they were put.
-        rewritten: paths of those that were not there, or were different.
-
-    Args:
-        folder: of the site; empty, missing, or a site published before.
-
-    Raises:
-        InputError: if the folder has something else.
+    The folder is empty, missing, or a site published before; raises InputError if it has something
+    else.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.sizes: dict[str, int] = {}
-        self.rewritten: list[str] = []
+        self.sizes: dict[str, int] = {}  # bytes of each file by its path, in the order of writing
+        self.rewritten: list[str] = []  # paths of those that were not there, or were different
         own = (folder / MARKER, folder / UNFINISHED)
         if folder.is_dir() and any(folder.iterdir()) and not any(one.is_file() for one in own):
             raise InputError(f"--out {folder} has files of something else: give a new folder")
@@ -44,16 +37,15 @@ class SiteFolder:
         place = self.folder / path
         same = place.is_file() and place.stat().st_size == len(content)
         if not same or place.read_bytes() != content:
-            self._write(place, content)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            part = place.with_name(place.name + _TEMPORARY)
+            part.write_bytes(content)
+            part.replace(place)
             self.rewritten.append(path)
         self.sizes[path] = len(content)
 
     def put_named(self, stem: str, content: bytes) -> str:
-        """Write a file that is named by its content, such as index/terms-0f3a….bin.
-
-        Returns:
-            the last part of its path.
-        """
+        """Write a file named by its content, such as index/terms-0f3a….bin; returns its name."""
         path = f"{stem}-{digest(content)}.bin"
         self.put(path, content)
         return path.rpartition("/")[2]
@@ -66,19 +58,10 @@ class SiteFolder:
         self.sizes[path] = place.stat().st_size
         return True
 
-    def _write(self, place: Path, content: bytes) -> None:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        part = place.with_name(place.name + _TEMPORARY)
-        part.write_bytes(content)
-        part.replace(place)
-
     def finish(self) -> list[str]:
-        """Remove what was published before and is no longer part of the site.
+        """Remove what was published before and is no longer part of the site; returns the paths.
 
         Only files whose names only this module gives are removed.
-
-        Returns:
-            their paths.
         """
         gone = []
         for place in sorted((*self.folder.glob("index/*"), *self.folder.glob("photos/*"))):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 
@@ -47,22 +47,12 @@ def write_index(
 ) -> list[str]:
     """Write an index that a browser searches, its first file last.
 
-    Args:
-        site: the folder.
-        collection: the images.
-        show: what is published of a document.
-        kinds: declared kinds of fields.
-        paths: whether the ids that are published are paths.
-        about: what else the index says of itself.
-        file_bytes: maximum size of a file of a pack.
-        chunk: about how many postings a chunk has; None for what suits the number of images.
-        progress: stage "records", in images.
-
-    Returns:
-        the files that a browser fetches before any query.
-
-    Raises:
-        InputError: if a browser cannot read queries as the index's tokenizer does.
+    `show` gives what is published of a document, `about` what else the index says of itself;
+    `kinds` are declared kinds of fields, and `paths` says whether the published ids are paths. A
+    pack's files have at most `file_bytes`, a chunk has about `chunk` postings, None for what suits
+    the number of images. Progress has the stage "records", in images. Returns the files that a
+    browser fetches before any query. Raises InputError if a browser cannot read queries as the
+    index's tokenizer does.
     """
     if chunk is None:
         chunk = packs.CHUNK if len(collection) <= MANY else packs.CHUNK // 4
@@ -96,11 +86,6 @@ def write_index(
     own["bytes"] = sum(size for path, size in site.sizes.items() if path.startswith("index/"))
     own["version"] = digest(packs.as_json(own))
     site.put(MARKER, packs.as_json(own))
-    return _first_files(own)
-
-
-def _first_files(own: JsonMapping) -> list[str]:
-    """What a browser fetches before any query."""
     small = [
         pack["directory"]
         for name, pack in own["packs"].items()
@@ -114,8 +99,7 @@ def write_fields(
 ) -> Json:
     """Write the fields of images [N] by position; ids that are paths (`paths`) are fields, too.
 
-    Returns:
-        by the name of each field its kind and its file.
+    Returns by the name of each field its kind and its file.
     """
     part = part_of(((image.image_id, image.metadata) for image in images), kinds)
     written = {}
@@ -132,15 +116,13 @@ def _packed(column: FieldColumn) -> bytes:
     counts = packs.leb128(np.diff(column.starts))
     kind = _TYPES.get(column.kind)
     values = packs.leb128(column.values) if kind is None else column.values.astype(kind)
-    parts = [header, counts.tobytes(), values.tobytes()]
-    return b"".join(packs.leb128(np.array([len(part)])).tobytes() + part for part in parts)
+    return b"".join(map(packs.with_length, [header, counts.tobytes(), values.tobytes()]))
 
 
 def write_words(site: SiteFolder, collection: Collection) -> Json:
     """Write what reads queries: the vocabulary, its rare terms, and the tokenizer's characters.
 
-    Raises:
-        InputError: if a browser cannot read queries as the tokenizer does.
+    Raises InputError if a browser cannot read queries as the tokenizer does.
     """
     tokenizer = tokenizers.Tokenizer.from_str(collection.tokenizer.to_json())
     check_tokenizer(tokenizer)
@@ -197,11 +179,7 @@ def _write_substitutes(
 
 
 def check_tokenizer(tokenizer: tokenizers.Tokenizer) -> None:
-    """Refuse a tokenizer that is not BERT's.
-
-    Raises:
-        InputError: naming the part that is different.
-    """
+    """Raise InputError, naming the part that is different, for a tokenizer that is not BERT's."""
     model = tokenizer.model
     parts = {
         "normaliser": isinstance(tokenizer.normalizer, BertNormalizer),
@@ -248,7 +226,10 @@ def _characters(normalizer: str, pre_tokenizer: str) -> Json:
     spaces: list[int] = []
     signs: list[int] = []
     changed: list[tuple[str, str]] = []
-    for block in _blocks():
+    for first in range(0, LAST + 1, _LOOKED_AT):
+        if first in SURROGATES:  # halves of pairs, which no text has
+            continue
+        block = [chr(code) for code in range(first, first + _LOOKED_AT)]
         text = "".join(block)
         for char in block if normalise(text) != text else ():
             made = normalise(char)
@@ -256,7 +237,10 @@ def _characters(normalizer: str, pre_tokenizer: str) -> Json:
                 dropped.append(ord(char))
             elif made == f" {char} ":
                 spaced.append(ord(char))
-            elif made != char and not _is_taken_apart(char, made):
+            # A formula takes syllables of Hangul apart.
+            elif made != char and not (
+                "\uac00" <= char <= "\ud7a3" and made == unicodedata.normalize("NFD", char)
+            ):
                 changed.append((char, made))
         for char in block if len(split(f"a{text}a")) > 1 else ():
             words = len(split(f"a{char}a"))
@@ -271,18 +255,6 @@ def _characters(normalizer: str, pre_tokenizer: str) -> Json:
         "spaces": _runs(spaces),
         "signs": _runs(signs),
     }
-
-
-def _is_taken_apart(char: str, made: str) -> bool:
-    """Whether a character is a syllable of Hangul, and its letters took its place."""
-    return "\uac00" <= char <= "\ud7a3" and made == unicodedata.normalize("NFD", char)
-
-
-def _blocks() -> Iterator[list[str]]:
-    """All characters but halves of surrogate pairs, which no text has."""
-    for first in range(0, LAST + 1, _LOOKED_AT):
-        if first not in SURROGATES:
-            yield [chr(code) for code in range(first, first + _LOOKED_AT)]
 
 
 def _runs(codes: list[int]) -> Runs:

@@ -29,11 +29,9 @@ _FNV, _PRIME = 2166136261, 16777619
 def write_pack(
     site: SiteFolder, name: str, chunks: Iterable[bytes], file_bytes: int = FILE
 ) -> Json:
-    """Write a pack.
+    """Write a pack; returns what the index says about it.
 
-    Returns:
-        what the index says about it: its files, each with its first chunk, and its directory with
-        the bytes of each piece.
+    That is its files, each with its first chunk, and its directory with the bytes of each piece.
     """
     lengths: list[int] = []
     files: list[tuple[str, int]] = []
@@ -101,22 +99,13 @@ def as_json(value: JsonValue) -> bytes:
 # there are follows from the document frequencies alone (`chunk_plan`).
 
 
-class Planned(NamedTuple):
-    """A chunk."""
+def chunk_plan(
+    frequencies: NDArray[np.integer], images: int, most: int
+) -> Iterator[tuple[int, int, int, int]]:
+    """The chunks of rows with some frequencies [T], falling, none 0, over N images.
 
-    first: int  # the first row
-    end: int  # the row after the last one
-    start: int  # the first superblock
-    stop: int  # the one after the last
-
-
-def chunk_plan(frequencies: NDArray[np.integer], images: int, most: int) -> Iterator[Planned]:
-    """The chunks of all rows.
-
-    Args:
-        frequencies: [T] of the rows, falling, none 0.
-        images: N.
-        most: postings of a chunk, about.
+    A chunk has about `most` postings. Each is its first row, the row after its last one, its first
+    superblock, and the one after its last.
     """
     superblocks = -(-images // SUPERBLOCK)
     row = 0
@@ -125,14 +114,14 @@ def chunk_plan(frequencies: NDArray[np.integer], images: int, most: int) -> Iter
         if frequency > most:
             step = max(1, most * superblocks // frequency)
             for start in range(0, superblocks, step):
-                yield Planned(row, row + 1, start, min(start + step, superblocks))
+                yield row, row + 1, start, min(start + step, superblocks)
             row += 1
             continue
         first, room = row, most
         while row < len(frequencies) and frequencies[row] <= room:
             room -= int(frequencies[row])
             row += 1
-        yield Planned(first, row, 0, superblocks)
+        yield first, row, 0, superblocks
 
 
 def posting_chunks(
@@ -140,12 +129,7 @@ def posting_chunks(
 ) -> Iterator[bytes]:
     """The chunks, compressed: gaps between positions, then impacts; of 16 bits the low bytes first.
 
-    Args:
-        columns: positions of each term.
-        images: N.
-        rows: [T] the terms in order.
-        bits: of an impact.
-        most: postings of a chunk, about.
+    `columns` has the positions of each term, `rows` [T] the terms in order; see `chunk_plan`.
     """
     starts, positions, impacts = columns
     frequencies = np.diff(starts)[rows]
@@ -216,7 +200,7 @@ def record_chunks(collection: Collection, show: Show, progress: Progress) -> Ite
             for part in (packed, _impacts(collection, document, packed))
         ]
         progress("records", first + len(documents), len(order))
-        yield deflated(b"".join(map(_with_length, [as_json(about), *parts])))
+        yield deflated(b"".join(map(with_length, [as_json(about), *parts])))
 
 
 def _impacts(collection: Collection, document: int, packed: bytes) -> bytes:
@@ -227,7 +211,7 @@ def _impacts(collection: Collection, document: int, packed: bytes) -> bytes:
     return leb128(values[own][np.searchsorted(numbers[own], terms)]).tobytes()
 
 
-def _with_length(part: bytes) -> bytes:
+def with_length(part: bytes) -> bytes:
     """A part after its length in LEB128."""
     length, left = bytearray(), len(part)
     while left > 127:

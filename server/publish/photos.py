@@ -20,7 +20,6 @@ from sparta.extract.image_files import (
     reason_of,
     small_picture,
 )
-from sparta.json_values import Json
 
 Format = Literal["webp", "avif"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -32,11 +31,7 @@ _APPS, _RESTARTS = range(0xE0, 0xF0), range(0xD0, 0xD8)
 _KEPT_APPS = {0xE0: b"JFIF\0", 0xE2: b"ICC_PROFILE\0", 0xEE: b"Adobe"}
 _PNG = b"\x89PNG\r\n\x1a\n"
 # Beside the critical chunks, those that say how pixels look, and the frames of animations.
-_KEPT_CHUNKS = {b"tRNS", b"gAMA", b"cHRM", b"sRGB", b"iCCP", b"sBIT", b"bKGD"} | {
-    b"acTL",
-    b"fcTL",
-    b"fdAT",
-}
+_KEPT_CHUNKS = {*b"tRNS gAMA cHRM sRGB iCCP sBIT bKGD acTL fcTL fdAT".split()}
 _EXIF_FLAGS = 0x08 | 0x04  # of EXIF and XMP in a WebP's header
 
 
@@ -51,17 +46,9 @@ class Pictures:
     originals: bool = False  # whether the file of the photo is published, too
     exif: bool = False  # whether that keeps what it says about itself
 
-    def about(self) -> Json:
-        """What the index says about pictures."""
-        return {"sizes": self.sizes, "suffix": f".{self.format}", "originals": self.originals}
 
-
-@dataclass(frozen=True)
-class Photo:
-    """A photo to publish."""
-
-    path: Path | PhotoError  # of its file, or why it has none
-    longer: int | None  # its longer side in pixels, None if unknown
+# Of its file, or why it has none; and its longer side in pixels, None if unknown.
+Photo = tuple[Path | PhotoError, int | None]
 
 
 def publish_photos(
@@ -69,8 +56,7 @@ def publish_photos(
 ) -> Iterator[str | PhotoError]:
     """Write the pictures of photos that are not there yet, as many at once as there are cores.
 
-    Yields:
-        the name of each photo's pictures, or why its file cannot be used.
+    Yields the name of each photo's pictures, or why its file cannot be used.
     """
     with ThreadPoolExecutor() as pool:
         waiting = []
@@ -83,32 +69,24 @@ def publish_photos(
 
 
 def _publish(site: SiteFolder, photo: Photo, pictures: Pictures) -> str | PhotoError:
-    if isinstance(photo.path, PhotoError):
-        return photo.path
+    path, longer = photo
+    if isinstance(path, PhotoError):
+        return path
     try:
-        with open_photo(photo.path) as file:
+        with open_photo(path) as file:
             content = file.read()
         # An original that tells less than one published before is another file.
         name = digest(content + b"with EXIF" if pictures.exif else content)
-        for size in _sizes(photo, pictures):
-            path = f"photos/{size}-{name}.{pictures.format}"
-            if not site.has(path):
-                site.put(path, _picture(photo.path, size, pictures.format))
-        return name + _publish_original(site, photo.path, name, content, pictures)
+        for size in pictures.sizes:
+            place = f"photos/{size}-{name}.{pictures.format}"
+            if not site.has(place):
+                picture = small_picture(path, size)  # upright, and no larger than the photo
+                site.put(place, _encoded(picture, pictures.format, QUALITY[pictures.format]))
+            if longer is not None and size >= longer:
+                break
+        return name + _publish_original(site, path, name, content, pictures)
     except Exception as error:  # anything may come out of a damaged file
         return PhotoError(reason_of(error))
-
-
-def _sizes(photo: Photo, pictures: Pictures) -> Iterator[int]:
-    for size in pictures.sizes:
-        yield size
-        if photo.longer is not None and size >= photo.longer:
-            return
-
-
-def _picture(path: Path, size: int, kind: Format) -> bytes:
-    """A photo as a picture without metadata: upright, and no larger than the photo."""
-    return _encoded(small_picture(path, size), kind, QUALITY[kind])
 
 
 def _encoded(image: Image.Image, kind: str, quality: int) -> bytes:
@@ -140,8 +118,7 @@ def _publish_original(
 def stripped(content: bytes) -> tuple[bytes, str] | None:
     """A photo file without metadata, and the suffix of its name; None if its format is another.
 
-    Raises:
-        ValueError, IndexError, struct.error: if it is damaged.
+    Raises ValueError, IndexError or struct.error if it is damaged.
     """
     if content[:2] == b"\xff\xd8":
         return _jpeg(content), ".jpg"

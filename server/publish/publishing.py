@@ -18,7 +18,7 @@ from server.publish.collection import Collection, open_collection
 from server.publish.folder import SiteFolder, digest
 from server.publish.index import write_index
 from server.publish.packs import Shown, as_json
-from server.publish.photos import Photo, Pictures, publish_photos
+from server.publish.photos import Pictures, publish_photos
 from sparta.errors import InputError
 from sparta.extract.image_files import PhotoError
 from sparta.features.record import Skipped
@@ -78,9 +78,8 @@ def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_pr
     `out` is missing, empty, or a site published before. Stages of the progress are "terms",
     "photos" and "records".
 
-    Raises:
-        InputError: if the index cannot be published, no image has a field that is to be, or `out`
-            has something else.
+    Raises InputError if the index cannot be published, no image has a field that is to be, or `out`
+    has something else.
     """
     with writing(out):
         collection = open_collection(index, progress)
@@ -89,6 +88,7 @@ def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_pr
         images = _shown(index, collection, site, choices, report, progress)
         report.withheld = _withheld(collection, choices.fields)
         pictures = choices.pictures or Pictures(())
+        kind = {"sizes": pictures.sizes, "suffix": f".{pictures.format}"}
         named = sorted({one.photo.partition(".")[0] for one in images if one.photo})
         names = named and site.put_named("index/pictures", bytes.fromhex("".join(named)))
         first = write_index(
@@ -98,7 +98,7 @@ def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_pr
             kinds=read_kinds(index),
             paths=choices.id_key is None,
             about={
-                "pictures": pictures.about() | {"names": names or None},
+                "pictures": {**kind, "originals": pictures.originals, "names": names or None},
                 "examples": choices.examples,
             },
             progress=progress,
@@ -124,7 +124,7 @@ def _shown(
         recorded = Manifest.open(index).photos
         folder = choices.photos or (Path(recorded) if recorded else None)
         files = (
-            Photo(_file(index, folder, image_id, own), _longer(own))
+            (_file(index, folder, image_id, own), _longer(own))
             for image_id, own in zip(collection.ids, metadata, strict=True)
         )
         names = []
@@ -166,8 +166,7 @@ def _published_id(image_id: str, key: str | None) -> str:
 def _withheld(collection: Collection, fields: Sequence[str]) -> list[str]:
     """The fields of the metadata that are not published.
 
-    Raises:
-        InputError: if no image has one that is to be published.
+    Raises InputError if no image has one that is to be published.
     """
     known = {name for document in range(len(collection)) for name in collection.metadata(document)}
     if missing := [name for name in fields if name not in known]:
@@ -186,7 +185,10 @@ def write_page(site: SiteFolder, first: Sequence[str], base_url: str | None = No
     files |= {f"search/{path.name}": path for path in (OWN / "search").glob("*.js")}
     own = ("api.js", "opened.js", "with_server.js")
     files |= {f"page/{name}": OWN / "site" / name for name in own}
-    contents = {path: files[path].read_bytes() for path in sorted(files) if _is_of_site(path)}
+    # What writes to a server or signs in to one has no use without it.
+    needless = {path for path in files if path.startswith("page/write/") and path.endswith(".js")}
+    needless |= {"page/index.html", *OF_A_SERVER}
+    contents = {path: files[path].read_bytes() for path in sorted(files.keys() - needless)}
     scripts = [path for path in contents if path.endswith(".js") and path not in LATER]
     scripts.sort(key=lambda path: path.startswith("page/"))  # what opens the index first
     contents["index.html"] = _html(scripts, first, base_url)
@@ -196,12 +198,6 @@ def write_page(site: SiteFolder, first: Sequence[str], base_url: str | None = No
     listed = ["./", *contents]
     head = b"const VERSION = %s;\nconst PAGE = %s;\n" % (as_json(version), as_json(listed))
     site.put("sw.js", head + (OWN / "site" / "sw.js").read_bytes())
-
-
-def _is_of_site(path: str) -> bool:
-    """Whether a file of the page is of use without a server."""
-    script_of_writing = path.startswith("page/write/") and path.endswith(".js")
-    return not script_of_writing and path not in {"page/index.html", *OF_A_SERVER}
 
 
 def _html(scripts: Sequence[str], first: Sequence[str], base_url: str | None) -> bytes:

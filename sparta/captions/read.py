@@ -13,7 +13,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel
+from pydantic import AliasChoices, ConfigDict, Field, TypeAdapter
 
 from sparta.captions.record import (
     SPLIT,
@@ -26,7 +26,7 @@ from sparta.captions.record import (
 )
 from sparta.errors import InputError
 from sparta.json_values import JsonValue
-from sparta.readers.base import read_lines
+from sparta.readers.base import Strict, parse, read_lines
 from sparta.readers.splits import HGR_SPLITS, PrecompSplit, read_names, rows_of_images, splits_of
 
 __all__ = ["CaptionedPhoto", "read_captions"]
@@ -37,19 +37,14 @@ log = logging.getLogger(__name__)
 # ---- captions.jsonl ------------------------------------------------------------------------------
 
 
-class _Object(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Object(Strict):
     image: str = Field(min_length=1, validation_alias=AliasChoices("image", "id"))
     split: str = SPLIT
     captions: list[str]
 
 
-def read_objects(path: Path) -> list[CaptionedPhoto]:
-    """Read one object a line: image (or id), split ("train" if absent), captions."""
-    return captioned(path, _objects(path))
-
-
 def _objects(path: Path) -> Iterator[tuple[str, CaptionedPhoto]]:
+    """Read one object a line: image (or id), split ("train" if absent), captions."""
     for number, line in enumerate(read_lines(path), 1):
         where = f"{path}, line {number}"
         try:
@@ -63,21 +58,19 @@ def _objects(path: Path) -> Iterator[tuple[str, CaptionedPhoto]]:
 # ---- JSON of COCO: `captions_train2014.json` and its like ----------------------------------------
 
 
-class _CocoImage(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _CocoImage(Strict):
     id: int | str
     file_name: str = Field(min_length=1)
 
 
-class _CocoAnnotation(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
+class _CocoAnnotation(Strict):
+    model_config = ConfigDict(frozen=True)
     id: int | str | None = None
     image_id: int | str
     caption: str
 
 
-class _CocoFile(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _CocoFile(Strict):
     images: list[_CocoImage] = Field(min_length=1)
     annotations: list[_CocoAnnotation]
 
@@ -121,21 +114,18 @@ def read_coco_captions(content: JsonValue, path: Path) -> list[CaptionedPhoto]:
 # ---- JSON of Karpathy: `dataset_coco.json`, `dataset_flickr30k.json` -----------------------------
 
 
-class _Sentence(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Sentence(Strict):
     raw: str
 
 
-class _KarpathyImage(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _KarpathyImage(Strict):
     filename: str = Field(min_length=1)
     filepath: str = ""
     split: str = Field(min_length=1)
     sentences: list[_Sentence]
 
 
-class _KarpathyFile(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _KarpathyFile(Strict):
     images: list[_KarpathyImage] = Field(min_length=1)
 
 
@@ -169,12 +159,8 @@ def read_karpathy(
 TOKEN_LINE = re.compile(r"(?P<image>[^\t]+)#(?P<number>\d+)\t(?P<text>.*)", re.DOTALL)
 
 
-def read_token_file(path: Path) -> list[CaptionedPhoto]:
-    """Photos of a file of lines `image.jpg#0`, tab, caption, with all their captions."""
-    return by_photo(path, _token_lines(path))
-
-
 def _token_lines(path: Path) -> Iterator[CaptionLine]:
+    """Read lines of `image.jpg#0`, tab, caption."""
     for number, line in enumerate(read_lines(path), 1):
         where = f"{path}, line {number}"
         found = TOKEN_LINE.fullmatch(line)
@@ -194,16 +180,12 @@ LAYOUTS = ([IMAGE, CAPTION], [IMAGE, NUMBER, CAPTION])
 JOINED = re.compile(r"(\d+)\s+(.+)")
 
 
-def read_table(path: Path) -> list[CaptionedPhoto]:
-    """Photos of a table of image, caption number (in some files) and caption, with all captions.
+def _table_lines(path: Path) -> Iterator[CaptionLine]:
+    """Read a table of image, caption number (in some files) and caption.
 
     Fields are quoted where a program for CSV wrote them; elsewhere the last column has all that
     follows, commas included.
     """
-    return by_photo(path, _table_lines(path))
-
-
-def _table_lines(path: Path) -> Iterator[CaptionLine]:
     header, *lines = read_lines(path)
     found = _columns(header)
     if found is None:
@@ -279,10 +261,7 @@ def _photos(folder: Path, split: PrecompSplit) -> list[tuple[str, CaptionedPhoto
 
 
 CAPTIONS = Path("annotation", "RET", "ref_captions.json")
-
-
-class _Captions(RootModel[dict[str, list[str]]]):
-    pass
+CAPTIONS_BY_NAME = TypeAdapter(dict[str, list[str]])
 
 
 def read_hgr(root: Path, split: str | None = None) -> list[CaptionedPhoto]:
@@ -295,7 +274,7 @@ def read_hgr(root: Path, split: str | None = None) -> list[CaptionedPhoto]:
     if split not in (None, *known) or not known:
         raise InputError(f"{root}: no split {split!r}; public_split has names of {known}")
     path = root / CAPTIONS
-    captions = validate(_Captions, load_json(path), str(path)).root
+    captions = parse(CAPTIONS_BY_NAME, load_json(path), str(path))
     return captioned(
         path,
         (
@@ -325,20 +304,10 @@ FIRST_BYTES = 1 << 12  # of a file, which contain its first line
 def read_captions(
     path: str | Path, split: str | Sequence[str] | None = None
 ) -> list[CaptionedPhoto]:
-    """Read all captions of a split; the format is recognised by the path and its content.
+    """Read all captions of a split; the path and its content tell the format, one of `FORMATS`.
 
     Blanks and invisible characters around a caption are removed. Photos without captions and
     captions that show nothing are left out, and counted by a warning.
-
-    | path | format |
-    | --- | --- |
-    | folder with `*_caps.txt` | `precomp` of VSE++ and SCAN (`read_precomp`) |
-    | folder with `public_split` | HGR's videos (`read_hgr`) |
-    | `.json` with `images` and `annotations` | COCO's captions (`read_coco_captions`) |
-    | other `.json` with `images` | Karpathy's splits (`read_karpathy`) |
-    | `.jsonl`, or a first line that begins with `{` | `captions.jsonl` (`read_objects`) |
-    | first line of image, `#`, number, tab | token file of Flickr (`read_token_file`) |
-    | first line of names of columns | Kaggle's tables (`read_table`) |
 
     Args:
         path: file or folder.
@@ -391,11 +360,11 @@ def _of_text(path: Path) -> list[CaptionedPhoto]:
         start = file.read(FIRST_BYTES).removeprefix(BOM_UTF8).partition(b"\n")[0]
     line = start.decode(errors="replace").rstrip("\r")
     if path.suffix == ".jsonl" or line.lstrip().startswith("{"):
-        return read_objects(path)
+        return captioned(path, _objects(path))
     if TOKEN_LINE.fullmatch(line):
-        return read_token_file(path)
+        return by_photo(path, _token_lines(path))
     if _columns(line):
-        return read_table(path)
+        return by_photo(path, _table_lines(path))
     raise _unknown(f"{path}: its first line {line[:60]!r} is of no known format")
 
 

@@ -14,11 +14,11 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter
 
 from sparta.errors import InputError
 from sparta.json_values import JsonValue
-from sparta.readers.base import unreadable
+from sparta.readers.base import parse, unreadable
 
 Model = TypeVar("Model", bound=BaseModel)
 SPLIT = "train"  # of all photos, where a file has no splits
@@ -117,12 +117,7 @@ def load_json(path: Path) -> JsonValue:
 
 def validate(model: type[Model], content: JsonValue, where: str) -> Model:
     """Check parsed JSON against a model."""
-    try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "the line"
-        raise InputError(f"{where}: {field}: {first['msg']}") from error
+    return parse(TypeAdapter(model), content, where, "the line")
 
 
 # ---- photos among stored images whose ids are written otherwise ----------------------------------

@@ -78,10 +78,10 @@ def _convert_checkpoint(
 ) -> None:
     from sparta.vse.convert import convert_checkpoint
 
-    converted = convert_checkpoint(checkpoint, vocabulary=vocabulary, text=text, name=name)
-    converted.model.save_pretrained(out)
-    config = converted.model.config
-    reads = f"{len(converted.model.get_input_embeddings().weight):,}"
+    model, unused = convert_checkpoint(checkpoint, vocabulary=vocabulary, text=text, name=name)
+    model.save_pretrained(out)
+    config = model.config
+    reads = f"{len(model.get_input_embeddings().weight):,}"
     reads += " word pieces by a BERT" if config.text == "bert" else f" words by a {config.text}"
     _print(
         f"{out}: {config.name}, {config.visual} features of {config.feature_dim} numbers, {reads}, "
@@ -92,8 +92,8 @@ def _convert_checkpoint(
             f"Captions count as padded to {padded} tokens, as in the published evaluation: the "
             "published pooling depends on it"
         )
-    if converted.unused:
-        _print(f"Unused weights, left out: {', '.join(converted.unused)}")
+    if unused:
+        _print(f"Unused weights, left out: {', '.join(unused)}")
     _print(f"Next: sparta eval model {out} --features FEATURES --captions CAPTIONS")
 
 

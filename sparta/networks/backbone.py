@@ -29,23 +29,21 @@ MAX_PREFIX = 16  # class and register tokens before the patches
 _turn = threading.Lock()
 
 
-def adapt(vision: Any) -> Any:
-    """A vision network, wrapped if it is not called with pixels or gives no plain layout.
+class Adapter(nn.Module):
+    """Wraps a network that is not called with pixels, or gives no plain layout.
 
     It is called with `pixel_values` [B, 3, side, side], and its `last_hidden_state` is
     [B, d, rows, columns], or [B, tokens, d] with the patches last.
     """
-    adapter = ADAPTERS.get(vision.config.model_type)
-    return adapter(vision) if adapter else vision
-
-
-class NaflexVision(nn.Module):
-    """SigLIP 2 in NaFlex form (Tschannen et al., 2025), which is called with patches."""
 
     def __init__(self, vision: Any) -> None:
         super().__init__()
         self.vision = vision
         self.config = vision.config
+
+
+class NaflexVision(Adapter):
+    """SigLIP 2 in NaFlex form (Tschannen et al., 2025), which is called with patches."""
 
     def forward(self, pixel_values: Tensor) -> SimpleNamespace:
         """The patches of square photos, [B, cells, d], row by row."""
@@ -63,13 +61,8 @@ class NaflexVision(nn.Module):
         return SimpleNamespace(last_hidden_state=found.last_hidden_state)
 
 
-class TokensOfCells(nn.Module):
+class TokensOfCells(Adapter):
     """DINOv3's ConvNeXt (Siméoni et al., 2025), whose tokens are the mean and the cells."""
-
-    def __init__(self, vision: Any) -> None:
-        super().__init__()
-        self.vision = vision
-        self.config = vision.config
 
     def forward(self, pixel_values: Tensor) -> SimpleNamespace:
         """The cells of square photos, [B, d, rows, columns]."""
@@ -82,14 +75,9 @@ ADAPTERS = {"siglip2_vision_model": NaflexVision, "dinov3_convnext": TokensOfCel
 
 
 class TorchEncoder(Encoder):
-    """A network of torch, with its preprocessing, as an encoder.
+    """A network of torch, with its preprocessing, as an encoder."""
 
-    Attributes:
-        device: "auto", "cpu", "cuda", "mps", …
-        network: [B, side, side, 3] uint8 pixels to rows [B, cells + 1, d], and perhaps logits.
-        classes: names of the logits.
-    """
-
+    # [B, side, side, 3] uint8 pixels to rows [B, cells + 1, d], and perhaps logits.
     network: nn.Module
 
     def __init__(self, device: str) -> None:
@@ -97,7 +85,7 @@ class TorchEncoder(Encoder):
         # On a CPU the feature maps of larger batches outgrow what malloc recycles (32 MB), and the
         # time goes into fresh pages: with MobileNetV2, 150 photos/s at 4 and 50 at 32.
         self.batch_size = 4 if self.device.type == "cpu" else 64
-        self.classes: list[str] = []
+        self.classes: list[str] = []  # names of the logits
 
     def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
         """See `Encoder.encode`; in float32 and deterministic until the result is rounded."""
@@ -139,9 +127,10 @@ class Backbone(TorchEncoder):
         vision = getattr(whole, "vision_model", whole)
         if vision.main_input_name != "pixel_values":
             raise InputError(f"{name}: {type(whole).__name__} is not a vision model")
-        adapted = adapt(vision)
-        if classifier and adapted is not vision:
+        adapter = ADAPTERS.get(vision.config.model_type)
+        if classifier and adapter:
             raise InputError(f"{name}: its classifier is not read here; leave out --labels")
+        adapted = adapter(vision) if adapter else vision
         network = PhotoNetwork(adapted, classifier, preprocessing).eval()
         self.network = network.to(self.device, torch.float32)
         kind, self.grid, dimension = _probe(name, network)
@@ -149,17 +138,17 @@ class Backbone(TorchEncoder):
 
 
 class PhotoNetwork(nn.Module):
-    """Pixels in, regions out: a vision network with its preprocessing.
-
-    Attributes:
-        cells: how many of the last tokens are patches, for networks of tokens; None for all.
-    """
+    """Pixels in, regions out: a vision network with its preprocessing."""
 
     def __init__(self, vision: Any, classifier: Any, preprocessing: Preprocessing) -> None:
         super().__init__()
         self.vision, self.classifier, self.preprocessing = vision, classifier, preprocessing
+        # How many of the last tokens are patches, for networks of tokens; None for all.
         self.cells: int | None = None
-        self._options = _interpolation(vision, preprocessing.side)
+        # Networks that do not interpolate position embeddings by default are asked to.
+        able = "interpolate_pos_encoding" in inspect.signature(vision.forward).parameters
+        wanted = able and vision.config.image_size != preprocessing.side
+        self._options = {"interpolate_pos_encoding": True} if wanted else {}
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
         """[B, side, side, 3] uint8 to rows [B, cells + 1, d], the mean last; and logits [B, C]."""
@@ -237,9 +226,3 @@ def patch_side(tokens: int, side: int, config: Any) -> int | None:
     if patch and 0 <= tokens - (side // patch) ** 2 <= MAX_PREFIX:
         return int(side // patch)
     return isqrt(tokens) if isqrt(tokens) ** 2 == tokens else None
-
-
-def _interpolation(vision: Any, side: int) -> dict[str, bool]:
-    """Request interpolated position embeddings of networks that do not interpolate by default."""
-    able = "interpolate_pos_encoding" in inspect.signature(vision.forward).parameters
-    return {"interpolate_pos_encoding": True} if able and vision.config.image_size != side else {}

@@ -22,30 +22,19 @@ DEFAULT_SIZE = 112
 
 
 class Encoder(ABC):
-    """Turns photos, resized to a square, into regions.
+    """Turns photos, resized to a square, into regions."""
 
-    Attributes:
-        source: what makes the features.
-        grid: rows and columns of the cells.
-        resample: Pillow's filter for the square.
-        batch_size: photos per pass.
-    """
-
-    source: FeatureSource
-    grid: tuple[int, int]
-    resample: int
-    batch_size: int
+    source: FeatureSource  # what makes the features
+    grid: tuple[int, int]  # rows and columns of the cells
+    resample: int  # Pillow's filter for the square
+    batch_size: int  # photos per pass
 
     @abstractmethod
     def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
-        """Features of a batch of stretched photos.
+        """Features of a batch of stretched photos [B, side, side, 3] uint8 RGB.
 
-        Args:
-            pixels: [B, side, side, 3] uint8 RGB.
-
-        Returns:
-            [B, rows * columns + 1, d] float16, cells row by row and the whole photo last; and B
-            strings, the whole photos' class names ("" without labels).
+        They are [B, rows * columns + 1, d] float16, cells row by row and the whole photo last; and
+        B strings, the whole photos' class names ("" without labels).
         """
 
 

@@ -98,13 +98,9 @@ def _key(backbone: str, image_size: int | None, labels: int) -> Json:
     if is_lite(backbone):
         parts = [backbone, hash_files([weights_file(backbone)])]
     else:
-        parts = [weights_hash(backbone), *map(partial(_file_hash, backbone), CONFIGURATION)]
+        found = [find_file(backbone, file) for file in CONFIGURATION]
+        parts = [weights_hash(backbone), *(hash_files([path]) if path else "" for path in found)]
     return {"network": parts, "image_size": image_size, "labels": labels}
-
-
-def _file_hash(name: str, file: str) -> str:
-    path = find_file(name, file)
-    return hash_files([path]) if path else ""
 
 
 class ConvertedEncoder(Encoder):

@@ -42,19 +42,12 @@ PLAIN = ("DINOv3ViTImageProcessorFast", "DINOv3ViTImageProcessor")
 
 @dataclass(frozen=True)
 class Normalisation:
-    """A checkpoint's normalisation of pixels.
+    """A checkpoint's normalisation of pixels."""
 
-    Attributes:
-        scale: factor of the pixels.
-        mean: [3, 1, 1] float32, subtracted from the scaled pixels.
-        std: [3, 1, 1] float32, their divisor.
-        blue_first: whether the network reads blue, green, red.
-    """
-
-    scale: float
-    mean: torch.Tensor
-    std: torch.Tensor
-    blue_first: bool = False
+    scale: float  # factor of the pixels
+    mean: torch.Tensor  # [3, 1, 1] float32, subtracted from the scaled pixels
+    std: torch.Tensor  # [3, 1, 1] float32, their divisor
+    blue_first: bool = False  # whether the network reads blue, green, red
 
     @classmethod
     def of(cls, processor: Any) -> Normalisation:
@@ -133,9 +126,8 @@ def _side(processor: Any) -> int | None:
 def load_model(name: str, task: Task = "a vision model") -> Any:
     """Load a checkpoint none of whose used weights is missing.
 
-    Raises:
-        InputError: if the checkpoint is of an unknown kind, needs a library that is not
-            installed, or weights are missing; or if it is a classifier of timm.
+    Raises InputError if the checkpoint is of an unknown kind, needs a library that is not
+    installed, or weights are missing; or if it is a classifier of timm.
     """
     kind, folder = TASKS[task], model_folder(name)
     options: dict[str, Any] = {}
@@ -232,7 +224,13 @@ def timm_processor(name: str) -> StatedProcessor | None:
     published = json.loads(path.read_text(encoding="utf-8")).get("pretrained_cfg") if path else None
     if published is None:
         return None
-    _check_import()
+    try:
+        require("timm")
+    except RuntimeError as error:  # of torchvision, which timm imports
+        raise InputError(
+            f"timm cannot be imported ({first_line(error)}): install the torchvision that was "
+            f"built for torch {torch.__version__}, from the same package index"
+        ) from error
     try:
         return StatedProcessor(
             published["mean"],
@@ -242,16 +240,6 @@ def timm_processor(name: str) -> StatedProcessor | None:
         )
     except KeyError as error:
         raise InputError(f"{path}: pretrained_cfg has no usable {error}") from error
-
-
-def _check_import() -> None:
-    try:
-        require("timm")
-    except RuntimeError as error:  # of torchvision, which timm imports
-        raise InputError(
-            f"timm cannot be imported ({first_line(error)}): install the torchvision that was "
-            f"built for torch {torch.__version__}, from the same package index"
-        ) from error
 
 
 class TimmVision(nn.Module):

@@ -11,10 +11,11 @@ from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
@@ -28,6 +29,12 @@ SMALLEST = 2  # sides of photos in which a pixel may be a region
 
 Rule = Literal["first", "confident"]
 T = TypeVar("T")
+
+
+class Strict(BaseModel):
+    """A part of a JSON file, whose values have the declared types: none is converted."""
+
+    model_config = ConfigDict(strict=True)
 
 
 @dataclass(frozen=True)
@@ -159,6 +166,18 @@ def merge_splits(
 
 
 # ---- files ---------------------------------------------------------------------------------------
+
+
+def parse(adapter: TypeAdapter[T], found: Any, where: str, whole: str = "JSON") -> T:
+    """Check a cell of JSON as bytes, or lists and dictionaries, against the form it must have."""
+    try:
+        if isinstance(found, bytes):
+            return adapter.validate_json(found)
+        return adapter.validate_python(found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or whole
+        raise InputError(f"{where}: {field}: {first['msg']}") from error
 
 
 def check_size(size: int, where: str) -> None:

@@ -86,9 +86,9 @@ class BottomUpReader(FeatureReader):
         super().__init__(options, self._dimension, self._rows.ids, files)
 
     def __getitem__(self, row: int) -> ImageFeatures:
-        found = self._rows[row]
-        cells = Cells(self._tsvs[found.part], found.features, self._columns.names)
-        image = self._image(found.image_id, cells, self._dimension)
+        image_id, part, line, _ = self._rows[row]
+        cells = Cells(self._tsvs[part], line, self._columns.names)
+        image = self._image(image_id, cells, self._dimension)
         classes = None
         if "objects_conf" in self._columns.names:
             count = len(image.features)
@@ -131,10 +131,8 @@ def _looks_half(payload: bytes) -> bool:
 
     Among a float32's lower halves, read as float16, some are infinite or no numbers, unless the
     numbers were rounded; and a float16 read as half of a float32 has eight times its exponent. So
-    the numbers are of the type in which all are finite and their exponents differ less.
-
-    Args:
-        payload: an even number of float16, or float32.
+    the numbers are of the type in which all are finite and their exponents differ less. The payload
+    is an even number of float16.
     """
     halves, singles = np.frombuffer(payload, "<f2"), np.frombuffer(payload, "<f4")
     # The lower halves of numbers rounded to bfloat16, and of small integers, are 0.

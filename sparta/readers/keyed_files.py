@@ -10,7 +10,7 @@ from codecs import BOM_UTF8
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,19 +24,13 @@ DIGITS = 9  # of a number at most: a store holds widths and heights as int32
 
 
 class KeyedFile(ABC):
-    """A file with one entry for each image.
-
-    Attributes:
-        path: the file.
-        keys: of the images, entry by entry; duplicates included.
-        first: the first entry of each key.
-    """
+    """A file with one entry for each image."""
 
     path: Path
 
     def __init__(self, keys: Sequence[str]) -> None:
-        self.keys = keys
-        self.first: dict[str, int] = {}
+        self.keys = keys  # of the images, entry by entry; duplicates included
+        self.first: dict[str, int] = {}  # the first entry of each key
         for entry, key in enumerate(keys):
             self.first.setdefault(key, entry)
 
@@ -50,15 +44,6 @@ class KeyedFile(ABC):
     @abstractmethod
     def check_key(self, entry: int) -> None:
         """Raise InputError if the entry's key cannot be used, or is a duplicate."""
-
-
-class FeatureLabelPair(NamedTuple):
-    """The entries of an image."""
-
-    image_id: str
-    part: int
-    features: int
-    labels: int | None
 
 
 class Pairs:
@@ -85,8 +70,8 @@ class Pairs:
         self._rows = sorted(rows, key=lambda row: (row[0], row[2] is None))
         self.ids: Sequence[str] = [row[0] for row in self._rows]
 
-    def __getitem__(self, row: int) -> FeatureLabelPair:
-        """The entries of a row."""
+    def __getitem__(self, row: int) -> tuple[str, int, int, int | None]:
+        """Of a row the image's id, the number of its pair, and its entries in the two files."""
         image_id, part, entry, label_entry = self._rows[row]
         features, labels = self._files[part]
         if entry is None:
@@ -103,7 +88,7 @@ class Pairs:
             )
         if labels is not None and label_entry is None:
             raise _missing(features, entry, labels)
-        return FeatureLabelPair(image_id, part, entry, label_entry)
+        return image_id, part, entry, label_entry
 
 
 def _missing(file: KeyedFile, entry: int, other: KeyedFile) -> InputError:
@@ -138,9 +123,8 @@ class TsvFile(KeyedFile):
     def cells(self, line: int, names: Sequence[str]) -> list[bytes]:
         """The stripped cells of a line.
 
-        Raises:
-            InputError: if the key is blank, not UTF-8 or in an earlier line too, there are more or
-                fewer cells than names, or the file has changed since it was opened.
+        Raises InputError if the key is blank, not UTF-8 or in an earlier line too, there are more
+        or fewer cells than names, or the file has changed since it was opened.
         """
         self.check_key(line)
         cells = [cell.strip() for cell in self._read(line).split(b"\t")]

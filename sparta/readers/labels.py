@@ -6,17 +6,14 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self, TypeVar
+from typing import Annotated, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     FiniteFloat,
     TypeAdapter,
-    ValidationError,
     model_validator,
 )
 
@@ -26,6 +23,7 @@ from sparta.readers.base import (
     TOLERANCE,
     ImportOptions,
     RegionLimit,
+    Strict,
     read_lines,
     relative_boxes,
 )
@@ -48,19 +46,13 @@ log = logging.getLogger(__name__)
 
 
 class Classes(NamedTuple):
-    """The most probable object and attribute of n regions.
+    """The most probable object and attribute of n regions."""
 
-    Attributes:
-        objects_id: [n] of any integer type.
-        objects_conf: [n] of any float type, 0 to 1.
-        attrs_id: [n] of any integer type; None from a detector without attributes.
-        attrs_conf: [n] of any float type, 0 to 1.
-    """
-
-    objects_id: NDArray[np.number]
-    objects_conf: NDArray[np.number]
+    objects_id: NDArray[np.number]  # [n] of any integer type
+    objects_conf: NDArray[np.number]  # [n] of any float type, 0 to 1
+    # [n] of any integer type; None from a detector without attributes
     attrs_id: NDArray[np.number] | None = None
-    attrs_conf: NDArray[np.number] | None = None
+    attrs_conf: NDArray[np.number] | None = None  # [n] of any float type, 0 to 1
 
 
 class Classifier:
@@ -68,11 +60,7 @@ class Classifier:
 
     The words are in `objects_vocab.txt` and `attributes_vocab.txt` of a folder, one class a line.
     Class 0 is the first line; background has none. A line may hold synonyms, separated by commas
-    ("gray,grey"); the first of them is used.
-
-    Attributes:
-        needed: whether classes are needed for it.
-        files: the two, or none.
+    ("gray,grey"); the first of them is used. `files` are the two, or none.
     """
 
     def __init__(self, options: ImportOptions) -> None:
@@ -80,6 +68,7 @@ class Classifier:
         names = ("objects_vocab.txt", "attributes_vocab.txt")
         self.files = [] if folder is None else [folder / name for name in names]
         self._words = [_read_words(path) for path in self.files]
+        # Whether it needs classes.
         self.needed = folder is not None or self._limit.by == "confident"
 
     def label(self, image: ImageFeatures, classes: Classes | None, where: str) -> ImageFeatures:
@@ -91,7 +80,10 @@ class Classifier:
         if classes is None:
             return image.take(self._limit.rows(len(image.features), None, where))
         for name in ("objects_conf", "attrs_conf"):
-            _check_confidences(getattr(classes, name), f"{where}: {name}")
+            if (values := getattr(classes, name)) is not None:
+                for row in np.flatnonzero(~((values >= 0) & (values <= 1 + TOLERANCE)))[:1]:
+                    found = f"expected 0 to 1, found {values[row]}"
+                    raise InputError(f"{where}: {name}, row {row + 1}: {found}")
         if self._words:
             labels = self._look_up(0, classes.objects_id, f"{where}: objects_id")
             attributes = [""] * len(labels)
@@ -112,12 +104,6 @@ class Classifier:
         return [known[number] for number in classes]
 
 
-def _check_confidences(values: NDArray[np.number] | None, where: str) -> None:
-    if values is not None:
-        for row in np.flatnonzero(~((values >= 0) & (values <= 1 + TOLERANCE)))[:1]:
-            raise InputError(f"{where}, row {row + 1}: expected 0 to 1, found {values[row]}")
-
-
 def _read_words(path: Path) -> list[str]:
     words = [line.split(",")[0].strip() for line in read_lines(path)]
     if not words:
@@ -130,12 +116,11 @@ def _read_words(path: Path) -> list[str]:
 # ---- objects in JSON, of Oscar's family ----------------------------------------------------------
 
 
-class DetectedObject(BaseModel):
+class DetectedObject(Strict):
     """One object, its rect x1, y1, x2, y2 in pixels; further fields are ignored."""
 
-    model_config = ConfigDict(strict=True)
     label: str = Field(alias="class")
-    attributes: list[str] = []
+    attributes: list[str] = Field(default_factory=list)
     attr_scores: list[FiniteFloat] | None = None
     rect: Rect | None = None
     conf: FiniteFloat | None = None
@@ -158,10 +143,9 @@ class DetectedObject(BaseModel):
         return " ".join(word for word, score in ranked if score > above)
 
 
-class Prediction(BaseModel):
+class Prediction(Strict):
     """The objects of a photo, and its size in pixels."""
 
-    model_config = ConfigDict(strict=True)
     image_h: Pixels
     image_w: Pixels
     objects: list[DetectedObject]
@@ -169,23 +153,15 @@ class Prediction(BaseModel):
 
 @dataclass(frozen=True)
 class LabelledObjects:
-    """Labels and boxes of m objects of a photo.
+    """Labels and boxes of m objects of a photo."""
 
-    Attributes:
-        labels: m strings.
-        attributes: m strings.
-        boxes: [m, 4] float32, relative to width and height; None where unknown.
-        confidences: [m] float64; None where unknown.
-        width: of the photo in pixels, 0 where unknown.
-        height: of the photo in pixels, 0 where unknown.
-    """
-
-    labels: tuple[str, ...] = ()
-    attributes: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()  # m strings
+    attributes: tuple[str, ...] = ()  # m strings
+    # [m, 4] float32, relative to width and height; None where unknown
     boxes: NDArray[np.float32] | None = None
-    confidences: NDArray[np.float64] | None = None
-    width: int = 0
-    height: int = 0
+    confidences: NDArray[np.float64] | None = None  # [m] float64; None where unknown
+    width: int = 0  # of the photo in pixels, 0 where unknown
+    height: int = 0  # of the photo in pixels, 0 where unknown
 
     @classmethod
     def of(
@@ -196,7 +172,7 @@ class LabelledObjects:
         where: str,
         above: float = ATTRIBUTE_CONFIDENCE,
     ) -> LabelledObjects:
-        """Objects of a photo, whose width and height in pixels are 0 where unknown."""
+        """Objects of a photo, whose width and height are 0 where unknown."""
         rects = [found.rect for found in objects if found.rect is not None]
         scores = [found.conf for found in objects if found.conf is not None]
         boxes = None
@@ -216,18 +192,6 @@ class LabelledObjects:
 OBJECTS = TypeAdapter(list[DetectedObject])
 
 
-def parse(adapter: TypeAdapter[T], found: Any, where: str, whole: str = "JSON") -> T:
-    """Check a cell of JSON as bytes, or lists and dictionaries, against the form it must have."""
-    try:
-        if isinstance(found, bytes):
-            return adapter.validate_json(found)
-        return adapter.validate_python(found)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or whole
-        raise InputError(f"{where}: {field}: {first['msg']}") from error
-
-
 def overlaps(boxes: NDArray[np.number], others: NDArray[np.number]) -> NDArray[np.float32]:
     """[n, m] intersection over union of [n, 4] and [m, 4] boxes; 0 where both are points."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
@@ -245,14 +209,9 @@ def match(regions: NDArray[np.float32], seen: LabelledObjects) -> NDArray[np.int
 
     Files have one object for each region, in the same order, or come of two detectors (or of two
     thresholds of one). In the latter case an object belongs to the region that its box overlaps
-    most, by more than a half.
+    most, by more than a half. Objects without boxes are those of the regions if there are as many.
 
-    Args:
-        regions: [n, 4] boxes.
-        seen: m objects; without boxes they are those of the regions if there are as many.
-
-    Returns:
-        [m] rows of regions, -1 for an object that belongs to none.
+    Returns [m] rows of regions, of boxes [n, 4]; -1 for an object that belongs to none.
     """
     n, m = len(regions), len(seen.labels)
     if seen.boxes is None:

@@ -26,6 +26,7 @@ from sparta.readers.base import (
     check_locations,
     check_size,
     file_length,
+    parse,
     without_labels,
 )
 from sparta.readers.keyed_files import Cells, KeyedFile, Pairs, TsvFile
@@ -35,7 +36,6 @@ from sparta.readers.labels import (
     LabelledObjects,
     Prediction,
     WordPlacer,
-    parse,
 )
 
 LOCATION = 6  # numbers at the end of each row
@@ -94,15 +94,15 @@ class OscarReader(FeatureReader):
         super().__init__(options, self._width - LOCATION, self._pairs.ids, files)
 
     def __getitem__(self, row: int) -> ImageFeatures:
-        pair = self._pairs[row]
-        part = self._parts[pair.part]
-        where = part.features.where(pair.features)
-        values = part.values(pair.features, self._width)
+        image_id, number, entry, label_entry = self._pairs[row]
+        part = self._parts[number]
+        where = part.features.where(entry)
+        values = part.values(entry, self._width)
         # First: without locations, float32 may have been taken for float16.
         boxes = check_locations(values[:, -LOCATION:], where)
         features = check_features(values[:, :-LOCATION], where)
-        seen, seen_where = part.seen(part.features.keys[pair.features], pair.labels)
-        image = without_labels(pair.image_id, features, boxes, seen.width, seen.height)
+        seen, seen_where = part.seen(part.features.keys[entry], label_entry)
+        image = without_labels(image_id, features, boxes, seen.width, seen.height)
         return self._words.place(image, seen, seen_where)
 
     def _common_width(self) -> int:

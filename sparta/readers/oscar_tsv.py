@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 
 from sparta.errors import InputError
 from sparta.files import read_yaml
-from sparta.readers.base import unreadable
+from sparta.readers.base import Strict, parse, unreadable
 from sparta.readers.keyed_files import TsvFile, decode
 from sparta.readers.labels import (
     OBJECTS,
@@ -22,7 +23,6 @@ from sparta.readers.labels import (
     LabelledObjects,
     Pixels,
     Rect,
-    parse,
 )
 from sparta.readers.oscar import LOCATION, PREDICTIONS, OscarPart
 
@@ -37,8 +37,7 @@ class _Size(BaseModel):
     height: Pixels
 
 
-class _Regions(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Regions(Strict):
     num_boxes: int = Field(gt=0, lt=2**31)
     features: str
 
@@ -48,8 +47,7 @@ class _Object(DetectedObject):
     feature: str
 
 
-class _Line(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Line(Strict):
     objects: list[_Object]
 
 
@@ -95,12 +93,18 @@ class SizeTable:
 
 def fits_captioning(path: Path) -> bool:
     """Whether a path looks like such a YAML file, or a folder of them."""
-    return any(_names_features(file) for file in _yaml_files(path))
+    return bool(_naming_features(path))
 
 
 def open_captioning(paths: Sequence[Path], above: float) -> Sequence[OscarPart]:
     """The data sets of YAML files, or of folders with them."""
-    return [_DataSet(file, above) for path in paths for file in _chosen(path)]
+    files: list[Path] = []
+    for path in paths:
+        found = _naming_features(path) if path.is_dir() else [path]
+        if not found:
+            raise InputError(f"{path} holds no YAML file that names features")
+        files += found
+    return [_DataSet(file, above) for file in files]
 
 
 class _DataSet(OscarPart):
@@ -145,25 +149,14 @@ class _DataSet(OscarPart):
         return found.num_boxes, decode(found.features, field), field
 
 
-def _yaml_files(path: Path) -> list[Path]:
-    files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
-    return [file for file in files if file.suffix == ".yaml"]
-
-
-def _chosen(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    files = [file for file in _yaml_files(path) if _names_features(file)]
-    if not files:
-        raise InputError(f"{path} holds no YAML file that names features")
-    return files
-
-
-def _names_features(path: Path) -> bool:
-    try:
-        return "feature" in _read_yaml(path)
-    except InputError:
-        return False
+def _naming_features(path: Path) -> list[Path]:
+    """The YAML files of a folder, or the one at a path, that name features."""
+    found = []
+    for file in sorted(path.glob("*.yaml")) if path.is_dir() else [path]:
+        with suppress(InputError):
+            if file.suffix == ".yaml" and "feature" in _read_yaml(file):
+                found.append(file)
+    return found
 
 
 def _read_yaml(path: Path) -> dict[str, str]:

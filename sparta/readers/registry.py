@@ -37,25 +37,18 @@ Format = Literal[
 
 @dataclass(frozen=True)
 class ForeignFormat:
-    """A format and what opens it.
+    """A format and what opens it."""
 
-    Attributes:
-        paths: what the user names, for messages.
-        fits: whether a path looks like this format, by names and at most a first line.
-        open: opens the reader.
-        made_by: what made the features, where the user does not say; "" for the folder's name.
-        splits: lists those of a folder; None where the format has none.
-        numbered: whether its labels are numbers, for which the reader takes a vocabulary.
-        scored: whether its attributes may have confidences.
-    """
-
-    paths: str
+    paths: str  # what the user names, for messages
+    # Whether a path looks like this format, by names and at most a first line
     fits: Callable[[Path], bool]
-    open: Callable[[Sequence[Path], ImportOptions], FeatureReader]
-    made_by: str
+    open: Callable[[Sequence[Path], ImportOptions], FeatureReader]  # opens the reader
+    made_by: str  # what made the features, where the user does not say; "" for the folder's name
+    # Lists those of a folder; None where the format has none
     splits: Callable[[Path], Sequence[str]] | None = None
+    # Whether its labels are numbers, for which the reader takes a vocabulary
     numbered: bool = False
-    scored: bool = False
+    scored: bool = False  # whether its attributes may have confidences
 
 
 FORMATS: Mapping[Format, ForeignFormat] = {
@@ -204,17 +197,11 @@ def import_features(
 ) -> FeatureStore:
     """Write a reader's images into a store, a shard at a time in memory.
 
-    A run that was killed, or ended at a malformed image, continues when it is called again.
-
-    Args:
-        reader: the reader of the files.
-        out: folder of the store.
-        progress: called with the stage "import", images done and all images.
-        skip_bad: whether a malformed image is left out and listed in `out/skipped.jsonl`.
-
-    Raises:
-        InputError: if an image is malformed and not to be skipped, all are, `out` holds features
-            of other inputs, another process is writing it, or the disk has too little room.
+    A run that was killed, or ended at a malformed image, continues when it is called again. With
+    `skip_bad` a malformed image is left out and listed in `out/skipped.jsonl`. Progress has the
+    stage "import", in images. Raises InputError if an image is malformed and not to be skipped, all
+    are, `out` holds features of other inputs, another process is writing it, or the disk has too
+    little room.
     """
     images, out = len(reader.ids), Path(out)
     files = [f"{path.resolve()}\0{path.stat().st_size}" for path in reader.files]

@@ -346,16 +346,10 @@ POOLINGS: dict[str, type[Pooling]] = {
 
 
 def make_pooling(name: str, dimension: int, **options: Any) -> Pooling:
-    """Make a pooling by name.
+    """Make one of `POOLINGS` for vectors of width `dimension`, with options of its own.
 
-    Args:
-        name: a key of `POOLINGS`.
-        dimension: d, the width of the vectors to pool.
-        **options: the pooling's own, such as `k` of "k-max".
-
-    Raises:
-        InputError: if there is no such pooling, it has no such option, or a value is refused; the
-            message lists what there is.
+    Raises InputError if there is no such pooling, it has no such option, or a value is refused; the
+    message lists what there is.
     """
     if name not in POOLINGS:
         raise InputError(f"there is no pooling {name!r}; there are: {', '.join(POOLINGS)}")

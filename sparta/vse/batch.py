@@ -16,15 +16,11 @@ ImageInput: TypeAlias = ImageFeatures | NDArray[np.uint8]  # or pixels [side, si
 
 
 class RegionBatch(NamedTuple):
-    """B images as sets of visual vectors, padded to the longest.
+    """B images as sets of visual vectors, padded to the longest."""
 
-    Attributes:
-        regions: [B, n, d] float (float16 from a store; the model widens it), zero behind `lengths`.
-        lengths: [B] int64, real vectors of each image, 1 to n; padding comes only after them.
-    """
-
+    # [B, n, d] float (float16 from a store; the model widens it), zero behind `lengths`
     regions: Tensor
-    lengths: Tensor
+    lengths: Tensor  # [B] int64, real vectors of each image, 1 to n; padding comes only after them
 
     def to(self, device: torch.device | str) -> RegionBatch:
         """The same batch on another device."""
@@ -32,13 +28,10 @@ class RegionBatch(NamedTuple):
 
 
 class PixelBatch(NamedTuple):
-    """B photos for a model with a vision backbone of its own.
+    """B photos for a model with a vision backbone of its own."""
 
-    Attributes:
-        pixels: [B, 3, H, W] uint8 RGB, stretched to the backbone's size; the model scales and
-            normalises them as the backbone's checkpoint does.
-    """
-
+    # [B, 3, H, W] uint8 RGB, stretched to the backbone's size; the model scales and normalises them
+    # as the backbone's checkpoint does
     pixels: Tensor
 
     def to(self, device: torch.device | str) -> PixelBatch:
@@ -47,15 +40,10 @@ class PixelBatch(NamedTuple):
 
 
 class TextBatch(NamedTuple):
-    """B tokenised texts, padded to the longest.
+    """B tokenised texts, padded to the longest."""
 
-    Attributes:
-        ids: [B, L] int64, the pad id behind `lengths`.
-        lengths: [B] int64, tokens of each text with its start and end, 1 to L.
-    """
-
-    ids: Tensor
-    lengths: Tensor
+    ids: Tensor  # [B, L] int64, the pad id behind `lengths`
+    lengths: Tensor  # [B] int64, tokens of each text with its start and end, 1 to L
 
     def to(self, device: torch.device | str) -> TextBatch:
         """The same batch on another device."""
@@ -68,12 +56,9 @@ def real_rows(lengths: Tensor, size: int) -> Tensor:
 
 
 def collate_regions(images: Sequence[ImageFeatures], max_regions: int | None = None) -> RegionBatch:
-    """Pad B images.
+    """Pad B images, at least one, all of one dimension; each keeps its first `max_regions`.
 
-    Args:
-        images: at least one, all of one dimension. One without any region counts as a single
-            zero vector: every pooling needs something to pool.
-        max_regions: an image with more keeps its first ones.
+    One without any region counts as a single zero vector: every pooling needs something to pool.
     """
     kept = [image.features[:max_regions] for image in images]
     lengths = [max(1, len(rows)) for rows in kept]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import get_annotations
 from typing import Any, Literal, get_args
 
 from transformers import PreTrainedConfig
@@ -14,12 +15,19 @@ VisionVectors = Literal["output", "stored"]
 Text = Literal["bigru", "gru", "bert"]
 Words = Literal["patterns", "nltk"]
 ViewProjections = Literal["shared", "separate"]
+CHOICES = {
+    "visual": Visual,
+    "vision_vectors": VisionVectors,
+    "text": Text,
+    "words": Words,
+    "view_projections": ViewProjections,
+}
 
 
 class VseConfig(PreTrainedConfig):
     """Configuration of `sparta.vse.model.VseModel`.
 
-    Args:
+    Attributes:
         name: what a server calls the model, such as "vse++", "vse-inf", "vse-2ad", "mv-vse".
         feature_dim: d of the visual vectors.
         feature_source: what made the features (`FeatureSource` as a dict), None for any. With
@@ -61,66 +69,44 @@ class VseConfig(PreTrainedConfig):
 
     model_type = "vse"
 
-    def __init__(
-        self,
-        name: str = "vse",
-        feature_dim: int = 2048,
-        feature_source: Json | None = None,
-        visual: Visual = "region",
-        square_root: bool = False,
-        input_dropout: float = 0.0,
-        max_regions: int | None = None,
-        vision: Json | None = None,
-        vision_vectors: VisionVectors = "stored",
-        text: Text = "bigru",
-        words: Words = "patterns",
-        word_dim: int = 300,
-        vocabulary_size: int = 0,
-        text_encoder: Json | None = None,
-        text_dropout: float = 0.0,
-        dimension: int = 1024,
-        visual_pooling: str = "mean",
-        visual_pooling_options: Json | None = None,
-        text_pooling: str = "mean",
-        text_pooling_options: Json | None = None,
-        views: int = 1,
-        view_projections: ViewProjections = "shared",
-        **kwargs: Any,
-    ) -> None:
-        _check("visual", visual, Visual)
-        _check("vision_vectors", vision_vectors, VisionVectors)
-        _check("text", text, Text)
-        _check("words", words, Words)
-        _check("view_projections", view_projections, ViewProjections)
-        if views < 1:
-            raise InputError(f"views: {views} is less than one")
-        if (text == "bert") != (text_encoder is not None):
+    name: str = "vse"
+    feature_dim: int = 2048
+    feature_source: Json | None = None
+    visual: Visual = "region"
+    square_root: bool = False
+    input_dropout: float = 0.0
+    max_regions: int | None = None
+    vision: Json | None = None
+    vision_vectors: VisionVectors = "stored"
+    text: Text = "bigru"
+    words: Words = "patterns"
+    word_dim: int = 300
+    vocabulary_size: int = 0
+    text_encoder: Json | None = None
+    text_dropout: float = 0.0
+    dimension: int = 1024
+    visual_pooling: str = "mean"
+    visual_pooling_options: Json | None = None
+    text_pooling: str = "mean"
+    text_pooling_options: Json | None = None
+    views: int = 1
+    view_projections: ViewProjections = "shared"
+
+    def __init__(self, **values: Any) -> None:
+        for name in OPTIONS:
+            setattr(self, name, values.pop(name, getattr(VseConfig, name)))
+        for name, known in CHOICES.items():
+            if (value := getattr(self, name)) not in get_args(known):
+                raise InputError(f"{name}: {value!r} is not one of {', '.join(get_args(known))}")
+        if self.views < 1:
+            raise InputError(f"views: {self.views} is less than one")
+        if (self.text == "bert") != (self.text_encoder is not None):
             raise InputError(
-                f"text: {text!r} with text_encoder: {text_encoder!r} do not go together"
+                f"text: {self.text!r} with text_encoder: {self.text_encoder!r} do not go together"
             )
-        self.name = name
-        self.feature_dim = feature_dim
-        self.feature_source = feature_source
-        self.visual = visual
-        self.square_root = square_root
-        self.input_dropout = input_dropout
-        self.max_regions = max_regions
-        self.vision = vision
-        self.vision_vectors = vision_vectors
-        self.text = text
-        self.words = words
-        self.word_dim = word_dim
-        self.vocabulary_size = vocabulary_size
-        self.text_encoder = text_encoder
-        self.text_dropout = text_dropout
-        self.dimension = dimension
-        self.visual_pooling = visual_pooling
-        self.visual_pooling_options = visual_pooling_options or {}
-        self.text_pooling = text_pooling
-        self.text_pooling_options = text_pooling_options or {}
-        self.views = views
-        self.view_projections = view_projections
-        super().__init__(**kwargs)
+        self.visual_pooling_options = self.visual_pooling_options or {}
+        self.text_pooling_options = self.text_pooling_options or {}
+        super().__init__(**values)
 
     def get_text_config(
         self, decoder: bool | None = None, encoder: bool | None = None
@@ -129,6 +115,5 @@ class VseConfig(PreTrainedConfig):
         return self
 
 
-def _check(field: str, value: str, known: Any) -> None:
-    if value not in get_args(known):
-        raise InputError(f"{field}: {value!r} is not one of {', '.join(get_args(known))}")
+# What `VseConfig` takes, by name.
+OPTIONS = tuple(get_annotations(VseConfig))

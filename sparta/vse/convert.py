@@ -37,20 +37,7 @@ _WORDS = {r"word_encoder\.embedding": "txt_enc.embed", r"word_encoder\.gru": "tx
 REGIONS, TOKENS = 36, 25
 # Saved by the published code, and never used by it.
 UNUSED = ("img_enc.mlp.bns.1.", "txt_enc.bert.pooler.", "txt_enc.bert.embeddings.position_ids")
-_NETWORKS = (
-    "img_enc.backbone.",
-    "img_enc.image_encoder.",
-    "img_enc.vit_model.",
-    "img_enc.img_proj.",
-)
-
-
-@dataclass(frozen=True)
-class Converted:
-    """A model in eval mode, and the checkpoint's weights that nothing uses, there or here."""
-
-    model: VseModel
-    unused: list[str]
+_VISION = ("backbone", "image_encoder", "vit_model", "img_proj")
 
 
 def convert_checkpoint(
@@ -59,8 +46,10 @@ def convert_checkpoint(
     vocabulary: str | Path | None = None,
     text: str | None = None,
     name: str | None = None,
-) -> Converted:
+) -> tuple[VseModel, list[str]]:
     """Read a published checkpoint; the model computes what the published code does.
+
+    Returns the model in eval mode, and the weights that nothing uses, there or here.
 
     VSE+2AD's published pooling depends on the padding of a batch. The model fixes it to that of the
     published evaluation, 36 regions and 25 tokens, so that an image or text has one vector.
@@ -108,7 +97,7 @@ def convert_checkpoint(
     if model.text_encoder is not None:
         limit_length(tokenizer, model.text_encoder)
     model.attach(tokenizer, text or str(vocabulary))
-    return Converted(model.eval(), unused)
+    return model.eval(), unused
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -210,20 +199,14 @@ def _fill(
 
 @dataclass(frozen=True)
 class CheckpointLayout:
-    """The weights of one repository; its keys begin with `img_enc.` or `txt_enc.` here.
+    """The weights of one repository; its keys begin with `img_enc.` or `txt_enc.` here."""
 
-    Attributes:
-        mark: beginning of keys that no other layout has.
-        fields: of `VseConfig`, as the published code computes.
-        projection: the linear layer whose shape gives the widths of features and joint space.
-        names: beginnings of a `VseModel`'s keys, as patterns, and what they are called there.
-        masked: whether the words' embedding has a row for `<mask>` behind the vocabulary's own.
-    """
-
-    mark: str
-    fields: JsonMapping
-    projection: str
+    mark: str  # beginning of keys that no other layout has
+    fields: JsonMapping  # of `VseConfig`, as the published code computes
+    projection: str  # the linear layer whose shape gives the widths of features and joint space
+    # Beginnings of a `VseModel`'s keys, as patterns, and what they are called there
     names: Mapping[str, str]
+    # Whether the words' embedding has a row for `<mask>` behind the vocabulary's own
     masked: bool = True
 
     def published(self, key: str) -> str:
@@ -294,7 +277,8 @@ LAYOUTS = (
 def find_layout(keys: Iterable[str], where: str) -> CheckpointLayout:
     """The layout of a checkpoint, by keys that begin with `img_enc.` or `txt_enc.`."""
     keys = sorted(keys)
-    if inside := [key for key in keys if key.startswith(_NETWORKS)]:
+    networks = tuple(f"img_enc.{part}." for part in _VISION)
+    if inside := [key for key in keys if key.startswith(networks)]:
         raise InputError(
             f"{where} contains a vision network ({_parts(inside)}): only checkpoints that "
             "take features can be converted"

@@ -142,14 +142,10 @@ class Vision(nn.Module):
 
     Args:
         config: configuration of a transformers vision network, a dict with `model_type`.
-
-    Attributes:
-        mean: [3, 1, 1] float32, subtracted from pixel values of 0 to 255.
-        std: [3, 1, 1] float32, which the difference is divided by.
     """
 
-    mean: Tensor
-    std: Tensor
+    mean: Tensor  # [3, 1, 1] float32, subtracted from pixel values of 0 to 255
+    std: Tensor  # [3, 1, 1] float32, which the difference is divided by
 
     def __init__(self, config: Json, vectors: VisionVectors) -> None:
         super().__init__()
@@ -205,9 +201,8 @@ def vision_part(network: nn.Module) -> Any:
 def vision_source(network: str) -> FeatureSource:
     """The source of a vision network's features; `extra["resample"]` is Pillow's filter for photos.
 
-    Raises:
-        InputError: if it is no vision network of transformers, or its output cannot be laid on a
-            grid.
+    Raises InputError if it is no vision network of transformers, or its output cannot be laid on a
+    grid.
     """
     if is_lite(network) or timm_processor(network) is not None:
         raise InputError(
@@ -222,13 +217,9 @@ def vision_source(network: str) -> FeatureSource:
 class PhotoFolder:
     """Photos of a folder by row, resized for a vision network; decoded when requested.
 
-    Args:
-        folder: searched at any depth.
-        source: of the network: `vision_source`, or a model's `feature_source`.
-        ids: paths of photos relative to the folder; all there are by default.
-
-    Raises:
-        InputError: if there is no photo.
+    `source` is the network's: `vision_source`, or a model's `feature_source`. `ids` are paths
+    relative to the folder; by default of all photos there are, at any depth. Raises InputError if
+    there is none.
     """
 
     def __init__(
@@ -249,11 +240,7 @@ class PhotoFolder:
         return self._rows[image_id]
 
     def __getitem__(self, row: int) -> NDArray[np.uint8]:
-        """A photo whole, [side, side, 3] uint8 RGB.
-
-        Raises:
-            InputError: naming the file, if it cannot be read.
-        """
+        """A photo whole, [side, side, 3] uint8 RGB; raises InputError if it cannot be read."""
         return self.show(row)
 
     def show(self, row: int, crop: Crop | None = None) -> NDArray[np.uint8]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import asdict
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from sparta.json_values import Json
 from sparta.model_id import find_file, model_folder
 from sparta.networks.pretrained import load_model, load_preprocessing
 from sparta.text_encoder import cut_embeddings, load_text_encoder, portable_config
-from sparta.vse.config import VseConfig
+from sparta.vse.config import OPTIONS, VseConfig
 from sparta.vse.encoders import vision_part
 from sparta.vse.model import VseModel, evaluating
 from sparta.vse.tokenizer import FILE, TextTokenizer
@@ -134,8 +133,8 @@ def _build(
 
 def check_options(options: Collection[str], is_bert: bool) -> None:
     """Refuse names that are no options of a model, `vision` apart, over words or over a BERT."""
-    given = {"text_encoder", "vocabulary_size", "feature_dim", "feature_source", "kwargs", "vision"}
-    known = signature(VseConfig).parameters.keys() - given - ({"text"} if is_bert else set())
+    given = {"text_encoder", "vocabulary_size", "feature_dim", "feature_source", "vision"}
+    known = {*OPTIONS} - given - ({"text"} if is_bert else set())
     if unknown := sorted({*options} - known):
         raise InputError(f"unknown model options {unknown}; there are {sorted(known)}")
 

@@ -73,7 +73,9 @@ class VseModel(PreTrainedModel):
             for _ in range(1 if shared else config.views)
         )
         self.visual_poolings = nn.ModuleList(
-            make_pooling(config.visual_pooling, config.dimension, **config.visual_pooling_options)
+            make_pooling(
+                config.visual_pooling, config.dimension, **(config.visual_pooling_options or {})
+            )
             for _ in range(config.views)
         )
         self.text_encoder: PreTrainedModel | None = None
@@ -93,7 +95,7 @@ class VseModel(PreTrainedModel):
             self.text_projection = nn.Linear(encoder.config.hidden_size, config.dimension)
             self.text_dropout = nn.Dropout(config.text_dropout)
         self.text_pooling = make_pooling(
-            config.text_pooling, config.dimension, **config.text_pooling_options
+            config.text_pooling, config.dimension, **(config.text_pooling_options or {})
         )
         self.tokenizer: TextTokenizer | None = None
         self.post_init()

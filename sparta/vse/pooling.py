@@ -28,14 +28,9 @@ class Pooling(nn.Module, ABC):
         self.dimension = dimension
 
     def forward(self, features: Tensor, lengths: Tensor) -> Tensor:
-        """Pool B sets or sequences.
+        """Pool B sets or sequences [B, n, d] of any floating type: [B, d] float32.
 
-        Args:
-            features: [B, n, d], of any floating type; the first `lengths` vectors are real.
-            lengths: [B] int64, from 1 to n.
-
-        Returns:
-            [B, d] float32.
+        The first `lengths` [B] int64 vectors of each are real, from 1 to n.
         """
         mask = real_rows(lengths, features.shape[1])[:, :, None]
         with torch.autocast(features.device.type, enabled=False):

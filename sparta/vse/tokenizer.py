@@ -49,15 +49,6 @@ class TextTokenizer:
         where: the file or folder it is from, for error messages.
         splitter: splits texts into words, in place of the tokenizer.
 
-    Attributes:
-        pad_id: fills the place behind a short text.
-        start_id: comes first in every text.
-        end_id: comes last.
-        unknown_id: of words that are not in the vocabulary.
-        mask_id: of words that augmentation masks.
-        ordinary_ids: all other ids, rising.
-        max_length: ids a framed text may have, None for any number.
-
     Raises:
         InputError: if the ids have gaps or a special token is missing; names it.
     """
@@ -72,14 +63,14 @@ class TextTokenizer:
         if sorted(vocabulary.values()) != list(range(len(vocabulary))):
             raise InputError(f"{where}: ids are not 0 to {len(vocabulary) - 1}: gaps or doubles")
         special = {role: _find(vocabulary, role, where) for role in _SPELLINGS}
-        self.pad_id = special["pad"]
-        self.start_id = special["start"]
-        self.end_id = special["end"]
-        self.unknown_id = special["unknown"]
-        self.mask_id = special["mask"]
+        self.pad_id = special["pad"]  # fills the place behind a short text
+        self.start_id, self.end_id = special["start"], special["end"]  # of every text
+        self.unknown_id = special["unknown"]  # of words that are not in the vocabulary
+        self.mask_id = special["mask"]  # of words that augmentation masks
         excluded = {*special.values(), *tokenizer.get_added_tokens_decoder()}
         excluded |= {i for token, i in vocabulary.items() if _UNUSED.fullmatch(token)}
-        self.ordinary_ids = sorted(set(vocabulary.values()) - excluded)
+        self.ordinary_ids = sorted(set(vocabulary.values()) - excluded)  # all others
+        # How many ids a framed text may have, None for any number.
         self.max_length: int | None = (tokenizer.truncation or {}).get("max_length")
         tokenizer.no_padding()
         tokenizer.no_truncation()
@@ -107,10 +98,8 @@ class TextTokenizer:
     ) -> TextTokenizer:
         """A vocabulary made elsewhere, such as VSE++'s; `<mask>` is added last if it is missing.
 
-        Texts are split as `from_captions` splits them, unless there is a splitter.
-
-        Raises:
-            InputError: if ids have gaps, or one of <pad>, <start>, <end>, <unk> is missing.
+        Texts are split as `from_captions` splits them, unless there is a splitter. Raises
+        InputError if ids have gaps, or one of <pad>, <start>, <end>, <unk> is missing.
         """
         words = {**word2idx}
         words.setdefault(LAST, len(words))

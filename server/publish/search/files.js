@@ -7,18 +7,6 @@ const KEPT = 1 << 26; // bytes of chunks in memory
 /** A file of the index that could not be read. */
 export class IndexError extends Error {}
 
-/** @param {URL} url @param {RequestInit} [options] */
-async function answer(url, options) {
-  let response;
-  try {
-    response = await fetch(url, options);
-  } catch {
-    throw new IndexError(`${url.pathname} cannot be fetched: is this device offline?`);
-  }
-  if (!response.ok) throw new IndexError(`${url.pathname} cannot be fetched: status ${response.status}`);
-  return response;
-}
-
 /** The folder of an index. */
 export class Source {
   /** @param {URL} base */
@@ -34,7 +22,11 @@ export class Source {
 
   /** @param {string} name @param {RequestInit} [options] */
   async #bytes(name, options) {
-    const response = await answer(new URL(name, this.base), options);
+    const url = new URL(name, this.base);
+    const response = await fetch(url, options).catch(() => {
+      throw new IndexError(`${url.pathname} cannot be fetched: is this device offline?`);
+    });
+    if (!response.ok) throw new IndexError(`${url.pathname} cannot be fetched: status ${response.status}`);
     if (response.headers.get("Accept-Ranges") === "bytes") this.ranges = true;
     return { status: response.status, bytes: new Uint8Array(await response.arrayBuffer()) };
   }

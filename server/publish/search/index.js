@@ -19,7 +19,6 @@ import { HeldWords } from "./words.js";
 /** @import { Found } from "./finder.js" */
 /** @import { Sign } from "./grammar.js" */
 /** @import { ReadQuery, ReadWord, Substitution } from "./reader.js" */
-/** @import { ImageRecord } from "./records.js" */
 
 export { IndexError } from "./files.js";
 export { QueryError } from "./grammar.js";
@@ -119,13 +118,9 @@ export class Index {
     const tokenised = performance.now();
     const { allowed, conditions } = await this.#allowed(read, options);
     const found = (await this.finder.top(read.counts, k + offset, allowed)).slice(offset);
-    const images = await this.#images(found);
-    signal?.throwIfAborted();
-    const searched = performance.now();
-    const covers = explain || minCoverage !== undefined;
-    const hits = this.#hits(found, offset, images, explain ? termsOfWords(read.words) : null, covers ? read.words : null);
-    const { unknown, rare, substitutions } = read;
-    return { hits, unknown, rare, substitutions, conditions, timings: timings(start, tokenised, searched, explain) };
+    const asked = explain ? termsOfWords(read.words) : null;
+    const words = explain || minCoverage !== undefined ? read.words : null;
+    return this.#answer({ found, offset, read, conditions, asked, words, start, tokenised, signal });
   }
 
   /**
@@ -146,15 +141,10 @@ export class Index {
     const keys = sort ? await (await this.#fields()).keys(sort) : Float64Array.from(matched, (_, position) => -(sums?.[position] ?? 0));
     const positions = (await this.finder.first(matched, keys, offset + k)).slice(offset);
     const found = positions.map((position) => ({ position, score: sums?.[position] ?? 0 }));
-    const images = await this.#images(found);
-    signal?.throwIfAborted();
-    const searched = performance.now();
     const words = sums && explain ? read.words : null;
-    const hits = this.#hits(found, offset, images, words && termsOfWords(words), words);
-    const total = matched.reduce((sum, one) => sum + one, 0);
-    const { unknown, rare, substitutions } = read;
-    const spent = timings(start, start, searched, words !== null);
-    return { hits, total, facets: Object.fromEntries(counted), unknown, rare, substitutions, conditions, timings: spent };
+    const asked = words && termsOfWords(words);
+    const answer = await this.#answer({ found, offset, read, conditions, asked, words, start, tokenised: start, signal });
+    return { ...answer, total: matched.reduce((sum, one) => sum + one, 0), facets: Object.fromEntries(counted) };
   }
 
   /**
@@ -173,14 +163,9 @@ export class Index {
     const { allowed, conditions } = await this.#allowed({ ...read, words: [] }, options);
     const best = await this.finder.top(counts, k + positions.length, allowed);
     const found = best.filter(({ position }) => !positions.includes(position)).slice(0, k);
-    const images = await this.#images(found);
-    signal?.throwIfAborted();
-    const searched = performance.now();
-    const asked = [...counts].map(([id, count]) => this.#counted(id, count));
-    const hits = this.#hits(found, 0, images, explain ? asked : null, null);
-    const terms = asked.map(({ word, count }) => ({ term: word, count }));
-    const { unknown, rare, substitutions } = read;
-    return { hits, terms, unknown, rare, substitutions, conditions, timings: timings(start, tokenised, searched, explain) };
+    const asked = [...counts].map(([id, count]) => ({ id, word: this.vocabulary[id], count, similarity: null, sign: /** @type {Sign} */ ("") }));
+    const answer = await this.#answer({ found, read, conditions, asked: explain ? asked : null, words: null, start, tokenised, signal });
+    return { ...answer, terms: asked.map(({ word, count }) => ({ term: word, count })) };
   }
 
   /** Why an image has its score for a text. @param {string} query @param {string} imageId */
@@ -216,11 +201,6 @@ export class Index {
 
   #heldWords() {
     return (this.held ??= new HeldWords(this.vocabulary, this.terms));
-  }
-
-  /** @param {Found[]} found */
-  #images(found) {
-    return this.#records(found.map(({ position }) => position));
   }
 
   /** @param {number[]} positions */
@@ -281,15 +261,17 @@ export class Index {
     return Uint8Array.from(shares, (share, position) => Number(share >= least - 1e-9 && (!allowed || allowed[position])));
   }
 
-  /** @param {number} id @param {number} count @returns {Asked} */
-  #counted(id, count) {
-    return { id, word: this.vocabulary[id], count, similarity: null, sign: "" };
-  }
-
-  /** @param {Found[]} found @param {number} before hits @param {ImageRecord[]} images @param {Asked[] | null} asked @param {ReadWord[] | null} words @returns {Hit[]} */
-  #hits(found, before, images, asked, words) {
-    return found.map(({ score }, i) => ({
-      rank: before + i + 1,
+  /**
+   * An answer with the images that were found, each explained by what was `asked`, and with its coverage of `words`.
+   * @param {{found: Found[], offset?: number, read: ReadQuery, conditions: Condition[], asked: Asked[] | null,
+   *   words: ReadWord[] | null, start: number, tokenised: number, signal?: AbortSignal}} made @returns {Promise<Answer>}
+   */
+  async #answer({ found, offset = 0, read, conditions, asked, words, start, tokenised, signal }) {
+    const images = await this.#records(found.map(({ position }) => position));
+    signal?.throwIfAborted();
+    const searched = performance.now();
+    const hits = found.map(({ score }, i) => ({
+      rank: offset + i + 1,
       image_id: images[i].id,
       score,
       metadata: images[i].metadata,
@@ -297,17 +279,15 @@ export class Index {
       coverage: words && coverage(words, images[i], this.largestOf),
       explanation: asked && explained(images[i], asked, this.vocabulary),
     }));
+    const timings = {
+      tokenise_ms: tokenised - start,
+      search_ms: searched - tokenised,
+      total_ms: searched - start,
+      explain_ms: asked && performance.now() - searched,
+    };
+    const { unknown, rare, substitutions } = read;
+    return { hits, unknown, rare, substitutions, conditions, timings };
   }
-}
-
-/** @param {number} start @param {number} tokenised @param {number} searched @param {boolean} explains @returns {Timings} */
-function timings(start, tokenised, searched, explains) {
-  return {
-    tokenise_ms: tokenised - start,
-    search_ms: searched - tokenised,
-    total_ms: searched - start,
-    explain_ms: explains ? performance.now() - searched : null,
-  };
 }
 
 const TERMS = 10;
@@ -322,19 +302,14 @@ function shares(weights, counts) {
   return new Map(own.filter(([, share]) => share));
 }
 
-/** @param {Weights} impacts of all terms of the images, added, in an order that breaks ties @param {number} counts */
-function imageQuery(impacts, counts) {
-  const strongest = [...impacts].sort((a, b) => b[1] - a[1]).slice(0, TERMS);
-  return shares(new Map(strongest), counts);
-}
-
 /**
  * The query for images similar to some, and to words as well; both have half of the weight.
  * @param {Weights} impacts of all terms of the images, added, in an order that breaks ties @param {Weights} words terms with their counts
  */
 function imagesAndWords(impacts, words) {
-  if (!words.size) return imageQuery(impacts, COUNTS);
-  const query = imageQuery(impacts, COUNTS / 2);
-  for (const [term, share] of shares(words, COUNTS / 2)) query.set(term, (query.get(term) ?? 0) + share);
+  const counts = words.size ? COUNTS / 2 : COUNTS;
+  const strongest = [...impacts].sort((a, b) => b[1] - a[1]).slice(0, TERMS);
+  const query = shares(new Map(strongest), counts);
+  for (const [term, share] of shares(words, counts)) query.set(term, (query.get(term) ?? 0) + share);
   return new Map([...query].sort((a, b) => b[1] - a[1]));
 }

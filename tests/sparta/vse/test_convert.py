@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.vse.batch import collate_regions, collate_texts
-from sparta.vse.convert import Converted, convert_checkpoint
+from sparta.vse.convert import convert_checkpoint
 from sparta.vse.model import VseModel
 from tests import tiny
 from tests.sparta.vse import published
@@ -39,9 +39,10 @@ def saved(
     return published.save(folder / "model_best.pth", method, parts, parallel), parts
 
 
-def converted(folder: Path, method: str, kind: str, parallel: bool = False) -> Converted:
+def converted(folder: Path, method: str, kind: str, parallel: bool = False) -> VseModel:
     path, _ = saved(folder, method, kind, parallel)
-    return convert_checkpoint(path, **options(kind, folder))
+    model, _ = convert_checkpoint(path, **options(kind, folder))
+    return model
 
 
 def padding(model: VseModel, widest: int, longest: int) -> tuple[int, int]:
@@ -74,7 +75,7 @@ def assert_computes_as_published(model: VseModel, parts: list[published.Weights]
 @pytest.mark.parametrize(("method", "kind"), LAYOUTS)
 def test_converted_as_published(method: str, kind: str, parallel: bool, tmp_path: Path) -> None:
     path, parts = saved(tmp_path, method, kind, parallel)
-    model = convert_checkpoint(path, **options(kind, tmp_path)).model
+    model, _ = convert_checkpoint(path, **options(kind, tmp_path))
     assert not model.training
     config = model.config
     assert (config.name, config.feature_dim, config.dimension) == (method, 5, 8)
@@ -97,7 +98,7 @@ def test_spare_token_embeddings_are_left_out(tmp_path: Path) -> None:
         text = {**parts[1], "bert.embeddings.word_embeddings.weight": padded}
         published.save(path, "vse-inf", [parts[0], text])
         if rows == 64:
-            model = convert_checkpoint(path, text=str(tmp_path)).model
+            model, _ = convert_checkpoint(path, text=str(tmp_path))
             assert_computes_as_published(model, parts)
             continue
         with pytest.raises(InputError, match=r"word_embeddings|they belong to different models"):
@@ -107,7 +108,7 @@ def test_spare_token_embeddings_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["words", "bert"])
 def test_a_caption_has_one_vector_whatever_its_batch(kind: str, tmp_path: Path) -> None:
     """Served alone or measured with others; a longer one than the published batches' as well."""
-    model = converted(tmp_path, "vse-2ad", kind).model
+    model = converted(tmp_path, "vse-2ad", kind)
     texts = ["a brown dog", "a man " * 14, "dog"]
     together = model.embed_texts(texts)
     alone = torch.cat([model.embed_texts([text]) for text in texts])
@@ -120,7 +121,7 @@ def test_a_caption_has_one_vector_whatever_its_batch(kind: str, tmp_path: Path) 
 
 
 def test_a_model_that_follows_batches(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    model = converted(tmp_path, "vse-2ad", "words").model
+    model = converted(tmp_path, "vse-2ad", "words")
     model.save_pretrained(tmp_path / "fixed")
     VseModel.from_pretrained(tmp_path / "fixed")
     assert "ADPOOL" not in caplog.text
@@ -134,7 +135,7 @@ def test_a_model_that_follows_batches(tmp_path: Path, caplog: pytest.LogCaptureF
 @pytest.mark.parametrize("method", ["vse-inf", "mv-vse"])
 def test_words_are_split_as_the_vocabulary_was(method: str, tmp_path: Path) -> None:
     """By NLTK, in the folder that is saved as well."""
-    model = converted(tmp_path, method, "words").model
+    model = converted(tmp_path, method, "words")
     model.save_pretrained(tmp_path / "model")
     for made in (model, VseModel.from_pretrained(tmp_path / "model")):
         assert made.config.words == "nltk" and made.tokenizer is not None
