@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from filelock import FileLock, Timeout
 
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.captions.record import as_stored
@@ -22,6 +20,7 @@ from sparta.extract.job import EXTRACT_STAGES, extract_augmented
 from sparta.extract.photos import find_photos, listing_hash
 from sparta.extract.photos import list_photos as list_files
 from sparta.features.store import FeatureStore
+from sparta.files import writing
 from sparta.progress import progress_bars
 from sparta.vse.encoders import PhotoFolder
 from training.run_config import DataConfig
@@ -206,8 +205,7 @@ def extract_for_training(config: DataConfig, out: Path) -> list[FeatureStore]:
     """
     assert config.photos is not None and config.backbone is not None
     folder = features_folder(config.photos, config.backbone, config.grid, out)
-    bars = progress_bars(EXTRACT_STAGES, Console())
-    with _exclusive(folder), bars as progress:
+    with writing(folder, wait=True), progress_bars(EXTRACT_STAGES, Console()) as progress:
         return extract_augmented(
             config.photos,
             folder,
@@ -231,19 +229,3 @@ def features_folder(photos: Path, backbone: str, grid: int | None, out: Path) ->
     digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:8]
     network = Path(backbone.partition("@")[0]).name + (f"-{grid}x{grid}" if grid else "")
     return out.absolute().parent / "features" / f"{network}-{digest}"
-
-
-@contextmanager
-def _exclusive(folder: Path) -> Iterator[None]:
-    """Wait until no other process extracts into the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / "lock")
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        log.warning("waiting for another run that extracts features into %s", folder)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
