@@ -41,7 +41,7 @@ from training.run_folder import (
 from training.terms.config import TermVectorsConfig
 from training.terms.fit import check_term_vectors, forget_term_vectors, train_term_vectors
 from training.visualsparta.config import VisualSpartaTrainConfig
-from training.visualsparta.prepare import OSCAR, check_visualsparta, prepare_visualsparta
+from training.visualsparta.module import OSCAR, check_visualsparta, prepare_visualsparta
 from training.vse.config import VseTrainConfig
 from training.vse.data import check_photo_settings, open_photos
 from training.vse.module import check_vse, prepare_vse

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import reduce
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparta.errors import InputError
+from sparta.readers.base import read_lines
 
 BLOCK = 1024  # photos whose mean is taken at once
 SAMPLE = 1000  # photos and sentences that the scale is estimated on
 Numbers = NDArray[np.int64]
 Similar = NDArray[np.float32]
-PHOTOS_AT_ONCE = 64
 
 
 class SentencePool(NamedTuple):
@@ -31,26 +31,10 @@ class SentencePool(NamedTuple):
 
 
 def read_sentences(path: Path) -> list[str]:
-    """Read the lines of a text file; blank ones are left out.
-
-    Raises:
-        InputError: if it cannot be read, is not UTF-8, or has no sentence.
-    """
-    try:
-        lines = path.read_bytes().decode("utf-8-sig").splitlines()
-    except OSError as error:
-        raise InputError(
-            f"teacher.sentences: {path} cannot be read ({error.strerror}): give a text file, one "
-            "sentence a line"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"teacher.sentences: {path} is not UTF-8 text ({error.reason} at byte {error.start}): "
-            "convert it"
-        ) from error
-    sentences = [line.strip() for line in lines if line.strip()]
+    """The lines of a UTF-8 text file, at least one; blank ones are left out."""
+    sentences = [line.strip() for line in read_lines(path) if line.strip()]
     if not sentences:
-        raise InputError(f"teacher.sentences: {path} is empty: give one sentence a line")
+        raise InputError(f"{path} is empty: give one sentence a line")
     return sentences
 
 
@@ -73,9 +57,6 @@ class Similarities:
         name: of the teacher, for messages.
         sentences: [S, D] float16.
         photos: [N, K, D] float16: K vectors a photo, of which the most similar one counts.
-
-    Raises:
-        InputError: if all similarities are equal.
     """
 
     def __init__(
@@ -137,18 +118,6 @@ def _spread(count: int) -> Numbers:
     return np.unique(np.linspace(0, count - 1, min(count, SAMPLE)).astype(np.int64))
 
 
-def nearest_sentences(
-    teacher: Teacher, photos: range, sentences: int, count: int
-) -> Iterator[NDArray[np.int32]]:
-    """The `count` sentences most similar to each photo, [p, count], rising, a block at a time."""
-    everything = np.arange(sentences)
-    for start in range(photos.start, photos.stop, PHOTOS_AT_ONCE):
-        some = np.arange(start, min(start + PHOTOS_AT_ONCE, photos.stop))
-        similar = teacher.between(everything, some).T
-        best = np.argpartition(-similar, count - 1, axis=1)[:, :count]
-        yield np.sort(best, axis=1).astype(np.int32)
-
-
 @dataclass(frozen=True)
 class SentenceDraw:
     """Draws the sentences that enter a batch with a photo, beside its captions.
@@ -164,13 +133,7 @@ class SentenceDraw:
     random: int  # how many of all are drawn
 
     def __call__(self, photo: int, instead: int, rng: np.random.Generator) -> list[int]:
-        """Numbers of the sentences.
-
-        Args:
-            photo: number of the photo.
-            instead: near ones to draw in place of captions that the photo lacks.
-            rng: of the draw.
-        """
+        """Numbers of the sentences; `instead` more near ones replace captions that it lacks."""
         wanted, around = self.near + instead, self.nearest[photo]
         near = rng.choice(around, wanted, replace=len(around) < wanted)
         return [*near.tolist(), *rng.integers(len(self.ids), size=self.random).tolist()]
