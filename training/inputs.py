@@ -45,22 +45,14 @@ class PhotoList(NamedTuple):
 
 
 def list_photos(config: DataConfig) -> PhotoList:
-    """The run's photos before features are extracted from them.
-
-    Raises:
-        InputError: as `open_stores`.
-    """
+    """The run's photos before features are extracted from them."""
     if config.photos is not None and not config.features:
         return PhotoList(config.photos, sorted(find_photos(config.photos)))
     return PhotoList.of(open_stores(config, Path()))
 
 
 def open_stores(config: DataConfig, out: Path) -> list[FeatureStore]:
-    """Open the run's feature stores, or extract them from its photos.
-
-    Raises:
-        InputError: if neither or both are configured, or the stores have different sources.
-    """
+    """Open the run's feature stores, or extract them from its photos."""
     if config.photos is not None and not config.features:
         return extract_for_training(config, out)
     if config.photos is not None or not config.features:
@@ -79,11 +71,7 @@ def open_stores(config: DataConfig, out: Path) -> list[FeatureStore]:
 
 
 def record_stores(stores: Sequence[FeatureStore], out: Path, resume: bool) -> None:
-    """Write folders and fingerprints of the run's stores to `out/features.json`.
-
-    Raises:
-        InputError: if a resumed run began with other features.
-    """
+    """Write folders and fingerprints of the run's stores to `out/features.json`."""
     path = out / RECORD
     now = [{"folder": str(s.folder.absolute()), "fingerprint": s.fingerprint} for s in stores]
     if resume and path.is_file():
@@ -104,10 +92,6 @@ def split_photos(
 
     Without `needs_captions`, the photos that the captions do not mention are training photos that
     have none. The seed chooses the held-out photos.
-
-    Raises:
-        InputError: if captions are needed and not configured, no photo is left to train on, or
-            captions and features are of different photos.
     """
     if config.captions is None:
         if needs_captions:
@@ -199,9 +183,6 @@ def extract_for_training(config: DataConfig, out: Path) -> list[FeatureStore]:
     Runs in the same folder share the stores beside them, in `features_folder`, if they have the
     same photos, backbone and grid; one with more augmentations adds only those that are missing.
     Only one process extracts at a time.
-
-    Raises:
-        InputError: as `extract_photos` does.
     """
     assert config.photos is not None and config.backbone is not None
     folder = features_folder(config.photos, config.backbone, config.grid, out)
@@ -220,9 +201,6 @@ def features_folder(photos: Path, backbone: str, grid: int | None, out: Path) ->
     """The folder of a run's extracted stores, named after the backbone, the grid and the photos.
 
     Other names or sizes of files in the folder of photos give another folder.
-
-    Raises:
-        InputError: if there are no photos.
     """
     listing = listing_hash(list_files(photos))
     inputs = [str(photos.resolve()), listing, backbone, grid]

@@ -66,9 +66,6 @@ def resumed_settings(config: Config, out: Path) -> tuple[Config, set[str]]:
 
     Returns them and the keys that differ, which are printed. A model that is named without a
     revision is that of the run's commit.
-
-    Raises:
-        InputError: if there is no run, or another setting differs.
     """
     used = out / SETTINGS
     if not used.is_file():

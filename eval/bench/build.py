@@ -101,9 +101,6 @@ def measure_build(
 
     The first `images` photos by name are taken, None for all. Reports progress of the stages of
     `sparta index`.
-
-    Raises:
-        InputError: if the photos are fewer, or `sparta index` would refuse them or the model.
     """
     with TemporaryDirectory(dir=work) as name, watch() as peak:
         out = Path(name) / "index"

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
+from torch import Tensor
 
 from sparta.captions.read import CaptionedPhoto
 from sparta.console import Console
 from sparta.errors import InputError
+from sparta.extract.photos import Augmentation, Decoder, Photo
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.metrics import ranks, recall
+from sparta.networks.backbone import pick_device
+from sparta.networks.encoder import is_lite, scale_of, weights_file
+from sparta.networks.lite import RESAMPLE, EfficientNetLite
 from sparta.progress import Progress, progress_bars
 from sparta.text_encoder import encoder_config, load_word_pieces
 from sparta.tokenizer import WordPieceTokenizer
@@ -29,24 +35,19 @@ from training.run_folder import TrainResult, say_recall
 from training.teacher.similarities import read_sentences
 from training.terms.config import TermVectorsConfig
 from training.terms.data import Texts, Views, read_texts
-from training.terms.models import Bags, DualEncoder, Teachers, TermVectors
+from training.terms.models import Bags, DualEncoder, Teachers, TermVectors, TunedEncoder
 from training.terms.steps import Plan, optimise
-from training.terms.tune import check_tune, tune
 
 STUDENT = "terms.pt"  # unfinished term vectors
 PHOTOS = 10  # training photos whose captions have a term that is not rare
 
 
 def check_term_vectors(config: TermVectorsConfig, photos: Sequence[CaptionedPhoto]) -> None:
-    """Refuse settings of a run that cannot be carried out.
-
-    Raises:
-        InputError: if a batch size does not fit the photos, no sentence encoder is given or it
-            cannot be used, nor can the sentences, or a backbone is to be tuned that cannot be.
-    """
-    sizes = {"teachers.batch_size": config.teachers.batch_size}
+    """Refuse settings of a run that cannot be carried out."""
+    sizes, data = {"teachers.batch_size": config.teachers.batch_size}, config.data
     if config.tune:
-        check_tune(config)
+        if data.photos is None or data.backbone is None or not is_lite(data.backbone):
+            raise InputError("tune: give data.photos, and efficientnet-lite2 as data.backbone")
         sizes["tune.batch_size"] = config.tune.batch_size
     else:
         sizes["batch_size"] = config.batch_size
@@ -79,12 +80,7 @@ def train_term_vectors(
     """Train teachers and model; write the model to `out/model`, or tune the backbone alone.
 
     Everything that is finished is kept in `out/checkpoints`, from where a killed run continues.
-
-    Returns:
-        with recall by all term scores.
-
-    Raises:
-        InputError: if the loss is no number.
+    Recall is that of all term scores.
     """
     assert config.model.init is not None
     tokenizer = load_word_pieces(config.model.init)
@@ -105,7 +101,7 @@ def train_term_vectors(
         members = [run.teacher(number, views, texts) for number in range(count)]
         if config.tune:
             ids = [photo.image_id for photo in photos]
-            file = tune(config, members[0], texts, ids, out, progress)
+            file = _tune(config, members[0], texts, ids, out, progress)
             return TrainResult(file, {}, config.planned_epochs, config.planned_epochs)
         bags = Bags.of(texts, len(tokenizer.vocabulary), config.model.least_sentences)
         validation = run.read(held_out, [], "held-out") if held_out else None
@@ -226,8 +222,7 @@ def _recall(taught: TermVectors, bags: Bags, views: Views, texts: Texts) -> list
         mode="sum",
         padding_idx=len(bags.terms),
     )
-    found = recall(ranks(sums, owners[:, None].tolist(), ties="by_id"))
-    return [found.at_1, found.at_5, found.at_10]
+    return list(recall(ranks(sums, owners[:, None].tolist(), ties="by_id"))[:3])
 
 
 def _model(
@@ -260,3 +255,54 @@ def _write_rare(bags: Bags, texts: Texts, tokenizer: WordPieceTokenizer, folder:
     rare = [tokenizer.vocabulary[term] for term in bags.terms.tolist() if counts[term] < PHOTOS]
     text = json.dumps({"photos": PHOTOS, "terms": rare}, ensure_ascii=False)
     (folder / RARE_TERMS).write_text(text, encoding="utf-8")
+
+
+# ---- tuning the backbone -------------------------------------------------------------------------
+
+
+def _tune(
+    config: TermVectorsConfig,
+    member: DualEncoder,
+    texts: Texts,
+    image_ids: Sequence[str],
+    out: Path,
+    progress: Progress,
+) -> Path:
+    """Train the backbone's later stages and the heads of a dual encoder on the photos themselves.
+
+    The member was trained on the backbone's features. Returns the file `out/backbone.safetensors`,
+    and reports progress of the stages "photos" and "tune".
+    """
+    settings, data = config.tune, config.data
+    assert settings is not None and data.photos is not None and data.backbone is not None
+    scale, device = scale_of(data.backbone), pick_device("auto")
+    pixels = _read_pixels(data.photos, image_ids, scale.side, partial(progress, "photos"))
+    network = EfficientNetLite.from_file(scale, weights_file(data.backbone))
+    tuned = TunedEncoder(network, member, settings, pixels.to(device)).to(device)
+    optimise(
+        tuned,
+        tuned.optimiser(),
+        lambda photos: member.loss(tuned.draw(photos), texts, photos),
+        Plan(config, len(image_ids), settings.batch_size, settings.epochs, config.seed),
+        out / "checkpoints" / "tune.pt",
+        partial(progress, "tune"),
+    )
+    path = out / "backbone.safetensors"
+    state = {name: value.half().cpu().contiguous() for name, value in network.state_dict().items()}
+    save_file(state, path)
+    return path
+
+
+def _read_pixels(
+    folder: Path, image_ids: Sequence[str], side: int, progress: Callable[[int, int], None]
+) -> Tensor:
+    """[N, 3, side, side] uint8 of photos, stretched as features are extracted."""
+    decoder = Decoder(folder, side, RESAMPLE, Augmentation("plain"))
+    found = np.empty((len(image_ids), 3, side, side), np.uint8)
+    for row, image_id in enumerate(image_ids):
+        photo = decoder.decode(image_id)
+        if not isinstance(photo, Photo):
+            raise InputError(f"{folder / image_id}: {photo.reason}")
+        found[row] = photo.pixels.transpose(2, 0, 1)
+        progress(row + 1, len(image_ids))
+    return torch.from_numpy(found)

@@ -61,9 +61,6 @@ def optimise(
     The checkpoint is the file to continue from and to save to. `progress` is called with the steps
     done, and all; `measure` after each epoch with its number, from 1, while the module has the
     averaged weights and is in eval mode.
-
-    Raises:
-        InputError: if the loss is no number.
     """
     config, photos, batch_size, epochs, seed = plan
     total = epochs * (photos // batch_size)
