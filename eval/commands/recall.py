@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -36,10 +35,9 @@ from sparta.errors import InputError
 from sparta.extras import check_installed
 
 if TYPE_CHECKING:
-    from eval.recall.index import Gallery
+    from eval.recall.cxc import CxcRecall
+    from eval.recall.model import ModelRecall, TransferRecall
     from eval.report import Measured
-    from indexer.search.searcher import Searcher
-    from sparta.captions.read import CaptionedPhoto
     from sparta.progress import Progress
 
 # ---- index ---------------------------------------------------------------------------------------
@@ -84,68 +82,30 @@ def index(
     sparta eval index index/ --captions captions.jsonl --split test --run out.trec
     """
     _begin(out)
-    if (captions is None) == (queries is None):
-        raise InputError("give --captions, or --queries, and not both")
-    if queries is not None:
-        _first_hits(context, index, queries, allow_missing, as_json, out)
-        return
-    assert captions is not None
+    check_out(run, "--run", "")
     from contextlib import closing
 
-    from eval.recall.index import SearcherRecall, measure_index_recall, write_qrels, write_run
-    from eval.report import index_models
+    from eval.recall import index as measure
+    from eval.report import head_of, index_models, report
     from indexer.engines.open import open_backend
     from sparta.captions.read import read_captions
 
-    check_out(run, "--run", "")
-    photos = read_captions(captions, split)
-    with closing(open_backend(index, backend)) as searcher:
-        gallery = _gallery(searcher, index, photos, allow_missing, substitute, only_split)
-
-        def measure(progress: Progress) -> SearcherRecall:
-            found = measure_index_recall(gallery, progress)
+    if (captions is None) == (queries is None):
+        raise InputError("give --captions, or --queries, and not both")
+    found: Measured
+    with closing(open_backend(index, backend)) as searcher, _bars() as progress:
+        images = measure.IndexIds(searcher, index)
+        if queries is not None:
+            judged = measure.read_judged_queries(queries)
+            found = measure.measure_first_hits(images, judged, allow_missing, progress)
+        elif captions is not None:
+            photos = read_captions(captions, split)
+            gallery = measure.gallery_of(images, photos, allow_missing, substitute, only_split)
+            found = measure.measure_index_recall(gallery, progress)
             if run is not None:
-                write_run(gallery, run, depth, backend, progress)
-                write_qrels(gallery, run.with_suffix(".qrels"))
-            return found
-
-        _report(measure, context, out, as_json, index_models(index, backend))
-
-
-def _gallery(
-    searcher: Searcher,
-    index: Path,
-    photos: list[CaptionedPhoto],
-    allow_missing: bool,
-    substitute: bool,
-    only_split: bool,
-) -> Gallery:
-    from eval.recall.index import Gallery, IndexIds
-    from eval.recall.photos import missing_of
-    from sparta.captions.record import as_stored
-
-    own = IndexIds(searcher, index)
-    photos = as_stored(photos, own, str(index))
-    missing = missing_of([one.image_id for one in photos], own, own, index, allow_missing)
-    kept = [photo for photo in photos if photo.image_id not in missing]
-    return Gallery(searcher, kept, substitute, only_split, len(missing))
-
-
-def _first_hits(
-    context: typer.Context,
-    index: Path,
-    queries: Path,
-    allow_missing: bool,
-    as_json: bool,
-    out: Path | None,
-) -> None:
-    from eval.recall.index import IndexIds, measure_first_hits, read_judged_queries
-    from eval.report import index_models
-    from indexer.engines.open import open_index
-
-    judged, images = read_judged_queries(queries), IndexIds(open_index(index), index)
-    measure = partial(measure_first_hits, images, judged, allow_missing)
-    _report(measure, context, out, as_json, index_models(index))
+                measure.write_run(gallery, run, depth, backend, progress)
+                measure.write_qrels(gallery, run.with_suffix(".qrels"))
+    report(found, head_of(context, index_models(index, backend)), out, as_json)
 
 
 # ---- model ---------------------------------------------------------------------------------------
@@ -214,34 +174,48 @@ def model(
     --captions dataset_coco.json
     """
     _begin(out)
+    from eval.recall.model import data_sets, measure_transfer
+    from eval.report import head_of, report
+
+    options = _Options(
+        split,
+        protocol,
+        image_list,
+        judgements,
+        reference,
+        temperature,
+        transfer,
+        allow_missing,
+        batch_size,
+        device,
+    )
     captions, features = captions or [], features or []
-    options = _Options(allow_missing, batch_size, device, transfer)
-    if protocol == "cxc":
-        found = _cxc(model, captions, features, split or "test", judgements, options)
-    elif len(captions) > 1:
-        found = _data_sets(model, captions, features, split or "test", protocol, options)
-    else:
-        limits = _Reference(reference, temperature)
-        found = _one_set(
-            context, model, captions, features, split, protocol, image_list, limits, options
-        )
-    measure, models, seed = found
-    _report(measure, context, out, as_json, models, seed)
+    found: ModelRecall | TransferRecall | CxcRecall
+    with _bars() as progress:
+        if protocol == "cxc":
+            found = _cxc(model, captions, features, options, progress)
+        elif len(captions) > 1:
+            sets = data_sets(features, captions, split or "test", protocol)
+            found = measure_transfer(sets, model, device, allow_missing, batch_size, progress)
+        else:
+            found = _one_set(context, model, captions, features, options, progress)
+    models = [one.fingerprint for one in found.members]
+    report(found, head_of(context, models, found.seed), out, as_json)
 
 
 class _Options(NamedTuple):
+    """What the command's options of these names say."""
+
+    split: str | None
+    protocol: str
+    image_list: Path | None
+    judgements: Path | None
+    reference: str | None
+    temperature: float
+    transfer: bool
     allow_missing: bool
     batch_size: int
     device: str
-    transfer: bool
-
-
-class _Reference(NamedTuple):
-    split: str | None
-    temperature: float
-
-
-_Job = tuple[Callable[..., "Measured"], Sequence[str], int | None]  # a measurement, models, seed
 
 
 def _one_set(
@@ -249,88 +223,59 @@ def _one_set(
     model: list[str],
     captions: list[Path],
     features: list[Path],
-    split: str | None,
-    protocol: str,
-    images: Path | None,
-    reference: _Reference,
     options: _Options,
-) -> _Job:
-    from dataclasses import replace
-
+    progress: Progress,
+) -> ModelRecall:
+    """The models, or their ensemble, on one data set."""
     from eval.recall.model import measure_model_recall, open_members
     from eval.recall.photos import Evaluation, choose, missing_in
     from eval.recall.scores import ReferenceImages
 
-    asked = Evaluation.of(model, features, captions[0] if captions else None, split)
+    allowed, reference = options.allow_missing, options.reference
+    asked = Evaluation.of(model, features, captions[0] if captions else None, options.split)
     # What is measured, for the record.
     context.params |= {"captions": asked.captions, "split": asked.split, "features": asked.features}
-    _check_reference(reference.split, reference.temperature, asked.split)
-    folds = choose(protocol, asked.photos(), images)
-    members = open_members(asked.models, asked.features, options.transfer, options.device)
-    stores, ids = [one.store for one in members], [one.image_id for fold in folds for one in fold]
-    missing, others = missing_in(stores, ids, options.allow_missing), None
-    if reference.split is not None:
-        photos = asked.others(reference.split, stores[0])
-        others = ReferenceImages.sample(photos, reference.temperature)
-        lost = missing_in(stores, others.image_ids, options.allow_missing)
-        kept = [one for one in others.image_ids if one not in lost]
-        others = replace(others, image_ids=kept, missing=len(lost))
-    measure = partial(
-        measure_model_recall, members, protocol, folds, options.batch_size, others, missing=missing
-    )
-    return measure, [one.fingerprint for one in members], others.seed if others else None
-
-
-def _check_reference(reference: str | None, temperature: float, split: str) -> None:
-    if reference is not None and reference == split:
+    if reference is not None and reference == asked.split:
         raise InputError(
             f"--reference {reference} is the measured split: name a split of other photos"
         )
-    if not temperature > 0:
-        raise InputError(f"--temperature {temperature:g}: expected a number above 0")
-    if temperature != 1 and reference is None:
+    if not options.temperature > 0:
+        raise InputError(f"--temperature {options.temperature:g}: expected a number above 0")
+    if options.temperature != 1 and reference is None:
         raise InputError("--temperature goes with --reference")
-
-
-def _data_sets(
-    model: list[str],
-    captions: list[Path],
-    features: list[Path],
-    split: str,
-    protocol: str,
-    options: _Options,
-) -> _Job:
-    """Every model on every data set."""
-    from eval.recall.model import data_sets, measure_transfer, open_set
-
-    sets = data_sets(features, captions, split, protocol)
-    opened = [open_set(one, model, options.device, options.allow_missing) for one in sets]
-    measure = partial(measure_transfer, opened, options.batch_size)
-    return measure, [member.fingerprint for member in opened[0].members], None
+    folds = choose(options.protocol, asked.photos(), options.image_list)
+    members = open_members(asked.models, asked.features, options.transfer, options.device)
+    stores, ids = [one.store for one in members], [one.image_id for fold in folds for one in fold]
+    missing, others = missing_in(stores, ids, allowed), None
+    if reference is not None:
+        others = ReferenceImages.sample(asked.others(reference, stores[0]), options.temperature)
+        others = others.without(missing_in(stores, others.image_ids, allowed))
+    return measure_model_recall(
+        members, options.protocol, folds, options.batch_size, others, progress, missing
+    )
 
 
 def _cxc(
     model: list[str],
     captions: list[Path],
     features: list[Path],
-    split: str,
-    judgements: Path | None,
     options: _Options,
-) -> _Job:
+    progress: Progress,
+) -> CxcRecall:
     """Crisscrossed Captions: COCO's pairs, and those that people rated 3 of 5 or higher."""
     from eval.recall.cxc import measure_cxc, read_judgements, read_sentences, relevant_items
     from eval.recall.model import open_members
     from eval.recall.photos import missing_in
 
-    if judgements is None or len(captions) != 1 or not features:
+    if options.judgements is None or len(captions) != 1 or not features:
         raise InputError("cxc: give --judgements, --captions and --features")
-    judged, sentences = read_judgements(judgements, split), read_sentences(captions[0])
+    judged = read_judgements(options.judgements, options.split or "test")
+    sentences = read_sentences(captions[0])
     ids, what = [*map(str, relevant_items(judged).images)], "judged images, by COCO's numbers"
     members = open_members(model, features, options.transfer, options.device)
     stores = [one.store for one in members]
     missing = {*map(int, missing_in(stores, ids, options.allow_missing, what))}
-    measure = partial(measure_cxc, members, judged, sentences, options.batch_size, missing=missing)
-    return measure, [one.fingerprint for one in members], None
+    return measure_cxc(members, judged, sentences, options.batch_size, progress, missing)
 
 
 # ---- pruning -------------------------------------------------------------------------------------
@@ -396,16 +341,12 @@ def pruning(
     from eval.pruning.measure import measure_pruning, save_frontier
     from eval.report import head_of, report
     from sparta.captions.read import read_captions
-    from sparta.console import Console
     from sparta.features.store import FeatureStore
-    from sparta.progress import progress_bars
 
-    choices, widths = (
-        parse_choices(top_n, offset, terms, frequencies, frequency_power),
-        parse_bits(bits),
-    )
+    choices = parse_choices(top_n, offset, terms, frequencies, frequency_power)
+    widths = parse_bits(bits)
     _begin(out)
-    with progress_bars(STAGES, Console(stderr=True)) as progress:
+    with _bars() as progress:
         study = measure_pruning(
             [FeatureStore.open(folder) for folder in features],
             model,
@@ -434,20 +375,9 @@ def _begin(out: Path | None) -> None:
     logging.disable_progress_bar()
 
 
-def _report(
-    measure: Callable[..., Measured],
-    context: typer.Context,
-    out: Path | None,
-    as_json: bool,
-    models: Sequence[str],
-    seed: int | None = None,
-) -> None:
-    """Measure with bars of the progress, then print the figures and write them."""
-    from eval.report import head_of, report
+def _bars() -> AbstractContextManager[Progress]:
+    """Bars of the progress."""
     from sparta.console import Console
     from sparta.progress import progress_bars
 
-    head = head_of(context, models, seed)
-    with progress_bars(STAGES, Console(stderr=True)) as progress:
-        found = measure(progress=progress)
-    report(found, head, out, as_json)
+    return progress_bars(STAGES, Console(stderr=True))

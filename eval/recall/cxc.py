@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from pydantic import AliasChoices, BaseModel, Field
 from rich.table import Table
@@ -231,6 +231,7 @@ def _lists(pairs: Iterable[tuple[int, int]], queries: int) -> list[list[int]]:
 class CxcRecall:
     """Recall of a model or an ensemble."""
 
+    seed: ClassVar[None] = None  # nothing is drawn at random
     members: Sequence[EvaluatedModel]  # several form an ensemble
     images: int
     captions: int
@@ -268,9 +269,6 @@ def measure_cxc(
     """Measure a model, or an ensemble by the mean of its members' scores.
 
     Reports progress of the stages "texts", "images" and "rank".
-
-    Raises:
-        InputError: if a text is missing.
     """
     right = relevant_items(without_images(judged, missing))
     if lost := [caption for caption in right.captions if caption not in sentences]:
