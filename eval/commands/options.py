@@ -46,27 +46,14 @@ STAGES = {
 
 
 def check_out(out: Path | None, option: str = "--out", suffix: str = ".json") -> None:
-    """Refuse a file that could not be written when the work is done.
-
-    Args:
-        out: the file, None if there is none.
-        option: of the command line that named it.
-        suffix: that its name must have; "" for any.
-
-    Raises:
-        InputError: if its name has another suffix, or its folder does not exist.
-    """
+    """Refuse a file, if any, that could not be written when the work is done; any suffix for ""."""
     if out is not None and not (out.name.endswith(suffix) and out.parent.is_dir()):
         kind = f"a {suffix} file" if suffix else "a file"
         raise InputError(f"{option} {out} must be {kind} in a folder that exists")
 
 
 def parse_numbers(text: str, option: str) -> list[int]:
-    """Rising numbers from a list with commas, each once.
-
-    Raises:
-        InputError: if one is not a positive number.
-    """
+    """Rising numbers, at least 1, from a list with commas, each once."""
     parts = [part.strip() for part in text.split(",")]
     for part in parts:
         if not (part.isdecimal() and int(part)):

@@ -69,12 +69,7 @@ class Judgements(NamedTuple):
 
 
 def read_judgements(folder: Path, split: str) -> Judgements:
-    """Read `sits_SPLIT.csv`, `sts_SPLIT.csv` and `sis_SPLIT.csv`.
-
-    Raises:
-        InputError: if a file is missing, or a line is not as published; the text names file, line
-            and field.
-    """
+    """Read `sits_SPLIT.csv`, `sts_SPLIT.csv` and `sis_SPLIT.csv`."""
     return Judgements(
         list(_pairs(folder / f"sits_{split}.csv", ("caption", "image"))),
         list(_pairs(folder / f"sts_{split}.csv", ("caption1", "caption2"))),
@@ -134,11 +129,7 @@ class _File(BaseModel):
 
 
 def read_sentences(path: Path) -> dict[int, str]:
-    """COCO's captions by number, from Karpathy's `dataset_coco.json` or `captions_val2014.json`.
-
-    Raises:
-        InputError: if the file is neither.
-    """
+    """COCO's captions by number, from Karpathy's `dataset_coco.json` or `captions_val2014.json`."""
     file = validate(_File, load_json(path), str(path))
     captions = [*(one for image in file.images for one in image.sentences), *file.annotations]
     if not captions:
@@ -171,12 +162,7 @@ def without_images(judged: Judgements, missing: Set[int]) -> Judgements:
 
 
 def relevant_items(judged: Judgements) -> RelevantItems:
-    """Turn judgements into relevant items.
-
-    Raises:
-        InputError: if a caption belongs to two images in COCO, or a pair has a caption or an
-            image that is in no pair of COCO.
-    """
+    """Turn judgements into relevant items."""
     own: dict[int, int] = {}
     for pair in judged.text_image:
         if pair.method == ORIGINAL and own.setdefault(pair.first, pair.second) != pair.second:

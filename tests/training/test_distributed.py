@@ -21,7 +21,7 @@ from sparta.visualsparta.batch import ImagePadder
 from tests import tiny
 from tests.training.corpus import write_corpus, write_settings
 from training.fit import train
-from training.teacher.similarities import Similarities, Teacher
+from training.teacher import Similarities, Teacher
 from training.visualsparta.config import TeacherConfig, VisualSpartaTrainConfig
 from training.visualsparta.data import TrainingBatch, TrainingCollator, TrainingExample
 from training.visualsparta.module import VisualSpartaTraining

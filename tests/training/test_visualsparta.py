@@ -17,7 +17,7 @@ from tests.stores import write_store
 from tests.training.corpus import Corpus
 from training.inputs import PhotoList, split_photos
 from training.module import ProcessPart, check_batch_size
-from training.teacher.similarities import SentenceDraw
+from training.teacher import SentenceDraw
 from training.visualsparta.config import VisualSpartaTrainConfig
 from training.visualsparta.data import (
     SPECIAL,

@@ -18,7 +18,7 @@ from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.batch import ImageBatch, ImagePadder
 from sparta.visualsparta.model import pad_ids
 from training.module import drop_regions, drop_words
-from training.teacher.similarities import SentenceDraw
+from training.teacher import SentenceDraw
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 # Photos in one forward pass. With region dropout, a third of a large batch would be padding; and

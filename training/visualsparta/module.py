@@ -49,13 +49,15 @@ from training.module import (
     gather_padded,
     validation_batches,
 )
-from training.teacher.similarities import SentenceDraw, Teacher, pool_sentences, read_sentences
-from training.teacher.teachers import (
+from training.teacher import (
     STAGES,
+    SentenceDraw,
+    Teacher,
     TeacherInputs,
     check_teachers,
     find_nearest,
     open_teacher,
+    read_sentences,
     teacher_key,
 )
 from training.visualsparta.config import (
@@ -394,12 +396,13 @@ def _prepare_lesson(
     """Open the teachers, whose vectors go to `out/teacher`, and find each photo's sentences."""
     assert config.teacher is not None and model.tokenizer is not None
     settings, data = config.teacher, config.data
-    pool = pool_sentences([photo.captions for photo in photos], sentences)
+    captions = [text for photo in photos for text in photo.captions]
+    numbers = {text: n for n, text in enumerate(dict.fromkeys([*captions, *sentences]))}
     folders = [FeatureStore.open(folder) for folder in settings.features]
     with progress_bars(STAGES, Console()) as progress:
         inputs = TeacherInputs(
             [photo.image_id for photo in photos],
-            pool.texts,
+            [*numbers],
             folders or stores,
             settings.photos or data.photos or stores[0].photos,
             out / "teacher",
@@ -410,6 +413,7 @@ def _prepare_lesson(
         teacher = open_teacher(settings.models, inputs)
         key = teacher_key(settings.models, inputs)
         nearest = find_nearest(teacher, key, settings.nearest, inputs)
-    ids = [model.tokenizer.encode_ids(text) for text in pool.texts]
+    ids = [model.tokenizer.encode_ids(text) for text in numbers]
+    own = [[numbers[text] for text in photo.captions] for photo in photos]
     counts = settings.near_sentences, settings.random_sentences
-    return teacher, SentenceDraw(ids, pool.captions, nearest, *counts)
+    return teacher, SentenceDraw(ids, own, nearest, *counts)
