@@ -26,10 +26,11 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError, first_line
+from sparta.extract.photos import find_photos
 from sparta.model_id import pinned_name
 from sparta.networks.encoder import is_lite
 from training.config import LightningConfig, TrainConfig
-from training.inputs import PhotoList, list_photos, open_stores, record_stores, split_photos
+from training.inputs import PhotoList, open_stores, record_stores, split_photos
 from training.module import ProcessPart, Run, TrainingModule
 from training.run_folder import (
     TrainResult,
@@ -126,7 +127,9 @@ def _list(config: TrainConfig) -> PhotoList:
     data, reads_photos = config.data, _has_vision_network(config)
     if data.photos and not (data.features or data.backbone or reads_photos):
         raise InputError("data.backbone: give the backbone that extracts features from data.photos")
-    return list_photos(data)
+    if data.photos is not None and not data.features:
+        return PhotoList(data.photos, sorted(find_photos(data.photos)))
+    return PhotoList.of(open_stores(data, Path()))
 
 
 def _has_vision_network(config: TrainConfig) -> bool:

@@ -44,13 +44,6 @@ class PhotoList(NamedTuple):
         return cls(images[0].folder, sorted(common))
 
 
-def list_photos(config: DataConfig) -> PhotoList:
-    """The run's photos before features are extracted from them."""
-    if config.photos is not None and not config.features:
-        return PhotoList(config.photos, sorted(find_photos(config.photos)))
-    return PhotoList.of(open_stores(config, Path()))
-
-
 def open_stores(config: DataConfig, out: Path) -> list[FeatureStore]:
     """Open the run's feature stores, or extract them from its photos."""
     if config.photos is not None and not config.features:

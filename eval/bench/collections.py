@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -210,9 +210,17 @@ def enlarge(
     Yields:
         int32 impacts of some thousand images [n, V]; terms rise within an image.
     """
-    make = _MAKERS[kind](source, top_n)
+    kept = keep_top(source, source.impacts, top_n) if kind == "near-duplicates" else None
+    fitted = Distribution.of(source.impacts) if kind == "synthetic" else None
     for start in range(0, images, CHUNK):
-        yield make(min(CHUNK, images - start), np.random.default_rng((seed, start)))
+        size, rng = min(CHUNK, images - start), np.random.default_rng((seed, start))
+        if fitted is not None:
+            yield keep_top(source, fitted.draw(size, rng), top_n)
+        elif kept is not None:
+            yield _perturbed(kept[rng.integers(len(source.ids), size=size)], source.bits, rng)
+        else:
+            blended = _blended(source.impacts, size, rng)
+            yield _perturbed(keep_top(source, blended, top_n), source.bits, rng)
 
 
 def check_kind(name: str) -> Kind:
@@ -236,40 +244,11 @@ def keep_top(source: ImpactSource, impacts: Impacts, top_n: int | None) -> csr_a
     return csr_array(numbers, (len(impacts), len(source.vocabulary)))
 
 
-Maker = Callable[[int, np.random.Generator], csr_array]
-
-
-def _near_duplicates(source: ImpactSource, top_n: int | None) -> Maker:
-    kept = keep_top(source, source.impacts, top_n)
-
-    def make(size: int, rng: np.random.Generator) -> csr_array:
-        return _perturbed(kept[rng.integers(len(source.ids), size=size)], source.bits, rng)
-
-    return make
-
-
-def _blends(source: ImpactSource, top_n: int | None) -> Maker:
-    impacts = source.impacts
-
-    def make(size: int, rng: np.random.Generator) -> csr_array:
-        first, second = (impacts[rng.integers(len(impacts), size=size)] for _ in range(2))
-        bits = np.unpackbits(np.frombuffer(rng.bytes(first.size // 8 + 1), np.uint8))
-        blended = np.where(bits[: first.size].reshape(first.shape).astype(bool), first, second)
-        return _perturbed(keep_top(source, blended, top_n), source.bits, rng)
-
-    return make
-
-
-def _synthetic(source: ImpactSource, top_n: int | None) -> Maker:
-    distribution = Distribution.of(source.impacts)
-    return lambda size, rng: keep_top(source, distribution.draw(size, rng), top_n)
-
-
-_MAKERS: dict[Kind, Callable[[ImpactSource, int | None], Maker]] = {
-    "near-duplicates": _near_duplicates,
-    "blends": _blends,
-    "synthetic": _synthetic,
-}
+def _blended(impacts: Impacts, size: int, rng: np.random.Generator) -> Impacts:
+    """Images [size, A] that have each term from one of two images."""
+    first, second = (impacts[rng.integers(len(impacts), size=size)] for _ in range(2))
+    bits = np.unpackbits(np.frombuffer(rng.bytes(first.size // 8 + 1), np.uint8))
+    return np.where(bits[: first.size].reshape(first.shape).astype(bool), first, second)
 
 
 def _perturbed(rows: csr_array, bits: int, rng: np.random.Generator) -> csr_array:
@@ -425,7 +404,4 @@ class Corpus:
 
 def _types(vocabulary: int, bits: int) -> tuple[type[np.integer], type[np.integer]]:
     """The smallest types of a term id and of an impact."""
-    return (
-        np.uint16 if vocabulary <= 2**16 else np.uint32,
-        np.uint8 if bits <= 8 else np.uint16,
-    )
+    return np.uint16 if vocabulary <= 2**16 else np.uint32, _width(bits)

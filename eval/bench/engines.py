@@ -29,6 +29,7 @@ from indexer.store.commit import segment_folder
 from indexer.store.segment import SegmentWriter
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
+from sparta.json_values import Json
 
 STARTS, DOCUMENTS, IMPACTS = "starts.npy", "documents.npy", "impacts.npy"
 VECTORS, GRAPH = "vectors.npy", "vectors.faiss"
@@ -162,7 +163,7 @@ def numbered(corpus: Corpus) -> Iterator[Postings]:
         done += rows.shape[0]
 
 
-def postings_of(rows: csr_array, ids: list[str], metadata: dict[str, Any]) -> Postings:
+def postings_of(rows: csr_array, ids: list[str], metadata: Json) -> Postings:
     """Impacts [n, V] as an index stores images of these ids, without grounding."""
     starts = rows.indptr.astype(np.int64)
     return Postings.without_grounding(ids, [metadata] * len(ids), starts, rows.indices, rows.data)

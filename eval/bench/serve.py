@@ -172,19 +172,11 @@ def read_figures(output: str, connections: int, processor_seconds: float) -> Loa
     """Parse the output of wrk with our script, which prints the last line."""
     try:
         found = json.loads(output.strip().splitlines()[-1])
-        seconds = found["microseconds"] / 1e6
-        return Load(
-            connections=connections,
-            requests=int(found["requests"]),
-            seconds=seconds,
-            mean_ms=found["mean"] / 1000,
-            p50_ms=found["p50"] / 1000,
-            p95_ms=found["p95"] / 1000,
-            p99_ms=found["p99"] / 1000,
-            errors={name: int(found[name]) for name in ERRORS},
-            generator_cores=processor_seconds / seconds,
-            answer_bytes=found["bytes"] / max(1, found["requests"]),
-        )
+        seconds, requests = found["microseconds"] / 1e6, int(found["requests"])
+        mean, p50, p95, p99 = (found[name] / 1000 for name in ("mean", "p50", "p95", "p99"))
+        errors = {name: int(found[name]) for name in ERRORS}
+        cores, size = processor_seconds / seconds, found["bytes"] / max(1, requests)
+        return Load(connections, requests, seconds, mean, p50, p95, p99, errors, cores, size)
     except (ValueError, LookupError, TypeError, ZeroDivisionError) as error:
         raise InputError(f"wrk's figures cannot be read ({error!r}): {output.strip()}") from error
 

@@ -101,7 +101,7 @@ class Results:
 
     def has(self, cell: Cell) -> bool:
         """Whether a cell is measured."""
-        return any(_cell(record) == cell for record in self.records)
+        return any(record | cell._asdict() == record for record in self.records)
 
     def add(self, cell: Cell, figures: JsonMapping) -> None:
         """Add a cell's figures."""
@@ -114,10 +114,6 @@ class Results:
         unfinished = self.path.with_name(self.path.name + ".unfinished")
         unfinished.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         unfinished.replace(self.path)
-
-
-def _cell(record: JsonMapping) -> Cell:
-    return Cell(*(record[name] for name in Cell._fields))
 
 
 # ---- which records -------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from eval.commands.options import (
     Out,
     Queries,
     Split,
-    check_out,
+    begin,
     parse_numbers,
 )
 from sparta.commands.options import AsJson, Device, Hits, IndexFolder, advanced
@@ -210,20 +210,15 @@ def build(
     # As sparta index does: torch's waiting threads must leave the cores to the writers.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
-    from transformers.utils import logging
 
     from eval.bench.build import measure_build
     from eval.report import head_of, report
     from indexer.commands.build import STAGES
     from indexer.encoding.models import load_models, model_fingerprint
     from indexer.settings import USUAL, PruningSettings
-    from sparta.console import Console
-    from sparta.progress import progress_bars
 
-    logging.disable_progress_bar()
-    check_out(out)
     pruning = PruningSettings(top_n=top_n or USUAL.top_n)
-    with progress_bars(STAGES, Console(stderr=True)) as progress:
+    with begin(out, stages=STAGES) as progress:
         found = measure_build(
             photos,
             model,
@@ -283,21 +278,18 @@ def serve(
     from eval.bench.queries import read_queries
     from eval.bench.serve import find_wrk, measure_serving
     from eval.report import head_of, index_models, report
-    from sparta.console import Console
-    from sparta.progress import progress_bars
 
-    check_out(out)
     texts = read_queries(queries)
     if len(texts) < 2:
         raise InputError(f"{queries} has {len(texts)} queries: give at least two")
     numbers = parse_numbers(connections, "--connections")
     processes = parse_numbers(workers, "--workers")
     settings = [(name.strip(), n) for name in engine.split(",") for n in processes]
-    find_wrk()
     # SIGTERM ends the command as Ctrl+C does, so that the server it started is stopped too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     asked = (index, texts, settings, numbers, seconds, k)
-    with progress_bars(SERVE_STAGES, Console(stderr=True)) as progress:
+    with begin(out, stages=SERVE_STAGES) as progress:
+        find_wrk()
         found = measure_serving(*asked, images=images, writes=writes, progress=progress)
     drawn = bool(images or writes)  # of the images of the index, with seed 0
     head = head_of(context, index_models(index), 0 if drawn else None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -12,7 +11,6 @@ from eval.commands.options import (
     CAPTIONS,
     FEATURES,
     SPLIT,
-    STAGES,
     AllowMissing,
     Captions,
     OptionalCaptions,
@@ -20,6 +18,7 @@ from eval.commands.options import (
     Out,
     Split,
     Transfer,
+    begin,
     check_out,
 )
 from sparta.commands.options import (
@@ -81,7 +80,6 @@ def index(
 
     sparta eval index index/ --captions captions.jsonl --split test --run out.trec
     """
-    _begin(out)
     check_out(run, "--run", "")
     from contextlib import closing
 
@@ -93,7 +91,7 @@ def index(
     if (captions is None) == (queries is None):
         raise InputError("give --captions, or --queries, and not both")
     found: Measured
-    with closing(open_backend(index, backend)) as searcher, _bars() as progress:
+    with begin(out) as progress, closing(open_backend(index, backend)) as searcher:
         images = measure.IndexIds(searcher, index)
         if queries is not None:
             judged = measure.read_judged_queries(queries)
@@ -173,92 +171,77 @@ def model(
     sparta eval model model/ --protocol cxc --features coco/ --judgements cxc/
     --captions dataset_coco.json
     """
-    _begin(out)
-    from eval.recall.model import data_sets, measure_transfer
     from eval.report import head_of, report
 
-    options = _Options(
-        split,
-        protocol,
-        image_list,
-        judgements,
-        reference,
-        temperature,
-        transfer,
-        allow_missing,
-        batch_size,
-        device,
-    )
     captions, features = captions or [], features or []
+    options = _Options(transfer, allow_missing, batch_size, device, reference, temperature)
     found: ModelRecall | TransferRecall | CxcRecall
-    with _bars() as progress:
+    with begin(out) as progress:
         if protocol == "cxc":
-            found = _cxc(model, captions, features, options, progress)
-        elif len(captions) > 1:
-            sets = data_sets(features, captions, split or "test", protocol)
-            found = measure_transfer(sets, model, device, allow_missing, batch_size, progress)
+            found = _cxc(model, captions, features, split or "test", judgements, options, progress)
         else:
-            found = _one_set(context, model, captions, features, options, progress)
-    models = [one.fingerprint for one in found.members]
-    report(found, head_of(context, models, found.seed), out, as_json)
+            sets = captions, features, split, protocol
+            found = _recall(context, model, sets, image_list, options, progress)
+    head = head_of(context, [one.fingerprint for one in found.members], found.seed)
+    report(found, head, out, as_json)
 
 
 class _Options(NamedTuple):
     """What the command's options of these names say."""
 
-    split: str | None
-    protocol: str
-    image_list: Path | None
-    judgements: Path | None
-    reference: str | None
-    temperature: float
     transfer: bool
     allow_missing: bool
     batch_size: int
     device: str
+    reference: str | None
+    temperature: float
 
 
-def _one_set(
+def _recall(
     context: typer.Context,
     model: list[str],
-    captions: list[Path],
-    features: list[Path],
+    sets: tuple[list[Path], list[Path], str | None, str],
+    image_list: Path | None,
     options: _Options,
     progress: Progress,
-) -> ModelRecall:
-    """The models, or their ensemble, on one data set."""
-    from eval.recall.model import measure_model_recall, open_members
+) -> ModelRecall | TransferRecall:
+    """Each model on several data sets, or all models together on one."""
+    from eval.recall.model import data_sets, measure_model_recall, measure_transfer, open_members
     from eval.recall.photos import Evaluation, choose, missing_in
     from eval.recall.scores import ReferenceImages
 
-    allowed, reference = options.allow_missing, options.reference
-    asked = Evaluation.of(model, features, captions[0] if captions else None, options.split)
+    captions, features, split, protocol = sets
+    transfer, allowed, batch_size, device, reference, temperature = options
+    if len(captions) > 1:
+        several = data_sets(features, captions, split or "test", protocol)
+        return measure_transfer(several, model, device, allowed, batch_size, progress)
+    asked = Evaluation.of(model, features, captions[0] if captions else None, split)
     # What is measured, for the record.
     context.params |= {"captions": asked.captions, "split": asked.split, "features": asked.features}
     if reference is not None and reference == asked.split:
         raise InputError(
             f"--reference {reference} is the measured split: name a split of other photos"
         )
-    if not options.temperature > 0:
-        raise InputError(f"--temperature {options.temperature:g}: expected a number above 0")
-    if options.temperature != 1 and reference is None:
+    if not temperature > 0:
+        raise InputError(f"--temperature {temperature:g}: expected a number above 0")
+    if temperature != 1 and reference is None:
         raise InputError("--temperature goes with --reference")
-    folds = choose(options.protocol, asked.photos(), options.image_list)
-    members = open_members(asked.models, asked.features, options.transfer, options.device)
+    folds = choose(protocol, asked.photos(), image_list)
+    members = open_members(asked.models, asked.features, transfer, device)
     stores, ids = [one.store for one in members], [one.image_id for fold in folds for one in fold]
     missing, others = missing_in(stores, ids, allowed), None
     if reference is not None:
-        others = ReferenceImages.sample(asked.others(reference, stores[0]), options.temperature)
+        others = ReferenceImages.sample(asked.others(reference, stores[0]), temperature)
         others = others.without(missing_in(stores, others.image_ids, allowed))
-    return measure_model_recall(
-        members, options.protocol, folds, options.batch_size, others, progress, missing
-    )
+    return measure_model_recall(members, protocol, folds, batch_size, others, progress, missing)
 
 
 def _cxc(
     model: list[str],
     captions: list[Path],
     features: list[Path],
+    split: str,
+    judgements: Path | None,
     options: _Options,
     progress: Progress,
 ) -> CxcRecall:
@@ -267,10 +250,9 @@ def _cxc(
     from eval.recall.model import open_members
     from eval.recall.photos import missing_in
 
-    if options.judgements is None or len(captions) != 1 or not features:
+    if judgements is None or len(captions) != 1 or not features:
         raise InputError("cxc: give --judgements, --captions and --features")
-    judged = read_judgements(options.judgements, options.split or "test")
-    sentences = read_sentences(captions[0])
+    judged, sentences = read_judgements(judgements, split), read_sentences(captions[0])
     ids, what = [*map(str, relevant_items(judged).images)], "judged images, by COCO's numbers"
     members = open_members(model, features, options.transfer, options.device)
     stores = [one.store for one in members]
@@ -345,8 +327,7 @@ def pruning(
 
     choices = parse_choices(top_n, offset, terms, frequencies, frequency_power)
     widths = parse_bits(bits)
-    _begin(out)
-    with _bars() as progress:
+    with begin(out) as progress:
         study = measure_pruning(
             [FeatureStore.open(folder) for folder in features],
             model,
@@ -361,23 +342,3 @@ def pruning(
         )
     save_frontier(study.rows, out.with_suffix(".png"))
     report(study, head_of(context, study.models), out, as_json=False, markdown=True)
-
-
-# ---- what they share -----------------------------------------------------------------------------
-
-
-def _begin(out: Path | None) -> None:
-    """Check the file to write, and keep transformers from warnings and bars of its own."""
-    from transformers.utils import logging
-
-    check_out(out)
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-
-
-def _bars() -> AbstractContextManager[Progress]:
-    """Bars of the progress."""
-    from sparta.console import Console
-    from sparta.progress import progress_bars
-
-    return progress_bars(STAGES, Console(stderr=True))

@@ -102,7 +102,7 @@ def missing_of(
     wanted: Sequence[str],
     there: Container[str],
     others: Iterable[str],
-    where: object,
+    where: Path | str,
     allowed: bool | None,
     what: str = "captioned photos",
     remedy: str = "choose a --split that it has",
