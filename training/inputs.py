@@ -17,8 +17,7 @@ from sparta.captions.record import as_stored
 from sparta.console import Console
 from sparta.errors import InputError
 from sparta.extract.job import EXTRACT_STAGES, extract_augmented
-from sparta.extract.photos import find_photos, listing_hash
-from sparta.extract.photos import list_photos as list_files
+from sparta.extract.photos import list_photos, listing_hash
 from sparta.features.store import FeatureStore
 from sparta.files import writing
 from sparta.progress import progress_bars
@@ -195,7 +194,7 @@ def features_folder(photos: Path, backbone: str, grid: int | None, out: Path) ->
 
     Other names or sizes of files in the folder of photos give another folder.
     """
-    listing = listing_hash(list_files(photos))
+    listing = listing_hash(list_photos(photos))
     inputs = [str(photos.resolve()), listing, backbone, grid]
     digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:8]
     network = Path(backbone.partition("@")[0]).name + (f"-{grid}x{grid}" if grid else "")
