@@ -1,4 +1,4 @@
-"""A training of term vectors: teachers, one after the other, then the model they teach."""
+"""A training of term vectors: teachers, then the model they teach, or a tuned backbone alone."""
 
 from __future__ import annotations
 
@@ -43,10 +43,9 @@ from training.terms.models import Bags, DualEncoder, Teachers, TermVectors, Tune
 
 STUDENT = "terms.pt"  # unfinished term vectors
 PHOTOS = 10  # training photos whose captions have a term that is not rare
-Part: TypeAlias = nn.Module | Optimizer | LRScheduler  # of a checkpoint
-
 WARMUP = 50  # steps in which the learning rate rises
 SAVE = 100  # steps between checkpoints
+Part: TypeAlias = nn.Module | Optimizer | LRScheduler  # of a checkpoint
 
 
 def check_term_vectors(config: TermVectorsConfig, photos: Sequence[CaptionedPhoto]) -> None:
