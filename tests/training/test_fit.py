@@ -173,7 +173,7 @@ def test_a_broken_off_run_resumes_to_the_same_weights(
     assert_equal_weights(train(config, tmp_path / "broken", resume=True).model, unbroken.model)
 
 
-@pytest.mark.parametrize("step", ["open_stores", "_save"])
+@pytest.mark.parametrize("step", ["record_stores", "_save"])
 def test_a_run_killed_before_its_first_or_after_its_last_epoch_resumes(
     corpus: Corpus, tmp_path: Path, step: str
 ) -> None:
