@@ -39,11 +39,9 @@ class Measured(Protocol):
 
     def record(self) -> Json:
         """The figures as JSON values."""
-        ...
 
     def table(self) -> Table | Group:
         """The figures as a table, or as several between lines of text."""
-        ...
 
 
 # ---- the head ------------------------------------------------------------------------------------
@@ -157,11 +155,7 @@ def fingerprint(path: Path) -> str:
 
 
 def index_models(index: Path, backend: str = SPARSE) -> list[str]:
-    """Fingerprints of the models that made a backend of an index.
-
-    Raises:
-        InputError: if the index has no such backend.
-    """
+    """Fingerprints of the models that made a backend of an index."""
     folders = index_folders(index)
     if backend == SPARSE:
         return list(dict.fromkeys(one for own in folders for one in Manifest.read(own).models))
@@ -187,11 +181,7 @@ def head_text(head: JsonMapping) -> str:
 def report(
     found: Measured, head: JsonMapping, out: Path | None, as_json: bool, *, markdown: bool = False
 ) -> None:
-    """Print and write the figures below their head.
-
-    The head is that of `head_of`. `out` is a JSON file; with `markdown` the table is written too,
-    beside it.
-    """
+    """Print the figures below their head, and write both to a JSON file and its Markdown table."""
     text = json.dumps({**head, **found.record()}, indent=2, default=str)
     if out is not None:
         out.write_text(text + "\n", encoding="utf-8")

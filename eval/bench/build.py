@@ -28,7 +28,6 @@ from sparta.json_values import Json
 from sparta.progress import Progress, no_progress
 
 EVERY = 0.2  # seconds between two looks at the memory
-EXTRACTION, ENCODING, INDEX, ALL = "extraction", "encoding", "index", "all"
 
 
 @dataclass(frozen=True)
@@ -101,19 +100,16 @@ def measure_build(
 
     The first `images` photos by name are taken, None for all. Reports progress of the stages of
     `sparta index`.
-
-    Raises:
-        InputError: if the photos are fewer, or `sparta index` would refuse them or the model.
     """
     with TemporaryDirectory(dir=work) as name, watch() as peak:
         out = Path(name) / "index"
         clock = _Clock(peak, progress)
         store = _features(source, model, out, images, device, clock)
         manifest = build_index([store], [model], out, pruning, device=device, progress=clock)
-        clock.end(INDEX, manifest.images)
+        clock.end("index", manifest.images)
         peaks = [one.memory for one in clock.stages if one.memory]
         seconds = sum(one.seconds for one in clock.stages)
-        whole = Stage(ALL, seconds, manifest.images, max(peaks, default=None))
+        whole = Stage("all", seconds, manifest.images, max(peaks, default=None))
         return BuildSpeed(
             model=Path(model).name,
             images=manifest.images,
@@ -139,7 +135,7 @@ def _features(
     features = out.with_name(f"{out.name}.features")
     made_by = feature_source([model], "visual_sparta")
     (store,) = extract_stores(source, made_by, features, stamps, clock, device=device)
-    clock.end(EXTRACTION, len(stamps))
+    clock.end("extraction", len(stamps))
     return store
 
 
@@ -161,7 +157,7 @@ class _Clock:
             self.converted += seconds
             self._start += seconds
         elif stage == "encode" and done == total:
-            self.end(ENCODING, total)
+            self.end("encoding", total)
 
     def end(self, stage: str, images: int) -> None:
         """Note a stage that began where the one before ended."""

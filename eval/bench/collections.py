@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from eval.bench.draw import Distribution
 from indexer.encoding.encoder import ImageEncoder, parameters_of
 from indexer.encoding.impacts import ImpactParameters, largest
 from indexer.encoding.models import load_models, model_fingerprint
@@ -64,10 +63,8 @@ class ImpactSource:
 def open_features(index: Path, folders: Sequence[Path] = ()) -> list[FeatureStore]:
     """The feature stores that an index was built from, the plain one first.
 
-    Without `folders`, looks beside the index, in `INDEX.features`.
-
-    Returns:
-        an empty list if one is missing or has changed.
+    Without `folders`, looks beside the index, in `INDEX.features`. The list is empty if one is
+    missing or has changed.
     """
     beside = index.with_name(f"{index.name}.features")
     wanted = Manifest.read(index_folders(index)[0]).features
@@ -87,9 +84,6 @@ def open_source(
 
     By default, features are those beside the index, and the model is the package's, if the index
     was built with one. Reports progress of the stage "encode", in images.
-
-    Raises:
-        InputError: if given features or models are not those of the index.
     """
     stores = open_features(index, features)
     if features and not stores:
@@ -116,13 +110,7 @@ def encode_source(
     models: Sequence[str | Path],
     progress: Progress = no_progress,
 ) -> ImpactSource:
-    """Impacts of all terms of an index's images, by its offsets and scale; at most 10,000 images.
-
-    Reports progress of the stage "encode", in images.
-
-    Raises:
-        InputError: if models or stores are not those of the index.
-    """
+    """Impacts of all terms of at most 10,000 images of an index, by its offsets and scale."""
     folder = index_folders(index)[0]
     manifest = Manifest.open(folder)
     if manifest.frequencies not in FREQUENCY_KINDS:
@@ -157,11 +145,7 @@ def encode_source(
 
 
 def read_source(index: Path) -> ImpactSource:
-    """The impacts that an index has, of at most 10,000 of its images.
-
-    Raises:
-        InputError: if the folder is no index, or has fewer than two images.
-    """
+    """The impacts that an index has, of at most 10,000 of its images."""
     folder = index_folders(index)[0]
     manifest = Manifest.open(folder)
     tokenizer = WordPieceTokenizer.from_folder(folder)
@@ -191,11 +175,7 @@ def read_source(index: Path) -> ImpactSource:
 
 
 def _some(images: int, where: Path) -> NDArray[np.int64]:
-    """At most 10,000 of the images, at random, rising.
-
-    Raises:
-        InputError: if there are fewer than two.
-    """
+    """At most 10,000 of the images, which are at least two, at random, rising."""
     if images < 2:
         raise InputError(f"{where} has {images} images: collections are made of two at least")
     chosen = np.random.default_rng(0).choice(images, min(images, LARGEST), replace=False)
@@ -230,17 +210,21 @@ def enlarge(
     Yields:
         int32 impacts of some thousand images [n, V]; terms rise within an image.
     """
-    make = _MAKERS[kind](source, top_n)
+    kept = keep_top(source, source.impacts, top_n) if kind == "near-duplicates" else None
+    fitted = Distribution.of(source.impacts) if kind == "synthetic" else None
     for start in range(0, images, CHUNK):
-        yield make(min(CHUNK, images - start), np.random.default_rng((seed, start)))
+        size, rng = min(CHUNK, images - start), np.random.default_rng((seed, start))
+        if fitted is not None:
+            yield keep_top(source, fitted.draw(size, rng), top_n)
+        elif kept is not None:
+            yield _perturbed(kept[rng.integers(len(source.ids), size=size)], source.bits, rng)
+        else:
+            blended = _blended(source.impacts, size, rng)
+            yield _perturbed(keep_top(source, blended, top_n), source.bits, rng)
 
 
 def check_kind(name: str) -> Kind:
-    """Accept the name of a kind of collection.
-
-    Raises:
-        InputError: for anything else.
-    """
+    """Accept the name of a kind of collection."""
     for kind in KINDS:
         if kind == name:
             return kind
@@ -250,10 +234,7 @@ def check_kind(name: str) -> Kind:
 def keep_top(source: ImpactSource, impacts: Impacts, top_n: int | None) -> csr_array:
     """Each row's n largest products of impact and weight; of equals lower term ids.
 
-    `impacts` is [images, A]. A `top_n` of None keeps all.
-
-    Returns:
-        int32 impacts [images, V].
+    `impacts` is [images, A], the result int32 [images, V]. A `top_n` of None keeps all.
     """
     keys = impacts.astype(np.float32)
     if source.weights is not None:
@@ -263,46 +244,112 @@ def keep_top(source: ImpactSource, impacts: Impacts, top_n: int | None) -> csr_a
     return csr_array(numbers, (len(impacts), len(source.vocabulary)))
 
 
-Maker = Callable[[int, np.random.Generator], csr_array]
-
-
-def _near_duplicates(source: ImpactSource, top_n: int | None) -> Maker:
-    kept = keep_top(source, source.impacts, top_n)
-
-    def make(size: int, rng: np.random.Generator) -> csr_array:
-        return _perturbed(kept[rng.integers(len(source.ids), size=size)], source.bits, rng)
-
-    return make
-
-
-def _blends(source: ImpactSource, top_n: int | None) -> Maker:
-    impacts = source.impacts
-
-    def make(size: int, rng: np.random.Generator) -> csr_array:
-        first, second = (impacts[rng.integers(len(impacts), size=size)] for _ in range(2))
-        bits = np.unpackbits(np.frombuffer(rng.bytes(first.size // 8 + 1), np.uint8))
-        blended = np.where(bits[: first.size].reshape(first.shape).astype(bool), first, second)
-        return _perturbed(keep_top(source, blended, top_n), source.bits, rng)
-
-    return make
-
-
-def _synthetic(source: ImpactSource, top_n: int | None) -> Maker:
-    distribution = Distribution.of(source.impacts)
-    return lambda size, rng: keep_top(source, distribution.draw(size, rng), top_n)
-
-
-_MAKERS: dict[Kind, Callable[[ImpactSource, int | None], Maker]] = {
-    "near-duplicates": _near_duplicates,
-    "blends": _blends,
-    "synthetic": _synthetic,
-}
+def _blended(impacts: Impacts, size: int, rng: np.random.Generator) -> Impacts:
+    """Images [size, A] that have each term from one of two images."""
+    first, second = (impacts[rng.integers(len(impacts), size=size)] for _ in range(2))
+    bits = np.unpackbits(np.frombuffer(rng.bytes(first.size // 8 + 1), np.uint8))
+    return np.where(bits[: first.size].reshape(first.shape).astype(bool), first, second)
 
 
 def _perturbed(rows: csr_array, bits: int, rng: np.random.Generator) -> csr_array:
     factors = 1 + NOISE * rng.standard_normal(rows.nnz, dtype=np.float32)
     rows.data = np.clip(np.rint(rows.data * factors), 1, 2**bits - 1).astype(np.int32)
     return rows
+
+
+# ---- images drawn from a distribution: as alike as photos are, none a copy ---------------------
+
+FACTORS = 256
+# The share of the variance of factors that comes from the image which an image is drawn around.
+# With it a drawn image is as near to the nearest of as many others as photos of Flickr8k are.
+KEPT = 0.72
+PILOT = 10_000  # images that the distribution of each term's values is measured on
+LEVELS, EDGE = 1024, 8.0  # values are told apart from -8 to 8 standard deviations
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A smoothed bootstrap in the space of factors, with the given images' own marginals.
+
+    An image is a point of factors drawn around a given image's (a kernel density estimate, shrunk
+    so that variances and correlations stay those of the given images; Silverman 1986, section
+    6.4), times the loadings, plus noise of each term's own. A term's value then becomes the impact
+    of the same rank among the given images, so each term keeps its document frequency and its
+    distribution of impacts.
+    """
+
+    factors: NDArray[np.float32]  # [N, F] float32 of the given images, of mean 0 and variance 1
+    loadings: NDArray[np.float32]  # [F, A] float32
+    noise: NDArray[np.float32]  # [A] float32, standard deviations
+    impacts: Impacts  # [A, LEVELS] the impact of each value of each term
+
+    @classmethod
+    def of(cls, impacts: Impacts, seed: int = 0) -> Distribution:
+        """Fit it to the impacts [N, A] of at least two images, 0 where one lacks a term."""
+        scaled = impacts.astype(np.float32)
+        scaled -= scaled.mean(axis=0)
+        scaled /= np.maximum(scaled.std(axis=0), 1e-6)
+        factors, loadings = _factors(scaled, min(FACTORS, len(scaled) - 1, scaled.shape[1]), seed)
+        noise = np.sqrt(np.maximum(1 - (loadings**2).sum(axis=0), 0)).astype(np.float32)
+        fitted = cls(factors, loadings, noise, impacts[:0])
+        ranks = fitted._ranks(np.random.default_rng((seed, 1)))
+        return cls(factors, loadings, noise, _by_rank(impacts, ranks))
+
+    def draw(self, count: int, rng: np.random.Generator) -> Impacts:
+        """The impacts [count, A] of new images."""
+        levels = self._levels(count, rng)
+        drawn: Impacts = self.impacts[np.arange(len(self.noise)), levels]
+        return drawn
+
+    def _levels(self, count: int, rng: np.random.Generator) -> NDArray[np.int16]:
+        """Values of all terms [count, A], as levels."""
+        around = self.factors[rng.integers(len(self.factors), size=count)]
+        moved = rng.standard_normal(around.shape, np.float32)
+        values = (np.sqrt(KEPT) * around + np.sqrt(1 - KEPT) * moved) @ self.loadings
+        values += self.noise * rng.standard_normal(values.shape, np.float32)
+        values += EDGE
+        values *= LEVELS / (2 * EDGE)
+        levels: NDArray[np.int16] = np.clip(values, 0, LEVELS - 1, out=values).astype(np.int16)
+        return levels
+
+    def _ranks(self, rng: np.random.Generator) -> NDArray[np.float64]:
+        """The share [A, LEVELS] of images whose value of a term is below the middle of a level."""
+        terms = len(self.noise)
+        counts = np.zeros(terms * LEVELS, np.int64)
+        for _ in range(0, PILOT, CHUNK):
+            places = self._levels(CHUNK, rng) + LEVELS * np.arange(terms)
+            counts += np.bincount(places.ravel(), minlength=len(counts))
+        shares = counts.reshape(terms, LEVELS) / counts.sum() * terms
+        middles: NDArray[np.float64] = shares.cumsum(axis=1) - shares / 2
+        return middles
+
+
+def _factors(
+    scaled: NDArray[np.float32], count: int, seed: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Factors [N, count] of variance 1 and loadings of a principal component analysis.
+
+    By a randomised range finder with two power iterations (Halko, Martinsson and Tropp 2011,
+    algorithm 4.4).
+    """
+    found = scaled @ np.random.default_rng((seed, 0)).standard_normal(
+        (scaled.shape[1], count), np.float32
+    )
+    for _ in range(2):
+        basis, _ = np.linalg.qr(found)
+        found = scaled @ (scaled.T @ basis)
+    basis, _ = np.linalg.qr(found)
+    left, sizes, right = np.linalg.svd(basis.T @ scaled, full_matrices=False)
+    root = np.sqrt(np.float32(len(scaled)))
+    return (basis @ left) * root, right * sizes[:, None] / root
+
+
+def _by_rank(impacts: Impacts, ranks: NDArray[np.float64]) -> Impacts:
+    """For each term and level the impact of the given images that has its rank."""
+    ordered = np.sort(impacts, axis=0)
+    places = np.minimum((ranks * len(impacts)).astype(np.int64), len(impacts) - 1)
+    table: Impacts = np.take_along_axis(ordered.T, places, axis=1)
+    return table
 
 
 # ---- on disk -----------------------------------------------------------------------------------
@@ -357,7 +404,4 @@ class Corpus:
 
 def _types(vocabulary: int, bits: int) -> tuple[type[np.integer], type[np.integer]]:
     """The smallest types of a term id and of an impact."""
-    return (
-        np.uint16 if vocabulary <= 2**16 else np.uint32,
-        np.uint8 if bits <= 8 else np.uint16,
-    )
+    return np.uint16 if vocabulary <= 2**16 else np.uint32, _width(bits)

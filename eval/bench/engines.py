@@ -29,6 +29,7 @@ from indexer.store.commit import segment_folder
 from indexer.store.segment import SegmentWriter
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
+from sparta.json_values import Json
 
 STARTS, DOCUMENTS, IMPACTS = "starts.npy", "documents.npy", "impacts.npy"
 VECTORS, GRAPH = "vectors.npy", "vectors.faiss"
@@ -162,7 +163,7 @@ def numbered(corpus: Corpus) -> Iterator[Postings]:
         done += rows.shape[0]
 
 
-def postings_of(rows: csr_array, ids: list[str], metadata: dict[str, Any]) -> Postings:
+def postings_of(rows: csr_array, ids: list[str], metadata: Json) -> Postings:
     """Impacts [n, V] as an index stores images of these ids, without grounding."""
     starts = rows.indptr.astype(np.int64)
     return Postings.without_grounding(ids, [metadata] * len(ids), starts, rows.indices, rows.data)
@@ -202,12 +203,9 @@ class Bm25sEngine(Engine[Corpus]):
 
 
 def write_lists(corpus: Corpus, folder: Path) -> None:
-    """Write each term's images and impacts, term after term.
+    """Write each term's images and impacts, term after term, in three npy files.
 
-    Args:
-        corpus: the collection.
-        folder: for three npy files: starts [V + 1] int64, documents [postings] int32, impacts
-            [postings] float32.
+    Starts are [V + 1] int64, documents [postings] int32, impacts [postings] float32.
     """
     frequencies = np.zeros(len(corpus.vocabulary), np.int64)
     for rows in corpus.rows():
@@ -322,14 +320,7 @@ ENGINES = SPARSE | DENSE
 
 
 def find(names: Sequence[str]) -> tuple[dict[str, type[AnyEngine]], dict[str, str]]:
-    """Engines by name.
-
-    Returns:
-        those whose library is installed, by name; and why the others are left out.
-
-    Raises:
-        InputError: if a name is unknown.
-    """
+    """Engines by name: those whose library is installed; and why the others are left out."""
     found: dict[str, type[AnyEngine]] = {}
     missing: dict[str, str] = {}
     for name in names:
@@ -358,13 +349,9 @@ class WrongAnswer(Exception):
 
 @dataclass(frozen=True)
 class GroundTruth:
-    """The score of every image for some queries.
+    """The score of every image for some queries."""
 
-    Attributes:
-        scores: [Q, N] int32 sums of impacts or float32 inner products.
-    """
-
-    scores: NDArray[np.int32] | NDArray[np.float32]
+    scores: NDArray[np.int32] | NDArray[np.float32]  # [Q, N] sums of impacts or inner products
 
     @classmethod
     def of_impacts(cls, corpus: Corpus, queries: Sequence[TermQuery]) -> GroundTruth:

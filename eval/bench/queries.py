@@ -17,6 +17,7 @@ from sparta.captions.read import read_captions
 from sparta.captions.record import as_stored, some_of
 from sparta.errors import InputError
 from sparta.metrics import Recall, ranks_by_block, recall
+from sparta.readers.base import read_lines
 from sparta.tokenizer import WordPieceTokenizer
 
 MOST_QUERIES = 5_000  # as many as the paper asks
@@ -48,12 +49,7 @@ class QuerySet:
 def ask(
     index: Path, source: ImpactSource, file: Path | None, captions: Path | None, split: str
 ) -> QuerySet:
-    """Queries of a file, captions of photos in the source, or drawn ones where neither is given.
-
-    Raises:
-        InputError: if both are given, fewer than two queries have a word of the index, or no
-            captioned photo is in the source.
-    """
+    """Queries of a file, captions of photos in the source, or drawn ones where neither is given."""
     if file is not None and captions is not None:
         raise InputError("--queries and --captions: give one of them; captions are queries")
     tokenizer = WordPieceTokenizer.from_folder(index_folders(index)[0])
@@ -77,16 +73,8 @@ def ask(
 
 
 def read_queries(path: Path) -> list[str]:
-    """A file's distinct lines that are not blank.
-
-    Raises:
-        InputError: if it is not UTF-8 text.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text: {error}") from error
-    return [line for line in dict.fromkeys(lines) if line.strip()]
+    """A file's distinct lines that are not blank."""
+    return [line for line in dict.fromkeys(read_lines(path)) if line.strip()]
 
 
 def tokenise(texts: Sequence[str], tokenizer: WordPieceTokenizer) -> list[TermQuery]:
@@ -105,9 +93,6 @@ def choose_queries(queries: Sequence[TermQuery], limit: int = MOST_QUERIES) -> l
 
     A file has the captions of one photo together; in that order, each would find the postings of
     the one before in the processor's cache.
-
-    Raises:
-        InputError: if fewer than two are left.
     """
     order = np.random.default_rng(0).permutation(len(queries))
     chosen = [queries[place] for place in order if queries[place].terms][:limit]

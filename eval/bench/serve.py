@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shutil
+import signal
+import subprocess
+import sys
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from itertools import count, pairwise, product
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from resource import RUSAGE_CHILDREN, getrusage
+from tempfile import TemporaryDirectory, TemporaryFile
 from threading import Event
+from typing import IO
 from urllib.parse import urlencode
 
 import numpy as np
@@ -21,48 +30,175 @@ from rich.table import Table
 
 from eval.bench.collections import enlarge, read_source
 from eval.bench.engines import postings_of
-from eval.bench.load import Load, Server, drive, serving, write_key
 from indexer.index_writer import write_index
 from indexer.manifest import OFFSETS, Manifest, index_folders
 from indexer.postings import PostingShard
 from indexer.settings import IndexSettings
 from server.client.client import Client
 from server.client.operations import Refresh
+from server.security.keys import new_key, write_keys
 from sparta.errors import InputError
 from sparta.json_values import Json
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 
+SCRIPT = Path(__file__).with_name("requests.lua")
+ERRORS = ("connect", "read", "write", "timeout", "status")
+STOP_SECONDS = 40  # more than a server has for requests in flight
 WARM_UP = 5  # seconds; Java compiles hot code during the first 20,000 queries or so
 WARM_UP_CONNECTIONS = 8
-RATE, CONCURRENCY = 1_000_000, 1000  # limits that are counted and never reached
+LIMITS = ("rate=1000000", "concurrency=1000")  # which are counted and never reached
 DRAWN = 500  # distinct images that a writer sends, over and over under new ids
 COLUMNS = ("workers", "at once", "writes/s", "answers/s", "p50", "p99", "CPU", "errors")
 METADATA = {"width": 500, "height": 375}  # of a usual photo
 AWAIT_EVERY = 1.0  # seconds between writes whose search is awaited
 
 
-@dataclass(frozen=True)
-class ServeSetting:
-    """How a server is started."""
+# ---- a server as a child process, and load on it by the generator wrk ---------------------------
 
-    engine: str  # as in `sparta serve --engine`
-    workers: int  # its processes
+
+def write_key(file: Path) -> str:
+    """Write a file of one new API key, which allows to search and to write; the key."""
+    record, key = new_key("bench", "write")
+    write_keys(file, [record])
+    return key
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server."""
+
+    address: str  # without a path
+    pid: int  # of its first process, the leader of a new session
+
+    def processor_seconds(self) -> float:
+        """Processor time of all its running processes so far; nan without /proc."""
+        if not Path("/proc/self/stat").exists():
+            return float("nan")
+        ticks = 0
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # the process has just ended
+                fields = stat.read_text().rpartition(")")[2].split()
+                if int(fields[3]) == self.pid:
+                    ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def serving(index: Path, *options: str) -> Iterator[Server]:
+    """Serve an index on a free local port, and stop the server at the end in any case."""
+    command = [sys.executable, "-m", "sparta", "serve", str(index), "--port", "0", *options]
+    with TemporaryFile() as output:
+        process = subprocess.Popen(command, stderr=output, start_new_session=True)
+        try:
+            address = _address(process, output)
+            yield Server(address, process.pid)
+        finally:
+            _stop(process)
+
+
+def _address(process: subprocess.Popen[bytes], output: IO[bytes]) -> str:
+    """Wait until the server answers, however long its start takes."""
+    while process.poll() is None:
+        found = re.search(r"http://127\.0\.0\.1:\d+", _read(output))
+        if found:
+            with suppress(OSError), urllib.request.urlopen(f"{found[0]}/readyz", timeout=1):
+                return found[0]
+        time.sleep(0.05)
+    last = (_read(output).strip().splitlines() or ["nothing"])[-1]
+    raise InputError(f"the server did not start; its last output: {last}")
+
+
+def _read(output: IO[bytes]) -> str:
+    # pread does not move the file position, which the child process shares.
+    return os.pread(output.fileno(), 1 << 20, 0).decode(errors="replace")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(STOP_SECONDS)
+    with suppress(ProcessLookupError):  # usually all its processes have ended
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@dataclass(frozen=True)
+class Load:
+    """Figures of a load: each connection sends its next request after each answer."""
+
+    connections: int  # open, each with one request in flight
+    requests: int  # answered
+    seconds: float  # of the load
+    mean_ms: float  # from sending a request to its answer, in milliseconds
+    p50_ms: float  # half of the requests took at most this
+    p95_ms: float  # 95 of 100
+    p99_ms: float  # 99 of 100
+    errors: dict[str, int]  # by kind: connect, read, write, timeout, status (400 and above)
+    generator_cores: float  # processor seconds of the load generator per second
+    answer_bytes: float  # of an answer on average, with its headers
+
+    @property
+    def per_second(self) -> float:
+        """Requests answered a second."""
+        return self.requests / self.seconds
+
+
+def find_wrk() -> str:
+    """The program's path."""
+    found = shutil.which("wrk")
+    if found is None:
+        raise InputError(
+            "the load generator wrk is not on PATH: install it (Debian and Ubuntu: apt-get "
+            "install wrk; macOS: brew install wrk) and run this again"
+        )
+    return found
+
+
+def drive(address: str, paths: Path, connections: int, seconds: int, key: str) -> Load:
+    """Send requests from one thread to an address, in the order of a file of paths, repeatedly."""
+    numbers = ["--threads", "1", "--connections", str(connections), "--duration", f"{seconds}s"]
+    numbers += ["--header", f"X-API-Key: {key}"]
+    command = [find_wrk(), *numbers, "--script", str(SCRIPT), address, "--", str(paths)]
+    before = _processor_seconds()
+    done = subprocess.run(command, capture_output=True, text=True)
+    used = _processor_seconds() - before
+    if done.returncode:
+        raise InputError(f"wrk failed: {(done.stderr or done.stdout).strip()}")
+    return read_figures(done.stdout, connections, used)
+
+
+def read_figures(output: str, connections: int, processor_seconds: float) -> Load:
+    """Parse the output of wrk with our script, which prints the last line."""
+    try:
+        found = json.loads(output.strip().splitlines()[-1])
+        seconds, requests = found["microseconds"] / 1e6, int(found["requests"])
+        mean, p50, p95, p99 = (found[name] / 1000 for name in ("mean", "p50", "p95", "p99"))
+        errors = {name: int(found[name]) for name in ERRORS}
+        cores, size = processor_seconds / seconds, found["bytes"] / max(1, requests)
+        return Load(connections, requests, seconds, mean, p50, p95, p99, errors, cores, size)
+    except (ValueError, LookupError, TypeError, ZeroDivisionError) as error:
+        raise InputError(f"wrk's figures cannot be read ({error!r}): {output.strip()}") from error
+
+
+def _processor_seconds() -> float:
+    """Of all child processes that have ended."""
+    usage = getrusage(RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+# ---- servers under load --------------------------------------------------------------------------
 
 
 @dataclass
 class Written:
-    """What a writer beside a load saw.
+    """What a writer beside a load saw."""
 
-    Attributes:
-        acknowledged: seconds until the server had saved an image, for each of them.
-        found: seconds until searches found an image, for those that waited for it.
-        seconds: that it wrote.
-    """
-
+    # Seconds until the server had saved an image, for each of them.
     acknowledged: list[float] = field(default_factory=list)
+    # Seconds until searches found an image, for those that waited for it.
     found: list[float] = field(default_factory=list)
-    seconds: float = 0
+    seconds: float = 0  # that it wrote
 
     @property
     def images(self) -> int:
@@ -87,16 +223,18 @@ class Written:
 class Served:
     """A server under one load."""
 
-    setting: ServeSetting  # of the server
+    engine: str  # as in `sparta serve --engine`
+    workers: int  # processes of the server
     load: Load  # as the load generator measured it
     server_ms: float  # the server's processor time per request, in milliseconds, writes included
     written: Written | None = None  # beside it; None without a writer
 
     def record(self) -> Json:
         """The figures as JSON values."""
+        started = {"engine": self.engine, "workers": self.workers}
         figures = {"requests_per_second": self.load.per_second, "server_ms": self.server_ms}
         writing = self.written.record() if self.written else {}
-        return asdict(self.setting) | asdict(self.load) | figures | writing
+        return started | asdict(self.load) | figures | writing
 
 
 @dataclass(frozen=True)
@@ -137,7 +275,7 @@ class UnderLoad:
             load = run.load
             rate = run.written.per_second if run.written else 0
             table.add_row(
-                *(run.setting.engine, str(run.setting.workers), str(load.connections)),
+                *(run.engine, str(run.workers), str(load.connections)),
                 *(f"{rate:.0f}", f"{load.per_second:,.0f}"),
                 *(f"{one:.2f}" for one in (load.p50_ms, load.p99_ms, run.server_ms)),
                 str(sum(load.errors.values())),
@@ -153,51 +291,53 @@ def _writing(run: Served, written: Written) -> str:
         for name in ("acknowledged", "found")
     )
     return (
-        f"With {run.load.connections} at once ({run.setting.engine}, workers: "
-        f"{run.setting.workers}) a write was {', '.join(times)}."
+        f"With {run.load.connections} at once ({run.engine}, workers: {run.workers}) a write was "
+        f"{', '.join(times)}."
     )
 
 
 def measure_serving(
     index: Path,
     queries: Sequence[str],
-    settings: Sequence[ServeSetting],
+    settings: Sequence[tuple[str, int]],
     connections: Sequence[int],
     seconds: int,
     k: int,
+    *,
+    images: int | None = None,
     writes: int = 0,
     progress: Progress = no_progress,
 ) -> UnderLoad:
     """Start a server for each setting, warm it up, and load it over each number of connections.
 
-    Every request has an API key. Limits are counted, and so high that they refuse nothing.
+    Settings are engines and numbers of workers. Every request has an API key. Limits are counted,
+    and so high that they refuse nothing.
 
-    Writes are images a second that are added to a copy of the index, during a second load over
-    each number of connections; 0 for none. Reports progress of the stage "load", in loads.
-
-    Raises:
-        InputError: if wrk is not installed, or a server does not start.
+    With `images` the index is enlarged to as many. Writes are images a second that are added to a
+    copy of the index, during a second load over each number of connections; 0 for none. Reports
+    progress of the stages "write", in images, and "load", in loads.
     """
     runs: list[Served] = []
-    folders = index_folders(index)
-    rates = [0, writes] if writes else [0]
-    images = 0
+    rates, found = [0, writes] if writes else [0], 0
     with TemporaryDirectory() as name:
-        folder = Path(name)
-        paths = folder / "paths.txt"
+        folder, copy = Path(name), Path(name) / "copy"
+        if images:
+            _enlarge_index(index, folder / "index", images, progress)
+            index = folder / "index"
         sent = (urlencode({"q": query, "k": k}) for query in queries)
+        paths, keys = folder / "paths.txt", folder / "keys.json"
         paths.write_text("".join(f"/v1/search?{one}\n" for one in sent), encoding="ascii")
-        key = write_key(folder / "keys.json")
-        limits = {"rate": RATE, "concurrency": CONCURRENCY}
-        flags = ["--keys", str(folder / "keys.json")]
-        for name, value in limits.items():
-            flags += ["--set", f"{name}={value}"]
-        new = _new_images(folders[0]) if writes else []
-        for setting in settings:
-            options = ["--engine", setting.engine, "--workers", str(setting.workers), *flags]
-            with _served(index, folder if writes else None, *options) as server:
+        key = write_key(keys)
+        flags = ["--keys", str(keys), *(f"--set={one}" for one in LIMITS)]
+        new = _new_images(index_folders(index)[0]) if writes else []
+        for engine, workers in settings:
+            if writes:
+                shutil.rmtree(copy, ignore_errors=True)
+                shutil.copytree(index, copy)
+            options = ["--engine", engine, "--workers", str(workers), *flags]
+            with serving(copy if writes else index, *options) as server:
                 writer = Writer(server.address, key, new)
-                images = writer.count()
+                found = writer.count()
                 drive(server.address, paths, WARM_UP_CONNECTIONS, WARM_UP, key)
                 # The index is as it was built until the last load without writes is over.
                 for rate, number in product(rates, connections):
@@ -206,37 +346,20 @@ def measure_serving(
                         load = drive(server.address, paths, number, seconds, key)
                         used = server.processor_seconds() - before
                     each = 1000 * used / max(1, load.requests)
-                    runs.append(Served(setting, load, each, written if rate else None))
+                    runs.append(Served(engine, workers, load, each, written if rate else None))
                     progress("load", len(runs), len(settings) * len(connections) * len(rates))
-                writer.check(images)
-    return UnderLoad(images, len(folders), runs)
-
-
-@contextmanager
-def _served(index: Path, copies: Path | None, *options: str) -> Iterator[Server]:
-    """A server of an index, or of a copy in a folder, which is removed afterwards."""
-    if copies is None:
-        with serving(index, *options) as server:
-            yield server
-        return
-    with TemporaryDirectory(dir=copies) as name:
-        copy = Path(name) / "index"
-        shutil.copytree(index, copy)
-        with serving(copy, *options) as server:
-            yield server
+                writer.check(found)
+        return UnderLoad(found, len(index_folders(index)), runs)
 
 
 # ---- writes beside -----------------------------------------------------------------------------
 
 
 class Writer:
-    """Adds images to the index of a server, from threads of this process.
-
-    Args:
-        new: term → score above its offset, for each of the images that are sent over and over.
-    """
+    """Adds images to the index of a server, from threads of this process."""
 
     def __init__(self, address: str, key: str, new: Sequence[Mapping[str, float]]) -> None:
+        # Term → score above its offset, for each of the images that are sent over and over.
         self._client, self._new = partial(Client, address, api_key=key), new
         self._numbers = count()
         self._written = 0
@@ -247,9 +370,6 @@ class Writer:
 
         `rate` is images a second, each sent when the one before is acknowledged, so that a busy
         server gets fewer; and one more a second, whose search is awaited. 0 is for none.
-
-        Raises:
-            ClientError: if a request fails.
         """
         written = Written()
         if not rate:
@@ -300,11 +420,7 @@ class Writer:
             return client.count()
 
     def check(self, before: int) -> None:
-        """Compare the images that searches find with those that were there and those added.
-
-        Raises:
-            InputError: if they are not as many.
-        """
+        """Compare the images that searches find with those that were there and those added."""
         found, wanted = self.count(), before + self._written
         if found != wanted:
             raise InputError(f"the server finds {found:,} images after writing, not {wanted:,}")
@@ -323,14 +439,10 @@ def _new_images(index: Path) -> list[dict[str, float]]:
 # ---- a larger index ----------------------------------------------------------------------------
 
 
-def enlarge_index(index: Path, out: Path, images: int, progress: Progress = no_progress) -> None:
+def _enlarge_index(index: Path, out: Path, images: int, progress: Progress) -> None:
     """Write an index of any size, made of near-duplicates of the images of a small one.
 
-    Ids rise with the numbers of the images, and no grounding is stored. Reports progress of the
-    stage "write", in images.
-
-    Raises:
-        InputError: if the folder is no index.
+    Ids rise with the numbers of the images, and no grounding is stored.
     """
     manifest = Manifest.open(index)
 

@@ -252,15 +252,17 @@ def make_plan(
     results: Results,
     notice: Notice = no_notice,
 ) -> SpeedPlan:
-    """Check the choices, embed the queries, and note in the results what is used.
-
-    Raises:
-        InputError: if an engine or a dense part is unknown, or the results are of other images.
-    """
+    """Check the choices, embed the queries, and note in the results what is used."""
     engines, left_out = find(choices.engines)
     top_n = [n if n is None or n < source.most_terms else None for n in choices.top_n]
     choices = replace(choices, top_n=list(dict.fromkeys(top_n)))
-    vectors = _vectors(index, choices.dense, asked.queries, set(engines), notice)
+    vectors = []
+    for name in choices.dense:
+        if name != CLUSTERED:
+            notice(f"Embedding the queries with {name}")
+            vectors.append(read_dense(index, name, asked.queries))
+        elif engines.keys() & DENSE:
+            vectors.append(clustered(len(asked.queries)))
     results.engines |= {
         name: {"settings": engine.settings, "promise": engine.promise.value}
         for name, engine in engines.items()
@@ -281,23 +283,6 @@ def named(top_n: int | None) -> str:
     return "all" if top_n is None else f"{top_n:,}"
 
 
-def _vectors(
-    index: Path,
-    names: Sequence[str],
-    queries: Sequence[TermQuery],
-    engines: set[str],
-    notice: Notice,
-) -> list[DenseSource]:
-    found = []
-    for name in names:
-        if name == CLUSTERED:
-            found += [clustered(len(queries))] if engines & set(DENSE) else []
-        else:
-            notice(f"Embedding the queries with {name}")
-            found.append(read_dense(index, name, queries))
-    return found
-
-
 # ---- collection by collection, engine by engine --------------------------------------------------
 
 
@@ -308,7 +293,7 @@ class Member:
     cell: Cell  # of its figures, but for k and the number of threads
     engine: AnyEngine  # itself
     truth: GroundTruth  # the right answers
-    postings: int | None  # of the collection; None for vectors
+    about: Json  # postings of the collection, None for vectors; what building the engine took
 
 
 def measure_speed(
@@ -324,14 +309,14 @@ def measure_speed(
     rounds of a cell.
 
     Raises:
-        InputError: if the disk has too little room.
         WrongAnswer: if an engine that promises right answers gives others.
     """
     choices = plan.choices
     due = [one for one in plan.collections if list(_wanted(plan, results, *one))]
     if due:
         check_room(choices.work, max(plan.bytes(*one) for one in due))
-    _add_recall(plan, results, notice)
+    if plan.asked.judged:
+        _add_recall(plan, results, notice)
     for number, (images, top_n) in enumerate(due):
         left = max(1, round(sum(plan.seconds(*one) for one in due[number:]) / 60))
         about = f"{images:,} images, {choices.kind}, top-n {named(top_n)}"
@@ -340,21 +325,18 @@ def measure_speed(
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         with ExitStack() as stack:
-            wanted = _wanted(plan, results, images, top_n)
-            built = []  # with some hundred megabytes of right answers
-            for member in list(_members(plan, folder, top_n, wanted)):
-                built.append((member, _build(member, notice)))
+            members = []  # with some hundred megabytes of right answers
+            for member in list(_members(plan, results, folder, images, top_n)):
+                members.append(_build(member, notice))
                 stack.callback(member.engine.close)
-            _time(plan, results, built, progress, notice)
-        del built, member
+            _time(plan, results, members, progress, notice)
+        del members, member
         shutil.rmtree(folder)
     if choices.work.is_dir() and not any(choices.work.iterdir()):
         choices.work.rmdir()
 
 
 def _add_recall(plan: SpeedPlan, results: Results, notice: Notice) -> None:
-    if not plan.asked.judged:
-        return
     photos = len({place for _, place in plan.asked.judged})
     about = {"queries": len(plan.asked.judged), "photos": photos, "images": len(plan.source.ids)}
     have = {one["top_n"] for one in results.recall}
@@ -386,15 +368,12 @@ def _wanted(
 
 
 def _members(
-    plan: SpeedPlan,
-    folder: Path,
-    top_n: int | None,
-    wanted: Iterator[tuple[DenseSource | None, list[Cell]]],
+    plan: SpeedPlan, results: Results, folder: Path, images: int, top_n: int | None
 ) -> Iterator[Member]:
-    """Make the collections that are wanted, and the engines over them."""
+    """Make the collections that cells are due for, and the engines over them."""
     source, kind, asked = plan.source, plan.choices.kind, plan.asked.queries[:CHECKED]
-    for vectors, cells in wanted:
-        images, postings = cells[0].images, None
+    for vectors, cells in _wanted(plan, results, images, top_n):
+        postings = None
         if vectors is None:
             rows = enlarge(source, images, top_n, kind)
             data: Any = Corpus.write(folder / "corpus", source.vocabulary, source.bits, rows)
@@ -403,12 +382,14 @@ def _members(
             data = enlarge_vectors(vectors, images, kind, folder / f"{vectors.name}.npy")
             truth = GroundTruth.of_vectors(data, asked)
         for cell in cells:
-            name = f"{cell.vectors or 'impacts'}-{cell.engine}"
-            yield Member(cell, plan.engines[cell.engine](data, folder / name), truth, postings)
+            engine = plan.engines[cell.engine](
+                data, folder / f"{cell.vectors or 'impacts'}-{cell.engine}"
+            )
+            yield Member(cell, engine, truth, {"postings": postings})
 
 
-def _build(member: Member, notice: Notice) -> Json:
-    """Build and open an engine; what it took."""
+def _build(member: Member, notice: Notice) -> Member:
+    """Build and open an engine, and note what it took."""
     engine = member.engine
     engine.folder.mkdir()
     start = time.perf_counter()
@@ -422,29 +403,29 @@ def _build(member: Member, notice: Notice) -> Json:
         f"{memory / 1e6:,.1f} MB in memory"
     )
     figures = {"build_seconds": seconds, "index_bytes": size, "memory_bytes": memory}
-    return {"postings": member.postings, **figures}
+    return replace(member, about=member.about | figures)
 
 
 def _time(
     plan: SpeedPlan,
     results: Results,
-    members: Sequence[tuple[Member, Json]],
+    members: Sequence[Member],
     progress: Progress,
     notice: Notice,
 ) -> None:
     """Time all cells of a collection together."""
     due = {
-        cell: (member, about, Asked(member.engine, k, threads))
-        for (member, about), k, threads in product(members, plan.choices.ks, plan.choices.threads)
+        cell: member
+        for member, k, threads in product(members, plan.choices.ks, plan.choices.threads)
         if not results.has(cell := member.cell._replace(k=k, threads=threads))
     }
-    cells = {cell: asked for cell, (_, _, asked) in due.items()}
-    timed = time_in_turns(cells, plan.asked.queries, plan.choices.pace, progress)
-    for cell, (member, about, asked) in due.items():
+    asked = {cell: Asked(one.engine, cell.k, cell.threads) for cell, one in due.items()}
+    timed = time_in_turns(asked, plan.asked.queries, plan.choices.pace, progress)
+    for cell, member in due.items():
         answers, figures = timed[cell].answers, timed[cell].figures()
-        overlap = member.truth.check(cell.engine, member.engine.promise, answers, asked.k)
+        overlap = member.truth.check(cell.engine, member.engine.promise, answers, cell.k)
         checked = {"checked": len(answers), "overlap_at_10": overlap}
-        results.add(cell, figures | checked | about)
+        results.add(cell, figures | checked | member.about)
         notice(
             f"  {cell.engine}, k {cell.k}, threads {cell.threads}: {figures['ms']:.3f} ms, "
             f"{figures['queries_per_second']:,.1f} queries/s, overlap {overlap:.3f}"

@@ -1,16 +1,21 @@
-"""The results of `sparta bench speed`: a JSON file that grows, and the tables of the paper."""
+"""The results of `sparta bench speed`: a JSON file that grows, the paper's tables, and figures."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from eval.bench.engines import ENGINES
+from eval.plotting import DOTS_PER_INCH, legend, panels
 from eval.report import markdown_head
 from sparta.errors import InputError
 from sparta.json_values import Json, JsonMapping
@@ -48,33 +53,21 @@ class Cell(NamedTuple):
 
 @dataclass
 class Results:
-    """The file's content.
+    """The file's content."""
 
-    Attributes:
-        path: of the file.
-        runs: the runs that wrote it: their heads (see `eval.report.head_of`) and pace.
-        about: the images, vectors and queries that were used, by name.
-        engines: name → settings and promise.
-        encoders: name of dense vectors → milliseconds of embedding a text.
-        recall: one for each top-n.
-        records: one for each cell: its figures, and the run that measured it.
-    """
-
-    path: Path
+    path: Path  # of the file
+    # The runs that wrote it: their heads (see `eval.report.head_of`) and pace.
     runs: list[Json] = field(default_factory=list)
-    about: Json = field(default_factory=dict)
-    engines: Json = field(default_factory=dict)
-    encoders: Json = field(default_factory=dict)
-    recall: list[Record] = field(default_factory=list)
+    about: Json = field(default_factory=dict)  # images, vectors and queries that were used, by name
+    engines: Json = field(default_factory=dict)  # name → settings and promise
+    encoders: Json = field(default_factory=dict)  # dense vectors → milliseconds of embedding a text
+    recall: list[Record] = field(default_factory=list)  # one for each top-n
+    # One for each cell: its figures, and the run that measured it.
     records: list[Record] = field(default_factory=list)
 
     @classmethod
     def open(cls, folder: Path) -> Results:
-        """Read the results of earlier runs from a folder, if there are any.
-
-        Raises:
-            InputError: if the file is not a results file.
-        """
+        """Read the results of earlier runs from a folder, if there are any."""
         path = folder / FILE
         if not path.is_file():
             return cls(path)
@@ -90,11 +83,7 @@ class Results:
             ) from error
 
     def begin(self, run: Json) -> None:
-        """Note a new run.
-
-        Raises:
-            InputError: if earlier ones were on another machine, or measured with another pace.
-        """
+        """Note a new run, on the machine and with the pace of the earlier ones."""
         for earlier in self.runs:
             for key in SAME:
                 if earlier[key] != run[key]:
@@ -105,18 +94,14 @@ class Results:
         self.runs.append(run)
 
     def note(self, name: str, about: Json) -> None:
-        """Note what images, vectors or queries are used.
-
-        Raises:
-            InputError: if those of that name are others.
-        """
+        """Note what images, vectors or queries are used, the same in all runs."""
         about = json.loads(json.dumps(about))
         if self.about.setdefault(name, about) != about:
             raise InputError(f"{self.path} holds figures for other {name}: choose another --out")
 
     def has(self, cell: Cell) -> bool:
         """Whether a cell is measured."""
-        return any(_cell(record) == cell for record in self.records)
+        return any(record | cell._asdict() == record for record in self.records)
 
     def add(self, cell: Cell, figures: JsonMapping) -> None:
         """Add a cell's figures."""
@@ -129,10 +114,6 @@ class Results:
         unfinished = self.path.with_name(self.path.name + ".unfinished")
         unfinished.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         unfinished.replace(self.path)
-
-
-def _cell(record: JsonMapping) -> Cell:
-    return Cell(*(record[name] for name in Cell._fields))
 
 
 # ---- which records -------------------------------------------------------------------------------
@@ -150,10 +131,7 @@ def label(record: Record) -> str:
 
 
 def of_size(results: Results, kind: str, threads: int | None = None) -> list[Record]:
-    """Records of table 2: the first top-n, the fewest hits, and a number of threads.
-
-    None stands for the fewest threads.
-    """
+    """Records of table 2: the first top-n, the fewest hits, and the given or fewest threads."""
     records = _simplest([one for one in results.records if one["kind"] == kind], threads)
     top_n = first_top_n(records)
     return [one for one in records if is_dense(one) or one["top_n"] == top_n]
@@ -222,13 +200,15 @@ def _by_size(results: Results, kind: str) -> Iterator[Sheet]:
     for threads in sorted({one["threads"] for one in own}):
         records = of_size(results, kind, threads)
         about = _conditions(records)
-        yield _sheet(f"Queries per second by images (table 2): {about}", records, _marked_rate)
+        yield _sheet(f"Queries per second by images (table 2): {about}", records, _rate)
         yield _sheet(
-            f"Milliseconds a query by images: {about}", records, lambda one: _marked_ms(one, True)
+            f"Milliseconds a query by images: {about}", records, lambda one: _ms(one, spread=True)
         )
     records = of_size(results, kind)
     about = _conditions(records)
-    yield _sheet(f"Index on disk, MB: {about}", records, lambda one: _mb(one["index_bytes"]))
+    yield _sheet(
+        f"Index on disk, MB: {about}", records, lambda one: f"{one['index_bytes'] / 1e6:,.1f}"
+    )
 
 
 def _conditions(records: list[Record]) -> str:
@@ -259,7 +239,7 @@ def _by_top_n(results: Results, kind: str) -> Iterator[Sheet]:
         cells = [
             cell(found[name]) if name in found else NONE
             for name in engines
-            for cell in (_marked_ms, _marked_rate)
+            for cell in (_ms, _rate)
         ]
         if recall:
             own = recall.get(top_n)
@@ -269,27 +249,17 @@ def _by_top_n(results: Results, kind: str) -> Iterator[Sheet]:
     yield Sheet(f"Speed and recall by terms an image keeps (table 3): {about}", columns, rows)
 
 
-def _marked_rate(one: Record) -> str:
-    text = _rate(one["queries_per_second"])
-    return text + SHORT * bool(one["queries"] < ENOUGH)
+def _rate(one: Record) -> str:
+    return _short(one["queries_per_second"]) + SHORT * bool(one["queries"] < ENOUGH)
 
 
-def _marked_ms(one: Record, spread: bool = False) -> str:
+def _ms(one: Record, spread: bool = False) -> str:
     half = (one["high_ms"] - one["low_ms"]) / 2 / one["ms"]
-    text = _ms(one["ms"])
-    return text + SHORT * bool(one["queries"] < ENOUGH) + f" ±{half:.0%}" * spread
+    return _short(one["ms"]) + SHORT * bool(one["queries"] < ENOUGH) + f" ±{half:.0%}" * spread
 
 
-def _rate(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
-
-
-def _ms(milliseconds: float) -> str:
-    return f"{milliseconds:.3g}" if milliseconds < 100 else f"{milliseconds:,.0f}"
-
-
-def _mb(size: int) -> str:
-    return f"{size / 1e6:,.1f}"
+def _short(figure: float) -> str:
+    return f"{figure:.3g}" if figure < 100 else f"{figure:,.0f}"
 
 
 # ---- for a terminal, and as Markdown -------------------------------------------------------------
@@ -356,3 +326,100 @@ def markdown(results: Results) -> str:
 
 def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+# ---- figures: time by number of images, time and recall by top-n --------------------------------
+
+BY_SIZE, BY_TOP_N = "speed-by-size.png", "speed-by-top-n.png"
+COLOURS = dict(zip(ENGINES, ("C0", "C3", "C2", "C4", "C5", "C1"), strict=True))
+STYLES = ("-", "--", ":", "-.")  # of an engine's several dense vectors
+
+
+def save_plots(results: Results, folder: Path) -> list[Path]:
+    """Draw the figures that have at least two points; their files."""
+    kinds = list(dict.fromkeys(one["kind"] for one in results.records))
+    drawn = {BY_SIZE: _draw_by_size(results, kinds), BY_TOP_N: _draw_by_top_n(results, kinds)}
+    saved = []
+    for name, figure in drawn.items():
+        if figure is not None:
+            figure.savefig(folder / name, dpi=DOTS_PER_INCH)
+            saved.append(folder / name)
+    return saved
+
+
+def _draw_by_size(results: Results, kinds: Sequence[str]) -> Figure | None:
+    parts = {kind: of_size(results, kind) for kind in kinds}
+    parts = {kind: own for kind, own in parts.items() if len({one["images"] for one in own}) > 1}
+    if not parts:
+        return None
+    figure, axes = panels(len(parts), width=5, height=4)
+    for one, (kind, records) in zip(axes, parts.items(), strict=True):
+        for name, own, style in _lines(records):
+            points = sorted((record["images"], record["ms"]) for record in own)
+            colour = COLOURS[own[0]["engine"]]
+            one.plot(*zip(*points, strict=True), "o", ms=4, ls=style, color=colour, label=name)
+        one.set_xscale("log")
+        one.xaxis.set_major_formatter("{x:,.0f}")
+        one.set_xlabel(f"number of images ({kind})")
+        _label_time(one)
+        legend(one, columns=2)
+    return figure
+
+
+def _draw_by_top_n(results: Results, kinds: Sequence[str]) -> Figure | None:
+    parts = {kind: own for kind in kinds if (own := of_top_n(results, kind))}
+    if not parts:
+        return None
+    recall = {one["top_n"]: one for one in results.recall}
+    figure, axes = panels(len(parts) + bool(recall), width=5, height=4)
+    for one, (kind, records) in zip(axes, parts.items(), strict=False):
+        # Evenly spaced: the numbers of terms differ too much for one scale, and "all" has none.
+        choices = sorted({record["top_n"] for record in records}, key=order)
+        for name, own, _ in _lines(records):
+            places = [choices.index(record["top_n"]) for record in own]
+            times = [record["ms"] for record in own]
+            one.plot(places, times, "o-", ms=4, color=COLOURS[own[0]["engine"]], label=name)
+        one.set_xticks(range(len(choices)), [str(choice) for choice in choices])
+        one.set_xlabel(f"terms an image keeps ({records[0]['images']:,} {kind})")
+        _label_time(one)
+        legend(one, columns=2)
+    if recall:
+        _recall_by_time(axes[-1], next(iter(parts.values())), recall)
+    return figure
+
+
+def _recall_by_time(axes: Axes, records: list[Record], recall: dict[int | str, Record]) -> None:
+    """Figure 1 of the paper: a dot for each top-n, named beside it."""
+    for name, own, _ in _lines([one for one in records if one["top_n"] in recall]):
+        points = [(one["ms"], recall[one["top_n"]]["r1"]) for one in own]
+        colour = COLOURS[own[0]["engine"]]
+        axes.plot(*zip(*points, strict=True), "o-", ms=4, color=colour, label=name)
+        for one, point in zip(own, points, strict=True):
+            axes.annotate(str(one["top_n"]), point, (3, 3), textcoords="offset points", fontsize=6)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("time of a query, ms")
+    axes.set_ylabel("recall at 1, %")
+    legend(axes, columns=2)
+
+
+def _lines(records: list[Record]) -> list[tuple[str, list[Record], str]]:
+    """Name, records and line style of each engine; styles differ by an engine's dense vectors."""
+    lines: dict[str, list[Record]] = {}
+    for one in records:
+        lines.setdefault(label(one), []).append(one)
+    dense = [name for name, own in lines.items() if is_dense(own[0])]
+    vectors = list(dict.fromkeys(lines[name][0]["vectors"] for name in dense))
+    return [
+        (name, own, STYLES[vectors.index(own[0]["vectors"]) % len(STYLES) if name in dense else 0])
+        for name, own in lines.items()
+    ]
+
+
+def _label_time(axes: Axes) -> None:
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    low, high = axes.get_ylim()
+    axes.yaxis.set_minor_formatter("{x:g}" if high < 10 * low else NullFormatter())
+    axes.set_ylabel("time of a query, ms")

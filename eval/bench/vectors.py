@@ -75,12 +75,7 @@ def clustered(queries: int) -> DenseSource:
 
 
 def read_dense(index: Path, name: str, queries: Sequence[TermQuery]) -> DenseSource:
-    """A dense part of an index, and the queries embedded by its model, one at a time on one core.
-
-    Raises:
-        InputError: if there is no such part, it has several vectors an image, or FAISS is not
-            installed.
-    """
+    """A dense part of an index, and queries embedded by its model, one at a time on one core."""
     from threadpoolctl import threadpool_limits
 
     from indexer.dense.text_encoder import ModelText, load_dense_model

@@ -1,10 +1,12 @@
 """The `sparta bench` commands."""
 
+from __future__ import annotations
+
 import os
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
-from typing import Annotated, Any
+from tempfile import gettempdir
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,19 +17,22 @@ from eval.commands.options import (
     Out,
     Queries,
     Split,
-    check_out,
+    begin,
     parse_numbers,
 )
 from sparta.commands.options import AsJson, Device, Hits, IndexFolder, advanced
 from sparta.errors import InputError
 from sparta.extras import check_installed
 
+if TYPE_CHECKING:
+    from eval.bench.speed import Choices
+    from sparta.json_values import Json
+
 # ---- speed -------------------------------------------------------------------------------------
 
 SIZES, TOP_NS, SECONDS = "1000,5000,113287,1000000", "1000,50,100,300,500,2000,all", 5.0
 QUICK_SIZES, QUICK_TOP_NS, QUICK_SECONDS = "1000,10000", "1000,100,all", 1.0
 USUAL_ENGINES = "columns,lucene,bm25s,numpy"
-WARM_UP = 500  # queries before a cell is timed
 WIDE = 200  # characters of a table at most; a narrower terminal breaks its lines
 
 SpeedOut = Annotated[Path, typer.Option(help="Folder for results, report and figures.")]
@@ -109,16 +114,11 @@ def speed(
     check_installed("bench", "matplotlib", "scipy", "torch", "transformers")
     from transformers.utils import logging
 
-    from eval.bench.collections import check_kind, open_source
-    from eval.bench.plots import save_plots
-    from eval.bench.queries import ask
-    from eval.bench.speed import Choices, Pace, make_plan, measure_speed
-    from eval.bench.tables import Results
-    from eval.report import head_of, index_models, print_head
-    from sparta.console import Console
-    from sparta.progress import progress_bars
+    from eval.bench.collections import check_kind
+    from eval.bench.speed import Choices, Pace
+    from eval.report import head_of, index_models
 
-    pace = Pace(seconds or (QUICK_SECONDS if quick else SECONDS), WARM_UP)
+    logging.disable_progress_bar()
     choices = Choices(
         kind=check_kind(corpus),
         sizes=parse_numbers(images or (QUICK_SIZES if quick else SIZES), "--images"),
@@ -127,25 +127,11 @@ def speed(
         threads=parse_numbers(threads, "--threads"),
         engines=[name.strip() for name in engine.split(",")],
         dense=dense or ["clustered"],
-        pace=pace,
+        pace=Pace(seconds or (QUICK_SECONDS if quick else SECONDS)),
         work=out / "work",
     )
-    logging.disable_progress_bar()
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
-    results = Results.open(out)
     head = head_of(context, index_models(index), seed=0)
-    results.begin({**head, "pace": asdict(pace)})
-    print_head(head)
-    with progress_bars(SPEED_STAGES, console) as progress:
-        source = open_source(index, features or [], model or [], progress)
-        asked = ask(index, source, queries, captions, split)
-        plan = make_plan(index, source, asked, choices, results, console.print)
-        for line in plan.lines():
-            console.print(line)
-        measure_speed(plan, results, progress, console.print)
-    _print_tables(results, out)
-    for path in [out / "speed.md", *save_plots(results, out)]:
-        typer.echo(path)
+    _speed(index, out, choices, head, (features or [], model or []), (queries, captions, split))
 
 
 def _top_ns(text: str) -> list[int | None]:
@@ -154,17 +140,41 @@ def _top_ns(text: str) -> list[int | None]:
     return [None if part == "all" else parse_numbers(part, "--top-n")[0] for part in parts]
 
 
-def _print_tables(results: Any, out: Path) -> None:
-    from eval.bench.tables import markdown, method, sheets, shown
+def _speed(
+    index: Path,
+    out: Path,
+    choices: Choices,
+    head: Json,
+    made_by: tuple[list[Path], list[str]],
+    asked: tuple[Path | None, Path | None, str],
+) -> None:
+    """Measure, print the tables, and write them with the figures."""
+    from eval.bench.collections import open_source
+    from eval.bench.queries import ask
+    from eval.bench.speed import make_plan, measure_speed
+    from eval.bench.tables import Results, markdown, method, save_plots, sheets, shown
+    from eval.report import print_head
     from sparta.console import Console
+    from sparta.progress import progress_bars
 
-    console = Console(width=WIDE)
+    console, wide = Console(stderr=True, soft_wrap=True, highlight=False), Console(width=WIDE)
+    results = Results.open(out)
+    results.begin({**head, "pace": asdict(choices.pace)})
+    print_head(head)
+    with progress_bars(SPEED_STAGES, console) as progress:
+        source = open_source(index, *made_by, progress)
+        plan = make_plan(index, source, ask(index, source, *asked), choices, results, console.print)
+        for line in plan.lines():
+            console.print(line)
+        measure_speed(plan, results, progress, console.print)
     for sheet in sheets(results):
         typer.echo(sheet.title)
-        console.print(shown(sheet))
+        wide.print(shown(sheet))
     for line in method(results):
         typer.echo(line)
     (out / "speed.md").write_text(markdown(results), encoding="utf-8")
+    for path in [out / "speed.md", *save_plots(results, out)]:
+        typer.echo(path)
 
 
 # ---- build -------------------------------------------------------------------------------------
@@ -200,20 +210,15 @@ def build(
     # As sparta index does: torch's waiting threads must leave the cores to the writers.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
-    from transformers.utils import logging
 
     from eval.bench.build import measure_build
     from eval.report import head_of, report
     from indexer.commands.build import STAGES
     from indexer.encoding.models import load_models, model_fingerprint
     from indexer.settings import USUAL, PruningSettings
-    from sparta.console import Console
-    from sparta.progress import progress_bars
 
-    logging.disable_progress_bar()
-    check_out(out)
     pruning = PruningSettings(top_n=top_n or USUAL.top_n)
-    with progress_bars(STAGES, Console(stderr=True)) as progress:
+    with begin(out, stages=STAGES) as progress:
         found = measure_build(
             photos,
             model,
@@ -270,32 +275,22 @@ def serve(
     """
     import signal
 
-    from eval.bench.load import find_wrk
     from eval.bench.queries import read_queries
-    from eval.bench.serve import ServeSetting, enlarge_index, measure_serving
+    from eval.bench.serve import find_wrk, measure_serving
     from eval.report import head_of, index_models, report
-    from sparta.console import Console
-    from sparta.progress import progress_bars
 
-    check_out(out)
     texts = read_queries(queries)
     if len(texts) < 2:
         raise InputError(f"{queries} has {len(texts)} queries: give at least two")
     numbers = parse_numbers(connections, "--connections")
     processes = parse_numbers(workers, "--workers")
-    settings = [ServeSetting(name.strip(), n) for name in engine.split(",") for n in processes]
-    find_wrk()
+    settings = [(name.strip(), n) for name in engine.split(",") for n in processes]
     # SIGTERM ends the command as Ctrl+C does, so that the server it started is stopped too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with (
-        progress_bars(SERVE_STAGES, Console(stderr=True)) as progress,
-        TemporaryDirectory() as folder,
-    ):
-        served = index
-        if images:
-            served = Path(folder) / "index"
-            enlarge_index(index, served, images, progress)
-        found = measure_serving(served, texts, settings, numbers, seconds, k, writes, progress)
+    asked = (index, texts, settings, numbers, seconds, k)
+    with begin(out, stages=SERVE_STAGES) as progress:
+        find_wrk()
+        found = measure_serving(*asked, images=images, writes=writes, progress=progress)
     drawn = bool(images or writes)  # of the images of the index, with seed 0
     head = head_of(context, index_models(index), 0 if drawn else None)
     report(found, head, out, as_json, markdown=True)

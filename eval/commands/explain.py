@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from eval.commands.options import STAGES, OptionalCaptions, Split, check_out
+from eval.commands.options import OptionalCaptions, Split, begin, check_out
 from sparta.commands.options import (
     AsJson,
     BatchSize,
@@ -113,18 +113,11 @@ def figure(
     --captions captions.jsonl --out views.png
     """
     check_installed("plots,train", "matplotlib", "torch", "transformers")
-    from transformers.utils import logging
-
     from eval.figures.papers import FIGURES, Inputs
     from eval.plotting import save
     from eval.report import head_of
-    from sparta.console import Console
-    from sparta.progress import progress_bars
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    check_out(out, suffix=".png")
-    with progress_bars(STAGES, Console(stderr=True)) as progress:
+    with begin(out, ".png") as progress:
         given = Inputs(
             source, features, captions, split, photos, image, caption or [], images,
             batch_size, device, progress,

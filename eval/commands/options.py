@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sparta.commands.options import advanced
 from sparta.errors import InputError
+
+if TYPE_CHECKING:
+    from sparta.progress import Progress
 
 CAPTIONS = typer.Option(help="Captioned photos, in any format that sparta captions reads.")
 Captions = Annotated[Path, CAPTIONS]
@@ -46,27 +51,29 @@ STAGES = {
 
 
 def check_out(out: Path | None, option: str = "--out", suffix: str = ".json") -> None:
-    """Refuse a file that could not be written when the work is done.
-
-    Args:
-        out: the file, None if there is none.
-        option: of the command line that named it.
-        suffix: that its name must have; "" for any.
-
-    Raises:
-        InputError: if its name has another suffix, or its folder does not exist.
-    """
+    """Refuse a file, if any, that could not be written when the work is done; any suffix for ""."""
     if out is not None and not (out.name.endswith(suffix) and out.parent.is_dir()):
         kind = f"a {suffix} file" if suffix else "a file"
         raise InputError(f"{option} {out} must be {kind} in a folder that exists")
 
 
-def parse_numbers(text: str, option: str) -> list[int]:
-    """Rising numbers from a list with commas, each once.
+def begin(
+    out: Path | None, suffix: str = ".json", stages: Mapping[str, tuple[str, str]] = STAGES
+) -> AbstractContextManager[Progress]:
+    """Check the file to write, and show bars of the progress, but none of transformers' own."""
+    from transformers.utils import logging
 
-    Raises:
-        InputError: if one is not a positive number.
-    """
+    from sparta.console import Console
+    from sparta.progress import progress_bars
+
+    check_out(out, suffix=suffix)
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    return progress_bars(stages, Console(stderr=True))
+
+
+def parse_numbers(text: str, option: str) -> list[int]:
+    """Rising numbers, at least 1, from a list with commas, each once."""
     parts = [part.strip() for part in text.split(",")]
     for part in parts:
         if not (part.isdecimal() and int(part)):

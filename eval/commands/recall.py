@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -13,7 +11,6 @@ from eval.commands.options import (
     CAPTIONS,
     FEATURES,
     SPLIT,
-    STAGES,
     AllowMissing,
     Captions,
     OptionalCaptions,
@@ -21,6 +18,7 @@ from eval.commands.options import (
     Out,
     Split,
     Transfer,
+    begin,
     check_out,
 )
 from sparta.commands.options import (
@@ -36,10 +34,9 @@ from sparta.errors import InputError
 from sparta.extras import check_installed
 
 if TYPE_CHECKING:
-    from eval.recall.index import Gallery
+    from eval.recall.cxc import CxcRecall
+    from eval.recall.model import ModelRecall, TransferRecall
     from eval.report import Measured
-    from indexer.search.searcher import Searcher
-    from sparta.captions.read import CaptionedPhoto
     from sparta.progress import Progress
 
 # ---- index ---------------------------------------------------------------------------------------
@@ -83,69 +80,30 @@ def index(
 
     sparta eval index index/ --captions captions.jsonl --split test --run out.trec
     """
-    _begin(out)
-    if (captions is None) == (queries is None):
-        raise InputError("give --captions, or --queries, and not both")
-    if queries is not None:
-        _first_hits(context, index, queries, allow_missing, as_json, out)
-        return
-    assert captions is not None
+    check_out(run, "--run", "")
     from contextlib import closing
 
-    from eval.recall.index import SearcherRecall, measure_index_recall, write_qrels, write_run
-    from eval.report import index_models
+    from eval.recall import index as measure
+    from eval.report import head_of, index_models, report
     from indexer.engines.open import open_backend
     from sparta.captions.read import read_captions
 
-    check_out(run, "--run", "")
-    photos = read_captions(captions, split)
-    with closing(open_backend(index, backend)) as searcher:
-        gallery = _gallery(searcher, index, photos, allow_missing, substitute, only_split)
-
-        def measure(progress: Progress) -> SearcherRecall:
-            found = measure_index_recall(gallery, progress)
+    if (captions is None) == (queries is None):
+        raise InputError("give --captions, or --queries, and not both")
+    found: Measured
+    with begin(out) as progress, closing(open_backend(index, backend)) as searcher:
+        images = measure.IndexIds(searcher, index)
+        if queries is not None:
+            judged = measure.read_judged_queries(queries)
+            found = measure.measure_first_hits(images, judged, allow_missing, progress)
+        elif captions is not None:
+            photos = read_captions(captions, split)
+            gallery = measure.gallery_of(images, photos, allow_missing, substitute, only_split)
+            found = measure.measure_index_recall(gallery, progress)
             if run is not None:
-                write_run(gallery, run, depth, backend, progress)
-                write_qrels(gallery, run.with_suffix(".qrels"))
-            return found
-
-        _report(measure, context, out, as_json, index_models(index, backend))
-
-
-def _gallery(
-    searcher: Searcher,
-    index: Path,
-    photos: list[CaptionedPhoto],
-    allow_missing: bool,
-    substitute: bool,
-    only_split: bool,
-) -> Gallery:
-    from eval.recall.index import Gallery, IndexIds
-    from eval.recall.photos import missing_of
-    from sparta.captions.record import as_stored
-
-    own = IndexIds(searcher, index)
-    photos = as_stored(photos, own, str(index))
-    missing = missing_of([one.image_id for one in photos], own, own, index, allow_missing)
-    kept = [photo for photo in photos if photo.image_id not in missing]
-    return Gallery(searcher, kept, substitute, only_split, len(missing))
-
-
-def _first_hits(
-    context: typer.Context,
-    index: Path,
-    queries: Path,
-    allow_missing: bool,
-    as_json: bool,
-    out: Path | None,
-) -> None:
-    from eval.recall.index import IndexIds, measure_first_hits, read_judged_queries
-    from eval.report import index_models
-    from indexer.engines.open import open_index
-
-    judged, images = read_judged_queries(queries), IndexIds(open_index(index), index)
-    measure = partial(measure_first_hits, images, judged, allow_missing)
-    _report(measure, context, out, as_json, index_models(index))
+                measure.write_run(gallery, run, depth, backend, progress)
+                measure.write_qrels(gallery, run.with_suffix(".qrels"))
+    report(found, head_of(context, index_models(index, backend)), out, as_json)
 
 
 # ---- model ---------------------------------------------------------------------------------------
@@ -213,76 +171,54 @@ def model(
     sparta eval model model/ --protocol cxc --features coco/ --judgements cxc/
     --captions dataset_coco.json
     """
-    _begin(out)
+    from eval.report import head_of, report
+
     captions, features = captions or [], features or []
-    options = _Options(allow_missing, batch_size, device, transfer)
-    if protocol == "cxc":
-        found = _cxc(model, captions, features, split or "test", judgements, options)
-    elif len(captions) > 1:
-        found = _data_sets(model, captions, features, split or "test", protocol, options)
-    else:
-        limits = _Reference(reference, temperature)
-        found = _one_set(
-            context, model, captions, features, split, protocol, image_list, limits, options
-        )
-    measure, models, seed = found
-    _report(measure, context, out, as_json, models, seed)
+    options = _Options(transfer, allow_missing, batch_size, device, reference, temperature)
+    found: ModelRecall | TransferRecall | CxcRecall
+    with begin(out) as progress:
+        if protocol == "cxc":
+            found = _cxc(model, captions, features, split or "test", judgements, options, progress)
+        else:
+            sets = captions, features, split, protocol
+            found = _recall(context, model, sets, image_list, options, progress)
+    head = head_of(context, [one.fingerprint for one in found.members], found.seed)
+    report(found, head, out, as_json)
 
 
 class _Options(NamedTuple):
+    """What the command's options of these names say."""
+
+    transfer: bool
     allow_missing: bool
     batch_size: int
     device: str
-    transfer: bool
-
-
-class _Reference(NamedTuple):
-    split: str | None
+    reference: str | None
     temperature: float
 
 
-_Job = tuple[Callable[..., "Measured"], Sequence[str], int | None]  # a measurement, models, seed
-
-
-def _one_set(
+def _recall(
     context: typer.Context,
     model: list[str],
-    captions: list[Path],
-    features: list[Path],
-    split: str | None,
-    protocol: str,
-    images: Path | None,
-    reference: _Reference,
+    sets: tuple[list[Path], list[Path], str | None, str],
+    image_list: Path | None,
     options: _Options,
-) -> _Job:
-    from dataclasses import replace
-
-    from eval.recall.model import measure_model_recall, open_members
+    progress: Progress,
+) -> ModelRecall | TransferRecall:
+    """Each model on several data sets, or all models together on one."""
+    from eval.recall.model import data_sets, measure_model_recall, measure_transfer, open_members
     from eval.recall.photos import Evaluation, choose, missing_in
     from eval.recall.scores import ReferenceImages
 
+    captions, features, split, protocol = sets
+    transfer, allowed, batch_size, device, reference, temperature = options
+    if len(captions) > 1:
+        several = data_sets(features, captions, split or "test", protocol)
+        return measure_transfer(several, model, device, allowed, batch_size, progress)
     asked = Evaluation.of(model, features, captions[0] if captions else None, split)
     # What is measured, for the record.
     context.params |= {"captions": asked.captions, "split": asked.split, "features": asked.features}
-    _check_reference(reference.split, reference.temperature, asked.split)
-    folds = choose(protocol, asked.photos(), images)
-    members = open_members(asked.models, asked.features, options.transfer, options.device)
-    stores, ids = [one.store for one in members], [one.image_id for fold in folds for one in fold]
-    missing, others = missing_in(stores, ids, options.allow_missing), None
-    if reference.split is not None:
-        photos = asked.others(reference.split, stores[0])
-        others = ReferenceImages.sample(photos, reference.temperature)
-        lost = missing_in(stores, others.image_ids, options.allow_missing)
-        kept = [one for one in others.image_ids if one not in lost]
-        others = replace(others, image_ids=kept, missing=len(lost))
-    measure = partial(
-        measure_model_recall, members, protocol, folds, options.batch_size, others, missing=missing
-    )
-    return measure, [one.fingerprint for one in members], others.seed if others else None
-
-
-def _check_reference(reference: str | None, temperature: float, split: str) -> None:
-    if reference is not None and reference == split:
+    if reference is not None and reference == asked.split:
         raise InputError(
             f"--reference {reference} is the measured split: name a split of other photos"
         )
@@ -290,23 +226,14 @@ def _check_reference(reference: str | None, temperature: float, split: str) -> N
         raise InputError(f"--temperature {temperature:g}: expected a number above 0")
     if temperature != 1 and reference is None:
         raise InputError("--temperature goes with --reference")
-
-
-def _data_sets(
-    model: list[str],
-    captions: list[Path],
-    features: list[Path],
-    split: str,
-    protocol: str,
-    options: _Options,
-) -> _Job:
-    """Every model on every data set."""
-    from eval.recall.model import data_sets, measure_transfer, open_set
-
-    sets = data_sets(features, captions, split, protocol)
-    opened = [open_set(one, model, options.device, options.allow_missing) for one in sets]
-    measure = partial(measure_transfer, opened, options.batch_size)
-    return measure, [member.fingerprint for member in opened[0].members], None
+    folds = choose(protocol, asked.photos(), image_list)
+    members = open_members(asked.models, asked.features, transfer, device)
+    stores, ids = [one.store for one in members], [one.image_id for fold in folds for one in fold]
+    missing, others = missing_in(stores, ids, allowed), None
+    if reference is not None:
+        others = ReferenceImages.sample(asked.others(reference, stores[0]), temperature)
+        others = others.without(missing_in(stores, others.image_ids, allowed))
+    return measure_model_recall(members, protocol, folds, batch_size, others, progress, missing)
 
 
 def _cxc(
@@ -316,7 +243,8 @@ def _cxc(
     split: str,
     judgements: Path | None,
     options: _Options,
-) -> _Job:
+    progress: Progress,
+) -> CxcRecall:
     """Crisscrossed Captions: COCO's pairs, and those that people rated 3 of 5 or higher."""
     from eval.recall.cxc import measure_cxc, read_judgements, read_sentences, relevant_items
     from eval.recall.model import open_members
@@ -329,8 +257,7 @@ def _cxc(
     members = open_members(model, features, options.transfer, options.device)
     stores = [one.store for one in members]
     missing = {*map(int, missing_in(stores, ids, options.allow_missing, what))}
-    measure = partial(measure_cxc, members, judged, sentences, options.batch_size, missing=missing)
-    return measure, [one.fingerprint for one in members], None
+    return measure_cxc(members, judged, sentences, options.batch_size, progress, missing)
 
 
 # ---- pruning -------------------------------------------------------------------------------------
@@ -396,16 +323,11 @@ def pruning(
     from eval.pruning.measure import measure_pruning, save_frontier
     from eval.report import head_of, report
     from sparta.captions.read import read_captions
-    from sparta.console import Console
     from sparta.features.store import FeatureStore
-    from sparta.progress import progress_bars
 
-    choices, widths = (
-        parse_choices(top_n, offset, terms, frequencies, frequency_power),
-        parse_bits(bits),
-    )
-    _begin(out)
-    with progress_bars(STAGES, Console(stderr=True)) as progress:
+    choices = parse_choices(top_n, offset, terms, frequencies, frequency_power)
+    widths = parse_bits(bits)
+    with begin(out) as progress:
         study = measure_pruning(
             [FeatureStore.open(folder) for folder in features],
             model,
@@ -420,34 +342,3 @@ def pruning(
         )
     save_frontier(study.rows, out.with_suffix(".png"))
     report(study, head_of(context, study.models), out, as_json=False, markdown=True)
-
-
-# ---- what they share -----------------------------------------------------------------------------
-
-
-def _begin(out: Path | None) -> None:
-    """Check the file to write, and keep transformers from warnings and bars of its own."""
-    from transformers.utils import logging
-
-    check_out(out)
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-
-
-def _report(
-    measure: Callable[..., Measured],
-    context: typer.Context,
-    out: Path | None,
-    as_json: bool,
-    models: Sequence[str],
-    seed: int | None = None,
-) -> None:
-    """Measure with bars of the progress, then print the figures and write them."""
-    from eval.report import head_of, report
-    from sparta.console import Console
-    from sparta.progress import progress_bars
-
-    head = head_of(context, models, seed)
-    with progress_bars(STAGES, Console(stderr=True)) as progress:
-        found = measure(progress=progress)
-    report(found, head, out, as_json)

@@ -51,11 +51,7 @@ class Explained:
 
 
 def explain(searcher: Searcher, image_id: str, query: str, substitute: bool = True) -> Explained:
-    """Explain the score of an image for a query, with or without substitutes of unknown words.
-
-    Raises:
-        InputError: if the index lacks the image.
-    """
+    """Explain the score of an image for a query, with or without substitutes of unknown words."""
     try:
         return Explained(query, searcher.explain(query, image_id, substitute=substitute))
     except UnknownImageError as error:
@@ -63,11 +59,7 @@ def explain(searcher: Searcher, image_id: str, query: str, substitute: bool = Tr
 
 
 def open_photo(folder: Path | str | None, image_id: str) -> Image.Image:
-    """Open the photo of an image id, which is a path relative to the folder.
-
-    Raises:
-        InputError: if the folder is None, or the photo cannot be read.
-    """
+    """Open the photo of an image id, which is a path relative to the folder."""
     if folder is None:
         raise InputError("no folder of photos is recorded: give --photos")
     try:
@@ -77,11 +69,7 @@ def open_photo(folder: Path | str | None, image_id: str) -> Image.Image:
 
 
 def draw(examples: Sequence[Explained], photos: Path | str | None) -> Figure:
-    """Every photo of a folder with the regions that won something, and the terms they won.
-
-    Raises:
-        InputError: as `open_photo` does.
-    """
+    """Every photo of a folder with the regions that won something, and the terms they won."""
     from matplotlib.figure import Figure
 
     columns = min(2, len(examples))

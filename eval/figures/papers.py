@@ -65,7 +65,7 @@ class Inputs:
     progress: Progress
 
     def needed(self, option: str) -> Any:
-        """The value of an option; raises InputError if the user did not give it."""
+        """The value of an option that the user must give."""
         if (value := getattr(self, option)) is None:
             raise InputError(f"this figure needs --{option}")
         return value
@@ -157,11 +157,7 @@ def draw_negatives(given: Inputs) -> Drawn:
 
 
 def read_negatives(run: Path) -> Json:
-    """Read a run's logs; where a resumed run repeated steps, its own count.
-
-    Raises:
-        InputError: if the folder is no run of `sparta train`, or nothing of the kind was logged.
-    """
+    """Read a run's logs; where a resumed run repeated steps, its own count."""
     settings = run / "config.yaml"
     if not settings.is_file():
         raise InputError(f"{run} is no run of sparta train: it has no {settings.name}")
@@ -264,11 +260,7 @@ def draw_attention(given: Inputs) -> Drawn:
 
 @torch.no_grad()
 def look(model: VseModel, image: ImageFeatures, captions: Sequence[str]) -> Json:
-    """Cosines [K][n] of an image's views and regions in the joint space, [K] of each caption.
-
-    Raises:
-        InputError: if the image's regions have no boxes.
-    """
+    """Cosines [K][n] of an image's views and regions in the joint space, [K] of each caption."""
     regions = collate_regions([image], model.config.max_regions)
     boxes = image.boxes[: regions.regions.shape[1]]
     if not _placed(boxes).any():
@@ -322,7 +314,7 @@ def draw_won(given: Inputs) -> Drawn:
 
 
 def every_nth(photos: Sequence[CaptionedPhoto], count: int) -> list[tuple[str, str]]:
-    """Ids and first captions at even distances by id; raises InputError for too few photos."""
+    """Ids and first captions at even distances by id."""
     if count > len(photos):
         raise InputError(f"--images {count}: the split has {len(photos)} photos")
     ordered = sorted(photos, key=lambda photo: photo.image_id)

@@ -69,9 +69,6 @@ def parse_choices(
     """Every combination of five lists with commas; top-n changes fastest.
 
     No power belongs to "none", which makes one choice.
-
-    Raises:
-        InputError: if a value is not a choice.
     """
     powers = [_number(float, one, "--frequency-power") for one in _listed(frequency_power)]
     weighed = dict.fromkeys(
@@ -85,11 +82,7 @@ def parse_choices(
 
 
 def parse_bits(text: str) -> list[int | None]:
-    """Numbers of bits out of a list with commas; "float" gives None.
-
-    Raises:
-        InputError: if something is neither.
-    """
+    """Numbers of bits out of a list with commas; "float" gives None."""
     widths = [None if one == "float" else _number(int, one, "--bits") for one in _listed(text)]
     for width in widths:
         if width is not None:
@@ -115,11 +108,7 @@ def _listed(text: str) -> list[str]:
 def score_rows(
     encoder: ImageEncoder, rows: Sequence[int], progress: Progress = no_progress
 ) -> ScoredImages:
-    """Score some rows of an encoder's stores; progress of the stage "encode", in images.
-
-    Raises:
-        InputError: if the scores would not fit in 8 GB.
-    """
+    """Score some rows of an encoder's stores; progress of the stage "encode", in images."""
     shape = (len(rows), len(encoder.terms))
     check_memory(*shape)
     whole = ScoredImages([], [], np.empty(shape, np.float32), np.empty(shape, np.int16), [])
@@ -170,13 +159,9 @@ class PrunedIndex:
         return Pruning(terms, offset, self.choice.top_n, chosen)
 
     def weights(self, terms: Tensor) -> tuple[Tensor, float]:
-        """Scores above the offset where they are kept, and 0 elsewhere.
+        """Scores [U, N] of some terms [U] above the offset where they are kept, and 0 elsewhere.
 
-        Args:
-            terms: [U] int64.
-
-        Returns:
-            [U, N] float32, and the mean number of terms an image keeps, of the whole vocabulary.
+        Also the mean number of terms an image keeps, of the whole vocabulary.
         """
         columns, postings = [], 0
         for kept in self.pruning(self.images.scores):
@@ -197,13 +182,6 @@ class PrunedIndex:
 
     def build(self, bits: int) -> IndexBytes:
         """Build an index as `sparta index` does, measure it and remove it; impacts have `bits`."""
-        with TemporaryDirectory() as work:
-            place = Path(work) / "index"
-            self._write(bits, place)
-            sizes = (bytes_below(place / part) for part in (LUCENE, SEGMENTS))
-            return IndexBytes(*(size / len(self.images.ids) for size in sizes))
-
-    def _write(self, bits: int, folder: Path) -> None:
         encoder, count = self.encoder, len(self.images.ids)
         settings = IndexSettings(
             models=encoder.models,
@@ -217,12 +195,16 @@ class PrunedIndex:
         offset = np.zeros(len(encoder.tokenizer.vocabulary), np.float32)
         offset[encoder.terms] = self.offset
         parts = (self.images.part(slice(at, at + SHARD)) for at in range(0, count, SHARD))
-        write_index(
-            folder,
-            map(parameters.postings, parts),
-            encoder.tokenizer,
-            settings,
-            offset,
-            parameters.quantiser.scale,
-            images=count,
-        )
+        with TemporaryDirectory() as work:
+            place = Path(work) / "index"
+            write_index(
+                place,
+                map(parameters.postings, parts),
+                encoder.tokenizer,
+                settings,
+                offset,
+                parameters.quantiser.scale,
+                images=count,
+            )
+            sizes = (bytes_below(place / part) for part in (LUCENE, SEGMENTS))
+            return IndexBytes(*(size / count for size in sizes))

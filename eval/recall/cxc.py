@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from pydantic import AliasChoices, BaseModel, Field
 from rich.table import Table
@@ -69,12 +69,7 @@ class Judgements(NamedTuple):
 
 
 def read_judgements(folder: Path, split: str) -> Judgements:
-    """Read `sits_SPLIT.csv`, `sts_SPLIT.csv` and `sis_SPLIT.csv`.
-
-    Raises:
-        InputError: if a file is missing, or a line is not as published; the text names file, line
-            and field.
-    """
+    """Read `sits_SPLIT.csv`, `sts_SPLIT.csv` and `sis_SPLIT.csv`."""
     return Judgements(
         list(_pairs(folder / f"sits_{split}.csv", ("caption", "image"))),
         list(_pairs(folder / f"sts_{split}.csv", ("caption1", "caption2"))),
@@ -134,11 +129,7 @@ class _File(BaseModel):
 
 
 def read_sentences(path: Path) -> dict[int, str]:
-    """COCO's captions by number, from Karpathy's `dataset_coco.json` or `captions_val2014.json`.
-
-    Raises:
-        InputError: if the file is neither.
-    """
+    """COCO's captions by number, from Karpathy's `dataset_coco.json` or `captions_val2014.json`."""
     file = validate(_File, load_json(path), str(path))
     captions = [*(one for image in file.images for one in image.sentences), *file.annotations]
     if not captions:
@@ -171,12 +162,7 @@ def without_images(judged: Judgements, missing: Set[int]) -> Judgements:
 
 
 def relevant_items(judged: Judgements) -> RelevantItems:
-    """Turn judgements into relevant items.
-
-    Raises:
-        InputError: if a caption belongs to two images in COCO, or a pair has a caption or an
-            image that is in no pair of COCO.
-    """
+    """Turn judgements into relevant items."""
     own: dict[int, int] = {}
     for pair in judged.text_image:
         if pair.method == ORIGINAL and own.setdefault(pair.first, pair.second) != pair.second:
@@ -231,6 +217,7 @@ def _lists(pairs: Iterable[tuple[int, int]], queries: int) -> list[list[int]]:
 class CxcRecall:
     """Recall of a model or an ensemble."""
 
+    seed: ClassVar[None] = None  # nothing is drawn at random
     members: Sequence[EvaluatedModel]  # several form an ensemble
     images: int
     captions: int
@@ -268,9 +255,6 @@ def measure_cxc(
     """Measure a model, or an ensemble by the mean of its members' scores.
 
     Reports progress of the stages "texts", "images" and "rank".
-
-    Raises:
-        InputError: if a text is missing.
     """
     right = relevant_items(without_images(judged, missing))
     if lost := [caption for caption in right.captions if caption not in sentences]:

@@ -22,7 +22,7 @@ from indexer.query import Query
 from indexer.search.searcher import Searcher
 from indexer.store.images import UnknownImageError
 from sparta.captions.read import CaptionedPhoto
-from sparta.captions.record import stored_ids
+from sparta.captions.record import as_stored, stored_ids
 from sparta.errors import InputError
 from sparta.json_values import Json
 from sparta.metrics import Recall, recall
@@ -110,6 +110,25 @@ class Gallery:
             if len(hits) < k or k >= len(self):
                 return max(len(self), FIRST_HITS) + 1, first
             k = min(10 * k, len(self))
+
+
+def gallery_of(
+    images: IndexIds,
+    photos: list[CaptionedPhoto],
+    allow_missing: bool,
+    substitute: bool,
+    alone: bool,
+) -> Gallery:
+    """The photos that an index has, under the ids it has them by, and its images.
+
+    Raises:
+        InputError: as of `missing_of`.
+    """
+    photos = as_stored(photos, images, str(images.folder))
+    wanted = [one.image_id for one in photos]
+    missing = missing_of(wanted, images, images, images.folder, allow_missing)
+    kept = [photo for photo in photos if photo.image_id not in missing]
+    return Gallery(images.searcher, kept, substitute, alone, len(missing))
 
 
 @dataclass(frozen=True)

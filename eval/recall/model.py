@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from rich.table import Table
@@ -253,6 +253,11 @@ class ModelRecall:
     seconds: float  # for encoding and ranking
     reference: ReferenceImages | None = None  # that captions were compared by
 
+    @property
+    def seed(self) -> int | None:
+        """What the reference images were drawn with, None if nothing was drawn."""
+        return self.reference.seed if self.reference else None
+
     def record(self) -> Json:
         """The figures and members as JSON values."""
         members = [member.record() for member in self.members]
@@ -361,19 +366,12 @@ class DataSet(NamedTuple):
     protocol: str
 
 
-class OpenedSet(NamedTuple):
-    """A data set, and the models to measure on it."""
-
-    own: DataSet
-    members: list[EvaluatedModel]  # with the features of the data set
-    folds: list[list[CaptionedPhoto]]  # of its protocol
-    missing: set[str]  # photos that its features lack
-
-
 @dataclass(frozen=True)
-class Transfer:
+class TransferRecall:
     """Recall of models on data sets they were not trained on (VisualSparta, table 5)."""
 
+    seed: ClassVar[None] = None  # nothing is drawn at random
+    members: Sequence[EvaluatedModel]  # with the features of the first data set
     found: Sequence[tuple[DataSet, ModelRecall]]  # by data set, then model
 
     def record(self) -> Json:
@@ -424,33 +422,34 @@ def data_sets(
     return [DataSet(*parts) for parts in zip(features, captions, *each, strict=True)]
 
 
-def open_set(own: DataSet, models: Sequence[str], device: str, allow_missing: bool) -> OpenedSet:
-    """Open models and a data set.
+def measure_transfer(
+    sets: Sequence[DataSet],
+    models: Sequence[str],
+    device: str,
+    allow_missing: bool,
+    batch_size: int,
+    progress: Progress = no_progress,
+) -> TransferRecall:
+    """Measure each model by itself on each data set.
+
+    All sets are opened before the first measurement, so that errors appear at once. Reports
+    progress of the stages "texts", "images" and "rank", anew for each measurement.
 
     Raises:
         InputError: if a model, store or captions file cannot be used, features differ from those a
             model was trained on, or photos are missing.
     """
-    folds = choose(own.protocol, read_captions(own.captions, own.split))
-    members = open_members(models, [own.features], False, device)
-    ids = [photo.image_id for fold in folds for photo in fold]
-    missing = missing_in((one.store for one in members), ids, allow_missing)
-    return OpenedSet(own, members, folds, missing)
-
-
-def measure_transfer(
-    sets: Sequence[OpenedSet], batch_size: int, progress: Progress = no_progress
-) -> Transfer:
-    """Measure each model by itself on each data set.
-
-    All sets are opened before the first measurement, so that errors appear at once. Reports
-    progress of the stages "texts", "images" and "rank", anew for each measurement.
-    """
+    opened = []
+    for own in sets:
+        folds = choose(own.protocol, read_captions(own.captions, own.split))
+        members = open_members(models, [own.features], False, device)
+        ids = [photo.image_id for fold in folds for photo in fold]
+        missing = missing_in((one.store for one in members), ids, allow_missing)
+        opened += [(own, one, folds, missing) for one in members]
     found = []
-    for own, members, folds, missing in sets:
-        for one in members:
-            part = measure_model_recall(
-                [one], own.protocol, folds, batch_size, progress=progress, missing=missing
-            )
-            found.append((own, part))
-    return Transfer(found)
+    for own, one, folds, missing in opened:
+        part = measure_model_recall(
+            [one], own.protocol, folds, batch_size, progress=progress, missing=missing
+        )
+        found.append((own, part))
+    return TransferRecall([one for _, one, _, _ in opened[: len(models)]], found)

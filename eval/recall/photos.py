@@ -102,7 +102,7 @@ def missing_of(
     wanted: Sequence[str],
     there: Container[str],
     others: Iterable[str],
-    where: object,
+    where: Path | str,
     allowed: bool | None,
     what: str = "captioned photos",
     remedy: str = "choose a --split that it has",
@@ -182,11 +182,8 @@ class Evaluation:
     ) -> Evaluation:
         """Complete what was given by what the runs among the models record.
 
-        Args:
-            models: folders of runs or of models, or hub names.
-            features: none for those of the runs.
-            captions: None for the run's photos: of `split`, or without one the held-out ones.
-            split: None for "val" where captions are given.
+        Models are folders of runs or of models, or hub names. Without captions, the photos are the
+        run's: of `split`, or without one those it held out. `split` is "val" by default.
 
         Raises:
             InputError: if a run has no model yet, or something is neither given nor recorded.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate, pairwise, product
 from math import log
@@ -244,6 +244,11 @@ class ReferenceImages:
             image_ids = [image_ids[place] for place in sorted(chosen.tolist())]
             return cls(image_ids, temperature, SEED)
         return cls(image_ids, temperature)
+
+    def without(self, missing: set[str]) -> ReferenceImages:
+        """The same but for images that are left out."""
+        kept = [one for one in self.image_ids if one not in missing]
+        return replace(self, image_ids=kept, missing=len(missing))
 
 
 def caption_posterior(scores: Scores, reference: Scores, temperature: float) -> Scores:

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from eval.pruning.index import PruningChoice, parse_choices
-from eval.pruning.measure import PruningStudy, measure_pruning
-from eval.pruning.queries import short_queries
+from eval.pruning.measure import PruningStudy, measure_pruning, short_queries
 from eval.recall.scores import check_memory
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError

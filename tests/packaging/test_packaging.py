@@ -160,8 +160,7 @@ def test_searches_a_folder_of_photos(installed: Environment, tmp_path: Path, sha
 
 def test_the_default_has_no_extra(bare: Environment) -> None:
     """No torch, Java, LLVM or SciPy: nothing that an extra brings."""
-    # Two come with FastAPI and tokenizers.
-    heavy = {*EXTRAS, "llvmlite", "numba"} - {"filelock", "opentelemetry"}
+    heavy = {*EXTRAS, "llvmlite", "numba"} - {"opentelemetry"}  # which comes with FastAPI
     assert not [name for name in sorted(heavy) if (bare.site / name).exists()]
 
 

@@ -23,7 +23,7 @@ from tests.training.corpus import Corpus, dense_config
 from training.config import PRESETS, load_config
 from training.fit import train
 from training.terms.config import TermVectorsConfig
-from training.visualsparta import prepare
+from training.visualsparta import module
 from training.visualsparta.config import VisualSpartaTrainConfig
 from training.vse.config import VseTrainConfig
 from training.vse.module import build_model
@@ -161,7 +161,7 @@ def test_a_preset_of_visualsparta_builds_a_model(name: str, bert: Path) -> None:
         config.model.init = str(bert)
     pixels = FeatureSource("pixels", "pixels", "", 768, 112)  # which a stem reads
     source = pixels if "stem" in config.model.options else tiny.source()
-    model = prepare.build_model(config.model, source, CAPTIONS)
+    model = module.build_model(config.model, source, CAPTIONS)
     published = name.rpartition("/")[2]
     left_out = {
         "without-attributes": {"use_attributes"},
@@ -343,7 +343,7 @@ def test_teachers_and_sentences_are_checked_first(
         **lesson(str(sparse_model), **blank),
     )
     gone = lesson(str(sparse_model), sentences="gone.txt")
-    refused(sparse_run, r"teacher\.sentences: gone\.txt cannot be read", {}, **gone)
+    refused(sparse_run, r"gone\.txt: cannot be read", {}, **gone)
     wordless = lesson(str(sparse_model), captions=False)
     refused(sparse_run, "without captions, give a text file of sentences", {}, **wordless)
     (tmp_path / "lines.txt").write_text("a dog on the beach\n")

@@ -21,10 +21,10 @@ from sparta.visualsparta.batch import ImagePadder
 from tests import tiny
 from tests.training.corpus import write_corpus, write_settings
 from training.fit import train
-from training.teacher.similarities import Similarities, Teacher
+from training.teacher import Similarities, Teacher
 from training.visualsparta.config import TeacherConfig, VisualSpartaTrainConfig
-from training.visualsparta.dataset import TrainingBatch, TrainingCollator, TrainingExample
-from training.visualsparta.lightning_module import VisualSpartaTraining
+from training.visualsparta.data import TrainingBatch, TrainingCollator, TrainingExample
+from training.visualsparta.module import VisualSpartaTraining
 
 WORLD = 2
 CAPTIONS = [[6, 7, 8], [8, 9], [10, 11, 12, 13, 14], [20], [8, 8, 15, 16], [6, 22]]

@@ -30,7 +30,7 @@ from training.fit import SIZE, keep_java_handlers, train
 from training.inputs import PhotoList, split_photos
 from training.module import TrainingModule
 from training.run_folder import TrainResult
-from training.visualsparta.lightning_module import VisualSpartaTraining
+from training.visualsparta.module import VisualSpartaTraining
 from training.vse.module import VseTraining
 
 # All that draws random numbers or keeps state between epochs.
@@ -147,7 +147,7 @@ def test_the_best_epoch_is_kept_not_the_last(
 
     falling = (Recall(float(at), float(at), float(at), 1.0) for at in range(90, 0, -1))
     monkeypatch.setattr(VisualSpartaTraining, "validation_step", keep)
-    monkeypatch.setattr(VisualSpartaTraining, "recall", lambda *_: next(falling))
+    monkeypatch.setattr("training.visualsparta.module.recall", lambda _: next(falling))
     result = train(corpus.config(epochs=5, patience=2, average=0.9), tmp_path)
     assert result.epochs == 3  # stopped early: two epochs without a better one
     assert list(result.recall.values()) == [90.0]
@@ -173,7 +173,7 @@ def test_a_broken_off_run_resumes_to_the_same_weights(
     assert_equal_weights(train(config, tmp_path / "broken", resume=True).model, unbroken.model)
 
 
-@pytest.mark.parametrize("step", ["open_stores", "_save"])
+@pytest.mark.parametrize("step", ["record_stores", "_save"])
 def test_a_run_killed_before_its_first_or_after_its_last_epoch_resumes(
     corpus: Corpus, tmp_path: Path, step: str
 ) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from filelock import FileLock
 
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from sparta.files import writing
 from tests import tiny
 from tests.sparta.extract.tiny_networks import noisy
 from tests.stores import write_store
@@ -210,11 +210,10 @@ def test_a_second_run_waits_for_the_first(
 ) -> None:
     out = tmp_path / "runs" / "mine"
     folder = features_folder(photos, "pixels", 4, out)
-    folder.mkdir(parents=True)
     held = threading.Event()
 
     def hold() -> None:
-        with FileLock(folder / "lock"):
+        with writing(folder):
             held.set()
             time.sleep(0.3)
 
@@ -224,4 +223,4 @@ def test_a_second_run_waits_for_the_first(
     with caplog.at_level(logging.WARNING):
         assert len(extract_for_training(pixel_settings(photos), out)) == 2
     other.join()
-    assert f"waiting for another run that extracts features into {folder}" in caplog.text
+    assert f"{folder} is being written by process" in caplog.text

@@ -32,7 +32,7 @@ from tests.sparta.vse.models import save_bert
 from tests.stores import write_store
 from tests.training.corpus import THINGS, Corpus
 from training.fit import train
-from training.terms import steps
+from training.terms import fit
 from training.terms.config import TermVectorsConfig
 from training.terms.models import Bags, DualEncoder, TermVectors, divergence
 
@@ -181,7 +181,7 @@ def test_a_killed_run_ends_with_the_weights_of_an_uninterrupted_one(
 ) -> None:
     short = settings(folder, epochs=5, teachers={"count": 2, "epochs": 5, "batch_size": 50})
     whole = trained(short, tmp_path / "whole")
-    monkeypatch.setattr(steps, "SAVE", 3)
+    monkeypatch.setattr(fit, "SAVE", 3)
     out = tmp_path / "killed"
 
     def killed(path: Path, missing_ok: bool = False) -> None:

@@ -17,21 +17,23 @@ from tests.stores import write_store
 from tests.training.corpus import Corpus
 from training.inputs import PhotoList, split_photos
 from training.module import ProcessPart, check_batch_size
-from training.teacher.similarities import SentenceDraw
-from training.visualsparta import prepare
+from training.teacher import SentenceDraw
 from training.visualsparta.config import VisualSpartaTrainConfig
-from training.visualsparta.dataset import (
+from training.visualsparta.data import (
     SPECIAL,
     CaptionedFeatures,
     TrainingCollator,
     TrainingExample,
     learn_vocabulary,
 )
-from training.visualsparta.lightning_module import (
+from training.visualsparta.module import (
     VisualSpartaTraining,
+    build_model,
+    caption_ids,
     flops,
     in_batch_cross_entropy,
     soft_cross_entropy,
+    training_loader,
 )
 
 # Photo 8 is shown twice: by columns 1 and 4. Photos 7 and 8 have two captions each.
@@ -135,7 +137,7 @@ def test_a_batch_in_parts_trains_as_one_padded_batch(monkeypatch: pytest.MonkeyP
     collate = TrainingCollator(ImagePadder(tiny.tokenizer(), 50, 35))
     found = []
     for size in (2, 100):
-        monkeypatch.setattr("training.visualsparta.dataset.PART", size)
+        monkeypatch.setattr("training.visualsparta.data.PART", size)
         batch = collate(examples)
         assert len(batch.images) == (4 if size == 2 else 1)
         torch.manual_seed(0)
@@ -170,8 +172,8 @@ def test_an_epoch_of_pairs_has_every_caption_once(corpus: Corpus) -> None:
     config, store = corpus.config(data={"epoch": "pairs"}), FeatureStore.open(corpus.features)
     photos, _ = split_photos(config.data, PhotoList.of([store]), 0)
     texts = [text for photo in photos for text in photo.captions]
-    model = prepare.build_model(config.model, store.source, texts)
-    loader = prepare.training_loader(config, [store], photos, model, ProcessPart(0, 1, 0))
+    model = build_model(config.model, store.source, texts)
+    loader = training_loader(config, [store], photos, model, ProcessPart(0, 1, 0))
     batches = list(loader)
     assert len(batches) == len(photos) * 2 / 30
     found = []
@@ -180,7 +182,7 @@ def test_an_epoch_of_pairs_has_every_caption_once(corpus: Corpus) -> None:
         assert torch.equal(batch.photos, batch.query_photos)
         rows = zip(batch.query_photos.tolist(), batch.query_ids, batch.query_mask, strict=True)
         found += [(photo, ids[mask].tolist()) for photo, ids, mask in rows]
-    expected = prepare.caption_ids(model, photos)
+    expected = caption_ids(model, photos)
     assert sorted(found) == sorted((i, ids) for i, own in enumerate(expected) for ids in own)
 
 

@@ -14,6 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoTokenizer
 
 from sparta.captions.read import CaptionedPhoto
@@ -82,9 +83,6 @@ def read_texts(
     """Captions and sentences as vectors and word pieces.
 
     Vectors are read from the cache if that file exists. Reports progress of the stage "sentences".
-
-    Raises:
-        InputError: if the file has the vectors of other texts.
     """
     texts = [*(caption for photo in photos for caption in photo.captions), *sentences]
     count = torch.tensor([len(photo.captions) for photo in photos])
@@ -102,24 +100,16 @@ def read_texts(
         partial = cache.with_suffix(".partial")
         save_file({"vectors": vectors}, partial, {"texts": digest})
         partial.replace(cache)
-    terms = padded(list(map(tokenizer.encode_ids, texts)), len(tokenizer.vocabulary))
+    ids = [torch.tensor(tokenizer.encode_ids(text), dtype=torch.int64) for text in texts]
+    terms = pad_sequence(ids, batch_first=True, padding_value=len(tokenizer.vocabulary))
     return Texts(vectors, terms, count.cumsum(0) - count, count)
-
-
-def padded(rows: Sequence[Sequence[int]], padding: int) -> Tensor:
-    """[S, L] int64 of S lists of numbers, padded to the longest."""
-    found = np.full((len(rows), max(map(len, rows), default=1)), padding, np.int64)
-    for row, ids in zip(found, rows, strict=True):
-        row[: len(ids)] = ids
-    return torch.from_numpy(found)
 
 
 @torch.inference_mode()
 def sentence_vectors(encoder: str, texts: Sequence[str], progress: Progress) -> Tensor:
-    """Mean vectors of a BERT-like encoder, as sentence-transformers takes them.
+    """Mean vectors [S, d] float16 of a BERT-like encoder, as sentence-transformers takes them.
 
-    Returns:
-        [S, d] float16 of length sqrt(d), so that their numbers are about 1.
+    Their length is sqrt(d), so that their numbers are about 1.
     """
     tokenizer = AutoTokenizer.from_pretrained(model_folder(encoder, weights=False))
     model = load_text_encoder(encoder)
@@ -129,13 +119,8 @@ def sentence_vectors(encoder: str, texts: Sequence[str], progress: Progress) -> 
     order = np.argsort([len(text) for text in texts], kind="stable")
     for start in range(0, len(order), BATCH):
         part = order[start : start + BATCH]
-        given = tokenizer(
-            [texts[i] for i in part],
-            padding=True,
-            truncation=True,
-            max_length=LONGEST,
-            return_tensors="pt",
-        )
+        cut = {"padding": True, "truncation": True, "max_length": LONGEST}
+        given = tokenizer([texts[i] for i in part], **cut, return_tensors="pt")
         hidden = model.eval()(**given).last_hidden_state
         mask = given["attention_mask"][:, :, None]
         mean = (hidden * mask).sum(dim=1) / mask.sum(dim=1)

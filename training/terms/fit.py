@@ -1,22 +1,31 @@
-"""A training of term vectors: teachers, one after the other, then the model they teach."""
+"""A training of term vectors: teachers, then the model they teach, or a tuned backbone alone."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from sparta.captions.read import CaptionedPhoto
 from sparta.console import Console
 from sparta.errors import InputError
+from sparta.extract.photos import Augmentation, Decoder, Photo
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.metrics import ranks, recall
+from sparta.networks.backbone import pick_device
+from sparta.networks.encoder import is_lite, scale_of, weights_file
+from sparta.networks.lite import RESAMPLE, EfficientNetLite
 from sparta.progress import Progress, progress_bars
 from sparta.text_encoder import encoder_config, load_word_pieces
 from sparta.tokenizer import WordPieceTokenizer
@@ -25,28 +34,26 @@ from sparta.visualsparta.init import from_config
 from sparta.visualsparta.model import VisualSparta
 from sparta.visualsparta.offsets import OFFSETS, SAMPLE, TermOffsets
 from sparta.word_tables import RARE_TERMS
+from training.module import learning_rate_factor
 from training.run_folder import TrainResult, say_recall
-from training.teacher.similarities import read_sentences
+from training.teacher import read_sentences
 from training.terms.config import TermVectorsConfig
 from training.terms.data import Texts, Views, read_texts
-from training.terms.models import Bags, DualEncoder, Teachers, TermVectors
-from training.terms.steps import Plan, optimise
-from training.terms.tune import check_tune, tune
+from training.terms.models import Bags, DualEncoder, Teachers, TermVectors, TunedEncoder
 
 STUDENT = "terms.pt"  # unfinished term vectors
 PHOTOS = 10  # training photos whose captions have a term that is not rare
+WARMUP = 50  # steps in which the learning rate rises
+SAVE = 100  # steps between checkpoints
+Part: TypeAlias = nn.Module | Optimizer | LRScheduler  # of a checkpoint
 
 
 def check_term_vectors(config: TermVectorsConfig, photos: Sequence[CaptionedPhoto]) -> None:
-    """Refuse settings of a run that cannot be carried out.
-
-    Raises:
-        InputError: if a batch size does not fit the photos, no sentence encoder is given or it
-            cannot be used, nor can the sentences, or a backbone is to be tuned that cannot be.
-    """
-    sizes = {"teachers.batch_size": config.teachers.batch_size}
+    """Refuse settings of a run that cannot be carried out."""
+    sizes, data = {"teachers.batch_size": config.teachers.batch_size}, config.data
     if config.tune:
-        check_tune(config)
+        if data.photos is None or data.backbone is None or not is_lite(data.backbone):
+            raise InputError("tune: give data.photos, and efficientnet-lite2 as data.backbone")
         sizes["tune.batch_size"] = config.tune.batch_size
     else:
         sizes["batch_size"] = config.batch_size
@@ -79,12 +86,7 @@ def train_term_vectors(
     """Train teachers and model; write the model to `out/model`, or tune the backbone alone.
 
     Everything that is finished is kept in `out/checkpoints`, from where a killed run continues.
-
-    Returns:
-        with recall by all term scores.
-
-    Raises:
-        InputError: if the loss is no number.
+    Recall is that of all term scores.
     """
     assert config.model.init is not None
     tokenizer = load_word_pieces(config.model.init)
@@ -105,7 +107,7 @@ def train_term_vectors(
         members = [run.teacher(number, views, texts) for number in range(count)]
         if config.tune:
             ids = [photo.image_id for photo in photos]
-            file = tune(config, members[0], texts, ids, out, progress)
+            file = _tune(config, members[0], texts, ids, out, progress)
             return TrainResult(file, {}, config.planned_epochs, config.planned_epochs)
         bags = Bags.of(texts, len(tokenizer.vocabulary), config.model.least_sentences)
         validation = run.read(held_out, [], "held-out") if held_out else None
@@ -226,8 +228,7 @@ def _recall(taught: TermVectors, bags: Bags, views: Views, texts: Texts) -> list
         mode="sum",
         padding_idx=len(bags.terms),
     )
-    found = recall(ranks(sums, owners[:, None].tolist(), ties="by_id"))
-    return [found.at_1, found.at_5, found.at_10]
+    return list(recall(ranks(sums, owners[:, None].tolist(), ties="by_id"))[:3])
 
 
 def _model(
@@ -260,3 +261,159 @@ def _write_rare(bags: Bags, texts: Texts, tokenizer: WordPieceTokenizer, folder:
     rare = [tokenizer.vocabulary[term] for term in bags.terms.tolist() if counts[term] < PHOTOS]
     text = json.dumps({"photos": PHOTOS, "terms": rare}, ensure_ascii=False)
     (folder / RARE_TERMS).write_text(text, encoding="utf-8")
+
+
+# ---- tuning the backbone -------------------------------------------------------------------------
+
+
+def _tune(
+    config: TermVectorsConfig,
+    member: DualEncoder,
+    texts: Texts,
+    image_ids: Sequence[str],
+    out: Path,
+    progress: Progress,
+) -> Path:
+    """Train the backbone's later stages and the heads of a dual encoder on the photos themselves.
+
+    The member was trained on the backbone's features. Returns the file `out/backbone.safetensors`,
+    and reports progress of the stages "photos" and "tune".
+    """
+    settings, data = config.tune, config.data
+    assert settings is not None and data.photos is not None and data.backbone is not None
+    scale, device = scale_of(data.backbone), pick_device("auto")
+    pixels = _read_pixels(data.photos, image_ids, scale.side, partial(progress, "photos"))
+    network = EfficientNetLite.from_file(scale, weights_file(data.backbone))
+    tuned = TunedEncoder(network, member, settings, pixels.to(device)).to(device)
+    optimise(
+        tuned,
+        tuned.optimiser(),
+        lambda photos: member.loss(tuned.draw(photos), texts, photos),
+        Plan(config, len(image_ids), settings.batch_size, settings.epochs, config.seed),
+        out / "checkpoints" / "tune.pt",
+        partial(progress, "tune"),
+    )
+    path = out / "backbone.safetensors"
+    state = {name: value.half().cpu().contiguous() for name, value in network.state_dict().items()}
+    save_file(state, path)
+    return path
+
+
+def _read_pixels(
+    folder: Path, image_ids: Sequence[str], side: int, progress: Callable[[int, int], None]
+) -> Tensor:
+    """[N, 3, side, side] uint8 of photos, stretched as features are extracted."""
+    decoder = Decoder(folder, side, RESAMPLE, Augmentation("plain"))
+    found = np.empty((len(image_ids), 3, side, side), np.uint8)
+    for row, image_id in enumerate(image_ids):
+        photo = decoder.decode(image_id)
+        if not isinstance(photo, Photo):
+            raise InputError(f"{folder / image_id}: {photo.reason}")
+        found[row] = photo.pixels.transpose(2, 0, 1)
+        progress(row + 1, len(image_ids))
+    return torch.from_numpy(found)
+
+
+# ---- steps of an optimiser with averaged weights, which a killed run continues -------------------
+
+
+def batches(photos: int, size: int, seed: int, start: int) -> Iterator[Tensor]:
+    """Batches of shuffled photos, epoch after epoch, from step `start` on; a rest is left out."""
+    epoch_steps = photos // size
+    for epoch in range(start // epoch_steps, np.iinfo(np.int32).max):
+        order = torch.from_numpy(np.random.default_rng((seed, epoch)).permutation(photos))
+        skipped = start - epoch * epoch_steps if epoch == start // epoch_steps else 0
+        for step in range(skipped, epoch_steps):
+            yield order[step * size : (step + 1) * size]
+
+
+class Plan(NamedTuple):
+    """How long and how a module is trained."""
+
+    config: TermVectorsConfig  # largest norm of a gradient, decay of the moving average
+    photos: int  # N
+    batch_size: int  # of them
+    epochs: int  # over them
+    seed: int  # of all draws
+
+
+def optimise(
+    module: nn.Module,
+    optimiser: Optimizer,
+    loss: Callable[[Tensor], Tensor],
+    plan: Plan,
+    checkpoint: Path,
+    progress: Callable[[int, int], None],
+    measure: Callable[[int], None] | None = None,
+) -> None:
+    """Train a module, and leave it with the moving average of its weights, in eval mode.
+
+    Every step's random draws depend on the seed and the step alone, so that a run that was killed
+    ends with the weights of an uninterrupted one.
+
+    The loss is of a batch of numbers of photos, and the optimiser has the largest learning rates.
+    The checkpoint is the file to continue from and to save to. `progress` is called with the steps
+    done, and all; `measure` after each epoch with its number, from 1, while the module has the
+    averaged weights and is in eval mode.
+    """
+    config, photos, batch_size, epochs, seed = plan
+    total = epochs * (photos // batch_size)
+    factor = partial(learning_rate_factor, total=total, warmup=WARMUP / total, schedule="cosine")
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
+    mean = [one.detach().clone() for one in module.parameters()]
+    parts: list[Part] = [module, optimiser, schedule]
+    done = _restore(checkpoint, parts, mean)
+    module.train()
+    for step, batch in enumerate(batches(photos, batch_size, seed, done), done):
+        if step == total:
+            break
+        torch.manual_seed(int(np.random.SeedSequence((seed, step)).generate_state(1)[0]))
+        optimiser.zero_grad(set_to_none=True)
+        value = loss(batch)
+        if not value.isfinite():
+            raise InputError(f"the loss is {value.item()} at step {step}: lower learning_rate")
+        value.backward()
+        nn.utils.clip_grad_norm_(module.parameters(), config.gradient_clip)
+        optimiser.step()
+        schedule.step()
+        with torch.no_grad():
+            # Early on, weights count for more.
+            decay = min(config.average, (2 + step) / (11 + step))
+            torch._foreach_lerp_(mean, list(module.parameters()), 1 - decay)
+        if (step + 1) % SAVE == 0:
+            _save(checkpoint, step + 1, parts, mean)
+        progress(step + 1, total)
+        if measure and (step + 1) % (photos // batch_size) == 0:
+            current = [one.detach().clone() for one in module.parameters()]
+            _set(module, mean)
+            measure((step + 1) // (photos // batch_size))
+            _set(module, current)
+            module.train()
+    _set(module, mean)
+
+
+@torch.no_grad()
+def _set(module: nn.Module, weights: list[Tensor]) -> None:
+    """Put a module into eval mode, with these weights."""
+    for one, other in zip(module.parameters(), weights, strict=True):
+        one.copy_(other)
+    module.eval()
+
+
+def _save(path: Path, step: int, parts: Sequence[Part], mean: list[Tensor]) -> None:
+    states = [part.state_dict() for part in parts]
+    unfinished = path.with_suffix(".partial")
+    torch.save({"step": step, "parts": states, "mean": mean}, unfinished)
+    unfinished.replace(path)
+
+
+def _restore(path: Path, parts: Sequence[Part], mean: list[Tensor]) -> int:
+    """Load a checkpoint if there is one; the steps done."""
+    if not path.is_file():
+        return 0
+    state = torch.load(path, weights_only=True)
+    for part, saved in zip(parts, state["parts"], strict=True):
+        part.load_state_dict(saved)
+    for one, saved in zip(mean, state["mean"], strict=True):
+        one.copy_(saved)
+    return int(state["step"])

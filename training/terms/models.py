@@ -1,4 +1,4 @@
-"""Term vectors, and the dense dual encoders of photos and sentences that teach them."""
+"""Term vectors, the dual encoders of photos and sentences that teach them, and a tuned network."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from sparta.networks.lite import DEVIATION, MEAN, EfficientNetLite, order_channels_last
 from sparta.tokenizer import text_frequencies
 from sparta.visualsparta.image_head import ImageHead
-from training.terms.config import TermVectorsConfig
+from training.terms.config import TermVectorsConfig, TuneConfig
 from training.terms.data import Texts, Views
 
 START = 1 / 0.07  # inverse temperature at the start
@@ -50,11 +51,7 @@ class TextHead(nn.Module):
 class DualEncoder(nn.Module):
     """Image head, text head, and the temperature of their cosines.
 
-    Args:
-        config: of the run.
-        features: [N, d] of photos, for the image head's scale.
-        texts: sentences, for sizes.
-        terms: V, word pieces.
+    Features [N, d] of photos give the image head's scale; `terms` is V, the number of word pieces.
     """
 
     def __init__(self, config: TermVectorsConfig, features: Tensor, texts: Texts, terms: int):
@@ -233,3 +230,74 @@ def divergence(found: Tensor, wanted: Tensor) -> Tensor:
     return F.kl_div(
         found.log_softmax(dim=1), wanted.log_softmax(dim=1), log_target=True, reduction="batchmean"
     )
+
+
+# ---- tuning a vision network: what captions tell apart moves apart in it ------------------------
+
+# Random changes of a photo, from the least to the most.
+AREA = (0.4, 1.0)  # of the part that is shown
+SHAPE = (-0.35, 0.35)  # logarithm of its width over its height, in the photo's
+COLOUR = (0.6, 1.4)  # saturation
+CONTRAST = (0.7, 1.3)
+LIGHT = (0.75, 1.25)
+GREY = 0.08  # share of photos without colour
+
+
+class TunedEncoder(nn.Module):
+    """A dual encoder that reads photos [N, 3, side, side] uint8 through a network in training."""
+
+    def __init__(
+        self, network: EfficientNetLite, member: DualEncoder, settings: TuneConfig, pixels: Tensor
+    ) -> None:
+        super().__init__()
+        self.network, self.member, self.settings, self.pixels = network, member, settings, pixels
+        order_channels_last(network)
+        network.requires_grad_(False)
+        for parameter in network.late_parameters(settings.frozen_stages):
+            parameter.requires_grad_(True)
+
+    def optimiser(self) -> torch.optim.Optimizer:
+        """AdamW, slower for the network than for the heads."""
+        rate = self.settings.learning_rate
+        network = self.network.late_parameters(self.settings.frozen_stages)
+        groups = [
+            {"params": network, "lr": rate, "weight_decay": 0.05},
+            {"params": list(self.member.parameters()), "lr": 5 * rate, "weight_decay": 0.1},
+        ]
+        return torch.optim.AdamW(groups, betas=(0.9, 0.98))
+
+    def draw(self, photos: Tensor) -> Tensor:
+        """[B] numbers of photos to features [B, d] of a random view of each."""
+        kind, stages = self.pixels.device.type, self.settings.frozen_stages
+        values = (varied(self.pixels[photos.to(self.pixels.device)].float()) - MEAN) / DEVIATION
+        values = values.contiguous(memory_format=torch.channels_last)
+        with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
+            with torch.no_grad():
+                early = self.network.early(values, stages)
+            return self.network.late(early, stages).float().mean(dim=(2, 3))
+
+
+def varied(pixels: Tensor) -> Tensor:
+    """Random parts of photos, half of them mirrored, in other light, some of them grey.
+
+    Pixels are [B, 3, side, side] float32, 0 to 255; so is the result.
+    """
+    count, device = len(pixels), pixels.device
+
+    def drawn(low: float, high: float) -> Tensor:
+        return torch.empty(count, 1, 1, 1, device=device).uniform_(low, high)
+
+    area, shape = drawn(*AREA), drawn(*SHAPE).exp()
+    width, height = (area * shape).sqrt().clamp(max=1), (area / shape).sqrt().clamp(max=1)
+    mirror = torch.where(drawn(0, 1) < 0.5, -1.0, 1.0)
+    corners = torch.zeros(count, 2, 3, device=device)
+    corners[:, 0, 0], corners[:, 1, 1] = (width * mirror).flatten(), height.flatten()
+    corners[:, 0, 2] = (drawn(-1, 1) * (1 - width)).flatten()
+    corners[:, 1, 2] = (drawn(-1, 1) * (1 - height)).flatten()
+    grid = F.affine_grid(corners, list(pixels.shape), align_corners=False)
+    found = F.grid_sample(pixels, grid, align_corners=False, padding_mode="border")
+    grey = found.mean(dim=1, keepdim=True)
+    found = grey + (found - grey) * drawn(*COLOUR) * (drawn(0, 1) > GREY)
+    middle = grey.mean(dim=(2, 3), keepdim=True)
+    found = middle + (found - middle) * drawn(*CONTRAST)
+    return (found * drawn(*LIGHT)).clamp(0, 255)

@@ -46,11 +46,7 @@ def keep_rows(rule: str, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def drop_vectors(images: RegionBatch, rule: str, rng: np.random.Generator) -> RegionBatch:
-    """Drop vectors of the sets that a vision network gives, before they are pooled.
-
-    Returns:
-        The sets with the vectors that stay, in order, padded with zeros; gradients pass.
-    """
+    """The sets that a vision network gives, with the vectors that stay; gradients pass."""
     kept = [rows[torch.from_numpy(keep_rows(rule, len(rows), rng))] for rows in images.regions]
     lengths = torch.tensor([len(rows) for rows in kept], device=images.lengths.device)
     return RegionBatch(pad_sequence(kept, batch_first=True), lengths)
@@ -66,12 +62,8 @@ def disturb_words(
 
     Of the chosen words, 50 % are masked and 10 % replaced by random entries of the vocabulary,
     piece by piece so that their length is unchanged; 40 % are deleted, which is the size
-    augmentation. GPO's paper drops 20 % of the words.
-
-    `words` has the ids of each word's pieces, without start and end tokens.
-
-    Returns:
-        The words that stay, in order. If all would be deleted, one drawn word stays unchanged.
+    augmentation. GPO's paper drops 20 % of the words. If all would be deleted, one drawn word
+    stays unchanged. `words` has the ids of each word's pieces, without start and end tokens.
     """
     ordinary = tokenizer.ordinary_ids
     disturbed = []
@@ -106,26 +98,21 @@ class TrainingPair:
     ids: list[int]  # of the caption, with start and end tokens
 
 
+@dataclass
 class CaptionedImages(Dataset[TrainingPair]):
-    """Pairs of images and captions; store or crop, regions and words are drawn per pair and epoch.
+    """Pairs of image and caption; store or crop, regions and words are drawn per pair and epoch."""
 
-    `images` are feature stores of the same photos, or the photos themselves.
-    """
+    images: Sequence[FeatureStore] | PhotoFolder  # stores of the same photos, or the photos
+    image_ids: Sequence[str]
+    captions: Sequence[Sequence[str]]  # of each photo
+    tokenizer: TextTokenizer
+    seed: int
+    augmentation: VseAugmentationConfig
 
-    def __init__(
-        self,
-        images: Sequence[FeatureStore] | PhotoFolder,
-        image_ids: Sequence[str],
-        captions: Sequence[Sequence[str]],
-        tokenizer: TextTokenizer,
-        seed: int,
-        augmentation: VseAugmentationConfig,
-    ) -> None:
-        self.images, self.tokenizer = images, tokenizer
-        self.seed, self.augmentation = seed, augmentation
-        stores = [images] if isinstance(images, PhotoFolder) else images
-        self.rows = [[store.index(image_id) for image_id in image_ids] for store in stores]
-        self.words = [[tokenizer.words(text) for text in texts] for texts in captions]
+    def __post_init__(self) -> None:
+        stores = [self.images] if isinstance(self.images, PhotoFolder) else self.images
+        self.rows = [[store.index(name) for name in self.image_ids] for store in stores]
+        self.words = [[self.tokenizer.words(text) for text in own] for own in self.captions]
 
     def __len__(self) -> int:
         return sum(map(len, self.words))
@@ -175,11 +162,7 @@ def collate_pairs(pairs: Sequence[TrainingPair], pad_id: int, max_regions: int |
 
 
 def check_photo_settings(config: VseTrainConfig) -> None:
-    """Refuse data of a run with a vision network that are not photos alone.
-
-    Raises:
-        InputError: if the settings give no photos, or features beside them.
-    """
+    """Refuse data of a run with a vision network that are not photos alone."""
     data = config.data
     extraction = data.backbone or data.grid or data.augmentations > 1
     if config.has_vision_network and (data.photos is None or data.features or extraction):
@@ -195,9 +178,6 @@ def open_photos(config: VseTrainConfig, out: Path) -> PhotoFolder:
 
     Each photo is decoded once before training, so that a damaged one does not end the run halfway.
     As in an extraction, unreadable photos are left out and listed in `out/skipped.jsonl`.
-
-    Raises:
-        InputError: if no photo can be read; or as `check_photo_settings` or `vision_source` does.
     """
     data = config.data
     check_photo_settings(config)

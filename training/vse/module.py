@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
 
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
@@ -32,7 +31,7 @@ from training.module import (
     validation_batches,
 )
 from training.vse.config import VseModelConfig, VseTrainConfig
-from training.vse.data import CaptionedImages, PairBatch, TrainingPair, collate_pairs, drop_vectors
+from training.vse.data import CaptionedImages, PairBatch, collate_pairs, drop_vectors
 from training.vse.losses import adopt, triplet
 
 CAPTIONS_AT_ONCE = 1024
@@ -177,28 +176,29 @@ def prepare_vse(
     held_out: Sequence[CaptionedPhoto],
     part: ProcessPart,
 ) -> Run:
-    """Prepare a run of a dense model.
-
-    Raises:
-        InputError: if a model setting is wrong, or the batch size does not fit.
-    """
+    """Prepare a run of a dense model; an epoch has every pair of photo and caption."""
     first = images if isinstance(images, PhotoFolder) else images[0]
     model = build_model(config.model, first.source, photos)
-    collate = partial(collate_images, max_regions=model.config.max_regions)
+    tokenizer, most = model.tokenizer, model.config.max_regions
+    assert tokenizer is not None
+    validation = None
+    if held_out:
+        ids = [tokenizer.encode(text) for photo in held_out for text in photo.captions]
+        targets = torch.tensor([i for i, photo in enumerate(held_out) for _ in photo.captions])
+        validation = collate_texts(ids, tokenizer.pad_id), targets
+    names, captions = [one.image_id for one in photos], [one.captions for one in photos]
+    dataset = CaptionedImages(images, names, captions, tokenizer, config.seed, config.augmentation)
+    sampler = PairSampler(list(map(len, captions)), config.seed, part.rank, part.world)
+    collate = partial(collate_pairs, pad_id=tokenizer.pad_id, max_regions=most)
     return Run(
-        VseTraining(model, config, validation_texts(model, held_out) if held_out else None),
-        training_loader(config, images, photos, model, part),
-        validation_batches(config, first, held_out, collate),
+        VseTraining(model, config, validation),
+        batches(config, dataset, sampler, collate, part, "pairs"),
+        validation_batches(config, first, held_out, partial(collate_images, max_regions=most)),
     )
 
 
 def check_vse(config: VseTrainConfig, photos: Sequence[CaptionedPhoto]) -> None:
-    """Refuse settings of a run that cannot be carried out.
-
-    Raises:
-        InputError: if the batch size does not fit the photos, an option is unknown or needs a
-            vision network, or the text encoder cannot be used.
-    """
+    """Refuse settings of a run that cannot be carried out."""
     check_batch_size(config.batch_size, sum(len(one.captions) for one in photos), "pairs")
     if config.augmentation.photos != "none" and not config.has_vision_network:
         raise InputError(
@@ -213,45 +213,8 @@ def check_vse(config: VseTrainConfig, photos: Sequence[CaptionedPhoto]) -> None:
 def build_model(
     config: VseModelConfig, source: FeatureSource, photos: Sequence[CaptionedPhoto]
 ) -> VseModel:
-    """The initial model: with a BERT-like text encoder, or a BiGRU over words of the captions.
-
-    Raises:
-        InputError: if the checkpoint is not BERT-like, or an option is unknown.
-    """
+    """The initial model: with a BERT-like text encoder, or a BiGRU over words of the captions."""
     if config.init is not None:
         return from_bert(config.init, source, layers=config.layers, **config.options)
     texts = [text for photo in photos for text in photo.captions]
     return from_captions(texts, source, min_count=config.min_count, **config.options)
-
-
-def validation_texts(model: VseModel, photos: Sequence[CaptionedPhoto]) -> tuple[TextBatch, Tensor]:
-    """Captions of the held-out photos, and the position of each caption's photo [Q] int64."""
-    assert model.tokenizer is not None
-    ids = [model.tokenizer.encode(text) for photo in photos for text in photo.captions]
-    targets = torch.tensor([i for i, photo in enumerate(photos) for _ in photo.captions])
-    return collate_texts(ids, model.tokenizer.pad_id), targets
-
-
-def training_loader(
-    config: VseTrainConfig,
-    images: Sequence[FeatureStore] | PhotoFolder,
-    photos: Sequence[CaptionedPhoto],
-    model: VseModel,
-    part: ProcessPart,
-) -> DataLoader[TrainingPair]:
-    """Batches of pairs for one process; see `batches`."""
-    assert model.tokenizer is not None
-    captions = [photo.captions for photo in photos]
-    dataset = CaptionedImages(
-        images,
-        [photo.image_id for photo in photos],
-        captions,
-        model.tokenizer,
-        config.seed,
-        config.augmentation,
-    )
-    sampler = PairSampler(list(map(len, captions)), config.seed, part.rank, part.world)
-    collate = partial(
-        collate_pairs, pad_id=model.tokenizer.pad_id, max_regions=model.config.max_regions
-    )
-    return batches(config, dataset, sampler, collate, part, "pairs")

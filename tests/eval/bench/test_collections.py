@@ -15,6 +15,7 @@ import eval.bench.collections
 from eval.bench.collections import (
     CHUNK,
     Corpus,
+    Distribution,
     Kind,
     encode_source,
     enlarge,
@@ -24,7 +25,6 @@ from eval.bench.collections import (
     open_source,
     read_source,
 )
-from eval.bench.draw import Distribution
 from eval.bench.queries import ask, choose_queries, draw_queries, measure_recall, tokenise
 from eval.bench.vectors import enlarge_vectors
 from eval.recall.index import Gallery, measure_index_recall

@@ -12,7 +12,7 @@ from urllib.error import URLError
 import pytest
 
 from eval.bench import serve as module
-from eval.bench.load import drive, read_figures, serving, write_key
+from eval.bench.serve import drive, read_figures, serving, write_key
 from indexer.engines.open import open_index
 from indexer.maintenance.combine import split_index
 from sparta.errors import InputError

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from eval.bench.engines import Answer, Bm25sEngine, WrongAnswer
-from eval.bench.plots import BY_SIZE, BY_TOP_N, save_plots
 from eval.bench.queries import TermQuery
 from eval.bench.speed import Pace, Timed, measure_speed
-from eval.bench.tables import ENOUGH, Cell, Results, markdown, sheets
+from eval.bench.tables import BY_SIZE, BY_TOP_N, ENOUGH, Cell, Results, markdown, save_plots, sheets
 from indexer.build import build_index
 from indexer.dense.build import add_dense
 from indexer.settings import PruningSettings

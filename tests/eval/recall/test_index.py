@@ -144,6 +144,11 @@ def test_ids_that_the_index_lacks_are_named_beside_its_own(index: Path, tmp_path
     assert "Missing: 4 right images; left out: 1 queries" in shown(*command, *options)
 
 
+def test_queries_are_asked_of_the_backend_that_is_named(index: Path, tmp_path: Path) -> None:
+    options = asked(tmp_path, {"query": "dog", "images": ids_of(index)[:1]})
+    refused("no dense part 'vsx'", "eval", "index", index, *options, "--backend", "vsx")
+
+
 # ---- a split of an index -------------------------------------------------------------------------
 
 

@@ -1,12 +1,16 @@
-"""Teachers: dual encoders and dense models, opened; each computes its vectors once, cached."""
+"""Teachers: dual encoders and dense models whose similarities VisualSparta learns from.
+
+Each computes its vectors of photos and sentences once; they are cached.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, partial, reduce
 from math import prod
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -28,27 +32,133 @@ from sparta.model_id import find_file, model_folder, read_model_config
 from sparta.networks.encoder import hash_files, weights_hash
 from sparta.networks.pretrained import load_model, load_processor
 from sparta.progress import Progress
+from sparta.readers.base import read_lines
 from sparta.text_encoder import move
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.vse.batch import collate_images
 from sparta.vse.config import VseConfig
 from sparta.vse.model import VseModel
-from training.teacher.similarities import Similarities, Teacher, nearest_sentences
 
-BATCH = 64
+BATCH = 64  # photos or sentences at once
 # Trained with sentences padded to full length, whose last token is the sentence's vector.
 PADDED = {"siglip", "siglip2"}
 TEXTS = 1024  # sentences at once
+BLOCK = 1024  # photos whose mean is taken at once
+SAMPLE = 1000  # photos and sentences that the scale is estimated on
+Numbers = NDArray[np.int64]
+Similar = NDArray[np.float32]
+
+
+# ---- sentences, and their similarities to photos -------------------------------------------------
+
+
+def read_sentences(path: Path) -> list[str]:
+    """The lines of a UTF-8 text file, at least one; blank ones are left out."""
+    sentences = [line.strip() for line in read_lines(path) if line.strip()]
+    if not sentences:
+        raise InputError(f"{path} is empty: give one sentence a line")
+    return sentences
+
+
+class Similarities:
+    """Inner products, less each sentence's mean over the photos, divided by their deviation.
+
+    Teachers differ in the range of their similarities. Standardised, they can be averaged, and
+    sentences compared.
+
+    Args:
+        name: of the teacher, for messages.
+        sentences: [S, D] float16.
+        photos: [N, K, D] float16: K vectors a photo, of which the most similar one counts.
+    """
+
+    def __init__(
+        self, name: str, sentences: NDArray[np.float16], photos: NDArray[np.float16]
+    ) -> None:
+        self.sentences, self.photos = sentences, photos
+        self._mean = _mean(photos)
+        self._scale = 1.0
+        sample = self.between(_spread(len(sentences)), _spread(len(photos)))
+        self._scale = float(np.sqrt(np.square(sample).mean()))
+        if not self._scale:
+            raise InputError(
+                f"teacher.models: {name} gives every photo the same similarity with every sentence"
+            )
+
+    def between(self, sentences: Numbers, photos: Numbers) -> Similar:
+        """Standardised similarities [s, p] of some sentences and photos, by their numbers."""
+        texts = self.sentences[sentences].astype(np.float32)
+        shown = self.photos[photos].astype(np.float32)
+        views = [texts @ shown[:, view].T for view in range(shown.shape[1])]
+        best: Similar = np.maximum.reduce(views)
+        means: Similar = texts @ self._mean
+        centred: Similar = (best - means[:, None]) / np.float32(self._scale)
+        return centred
+
+
+class Teacher:
+    """The mean of several teachers' standardised similarities."""
+
+    def __init__(self, parts: Sequence[Similarities]) -> None:
+        self.parts = parts
+
+    def __deepcopy__(self, _memo: Any) -> Teacher:
+        """A shallow copy: averaging the weights copies all of a module, and these are files."""
+        return copy(self)
+
+    def between(self, sentences: Numbers, photos: Numbers) -> Similar:
+        """Similarities [s, p] of some sentences and photos, by their numbers."""
+        total = reduce(np.add, (part.between(sentences, photos) for part in self.parts))
+        return total / np.float32(len(self.parts))
+
+    def __call__(self, sentences: Tensor, photos: Tensor) -> Tensor:
+        """Similarities [s, p] float32 on the numbers' device."""
+        found = self.between(sentences.cpu().numpy(), photos.cpu().numpy())
+        return torch.from_numpy(found).to(photos.device)
+
+
+def _mean(photos: NDArray[np.float16]) -> Similar:
+    """Mean [D] over photos and their vectors, of an array that need not fit in memory."""
+    total = np.zeros(photos.shape[-1])
+    for start in range(0, len(photos), BLOCK):
+        total += photos[start : start + BLOCK].astype(np.float64).sum(axis=(0, 1))
+    mean: Similar = (total / (photos.shape[0] * photos.shape[1])).astype(np.float32)
+    return mean
+
+
+def _spread(count: int) -> Numbers:
+    """At most `SAMPLE` numbers below `count`, evenly spread."""
+    return np.unique(np.linspace(0, count - 1, min(count, SAMPLE)).astype(np.int64))
+
+
+@dataclass(frozen=True)
+class SentenceDraw:
+    """Draws the sentences that enter a batch with a photo, beside its captions.
+
+    The near ones make a batch informative: the teacher distinguishes between them. The random
+    ones show what is far from every photo.
+    """
+
+    ids: Sequence[list[int]]  # term ids of each of S sentences
+    captions: Sequence[list[int]]  # for each photo the numbers of its captions among them
+    nearest: NDArray[np.int32]  # [N, m] int32, the sentences nearest to each photo
+    near: int  # how many of those are drawn
+    random: int  # how many of all are drawn
+
+    def __call__(self, photo: int, instead: int, rng: np.random.Generator) -> list[int]:
+        """Numbers of the sentences; `instead` more near ones replace captions that it lacks."""
+        wanted, around = self.near + instead, self.nearest[photo]
+        near = rng.choice(around, wanted, replace=len(around) < wanted)
+        return [*near.tolist(), *rng.integers(len(self.ids), size=self.random).tolist()]
+
+
+# ---- models that teach ---------------------------------------------------------------------------
 
 
 def matching_stores(
     name: str, config: PreTrainedConfig, stores: Sequence[FeatureStore]
 ) -> list[FeatureStore]:
-    """Those stores that hold the features a model was trained on.
-
-    Raises:
-        InputError: if there is none.
-    """
+    """Those stores that hold the features a model was trained on, at least one."""
     if config.feature_source is None:
         found = [store for store in stores if store.source.dimension == config.feature_dim]
         differences = f"features of {config.feature_dim} numbers"
@@ -65,11 +175,7 @@ def matching_stores(
 
 
 class DualEncoder:
-    """An image tower and a text tower into one space.
-
-    Raises:
-        InputError: if it is no dual encoder, or lacks its weights, image processor or tokenizer.
-    """
+    """An image tower and a text tower into one space."""
 
     def __init__(self, name: str, device: torch.device) -> None:
         self.name, self.device = name, device
@@ -90,11 +196,7 @@ class DualEncoder:
     def photos(
         self, folder: Path, ids: Sequence[str], workers: int, start: int
     ) -> Iterator[NDArray[np.float16]]:
-        """Vectors [n, 1, D] of unit length of photos from a given one on, some at a time.
-
-        Raises:
-            InputError: naming a photo that cannot be read.
-        """
+        """Vectors [n, 1, D] of unit length of photos from a given one on, some at a time."""
         paths = [folder / image_id for image_id in ids[start:]]
         loader: DataLoader[Any] = DataLoader(
             paths,  # type: ignore[arg-type]  # a list has the methods of a Dataset
@@ -147,11 +249,7 @@ class DualEncoder:
 
 
 def check_dual_encoder(name: str) -> None:
-    """Refuse a model without an image tower and a text tower, by its configuration.
-
-    Raises:
-        InputError: if there is no such model, or it lacks one.
-    """
+    """Refuse a model without an image tower and a text tower, by its configuration."""
     try:
         config = AutoConfig.from_pretrained(model_folder(name, weights=False))
     except (OSError, ValueError) as error:
@@ -166,14 +264,7 @@ def check_dual_encoder(name: str) -> None:
 
 
 class DenseTeacher:
-    """A dense VSE model that reads features.
-
-    Args:
-        stores: to choose from; vectors are averaged over those the model can read.
-
-    Raises:
-        InputError: if it is no whole model, has a vision network inside, or reads other features.
-    """
+    """A dense VSE model; its vectors are averaged over those of the stores that it can read."""
 
     def __init__(self, name: str, stores: Sequence[FeatureStore], device: torch.device) -> None:
         self.model = VseModel.from_pretrained(name)
@@ -250,20 +341,12 @@ class TeacherInputs:
 
 
 def open_teacher(names: Sequence[str], inputs: TeacherInputs) -> Teacher:
-    """Open teachers of any kind; see `TeacherConfig.models`.
-
-    Raises:
-        InputError: if one cannot be used, or its photos or features are missing.
-    """
+    """Open teachers of any kind; see `TeacherConfig.models`."""
     return Teacher([_open(name, _kind(name), inputs) for name in names])
 
 
 def check_teachers(names: Sequence[str]) -> None:
-    """Refuse models that cannot teach, by their configurations.
-
-    Raises:
-        InputError: if there is no such model, or it is neither a dual encoder nor a dense model.
-    """
+    """Refuse models that cannot teach, by their configurations."""
     for name in names:
         if _kind(name) != VseConfig.model_type:
             check_dual_encoder(name)
@@ -273,14 +356,17 @@ def find_nearest(
     teacher: Teacher, key: str, count: int, inputs: TeacherInputs
 ) -> NDArray[np.int32]:
     """The sentences nearest to each photo, [N, at most `count`] int32, cached."""
-    photos, sentences = len(inputs.image_ids), len(inputs.sentences)
-    count = min(count, sentences)
+    photos, every = len(inputs.image_ids), np.arange(len(inputs.sentences))
+    count = min(count, len(every))
 
     def blocks(start: int) -> Iterator[NDArray[np.int32]]:
-        return nearest_sentences(teacher, range(start, photos), sentences, count)
+        for first in range(start, photos, BATCH):
+            some = np.arange(first, min(first + BATCH, photos))
+            similar = teacher.between(every, some).T
+            best = np.argpartition(-similar, count - 1, axis=1)[:, :count]
+            yield np.sort(best, axis=1).astype(np.int32)
 
-    rows = Rows("nearest", [key], (photos, count), np.int32, blocks)
-    return inputs.cached(rows)
+    return inputs.cached(Rows("nearest", [key], (photos, count), np.int32, blocks))
 
 
 def teacher_key(names: Sequence[str], inputs: TeacherInputs) -> str:
@@ -307,30 +393,20 @@ def _open(name: str, kind: str, inputs: TeacherInputs) -> Similarities:
         (views, size), embed, photos = dense.shape, dense.sentences, partial(dense.photos, ids)
         seen = [*(store.fingerprint for store in dense.stores), *ids]
     else:
-        folder = _photo_folder(name, inputs)
+        folder = inputs.photos
+        if folder is None or not folder.is_dir():
+            raise InputError(
+                f"--teacher {name} looks at photos, and the feature stores do not record where "
+                f"theirs are ({folder or 'nowhere'}): give teacher.photos"
+            )
         encoder = DualEncoder(name, inputs.device)
         views, size, embed = 1, encoder.dimension, encoder.sentences
         photos = partial(encoder.photos, folder, ids, inputs.workers)
         seen = [_photos_key(inputs)]
     shown = Rows("photos", [model, *seen], (len(ids), views, size), np.float16, photos)
-    read = Rows(
-        "sentences",
-        [model, *texts],
-        (len(texts), size),
-        np.float16,
-        lambda start: embed(texts[start:]),
-    )
+    shape = len(texts), size
+    read = Rows("sentences", [model, *texts], shape, np.float16, lambda at: embed(texts[at:]))
     return Similarities(name, inputs.cached(read), inputs.cached(shown))
-
-
-def _photo_folder(name: str, inputs: TeacherInputs) -> Path:
-    folder = inputs.photos
-    if folder is None or not folder.is_dir():
-        raise InputError(
-            f"--teacher {name} looks at photos, and the feature stores do not record where theirs "
-            f"are ({folder or 'nowhere'}): give teacher.photos"
-        )
-    return folder
 
 
 @cache
@@ -373,20 +449,16 @@ def cached_rows(folder: Path, rows: Rows[Number], report: Report) -> NDArray[Num
     path = folder / f"{rows.name}-{digest}.bin"
     if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
+        size = prod(rows.shape[1:]) * np.dtype(rows.dtype).itemsize
         part = path.with_suffix(".part")
-        _append(part, rows, report)
+        with part.open("ab") as file:
+            done = file.tell() // size
+            file.truncate(done * size)
+            for block in rows.blocks(done):
+                file.write(np.ascontiguousarray(block, rows.dtype).tobytes())
+                file.flush()
+                done += len(block)
+                report(done, rows.shape[0])
+            os.fsync(file.fileno())
         part.replace(path)
     return np.memmap(path, rows.dtype, mode="r", shape=rows.shape)
-
-
-def _append(part: Path, rows: Rows[Number], report: Report) -> None:
-    size = prod(rows.shape[1:]) * np.dtype(rows.dtype).itemsize
-    with part.open("ab") as file:
-        done = file.tell() // size
-        file.truncate(done * size)
-        for block in rows.blocks(done):
-            file.write(np.ascontiguousarray(block, rows.dtype).tobytes())
-            file.flush()
-            done += len(block)
-            report(done, rows.shape[0])
-        os.fsync(file.fileno())

@@ -18,7 +18,7 @@ from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.batch import ImageBatch, ImagePadder
 from sparta.visualsparta.model import pad_ids
 from training.module import drop_regions, drop_words
-from training.teacher.similarities import SentenceDraw
+from training.teacher import SentenceDraw
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 # Photos in one forward pass. With region dropout, a third of a large batch would be padding; and
@@ -58,42 +58,26 @@ class TrainingExample:
         return [self.photo] * len(self.captions) + [-1] * len(self.sentences)
 
 
+@dataclass
 class CaptionedFeatures(Dataset[TrainingExample]):
     """Photos with tokenised captions, and with sentences that a teacher compares with them.
 
     Keys are those of `EpochSampler` or `PairSampler`. Every epoch draws one of the feature stores,
     some captions (if the key names none) and sentences, and dropout for each photo.
-
-    Args:
-        stores: of the same photos.
-        image_ids: N photos.
-        captions: term ids of each caption of each photo. Only with a teacher may there be none.
-        seed: of all draws.
-        captions_per_photo: captions drawn per photo and epoch.
-        word_dropout: probability that a term is dropped.
-        region_dropout: probability that a region is dropped.
-        sentences: draws further sentences for a teacher, None without one.
     """
 
-    def __init__(
-        self,
-        stores: Sequence[FeatureStore],
-        image_ids: Sequence[str],
-        captions: Sequence[list[list[int]]],
-        seed: int,
-        captions_per_photo: int = 1,
-        word_dropout: float = 0.0,
-        region_dropout: float = 0.0,
-        sentences: SentenceDraw | None = None,
-    ) -> None:
-        self.stores = stores
-        self.rows = [[store.index(image_id) for image_id in image_ids] for store in stores]
-        self.captions = captions
-        self.seed = seed
-        self.captions_per_photo = captions_per_photo
-        self.word_dropout = word_dropout
-        self.region_dropout = region_dropout
-        self.sentences = sentences
+    stores: Sequence[FeatureStore]  # of the same photos
+    image_ids: Sequence[str]  # N photos
+    # Term ids of each caption of each photo. Only with a teacher may there be none.
+    captions: Sequence[list[list[int]]]
+    seed: int  # of all draws
+    captions_per_photo: int = 1  # drawn per photo and epoch
+    word_dropout: float = 0.0  # probability that a term is dropped
+    region_dropout: float = 0.0  # probability that a region is dropped
+    sentences: SentenceDraw | None = None  # draws further sentences for a teacher
+
+    def __post_init__(self) -> None:
+        self.rows = [[store.index(name) for name in self.image_ids] for store in self.stores]
 
     def __len__(self) -> int:
         return len(self.captions)

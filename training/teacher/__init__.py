@@ -1,1 +1,0 @@
-"""Teachers: models whose similarities between photos and sentences VisualSparta learns from."""
