@@ -39,6 +39,7 @@ from sparta.files import (
     writing,
 )
 from sparta.progress import Notice, Progress, no_notice, no_progress
+from sparta.visualsparta.offsets import OFFSETS
 
 BYTES_A_POSTING = 16  # shards, Lucene's parts and their merger, columns and their spool
 DEFAULT_PRUNING = PruningSettings()
@@ -106,7 +107,7 @@ def build_index(
             offsets, parameters = measured_parameters(
                 mapped(encoder), encoder, settings, frequencies, saved, progress
             )
-            work.save_offsets(offsets)
+            offsets.save(work.folder / OFFSETS)
             work.encode(images, encoder, mapped, parameters, progress)
             photos = encoder.store.photos if read_photos else None
             found = (described(shard, photos) for shard in work.postings())

@@ -116,10 +116,6 @@ class Workspace:
             path.write_text(digest)
         return TermOffsets.load(self.folder / OFFSETS)
 
-    def save_offsets(self, offsets: TermOffsets) -> None:
-        """Save the offsets for a next run."""
-        offsets.save(self.folder / OFFSETS)
-
     def encode(
         self,
         images: Sequence[FeatureStore] | Photos,

@@ -345,7 +345,7 @@ def _save(
         module.load_state_dict(state["state_dict"])
         recall = {"held-out mean of R@1, R@5, R@10": float(best.best_model_score or 0)}
     if trainer.is_global_zero:
-        module.save(out / "model", training)
+        module.finish(out / "model", training)
     return TrainResult(out / "model", recall, trainer.current_epoch, planned)
 
 

@@ -72,7 +72,7 @@ class TrainingModule(L.LightningModule):
         steps = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": steps, "interval": "step"}}
 
-    def save(self, folder: Path, training: Iterable[Any]) -> None:
+    def finish(self, folder: Path, training: Iterable[Any]) -> None:
         """Save the trained model; `training` are the batches that it was trained on."""
         self.model.save_pretrained(folder)
 

@@ -227,7 +227,8 @@ def _measure(
     """Encode the sample, estimate each term's offset, and prune the sample as the corpus will be.
 
     Impacts have few levels, which should not be spent on scores that no image keeps. Scores of the
-    corpus above the sample's largest get the largest impact too; the manifest counts them.
+    corpus above the sample's largest get the largest impact too; the manifest counts them. Few
+    images say little: the models' training photos stand in for those that are missing.
     """
     terms, done, size = encoder.terms, 0, settings.offset_images
     sample = np.empty((size, len(terms)), np.float32)
@@ -241,20 +242,15 @@ def _measure(
         progress("offset", done, size)
     offset = np.zeros(len(encoder.tokenizer.vocabulary), np.float32)
     offset[terms] = estimate_offsets(sample, settings.offset)
-    offset, largest = _with_training(TermOffsets(offset, 0), encoder, settings)
+    largest, known = 0.0, encoder.trained_offsets
+    if known is not None and {one.config.offset for one in encoder.scorers} == {settings.offset}:
+        share = np.float32(min(1, size / ENOUGH))
+        offset = share * offset + (1 - share) * known.offset
+        largest = float(1 - share) * known.largest
+    elif size == 1:
+        offset[:] = 0  # or nothing of the one image would be left
     pruning = Pruning.of(terms, offset, settings.top_n, frequencies.weights)
     return TermOffsets(offset, max(pruning.largest_kept(sample), largest))
-
-
-def _with_training(own: TermOffsets, encoder: ImageEncoder, settings: IndexSettings) -> TermOffsets:
-    """What a small sample says, with what the models' training photos say where it says little."""
-    kinds = {scorer.config.offset for scorer in encoder.scorers}
-    known, images = encoder.trained_offsets, settings.offset_images
-    if known is None or kinds != {settings.offset}:
-        return own if images > 1 else TermOffsets(np.zeros_like(own.offset), 0)
-    share = np.float32(min(1, images / ENOUGH))
-    offset = share * own.offset + (1 - share) * known.offset
-    return TermOffsets(offset, float(1 - share) * known.largest)
 
 
 def _sample(encoder: ImageEncoder, size: int) -> list[list[int]]:

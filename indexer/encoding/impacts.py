@@ -337,4 +337,4 @@ def drift(built: NDArray[np.floating], now: NDArray[np.floating]) -> float:
     over the sum of built; 0 for the same means, 2 where no term of then has an impact today.
     """
     whole = float(built.sum())
-    return float(np.abs(now - built).sum()) / whole if whole else 0.0
+    return float(np.abs(now - built).sum()) / whole if whole else 2.0 * bool(now.any())

@@ -224,7 +224,7 @@ class VisualSpartaTraining(TrainingModule):
         optimiser = torch.optim.Adam(self._groups(), lr=config.learning_rate, fused=fused)
         return self.scheduled(optimiser, config.warmup, config.schedule)
 
-    def save(self, folder: Path, training: Iterable[TrainingBatch]) -> None:
+    def finish(self, folder: Path, training: Iterable[TrainingBatch]) -> None:
         """Save the model, each term's learnt importance in its query embedding, and its offsets."""
         if is_parametrized(self.model.query_embedding):
             remove_parametrizations(self.model.query_embedding, "weight", leave_parametrized=True)
