@@ -64,9 +64,11 @@ class Network:
         path: of the network, an `.xml` with its `.bin` beside it.
         bfloat16: whether it computes in bfloat16, on a processor that `computes_bfloat16`, and not
             in float32.
+        weights: of a shipped network, the model's file in which most of its constants are: offsets
+            in the `.xml` count through that file and then through the `.bin`.
     """
 
-    def __init__(self, path: Path, bfloat16: bool = False) -> None:
+    def __init__(self, path: Path, bfloat16: bool = False, weights: str | None = None) -> None:
         ov, threads = openvino(), _cores()
         self.threads = threads
         settings = {
@@ -77,7 +79,11 @@ class Network:
             # Photos are decoded on the same cores.
             "ENABLE_CPU_PINNING": False,
         }
-        self._queue = ov.AsyncInferQueue(ov.Core().compile_model(path, "CPU", settings), threads)
+        core, model = ov.Core(), path
+        if weights:
+            files = SHIPPED.parent / weights, path.with_suffix(".bin")
+            model = core.read_model(path.read_bytes(), b"".join(file.read_bytes() for file in files))
+        self._queue = ov.AsyncInferQueue(core.compile_model(model, "CPU", settings), threads)
         self._queue.set_callback(_keep)
         # The Python binding may deadlock when two threads make its first calls at once.
         self._turn = threading.Lock()

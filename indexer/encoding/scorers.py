@@ -165,7 +165,7 @@ class ConvertedScorer:
         self.term_frequencies = files.term_frequencies
         self.fingerprint: str = description["fingerprint"]
         self._terms = terms
-        self._network = Network(folder / NETWORK)
+        self._network = Network(folder / NETWORK, weights=description.get("weights"))
 
     @classmethod
     def find(cls, files: ModelFiles, wanted: Terms, regions: int) -> Self | None:

@@ -118,7 +118,7 @@ class ConvertedEncoder(Encoder):
         self.grid: tuple[int, int] = (rows, columns)
         self.resample: int = description["resample"]
         self._classes: list[str] = description["classes"]
-        self._network = Network(folder / NETWORK, bfloat16)
+        self._network = Network(folder / NETWORK, bfloat16, description.get("weights"))
 
     def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
         """See `Encoder.encode`."""
