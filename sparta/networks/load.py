@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError, first_line
+from sparta.extras import check_installed
 from sparta.features.record import BFLOAT16, FeatureSource
 from sparta.inference import Network, add_entry, computes_bfloat16, find_entry, installed, on_cpu
 from sparta.json_values import Json, JsonMapping
@@ -85,6 +86,9 @@ def load_encoder(
 
 
 def _load_torch(backbone: str, image_size: int | None, labels: int, device: str) -> TorchEncoder:
+    config = None if is_lite(backbone) else find_file(backbone, CONFIGURATION[0])
+    if config and b'"pretrained_cfg"' in config.read_bytes():  # of timm, whose extra brings torch
+        check_installed("timm", "torch", "timm")
     from sparta.networks.backbone import Backbone
     from sparta.networks.lite import LiteBackbone
 

@@ -12,7 +12,7 @@ import sparta
 from indexer.build import build_index
 from sparta.errors import InputError
 from sparta.extract.job import extract_photos
-from sparta.extras import EXTRAS, require
+from sparta.extras import EXTRAS, how_to_install, require
 from sparta.features.store import FeatureStore
 from sparta.visualsparta.batch import ImagePadder
 from tests.sparta.extract.tiny_networks import noisy
@@ -123,7 +123,7 @@ def test_a_missing_library_names_its_extra(module: str, monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(InputError) as error:
         require(module)
-    advice = f"pip install 'visualsparta[{EXTRAS[module]}]'"
+    advice = how_to_install(EXTRAS[module])
     assert str(error.value) == f"{module} is not installed; run: {advice}"
 
 
