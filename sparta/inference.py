@@ -82,9 +82,7 @@ class Network:
         core, model = ov.Core(), path
         if weights:
             files = SHIPPED.parent / weights, path.with_suffix(".bin")
-            model = core.read_model(
-                path.read_bytes(), b"".join(file.read_bytes() for file in files)
-            )
+            model = core.read_model(path.read_bytes(), b"".join(map(Path.read_bytes, files)))
         self._queue = ov.AsyncInferQueue(core.compile_model(model, "CPU", settings), threads)
         self._queue.set_callback(_keep)
         # The Python binding may deadlock when two threads make its first calls at once.
