@@ -86,8 +86,11 @@ def _cell(name: str, text: str) -> JsonValue:
 
 def _parquet(path: Path) -> Iterator[tuple[str, JsonValue]]:
     import pyarrow as pa
-    from pyarrow import parquet
 
+    try:
+        from pyarrow import parquet
+    except ImportError as error:  # in the serving image, which has no library for it
+        raise InputError(f"{path}: write it as CSV or JSON Lines; {first_line(error)}") from error
     try:
         table = parquet.read_table(path)
     except pa.ArrowException as error:
