@@ -88,13 +88,13 @@ def _parquet(path: Path) -> Iterator[tuple[str, JsonValue]]:
     import pyarrow as pa
 
     try:
-        from pyarrow import parquet
-    except ImportError as error:  # in the serving image, which has no library for it
-        raise InputError(f"{path}: write it as CSV or JSON Lines; {first_line(error)}") from error
-    try:
+        from pyarrow import parquet  # whose library the serving image leaves out
+
         table = parquet.read_table(path)
-    except pa.ArrowException as error:
-        raise InputError(f"{path} is not Parquet: {first_line(error)}") from error
+    except (ImportError, pa.ArrowException) as error:
+        raise InputError(
+            f"{path} is not Parquet, or Parquet cannot be read here: {first_line(error)}"
+        ) from error
     number = 0
     for batch in table.to_batches():
         for row in batch.to_pylist():

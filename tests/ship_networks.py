@@ -36,15 +36,15 @@ def ship(key: JsonMapping, make: inference.Make) -> tuple[Path, Json]:
     with TemporaryDirectory() as work:
         description = dict(make(Path(work)))
         ov = inference.openvino()
-        network = ov.Core().read_model(Path(work) / load.NETWORK)
+        network = ov.Core().read_model(Path(work) / inference.NETWORK)
         halve(ov, network)
         out.mkdir(parents=True)
-        ov.save_model(network, out / load.NETWORK, compress_to_fp16=False)
+        ov.save_model(network, out / inference.NETWORK, compress_to_fp16=False)
     digest = (key.get("network") or key["model"])[-1]
     models = inference.SHIPPED.parent.rglob("*.safetensors")
     weights = next(path for path in models if sha256(path).startswith(digest))
     description["weights"] = weights.relative_to(inference.SHIPPED.parent).as_posix()
-    share(out / load.NETWORK, weights.read_bytes())
+    share(out / inference.NETWORK, weights.read_bytes())
     (out / inference.DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n")
     inference.seal(out)
     return out, description
