@@ -96,7 +96,8 @@ def run_image() -> None:
             [*command, "index-photos"], check=True, stdout=subprocess.PIPE, text=True
         ).stdout
         key = printed.split()[-1]
-        assert not list(data.rglob("skipped.jsonl")), "a photo could not be read"
+        images = json.loads((data / "index" / "manifest.json").read_text())["images"]
+        assert images == 101, "a photo could not be read"
         with subprocess.Popen([*command, "sparta", "serve"]) as server:
             try:
                 _wait()
