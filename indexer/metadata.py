@@ -86,12 +86,15 @@ def _cell(name: str, text: str) -> JsonValue:
 
 def _parquet(path: Path) -> Iterator[tuple[str, JsonValue]]:
     import pyarrow as pa
-    from pyarrow import parquet
 
     try:
+        from pyarrow import parquet  # whose library the serving image leaves out
+
         table = parquet.read_table(path)
-    except pa.ArrowException as error:
-        raise InputError(f"{path} is not Parquet: {first_line(error)}") from error
+    except (ImportError, pa.ArrowException) as error:
+        raise InputError(
+            f"{path} is not Parquet, or Parquet cannot be read here: {first_line(error)}"
+        ) from error
     number = 0
     for batch in table.to_batches():
         for row in batch.to_pylist():

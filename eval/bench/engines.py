@@ -29,6 +29,7 @@ from indexer.store.commit import segment_folder
 from indexer.store.segment import SegmentWriter
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
+from sparta.extras import how_to_install
 from sparta.json_values import Json
 
 STARTS, DOCUMENTS, IMPACTS = "starts.npy", "documents.npy", "impacts.npy"
@@ -331,7 +332,7 @@ def find(names: Sequence[str]) -> tuple[dict[str, type[AnyEngine]], dict[str, st
             if engine.library:
                 import_module(engine.library)
         except ImportError as error:
-            missing[name] = f"{error.name} is not installed: pip install 'visualsparta[bench]'"
+            missing[name] = f"{error.name} is not installed: {how_to_install('bench')}"
         else:
             found[name] = engine
     return found, missing

@@ -80,6 +80,8 @@ def index(
 
     sparta eval index index/ --captions captions.jsonl --split test --run out.trec
     """
+    if backend != "sparta":
+        check_installed("dense", "faiss", "torch")
     check_out(run, "--run", "")
     from contextlib import closing
 

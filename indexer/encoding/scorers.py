@@ -19,7 +19,7 @@ from indexer.encoding.models import ModelFiles, ReadConfig, load_models, model_f
 from indexer.settings import TermSet
 from sparta.errors import first_line
 from sparta.features.record import FeatureKind
-from sparta.inference import Network, add_entry, find_entry, installed, on_cpu
+from sparta.inference import NETWORK, Network, add_entry, find_entry, on_cpu
 from sparta.json_values import Json
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
@@ -28,7 +28,6 @@ from sparta.visualsparta.batch import PaddedImages
 if TYPE_CHECKING:
     from sparta.visualsparta.model import VisualSparta
 
-NETWORK = "network.xml"
 IMAGES_AT_ONCE = 8  # for which each weight is read once; more of them gain nothing
 LARGEST_ERROR = 1e-3  # of a converted model's term score, against torch's
 EXAMPLES, CHECKED = 2, 3  # images: a network for batches of one length alone is found out
@@ -65,9 +64,7 @@ def load_scorers(
     stage "convert", in models. Raises InputError if there is none, one cannot be used, or their
     vocabularies differ.
     """
-    files = []
-    if installed() and on_cpu(device) and kind != "region":
-        files = _convertible(names)
+    files = _convertible(names) if on_cpu(device) and kind != "region" else []
     if not files:
         return _load_torch(names, device)
     tokenizer = files[0].tokenizer
@@ -165,7 +162,7 @@ class ConvertedScorer:
         self.term_frequencies = files.term_frequencies
         self.fingerprint: str = description["fingerprint"]
         self._terms = terms
-        self._network = Network(folder / NETWORK)
+        self._network = Network(folder / NETWORK, weights=description.get("weights"))
 
     @classmethod
     def find(cls, files: ModelFiles, wanted: Terms, regions: int) -> Self | None:

@@ -49,7 +49,7 @@ def convert(
 
     A checkpoint's weights determine the configuration; a missing, unused or differently shaped
     weight is an error. Its features must be those the model was trained on: 36 bottom-up regions
-    for the published ones. Models of words need NLTK: pip install 'visualsparta[nltk]'.
+    for the published ones.
 
     A VisualSparta model becomes a tenth of its size, in half precision, with the embeddings of
     trained terms only. Recall does not change measurably.

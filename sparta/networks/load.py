@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError, first_line
+from sparta.extras import check_installed
 from sparta.features.record import BFLOAT16, FeatureSource
-from sparta.inference import Network, add_entry, computes_bfloat16, find_entry, installed, on_cpu
+from sparta.inference import NETWORK, Network, add_entry, computes_bfloat16, find_entry, on_cpu
 from sparta.json_values import Json, JsonMapping
 from sparta.model_id import find_file, pinned_name
 from sparta.networks.encoder import (
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONFIGURATION = ("config.json", "preprocessor_config.json")
-NETWORK = "network.xml"
 # Length of the difference from torch's vector of a cell, as a share of the vector's: a hundredth
 # is a cosine of 0.99995.
 LARGEST_ERROR = 0.01
@@ -67,7 +67,7 @@ def load_encoder(
         return PixelPatches(image_size)
     if not is_lite(backbone):
         backbone = pinned_name(backbone)
-    if not (installed() and on_cpu(device)):
+    if not on_cpu(device):
         return _load_torch(backbone, image_size, labels, device)
     key = _key(backbone, image_size, labels)
     bfloat16 = bfloat16 and backbone == TUNED and computes_bfloat16(device)
@@ -85,6 +85,9 @@ def load_encoder(
 
 
 def _load_torch(backbone: str, image_size: int | None, labels: int, device: str) -> TorchEncoder:
+    config = None if is_lite(backbone) else find_file(backbone, CONFIGURATION[0])
+    if config and b'"pretrained_cfg"' in config.read_bytes():  # of timm, whose extra brings torch
+        check_installed("timm", "torch", "timm")
     from sparta.networks.backbone import Backbone
     from sparta.networks.lite import LiteBackbone
 
@@ -118,7 +121,7 @@ class ConvertedEncoder(Encoder):
         self.grid: tuple[int, int] = (rows, columns)
         self.resample: int = description["resample"]
         self._classes: list[str] = description["classes"]
-        self._network = Network(folder / NETWORK, bfloat16)
+        self._network = Network(folder / NETWORK, bfloat16, description.get("weights"))
 
     def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
         """See `Encoder.encode`."""

@@ -19,6 +19,7 @@ exec unshare --mount sh -ec '
     touch "$root/dev/$device"
     mount --bind "/dev/$device" "$root/dev/$device"
   done
-  exec chroot "$root" setpriv --reuid 10001 --regid 10001 --clear-groups --no-new-privs \
-    --bounding-set=-all --inh-caps=-all "$@"
+  # The image has no setpriv: chroot, which loses its capabilities with its user, sets the user.
+  exec setpriv --no-new-privs --bounding-set=-all,+sys_chroot,+setuid,+setgid --inh-caps=-all \
+    chroot --userspec=10001:10001 --groups= "$root" "$@"
 ' sh "$@"

@@ -11,7 +11,7 @@ debootstrap --variant=minbase \
   trixie "$root" > /dev/null
 tar -C "$prefix" --create --exclude=__pycache__ --exclude='site-packages/*' --exclude='*.a' \
   --exclude='python3.11/test' --exclude='*tkinter*' --exclude=idlelib \
-  bin/python3.11 lib/libpython3.so $(cd "$prefix" && ls -d lib/libpython3.11.so* lib/python3.11) \
+  bin/python3.11 include/python3.11 lib/libpython3.so $(cd "$prefix" && ls -d lib/libpython3.11.so* lib/python3.11) \
   | tar -C "$root/usr/local" --extract
 # Without symbols, as Docker's own Python is built.
 strip --strip-unneeded "$root"/usr/local/bin/python3.11 "$root"/usr/local/lib/libpython3.11.so.* \

@@ -135,6 +135,15 @@ def test_holds_every_module_and_data_file_and_no_test(wheel: Path) -> None:
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {*ROOMS}
 
 
+def test_is_small_and_has_its_licences(wheel: Path) -> None:
+    assert wheel.stat().st_size <= 40 * 10**6
+    licences = [name for name in zipfile.ZipFile(wheel).namelist() if "/licenses/" in name]
+    assert [name.partition("/licenses/")[2] for name in sorted(licences)] == [
+        "LICENSE",
+        "sparta/visualsparta/shipped/photos/LICENSE",
+    ]
+
+
 def test_has_the_one_version(installed: Environment, tmp_path: Path) -> None:
     assert installed.run(tmp_path, "--version") == f"sparta {PROJECT['version']}\n"
 
@@ -164,8 +173,10 @@ def test_the_default_has_no_extra(bare: Environment) -> None:
     assert not [name for name in sorted(heavy) if (bare.site / name).exists()]
 
 
-def test_every_command_works_or_names_its_extra(bare: Environment, tmp_path: Path) -> None:
-    """In an order in which the first photos are indexed first."""
+def test_every_command_works_or_names_its_extra(
+    bare: Environment, wheel: Path, tmp_path: Path
+) -> None:
+    """In an order in which the first photos are indexed first; extras are those of the wheel."""
     prepare(tmp_path)
     variables = VARIABLES | {"VISUALSPARTA_CACHE": str(tmp_path / "cache")}
     for command, extras in OUTCOMES.items():
@@ -177,7 +188,8 @@ def test_every_command_works_or_names_its_extra(bare: Environment, tmp_path: Pat
             text=True,
             timeout=300,
         )
-        check(command, extras, done.returncode, done.stderr)
+        advice = extras and f"pip install '{wheel}[{extras}]'"
+        check(command, advice, done.returncode, done.stderr)
 
 
 def test_photos_are_found_served_and_published(bare: Environment, tmp_path: Path) -> None:

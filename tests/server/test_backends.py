@@ -28,6 +28,7 @@ from indexer.verify import verify_index
 from server.app import create_app
 from server.backends import Backends, open_backends
 from sparta.errors import InputError
+from sparta.extras import how_to_install
 from sparta.vse.model import VseModel
 from tests.indexer.tiny_dense import save_dense_model
 from tests.server.apps import client_of, settings
@@ -153,7 +154,7 @@ def test_without_faiss_the_inverted_index_still_answers(
             problem = response.json()
             assert problem["type"].endswith("backend-unavailable")
             assert problem["field"] == "backend"
-            assert "pip install 'visualsparta[dense]'" in problem["detail"]
+            assert how_to_install("dense") in problem["detail"]
         assert ask(client, "sparta", "red")["hits"]
     assert ask(client, "mv-vse")["hits"]  # installed meanwhile
 

@@ -24,7 +24,7 @@ from server.backends import Backend
 from server.monitoring import monitor
 from server.monitoring.metrics import Metrics, WriterCounts, forget
 from server.monitoring.monitor import JsonLog, open_monitor
-from sparta.extras import missing_extra
+from sparta.extras import how_to_install, missing_extra
 from tests.server.apps import app_of, client_of, make_key, settings
 from tests.server.fake import FakeDense, FakeSearcher
 
@@ -213,7 +213,7 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(ModuleNotFoundError) as refused:
         open_monitor(settings(tracing=True), Metrics())
-    assert re.search(r"pip install 'visualsparta\[tracing\]'", str(missing_extra(refused.value)))
+    assert how_to_install("tracing") in str(missing_extra(refused.value))
 
 
 # Counts so many searches, leaves one running, prints what it sees, and dies.

@@ -1,5 +1,6 @@
 """What `import sparta` gives and what it does not load; libraries that extras install."""
 
+import json
 import subprocess
 import sys
 from importlib.metadata import metadata
@@ -12,7 +13,7 @@ import sparta
 from indexer.build import build_index
 from sparta.errors import InputError
 from sparta.extract.job import extract_photos
-from sparta.extras import EXTRAS, require
+from sparta.extras import EXTRAS, how_to_install, require
 from sparta.features.store import FeatureStore
 from sparta.visualsparta.batch import ImagePadder
 from tests.sparta.extract.tiny_networks import noisy
@@ -123,8 +124,31 @@ def test_a_missing_library_names_its_extra(module: str, monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(InputError) as error:
         require(module)
-    advice = f"pip install 'visualsparta[{EXTRAS[module]}]'"
+    advice = how_to_install(EXTRAS[module])
     assert str(error.value) == f"{module} is not installed; run: {advice}"
+
+
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [
+        ("pyvenv.cfg", "pip install"),
+        ("uv-receipt.toml", "uv tool install"),
+        ("pipx_metadata.json", "pipx install --force"),
+    ],
+)
+def test_extras_come_from_the_clone_by_the_tool_that_installed_it(
+    file: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / file).touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    clone, info = tmp_path / "my clone", tmp_path / "visualsparta-0.2.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: visualsparta\nVersion: 0.2.0\n")
+    (info / "direct_url.json").write_text(json.dumps({"url": clone.as_uri(), "dir_info": {}}))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert how_to_install("train") == f"{command} 'visualsparta[train]'"  # the clone is gone
+    clone.mkdir()
+    assert how_to_install("train") == f"{command} '{clone}[train]'"
 
 
 def test_a_name_that_needs_torch_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ from eval.bench.queries import TermQuery, draw_queries
 from eval.bench.speed import Asked, Pace, Timed, time_in_turns
 from eval.bench.tables import ENOUGH
 from eval.bench.vectors import enlarge_vectors
+from sparta.extras import how_to_install
 from tests.eval.bench.tiny import EXACT, corpus, dense, photo_like, queries, source
 
 SCORES = np.array([[1, 3, 5, 0, 9, 5, 2, 5]], np.int32)
@@ -101,7 +102,7 @@ def test_dense_engines(tmp_path: Path, name: str, k: int) -> None:
 def test_engines_whose_library_is_missing_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Bm25sEngine, "library", "no_such_library")
     found, missing = find(["columns", "bm25s"])
-    how = "no_such_library is not installed: pip install 'visualsparta[bench]'"
+    how = f"no_such_library is not installed: {how_to_install('bench')}"
     assert [*found] == ["columns"] and missing == {"bm25s": how}
 
 

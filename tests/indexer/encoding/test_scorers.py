@@ -97,7 +97,7 @@ def test_models_that_cannot_be_converted_run_in_torch(
         encoder = ImageEncoder.open([store], chosen, device="cpu")
         assert all(isinstance(scorer, TorchScorer) for scorer in encoder.scorers)
     with monkeypatch.context() as patch:
-        patch.setattr(scorers, "installed", lambda: False)
+        patch.setattr(scorers, "on_cpu", lambda _: False)
         encoder = ImageEncoder.open([store], models, device="cpu")
         assert all(isinstance(scorer, TorchScorer) for scorer in encoder.scorers)
     assert "slower" not in caplog.text

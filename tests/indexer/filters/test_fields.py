@@ -1,5 +1,6 @@
 """Metadata from files, the kinds of their values, the periods that dates name, columns on disk."""
 
+import sys
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -191,3 +192,12 @@ def test_damaged_files_of_metadata_are_named(
         path.write_bytes(content)
     with pytest.raises(InputError, match=message):
         read_metadata(path)
+
+
+def test_parquet_is_refused_by_name_where_its_library_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(pa, "parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(InputError, match=r"m\.parquet .*Parquet cannot be read here"):
+        read_metadata(tmp_path / "m.parquet")

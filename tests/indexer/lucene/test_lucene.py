@@ -23,6 +23,7 @@ from indexer.store.changes import Add, Delete
 from indexer.store.commit import read_commit
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
+from sparta.extras import how_to_install
 from sparta.features.store import FeatureStore
 from tests.indexer.lucene.written import read_lucene
 from tests.indexer.random_postings import random_postings, shards_of
@@ -329,7 +330,7 @@ def without_lucene(*arguments: str | Path) -> str:
 
 
 def test_what_needs_lucene_says_what_to_install(index: Path, tmp_path: Path) -> None:
-    advice = "not installed; run: pip install 'visualsparta[lucene]'"
+    advice = f"not installed; run: {how_to_install('lucene')}"
     assert advice in without_lucene("search", index, "dog", "--engine", "lucene")
     assert advice in without_lucene("export", "lucene", index, tmp_path / "out")
     assert not any(tmp_path.iterdir())

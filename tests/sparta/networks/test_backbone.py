@@ -338,7 +338,7 @@ def test_a_missing_or_broken_library(tmp_path: Path, monkeypatch: pytest.MonkeyP
     folder = str(write_config(tmp_path, "resnet18", pretrained_cfg=PUBLISHED))
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "timm", None)
-        with pytest.raises(InputError, match=r"timm is not installed.*visualsparta\[timm\]"):
+        with pytest.raises(InputError, match=r"timm is not installed.*\[timm\]"):
             Backbone(folder, device="cpu")
 
     def broken(module: str) -> Any:

@@ -187,7 +187,7 @@ def test_networks_that_cannot_be_converted_or_stored_run_in_torch(
     monkeypatch.setenv("VISUALSPARTA_CACHE", str(tmp_path / "file"))
     assert isinstance(load_encoder(name, None, 0, "cpu"), Backbone)
     assert "Not a directory" in caplog.text
-    monkeypatch.setattr(load, "installed", lambda: False)
+    monkeypatch.setattr(load, "on_cpu", lambda _: False)
     assert isinstance(load_encoder(name, None, 0, "cpu"), Backbone)
 
 

@@ -184,5 +184,5 @@ def test_any_text_is_split(text: str) -> None:
 def test_without_nltk_an_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     _splitters.cache_clear()
     monkeypatch.setitem(sys.modules, "punkt", None)
-    with pytest.raises(InputError, match=r"pip install 'visualsparta\[nltk\]'"):
+    with pytest.raises(InputError, match=r"pip install '.*\[train\]'"):
         nltk_words("a")
