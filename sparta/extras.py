@@ -7,7 +7,6 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -102,6 +101,11 @@ def _not_installed(module: str, extras: str) -> InputError:
 
 def how_to_install(extras: str) -> str:
     """The command that adds extras: to the clone or wheel that this was installed from, if any."""
+    from importlib.metadata import (
+        PackageNotFoundError,
+        distribution,
+    )  # which a search does not need
+
     source = "visualsparta"
     with suppress(PackageNotFoundError):
         found = distribution(source).read_text("direct_url.json") or "{}"  # written by installers
