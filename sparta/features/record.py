@@ -191,23 +191,28 @@ def extract_command(source: FeatureSource) -> str:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A photo that could not be used, and why."""
+    """A photo that could not be used, and why; as a warning, one that was used in spite of it."""
 
     image_id: str
     reason: str
+    warning: bool = False
 
 
 def skipped_summary(folder: Path) -> str | None:
-    """One line about the photos that a feature store lacks, None if it lacks none."""
+    """One line about the photos that a feature store lacks or that have warnings, None for none."""
     path, skipped = folder / SKIPPED, read_skipped(folder)
+    warned = len(read_skipped(folder, warnings=True))
+    read = f"{warned} photos were read with warnings"
     if not skipped:
-        return None
+        return f"{read}: see {path}" if warned else None
     ((reason, count),) = Counter(one.reason for one in skipped).most_common(1)
-    return f"{len(skipped)} photos could not be used: see {path}; {count} of them: {reason}"
+    more = f"; {read}" if warned else ""
+    return f"{len(skipped)} photos could not be used: see {path}; {count} of them: {reason}{more}"
 
 
-def read_skipped(folder: Path) -> list[Skipped]:
-    """The photos that the feature store in a folder lacks."""
+def read_skipped(folder: Path, warnings: bool = False) -> list[Skipped]:
+    """The photos that the feature store in a folder lacks, or else those with warnings."""
     path = folder / SKIPPED
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return [Skipped(**json.loads(line)) for line in lines]
+    found = [Skipped(**json.loads(line)) for line in lines]
+    return [one for one in found if one.warning == warnings]
