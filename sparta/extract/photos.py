@@ -97,6 +97,7 @@ class Photo:
         width: of the upright photo in pixels.
         height: of the upright photo in pixels.
         large: [3, height, width] uint8 RGB, as a detector requires it; None without one.
+        warning: as of an `UprightPhoto`.
     """
 
     image_id: str
@@ -104,6 +105,7 @@ class Photo:
     width: int
     height: int
     large: NDArray[np.uint8] | None = None
+    warning: str = ""
 
 
 Decoded: TypeAlias = list[Photo | Skipped]
@@ -150,7 +152,8 @@ class Decoder:
             if self.resize:
                 shown = image.crop(corners)
                 large = self.resize(ImageOps.mirror(shown) if mirrored else shown)
-            return Photo(image_id, np.ascontiguousarray(pixels), photo.width, photo.height, large)
+            size = photo.width, photo.height
+            return Photo(image_id, np.ascontiguousarray(pixels), *size, large, photo.warning)
         except UnreachableError:
             raise
         except Exception as error:  # anything may come out of a damaged file
