@@ -32,6 +32,7 @@ from sparta.extract.photos import (
 from sparta.features.record import (
     BFLOAT16,
     SKIPPED,
+    WARNING,
     DetectorSettings,
     FeatureSource,
     ImageFeatures,
@@ -288,7 +289,7 @@ def _is_missing(path: Path) -> bool:
 def _regions(extractor: Extractor, batch: Decoded) -> Regions:
     photos = [entry for entry in batch if isinstance(entry, Photo)]
     skipped = [entry for entry in batch if isinstance(entry, Skipped)]
-    skipped += [Skipped(one.image_id, one.warning, True) for one in photos if one.warning]
+    skipped += [Skipped(one.image_id, WARNING + one.warning) for one in photos if one.warning]
     images = []
     for image in extractor(photos) if photos else []:
         if np.isfinite(image.features).all():

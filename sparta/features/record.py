@@ -189,13 +189,20 @@ def extract_command(source: FeatureSource) -> str:
     return f"{chosen} {pooled}" if source.backbone else chosen
 
 
+WARNING = "warning: "  # how the reason begins
+
+
 @dataclass(frozen=True)
 class Skipped:
     """A photo that could not be used, and why; as a warning, one that was used in spite of it."""
 
     image_id: str
     reason: str
-    warning: bool = False
+
+    @property
+    def warning(self) -> bool:
+        """Whether the photo was used."""
+        return self.reason.startswith(WARNING)
 
 
 def skipped_summary(folder: Path) -> str | None:
