@@ -12,7 +12,9 @@ from indexer.commands.search import reading_filter
 from sparta.commands.options import (
     BatchSize,
     Device,
+    Exclude,
     FilterText,
+    Include,
     IndexFolder,
     ReadPhotos,
     Yes,
@@ -89,6 +91,8 @@ def add(
     model: Models = ["photos"],  # noqa: B006  # typer copies it
     metadata: MetadataFile = None,
     photo_metadata: ReadPhotos = True,
+    include: Include = [],  # noqa: B006
+    exclude: Exclude = [],  # noqa: B006
     dense: Dense = None,
     features: Features = None,
     frequencies: FrequenciesFile = None,
@@ -122,13 +126,17 @@ def add(
     from indexer.metadata import read_metadata
     from indexer.update.images import add_images
     from sparta.console import Console
+    from sparta.extract.photos import Choice
     from sparta.progress import progress_bars
 
     about = read_metadata(metadata) if metadata else {}
     console = Console()
+    chosen, say = Choice(include, exclude), partial(_print, console)
     with (
         progress_bars(STAGES, console) as show,
-        opened_stores(index, photos or [], features or [], model, device, show) as opened,
+        opened_stores(
+            index, photos or [], features or [], model, device, show, chosen, say
+        ) as opened,
     ):
         stores, skipped = opened
         report = add_images(
@@ -294,6 +302,8 @@ def sync(
     photos: Photos,
     model: Models = ["photos"],  # noqa: B006  # typer copies it
     photo_metadata: ReadPhotos = True,
+    include: Include = [],  # noqa: B006
+    exclude: Exclude = [],  # noqa: B006
     watch: Watch = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -319,12 +329,14 @@ def sync(
     from indexer.commands.build import STAGES
     from indexer.update.sync import Encoding, PhotoSync
     from sparta.console import Console
+    from sparta.extract.photos import Choice
     from sparta.progress import progress_bars
 
     if watch and (dry_run or yes):
         raise InputError("--watch goes with neither --dry-run nor --yes")
     console = Console()
-    job = PhotoSync(index, photos, Encoding(model, frequencies, photo_metadata, batch_size, device))
+    how = Encoding(model, frequencies, photo_metadata, batch_size, device)
+    job = PhotoSync(index, photos, how, Choice(include, exclude))
     with progress_bars(STAGES, console) as show:
         report = job.run(yes=yes, dry=dry_run, progress=show)
     _show(console, index, report, dry_run)
@@ -344,6 +356,7 @@ def _watch(console: Console, index: Path, job: PhotoSync, every: float) -> None:
 
 def _show(console: Console, index: Path, report: SyncReport, dry: bool = False) -> None:
     from indexer.commands.build import kept_aside
+    from sparta.extract.photos import passed_over
 
     for skipped in report.skipped[:MOST]:
         _print(console, f"skipped {skipped.image_id}: {skipped.reason}")
@@ -370,6 +383,8 @@ def _show(console: Console, index: Path, report: SyncReport, dry: bool = False) 
     left = f", {len(report.skipped):,} skipped" if report.skipped else ""
     left += kept_aside(report.aside)
     _print(console, f"{index}: {text}{left}; {plan.found:,} photos in the folder")
+    if report.passed:
+        _print(console, f"{index}: {passed_over(report.passed)}")
 
 
 def _print(console: Console, line: str) -> None:
