@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 STAGES = {
     **EXTRACT_STAGES,
+    "read": ("Reading photos", "photos"),
     "offset": ("Measuring offsets", "images"),
     "encode": ("Encoding images", "images"),
     "write": ("Writing Lucene", "images"),
