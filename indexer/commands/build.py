@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 STAGES = {
     **EXTRACT_STAGES,
-    "read": ("Reading photos", "photos"),
     "offset": ("Measuring offsets", "images"),
     "encode": ("Encoding images", "images"),
     "write": ("Writing Lucene", "images"),

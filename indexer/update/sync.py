@@ -113,7 +113,7 @@ class PhotoSync:
         What is written stays written when this is interrupted; the next run continues. `scan` is of
         the photos, by default as they are now; `yes` also writes if the folder is missing or empty,
         or many photos have vanished; `dry` writes nothing. Progress has the stages "convert", in
-        networks, "read" (photos whose contents were not noted), "extract" and "encode", in photos.
+        networks, "extract" and "encode", in photos.
 
         Raises InputError if the folder is missing or empty or many photos have vanished, the index
         cannot be written to or the photos not be encoded as its own.
@@ -167,7 +167,6 @@ class PhotoSync:
             for image_id in plan.vanished:
                 del seen.photos[image_id]
         self._save(seen)
-        self._read_unread(scan, seen, progress)
         wanted = sorted(plan.new + plan.changed)
         for first in range(0, len(wanted), AT_ONCE):
             ids = wanted[first : first + AT_ONCE]
@@ -175,23 +174,6 @@ class PhotoSync:
             self._encode(ids, scan, seen, report, part)
             self._save(seen)
             progress("encode", first + len(ids), len(wanted))
-
-    def _read_unread(self, scan: Scan, seen: SeenPhotos, progress: Progress) -> None:
-        """Note the contents of photos that are as at the build, to know them in another place."""
-        photos = seen.photos
-        unread = [
-            image_id
-            for image_id, stamp in scan.photos.items()
-            if image_id in photos and photos[image_id] == Seen(stamp)
-        ]
-        for number, image_id in enumerate(unread, start=1):
-            found, path = photos[image_id], self.place.root / image_id
-            digest = content_hash(path)
-            if stamp_of(path) == found.stamp:
-                photos[image_id] = found._replace(sha256=digest)
-            if number % AT_ONCE == 0 or number == len(unread):
-                self._save(seen)
-            progress("read", number, len(unread))
 
     def _save(self, seen: SeenPhotos) -> None:
         """Note what the index is up to date with, unless it is a copy by now that may lack it."""

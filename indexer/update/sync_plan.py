@@ -94,7 +94,7 @@ class Seen(NamedTuple):
 
     Attributes:
         stamp: of its file.
-        sha256: of its content; None if it was not read, since the index has it from its build.
+        sha256: of its content; None if it was not read, as of an index built from features.
         problem: why it cannot be used, None if it can.
     """
 
@@ -273,7 +273,7 @@ def _moves(
     """New photos that are vanished ones at another place, with the former id of each.
 
     Those of which no content is known are the same if size and time are, and no other file's are,
-    or none of the same name; or else if size and name are, and no other file's.
+    or none of the same name.
     """
     lost = {image_id for image_id in gone if before[image_id].problem is None}
     sizes = {before[image_id].stamp.bytes for image_id in lost}
@@ -282,13 +282,9 @@ def _moves(
     def unread(image_id: str) -> Stamp | None:
         return before[image_id].stamp if before[image_id].sha256 is None else None
 
-    def named(stamp: Stamp | None, image_id: str) -> Hashable:
-        return (stamp.bytes, _name(image_id)) if stamp else None
-
     ways: list[tuple[Key, Key, bool]] = [
         (lambda one: (unread(one), _name(one)), lambda one: (new[one], _name(one)), True),
         (unread, lambda one: new[one], True),
-        (lambda one: named(unread(one), one), lambda one: named(new[one], one), True),
         (lambda one: before[one].sha256, lambda one: content_hash(root / one), False),
     ]
     found: dict[str, str] = {}
