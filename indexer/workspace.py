@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import secrets
-from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property, partial
@@ -47,8 +46,7 @@ class Part(NamedTuple):
         first: the lowest id.
         features: fingerprint of each feature store.
         stamps: of the photos' files, {} if unknown.
-        skipped: the photos that could not be used, and why.
-        warnings: those that were used, and what is wrong with them.
+        skipped: the photos that could not be used, and why; warnings too.
         contents: hash of each photo's content, "" if its file changed meanwhile; {} of stores.
     """
 
@@ -59,7 +57,6 @@ class Part(NamedTuple):
     features: list[str]
     stamps: Stamps
     skipped: Mapping[str, str]
-    warnings: Mapping[str, str]
     contents: Mapping[str, str]
 
 
@@ -169,12 +166,11 @@ class Workspace:
         ids, features = stores[0].ids, [store.fingerprint for store in stores]
         skipped = {one.image_id: one.reason for one in read_skipped(stores[0].folder)}
         count, first = len(stores[0].shards), ids[0] if ids else ""
-        warned = {one.image_id: one.reason for one in read_skipped(stores[0].folder, True)}
         here = photos if photos and not is_remote(photos) else None
         contents = (
             {one: _content(here / one, stamp) for one, stamp in stamps.items()} if here else {}
         )
-        part = Part(key, count, len(ids), first, features, stamps, skipped, warned, contents)
+        part = Part(key, count, len(ids), first, features, stamps, skipped, contents)
         unfinished = self.folder / "unfinished.json"
         unfinished.write_text(json.dumps(part))
         unfinished.replace(self.folder / f"part-{key}.json")
@@ -256,16 +252,17 @@ class Workspace:
         The index notes which photos it has seen, for `sparta sync`, and which could not be used.
         """
         skipped = {image_id: why for part in self.parts for image_id, why in part.skipped.items()}
-        listed = [*skipped.items(), *(one for part in self.parts for one in part.warnings.items())]
+        listed = [Skipped(*one) for one in sorted(skipped.items())]
         if listed:
-            lines = [json.dumps(asdict(Skipped(*one))) + "\n" for one in sorted(listed)]
+            lines = [json.dumps(asdict(one)) + "\n" for one in listed]
             (self.index / SKIPPED).write_text("".join(lines), encoding="utf-8")
         stamps = {image_id: one for part in self.parts for image_id, one in part.stamps.items()}
         if photos is not None and not is_remote(photos) and stamps:
             named = [image_id for image_id in stamps if not not_utf8(image_id)]
-            contents = ChainMap(*(dict(part.contents) for part in self.parts))
+            contents = {one: own for part in self.parts for one, own in part.contents.items()}
+            problems = {one.image_id: one.reason for one in listed if not one.warning}
             seen = {
-                one: Seen(Stamp(*stamps[one]), contents.get(one) or None, skipped.get(one))
+                one: Seen(Stamp(*stamps[one]), contents.get(one) or None, problems.get(one))
                 for one in named
             }
             SeenPhotos(Path(os.path.realpath(photos)), seen).save(self.index, built=True)

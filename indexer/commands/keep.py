@@ -135,7 +135,7 @@ def add(
     with (
         progress_bars(STAGES, console) as show,
         opened_stores(
-            index, photos or [], features or [], model, device, show, chosen, say
+            index, photos or [], features or [], model, device, show, choice=chosen, notice=say
         ) as opened,
     ):
         stores, skipped = opened
@@ -159,8 +159,9 @@ def _show_added(
     from indexer.commands.build import kept_aside
 
     for one in skipped:
-        _print(console, f"skipped {one.image_id}: {one.reason}")
-    left = f", {len(skipped):,} skipped" if skipped else ""
+        _print(console, str(one))
+    count = sum(not one.warning for one in skipped)
+    left = f", {count:,} skipped" if count else ""
     left += kept_aside(report.aside)
     counts = f"{report.added:,} images added, {report.replaced:,} replaced"
     _print(console, f"{index}: {counts}{left}; {report.images:,} in all")
@@ -359,7 +360,7 @@ def _show(console: Console, index: Path, report: SyncReport, dry: bool = False) 
     from sparta.extract.photos import passed_over
 
     for skipped in report.skipped[:MOST]:
-        _print(console, f"skipped {skipped.image_id}: {skipped.reason}")
+        _print(console, str(skipped))
     if len(report.skipped) > MOST:
         _print(console, f"skipped {len(report.skipped) - MOST:,} more")
     plan = report.plan
@@ -380,7 +381,8 @@ def _show(console: Console, index: Path, report: SyncReport, dry: bool = False) 
     if not any(counts.values()):
         counts = {}
     text = ", ".join(f"{count:,} {name}" for name, count in counts.items()) or "up to date"
-    left = f", {len(report.skipped):,} skipped" if report.skipped else ""
+    count = sum(not one.warning for one in report.skipped)
+    left = f", {count:,} skipped" if count else ""
     left += kept_aside(report.aside)
     _print(console, f"{index}: {text}{left}; {plan.found:,} photos in the folder")
     if report.passed:

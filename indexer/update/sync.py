@@ -204,7 +204,7 @@ class PhotoSync:
                 report.replaced += done.replaced
                 report.aside += done.aside
         report.skipped += skipped
-        problems = {one.image_id: one.reason for one in skipped}
+        problems = {one.image_id: one.reason for one in skipped if not one.warning}
         for image_id in ids:
             # A file that was still being written is another one the next time; one that could not
             # be read to its end is tried again.

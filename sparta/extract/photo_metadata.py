@@ -6,11 +6,11 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from xml.etree import ElementTree
 
 from PIL import ExifTags, ImageFile, IptcImagePlugin
@@ -47,6 +47,7 @@ _POSITION = "position"  # both coordinates: one alone, or of another source, mea
 # Of several parts that have these, the camera's own counts; of others, what was written last.
 _OF_CAMERA = ("taken", _POSITION)
 _TAKEOUT = 46  # characters of the names of Takeout's files, without .json
+Result = TypeVar("Result")
 _COPY = re.compile(r"(.*)(\(\d+\))(\.\w+)")  # of a photo whose name another one has
 
 
@@ -65,96 +66,81 @@ def photo_metadata(path: str | Path) -> Json:
         OSError: if there is no such file.
     """
     path = folder_at(path)
-    size, found = path.stat().st_size, _embedded(path)
-    if not is_remote(path):
-        for name in (f"{path.name}.xmp", f"{path.stem}.xmp"):
-            if content := _beside(path.with_name(name)):
-                found |= _said(_xmp(content))
-                break
-        for name in _takeout_names(path.name):
-            if content := _beside(path.with_name(name)):
-                found = _said(_takeout(content)) | found
-                break
+    size, found = path.stat().st_size, _try(_embedded, path) or {}
+    for name in () if is_remote(path) else (f"{path.name}.xmp", f"{path.stem}.xmp"):
+        if content := _try(_content, path.with_name(name)):
+            found |= _said(_xmp, content)
+            break
+    for name in () if is_remote(path) else _takeout_names(path.name):
+        if content := _try(_content, path.with_name(name)):
+            found = _said(_takeout, content) | found
+            break
     if position := found.pop(_POSITION, None):
         found |= {"latitude": position[0], "longitude": position[1]}
     return {"bytes": size, **found}
 
 
-def _embedded(path: Path) -> dict[str, Any]:
-    """What the parts of the photo's file say."""
-    found: dict[str, Any] = {}
+def _try(read: Callable[..., Result], *args: Any) -> Result | None:
+    """What a function returns, None if it fails: anything may come out of a damaged file."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with open_image(path) as image:
-                for read in (_exif, _iptc, _xmp_of):
-                    try:
-                        part = _said(read(image))
-                    except Exception:  # the other parts may be whole
-                        continue
-                    kept = {name for name in _OF_CAMERA if name in found}
-                    found |= {name: one for name, one in part.items() if name not in kept}
-    except Exception:  # anything may come out of a damaged file
-        return found
-    return found
-
-
-def _said(part: JsonMapping) -> dict[str, Any]:
-    return {name: value for name, value in part.items() if value not in (None, [])}
-
-
-def _beside(path: Path) -> bytes | None:
-    """The content of a file beside a photo, None if there is none that can be read."""
-    try:
-        with open_photo(path) as file:
-            return file.read(LARGEST)
-    except Exception:  # it may be a folder, a pipe, or not ours to read
+        return read(*args)
+    except Exception:  # the rest of the file may be whole
         return None
 
 
-class _Block:
-    """The tags of a part of EXIF, each of which may be damaged by itself."""
+def _said(read: Callable[[Any], JsonMapping], source: Any) -> dict[str, Any]:
+    """The fields that a part of a file has."""
+    part = _try(read, source) or {}
+    return {name: value for name, value in part.items() if value not in (None, [])}
 
-    def __init__(self, tags: Any) -> None:
-        self._tags = tags
 
-    def __getitem__(self, tag: int) -> Any:
-        try:
-            return self._tags.get(tag)
-        except Exception:  # the others may be whole
-            return None
+def _content(path: Path) -> bytes:
+    """The content of a file beside a photo."""
+    with open_photo(path) as file:
+        return file.read(LARGEST)
+
+
+def _embedded(path: Path) -> dict[str, Any]:
+    """What the parts of the photo's file say."""
+    found: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with open_image(path) as image:
+            for read in (_exif, _iptc, _xmp_of):
+                kept = {name: found[name] for name in _OF_CAMERA if name in found}
+                found |= _said(read, image) | kept
+    return found
 
 
 def _exif(image: ImageFile.ImageFile) -> JsonMapping:
-    exif, base = image.getexif(), ExifTags.Base
-    plain, camera = _Block(exif), _Block(_tags(exif, ExifTags.IFD.Exif))
-    gps, names = _Block(_tags(exif, ExifTags.IFD.GPSInfo)), ExifTags.GPS
-    dates = camera[base.DateTimeOriginal], camera[base.DateTimeDigitized], plain[base.DateTime]
+    exif, base, names = image.getexif(), ExifTags.Base, ExifTags.GPS
+
+    def tags(block: Any) -> Callable[[int], Any]:
+        return lambda tag: _try(block.get, tag)  # each may be damaged by itself
+
+    plain = tags(exif)
+    camera, gps = (
+        tags(_try(exif.get_ifd, one)) for one in (ExifTags.IFD.Exif, ExifTags.IFD.GPSInfo)
+    )
+    dates = camera(base.DateTimeOriginal), camera(base.DateTimeDigitized), plain(base.DateTime)
     return {
         "taken": _first_moment(*dates),
-        "make": _text(plain[base.Make]),
-        "model": _text(plain[base.Model]),
-        "lensModel": _text(camera[base.LensModel]),
-        "iso": _number(camera[base.ISOSpeedRatings]),
-        "fNumber": _number(camera[base.FNumber]),
-        "focalLength": _number(camera[base.FocalLength]),
-        "exposureTime": _number(camera[base.ExposureTime]),
-        "orientation": _number(plain[base.Orientation]),
-        "description": _text(plain[base.ImageDescription]),
-        "rating": _number(plain[_RATING]),
-        "tags": _windows_keywords(plain[_WINDOWS_KEYWORDS]),
+        "make": _text(plain(base.Make)),
+        "model": _text(plain(base.Model)),
+        "lensModel": _text(camera(base.LensModel)),
+        "iso": _number(camera(base.ISOSpeedRatings)),
+        "fNumber": _number(camera(base.FNumber)),
+        "focalLength": _number(camera(base.FocalLength)),
+        "exposureTime": _number(camera(base.ExposureTime)),
+        "orientation": _number(plain(base.Orientation)),
+        "description": _text(plain(base.ImageDescription)),
+        "rating": _number(plain(_RATING)),
+        "tags": _windows_keywords(plain(_WINDOWS_KEYWORDS)),
         _POSITION: _position(
-            _degrees(gps[names.GPSLatitude], gps[names.GPSLatitudeRef]),
-            _degrees(gps[names.GPSLongitude], gps[names.GPSLongitudeRef]),
+            _degrees(gps(names.GPSLatitude), gps(names.GPSLatitudeRef)),
+            _degrees(gps(names.GPSLongitude), gps(names.GPSLongitudeRef)),
         ),
     }
-
-
-def _tags(exif: Any, part: ExifTags.IFD) -> Any:
-    try:
-        return exif.get_ifd(part)
-    except Exception:  # the other parts may be whole
-        return {}
 
 
 def _iptc(image: ImageFile.ImageFile) -> JsonMapping:
@@ -186,10 +172,7 @@ def _xmp(content: bytes) -> JsonMapping:
     plain = content.replace(b"\0", b"")  # of whatever encoding
     if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
         return {}  # XMP has no document type, in which entities could grow without end
-    try:
-        root = ElementTree.fromstring(content.strip(b"\0 \t\r\n"))
-    except (ElementTree.ParseError, ValueError, LookupError):
-        return {}
+    root = ElementTree.fromstring(content.strip(b"\0 \t\r\n"))
 
     def values(name: str) -> Iterator[str]:
         """Attributes, and elements or the items of lists in them, those of any language first."""
@@ -224,23 +207,12 @@ def _takeout_names(name: str) -> Iterator[str]:
 
 
 def _takeout(content: bytes) -> JsonMapping:
-    try:
-        said = json.loads(content)
-    except (ValueError, RecursionError):
-        return {}
-
-    def part(name: str) -> Any:
-        found = said.get(name) if isinstance(said, dict) else None
-        return found if isinstance(found, dict) else {}
-
-    seconds, place = _number(part("photoTakenTime").get("timestamp")), part("geoData")
-    try:
-        taken = datetime.fromtimestamp(seconds, UTC).isoformat()[:19] if seconds else None
-    except (ValueError, OverflowError, OSError):
-        taken = None
+    said = json.loads(content)
+    place, seconds = said.get("geoData") or {}, said.get("photoTakenTime", {}).get("timestamp")
+    taken = _try(lambda: datetime.fromtimestamp(int(seconds), UTC).isoformat()[:19])
     return {
         "taken": _first_moment(taken),
-        "description": _text(said.get("description")) if isinstance(said, dict) else None,
+        "description": _text(said.get("description")),
         _POSITION: _position(_number(place.get("latitude")), _number(place.get("longitude"))),
     }
 
@@ -305,11 +277,10 @@ def _position(latitude: float | None, longitude: float | None) -> tuple[float, f
 
 def _degrees(value: Any, side: Any) -> float | None:
     """Degrees, minutes and seconds as one number, below 0 in the south and in the west."""
-    parts = list(map(_number, value)) if isinstance(value, tuple) else []
+    parts = [_number(one) for one in value] if isinstance(value, tuple) else []
     if len(parts) != 3 or None in parts:
         return None
-    degrees, minutes, seconds = map(float, parts)  # type: ignore[arg-type]
-    found = degrees + minutes / 60 + seconds / 3600
+    found: float = sum(part / 60**place for place, part in enumerate(parts) if part)
     return round(-found if (_text(side) or "N")[0] in "SWsw" else found, 7)
 
 

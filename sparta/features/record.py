@@ -204,22 +204,26 @@ class Skipped:
         """Whether the photo was used."""
         return self.reason.startswith(WARNING)
 
+    def __str__(self) -> str:
+        return f"{'' if self.warning else 'skipped '}{self.image_id}: {self.reason}"
+
 
 def skipped_summary(folder: Path) -> str | None:
     """One line about the photos that a feature store lacks or that have warnings, None for none."""
-    path, skipped = folder / SKIPPED, read_skipped(folder)
-    warned = len(read_skipped(folder, warnings=True))
+    path, listed = folder / SKIPPED, read_skipped(folder)
+    reasons = Counter(one.reason for one in listed if not one.warning)
+    warned = len(listed) - reasons.total()
     read = f"{warned} photos were read with warnings"
-    if not skipped:
+    if not reasons:
         return f"{read}: see {path}" if warned else None
-    ((reason, count),) = Counter(one.reason for one in skipped).most_common(1)
-    more = f"; {read}" if warned else ""
-    return f"{len(skipped)} photos could not be used: see {path}; {count} of them: {reason}{more}"
+    ((reason, count),), more = reasons.most_common(1), f"; {read}" if warned else ""
+    return (
+        f"{reasons.total()} photos could not be used: see {path}; {count} of them: {reason}{more}"
+    )
 
 
-def read_skipped(folder: Path, warnings: bool = False) -> list[Skipped]:
-    """The photos that the feature store in a folder lacks, or else those with warnings."""
+def read_skipped(folder: Path) -> list[Skipped]:
+    """The photos that the feature store in a folder lacks, and warnings about those it has."""
     path = folder / SKIPPED
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    found = [Skipped(**json.loads(line)) for line in lines]
-    return [one for one in found if one.warning == warnings]
+    return [Skipped(**json.loads(line)) for line in lines]
