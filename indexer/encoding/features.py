@@ -18,7 +18,7 @@ from sparta.addresses import id_problem
 from sparta.cluster import Cluster
 from sparta.errors import InputError
 from sparta.extract.job import extract_augmented
-from sparta.extract.photos import ALL, Choice, find_photos, list_photos
+from sparta.extract.photos import DEFAULT, Choice, find_photos, list_photos
 from sparta.features.record import (
     BFLOAT16,
     DetectorSettings,
@@ -127,7 +127,7 @@ def open_images(
     device: str = "auto",
     cluster: Cluster | None = None,
     bfloat16: bool = True,
-    choice: Choice = ALL,
+    choice: Choice = DEFAULT,
     progress: Progress = no_progress,
     notice: Notice = no_notice,
 ) -> list[FeatureStore] | Photos:
@@ -237,7 +237,7 @@ def opened_stores(
     device: str = "auto",
     progress: Progress = no_progress,
     kind: ModelKind = "visual_sparta",
-    choice: Choice = ALL,
+    choice: Choice = DEFAULT,
     notice: Notice = no_notice,
 ) -> Iterator[tuple[list[FeatureStore], list[Skipped]]]:
     """Open feature stores, or extract photos as the index's were, for models to read.
@@ -273,7 +273,7 @@ def opened_stores(
 
 
 def choose_photos(
-    paths: Sequence[Path], photos: str | None, choice: Choice = ALL, notice: Notice = no_notice
+    paths: Sequence[Path], photos: str | None, choice: Choice = DEFAULT, notice: Notice = no_notice
 ) -> tuple[Path, list[str]]:
     """Find photos, in folders at any depth, and give them ids as `sparta index` would.
 

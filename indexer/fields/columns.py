@@ -109,19 +109,19 @@ class FieldPart:
         self, kinds: Mapping[str, Kind], stored: Callable[[int], tuple[str, Mapping[str, Any]]]
     ) -> FieldPart:
         """The same with columns of some kinds, made of what is `stored` where they are others."""
-        here = {name: one for name, one in self.columns.items() if kinds.get(name) != one.kind}
-        wrong = {name: one for name, one in here.items() if name in kinds}
+        own = self.kinds.items()
+        wrong = {name: kinds[name] for name, kind in own if kinds.get(name, kind) != kind}
         if not wrong:
             return self
         values = {name: _FieldValues() for name in wrong}
-        filled = np.logical_or.reduce([one.filled for one in wrong.values()])
+        filled = np.logical_or.reduce([self.columns[name].filled for name in wrong])
         for document in np.flatnonzero(filled).tolist():
             fields = with_derived(*stored(document))
-            for name, own in values.items():
-                own.put(document, fields.get(name))
+            for name, found in values.items():
+                found.put(document, fields.get(name))
         made = {
-            name: _column_of(kinds[name], own.column(kinds[name], self.images))
-            for name, own in values.items()
+            name: _column_of(kind, values[name].column(kind, self.images))
+            for name, kind in wrong.items()
         }
         return FieldPart(self.images, {**self.columns, **made}, self.ranks)
 

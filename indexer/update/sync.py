@@ -29,7 +29,7 @@ from indexer.update.sync_plan import (
     synced_folders,
 )
 from sparta.errors import InputError
-from sparta.extract.photos import ALL, Choice, Stamp, stamp_of
+from sparta.extract.photos import DEFAULT, Choice, Stamp, stamp_of
 from sparta.features.record import BFLOAT16, Skipped, read_skipped
 from sparta.features.store import FeatureStore
 from sparta.files import work_folder, writing
@@ -82,7 +82,9 @@ class SyncReport:
 class PhotoSync:
     """One index and one folder of photos; raises InputError if ids would not be clear."""
 
-    def __init__(self, index: Path, photos: Path, encoding: Encoding, choice: Choice = ALL) -> None:
+    def __init__(
+        self, index: Path, photos: Path, encoding: Encoding, choice: Choice = DEFAULT
+    ) -> None:
         self._index, self._encoding, self._choice = index, encoding, choice
         self.place: SyncScope = scope_of(index, photos, Manifest.open(index).photos)
         # One run at a time; the index itself is locked while something is written.

@@ -18,7 +18,7 @@ from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from sparta.extract.image_files import PhotoError, open_photo, reason_of
-from sparta.extract.photos import ALL, Choice, Stamp, not_utf8, read_stamp, walk_photos
+from sparta.extract.photos import DEFAULT, Choice, Stamp, not_utf8, read_stamp, walk_photos
 from sparta.files import sync
 
 
@@ -48,7 +48,7 @@ class Scan:
         return image_id in self.problems or any(image_id.startswith(one) for one in self.closed)
 
 
-def scan_photos(root: Path, below: str = "", choice: Choice = ALL) -> Scan:
+def scan_photos(root: Path, below: str = "", choice: Choice = DEFAULT) -> Scan:
     """Find everything that is named like a photo, as `walk_photos` does.
 
     `below` is the beginning of the ids wanted: "" or a folder in the root with a slash at the end.

@@ -85,26 +85,22 @@ def load_photo(path: Path, side: int = 0) -> UprightPhoto:
         UnreachableError: if another machine has it, and does not answer.
         Exception: whatever Pillow raises on damaged files.
     """
+    with _opened(path) as image:
+        return _decoded(image, path, side)
+
+
+def _decoded(image: Image.Image, path: Path, side: int) -> UprightPhoto:
+    """An image of a file, which is opened again if it is damaged, to read what can be read."""
     try:
-        with _opened(path) as image:
-            return _upright(image, side)
+        return _upright(image, side)
     except (OSError, SyntaxError, ValueError) as error:
         if getattr(error, "errno", None):
             raise  # of the disk, not of what is on it
-        return _damaged(path, side, error)
-
-
-def _damaged(path: Path, side: int, error: Exception) -> UprightPhoto:
-    """What can be read of a damaged photo; raises the error if that is too little."""
-    with _forgiving():
-        try:
-            with _opened(path) as image:
-                photo = _upright(image, side)
-        except Exception:
-            raise error from None
-    if _shown(photo.image) < SHOWN:
-        raise error
-    return replace(photo, warning=f"read as far as possible: {reason_of(error)}")
+        with _forgiving(), _opened(path) as again:
+            photo = _upright(again, side)
+        if _shown(photo.image) < SHOWN:
+            raise
+        return replace(photo, warning=f"read as far as possible: {reason_of(error)}")
 
 
 def _shown(image: Image.Image) -> float:
@@ -118,7 +114,7 @@ def _shown(image: Image.Image) -> float:
     return shown
 
 
-_one_forgives = RLock()
+_one_forgives, _one_large = RLock(), Lock()
 
 
 @contextmanager
@@ -137,19 +133,14 @@ def small_picture(path: Path, size: int) -> Image.Image:
 
     One large photo at a time is in memory, however many threads call this.
     """
-    with _opened(path) as image:
-        large = is_large(image)
-    with _one_large if large else nullcontext():
+    with _opened(path) as image, _one_large if is_large(image) else nullcontext():
         # Half is enough for a decoding at a fraction: what is left is reduced by averaging.
-        photo = load_photo(path, size // 2)
+        photo = _decoded(image, path, size // 2)
         made, (left, top, right, bottom) = photo.image, map(round, photo.extent)
         if (left, top, right, bottom) != (0, 0, *made.size):
             made = made.crop((left, top, right, bottom))
         made.thumbnail((size, size), Image.Resampling.LANCZOS)
         return made
-
-
-_one_large = Lock()
 
 
 @contextmanager
@@ -245,7 +236,7 @@ def reason_of(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def open_known(source: Path | BinaryIO) -> ImageFile.ImageFile:
+def open_known(source: BinaryIO) -> ImageFile.ImageFile:
     """Open an image of one of `FORMATS`.
 
     `info` says as `WARNING` if parts of the file are passed over, or it is too large to be decoded
@@ -260,7 +251,8 @@ def open_known(source: Path | BinaryIO) -> ImageFile.ImageFile:
         return _open(source)
     except Image.DecompressionBombError as error:
         try:
-            image: ImageFile.ImageFile = JpegImageFile(_again(source))
+            source.seek(0)
+            image: ImageFile.ImageFile = JpegImageFile(source)
         except SyntaxError:
             raise error from None
         image.info[WARNING] = (
@@ -268,22 +260,17 @@ def open_known(source: Path | BinaryIO) -> ImageFile.ImageFile:
         )
         return image
     except (UnidentifiedImageError, ValueError):
+        source.seek(0)
         with _forgiving():
-            image = _open(_again(source))
+            image = _open(source)
         image.info[WARNING] = "read without a part that is damaged or too large"
         return image
 
 
-def _open(source: Path | BinaryIO) -> ImageFile.ImageFile:
+def _open(source: BinaryIO) -> ImageFile.ImageFile:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         return Image.open(source, formats=FORMATS)
-
-
-def _again(source: Path | BinaryIO) -> Path | BinaryIO:
-    if not isinstance(source, Path):
-        source.seek(0)
-    return source
 
 
 def is_large(image: Image.Image) -> bool:

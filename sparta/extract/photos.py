@@ -211,17 +211,19 @@ class Choice(NamedTuple):
         return taken and not _matches(path, self.exclude)
 
 
-ALL = Choice()
+DEFAULT = Choice()
 
 
 def _matches(path: str, patterns: Sequence[str]) -> bool:
+    if not patterns:
+        return False
     parts = normalize("NFC", path).split("/")
     names = [*parts, *("/".join(parts[:end]) for end in range(2, len(parts) + 1))]
     wanted = [normalize("NFC", one).removeprefix("**/").rstrip("/") for one in patterns]
     return any(fnmatchcase(name, one) for one in wanted for name in names)
 
 
-def find_photos(folder: Path, choice: Choice = ALL, notice: Notice = no_notice) -> list[str]:
+def find_photos(folder: Path, choice: Choice = DEFAULT, notice: Notice = no_notice) -> list[str]:
     """Sorted ids of everything in a folder, at any depth, that is named like a photo.
 
     Paths that cannot be read are among them, folders too, so that they are reported and not
@@ -250,7 +252,7 @@ def passed_over(passed: Counter[str]) -> str:
 
 
 def walk_photos(
-    folder: Path, choice: Choice = ALL, passed: Counter[str] | None = None
+    folder: Path, choice: Choice = DEFAULT, passed: Counter[str] | None = None
 ) -> Iterator[tuple[str, OSError | None]]:
     """Paths in a folder, at any depth, that are named like photos, whatever they lead to.
 
