@@ -322,7 +322,8 @@ def _is_photo(path: str, passed: Counter[str] | None = None) -> bool:
 
 
 def _is_hidden(name: str) -> bool:
-    return name.startswith(".") or name.lower() in _NOT_PHOTOS
+    dotted = name.startswith(".") and name not in (".", "..")  # which keys of a bucket may have
+    return dotted or name.lower() in _NOT_PHOTOS
 
 
 class Stamp(NamedTuple):
