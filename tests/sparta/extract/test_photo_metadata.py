@@ -56,7 +56,7 @@ def test_a_value_that_cannot_be_read_costs_no_other(
 def test_the_first_date_that_is_possible_counts(
     original: str, others: tuple[str, str], taken: str | None, tmp_path: Path
 ) -> None:
-    camera = {BASE.DateTimeOriginal: original, BASE.DateTimeDigitized: others[0]}
+    camera: dict[int, Any] = {BASE.DateTimeOriginal: original, BASE.DateTimeDigitized: others[0]}
     found = saved(tmp_path / "a.jpg", exif=exif_of({BASE.DateTime: others[1]}, camera, {}))
     assert found == ({"taken": taken} if taken else {})
 
@@ -72,7 +72,7 @@ def test_the_first_date_that_is_possible_counts(
     ],
 )
 def test_positions(latitude: Any, longitude: Any, found: Any, tmp_path: Path) -> None:
-    gps = {GPS.GPSLatitude: latitude[0], GPS.GPSLatitudeRef: latitude[1]}
+    gps: dict[int, Any] = {GPS.GPSLatitude: latitude[0], GPS.GPSLatitudeRef: latitude[1]}
     gps |= {GPS.GPSLongitude: longitude[0], GPS.GPSLongitudeRef: longitude[1]}
     wanted = {} if found is None else {"latitude": found[0], "longitude": found[1]}
     assert saved(tmp_path / "a.jpg", exif=exif_of({}, {}, gps)) == pytest.approx(wanted)
