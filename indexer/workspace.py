@@ -20,10 +20,10 @@ from indexer.encoding.features import Photos
 from indexer.encoding.impacts import ImpactParameters
 from indexer.postings import ImagePostings, Postings, PostingShard, QuantisationReport
 from indexer.settings import IndexSettings
-from indexer.update.sync_plan import Seen, SeenPhotos
+from indexer.update.sync_plan import Seen, SeenPhotos, content_hash
 from sparta.addresses import is_remote
 from sparta.errors import InputError
-from sparta.extract.photos import Stamp, not_utf8
+from sparta.extract.photos import Stamp, not_utf8, stamp_of
 from sparta.features.record import SKIPPED, Skipped, read_skipped
 from sparta.features.store import FeatureStore, Stamps
 from sparta.files import MARKER, find_work, make_work, remove_entry, remove_work, replace_folder
@@ -46,7 +46,8 @@ class Part(NamedTuple):
         first: the lowest id.
         features: fingerprint of each feature store.
         stamps: of the photos' files, {} if unknown.
-        skipped: the photos that could not be used, and why.
+        skipped: the photos that could not be used, and why; warnings too.
+        contents: hash of each photo's content, "" if its file changed meanwhile; {} of stores.
     """
 
     key: str
@@ -56,6 +57,7 @@ class Part(NamedTuple):
     features: list[str]
     stamps: Stamps
     skipped: Mapping[str, str]
+    contents: Mapping[str, str]
 
 
 class Workspace:
@@ -142,7 +144,8 @@ class Workspace:
                 progress("encode", before + rows.stop, total)
             if len(own.store) < count:
                 progress("encode", before + count, total)  # some cannot be used
-            self._save_part(key, own.stores, stamps)
+            folder = None if isinstance(images, Sequence) else images.folder
+            self._save_part(key, own.stores, stamps, folder)
 
         if not isinstance(images, Photos):
             total = len(images[0])
@@ -156,12 +159,18 @@ class Workspace:
         for stamps, stores in images.parts(done, self.folder, progress):
             add(images.key(stamps), replace(encoder, stores=stores), stamps, len(stamps))
 
-    def _save_part(self, key: str, stores: Sequence[FeatureStore], stamps: Stamps) -> None:
-        """Save that all shards of some images are there."""
+    def _save_part(
+        self, key: str, stores: Sequence[FeatureStore], stamps: Stamps, photos: Path | None
+    ) -> None:
+        """Save that all shards of some images are there, of `photos` what their contents are."""
         ids, features = stores[0].ids, [store.fingerprint for store in stores]
         skipped = {one.image_id: one.reason for one in read_skipped(stores[0].folder)}
         count, first = len(stores[0].shards), ids[0] if ids else ""
-        part = Part(key, count, len(ids), first, features, stamps, skipped)
+        here = photos if photos and not is_remote(photos) else None
+        contents = (
+            {one: _content(here / one, stamp) for one, stamp in stamps.items()} if here else {}
+        )
+        part = Part(key, count, len(ids), first, features, stamps, skipped, contents)
         unfinished = self.folder / "unfinished.json"
         unfinished.write_text(json.dumps(part))
         unfinished.replace(self.folder / f"part-{key}.json")
@@ -243,15 +252,27 @@ class Workspace:
         The index notes which photos it has seen, for `sparta sync`, and which could not be used.
         """
         skipped = {image_id: why for part in self.parts for image_id, why in part.skipped.items()}
-        if skipped:
-            lines = [json.dumps(asdict(Skipped(*one))) + "\n" for one in sorted(skipped.items())]
+        listed = [Skipped(*one) for one in sorted(skipped.items())]
+        if listed:
+            lines = [json.dumps(asdict(one)) + "\n" for one in listed]
             (self.index / SKIPPED).write_text("".join(lines), encoding="utf-8")
         stamps = {image_id: one for part in self.parts for image_id, one in part.stamps.items()}
         if photos is not None and not is_remote(photos) and stamps:
             named = [image_id for image_id in stamps if not not_utf8(image_id)]
-            seen = {one: Seen(Stamp(*stamps[one]), None, skipped.get(one)) for one in named}
+            contents = {one: own for part in self.parts for one, own in part.contents.items()}
+            problems = {one.image_id: one.reason for one in listed if not one.warning}
+            seen = {
+                one: Seen(Stamp(*stamps[one]), contents.get(one) or None, problems.get(one))
+                for one in named
+            }
             SeenPhotos(Path(os.path.realpath(photos)), seen).save(self.index, built=True)
         replace_folder(self.index, out, self.folder)
         # First what a next run would continue from: it must not find half of the shards.
         (self.folder / SETTINGS).unlink()
         remove_work(self.folder)
+
+
+def _content(path: Path, stamp: Sequence[int]) -> str:
+    """Hash of a photo's content, just read; "" if its file has another stamp by now."""
+    found = content_hash(path)
+    return found if found and list(stamp_of(path)) == list(stamp) else ""

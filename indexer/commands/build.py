@@ -12,7 +12,16 @@ import typer
 from indexer.settings import FREQUENCY_KINDS, PREFERENCES, USUAL, PruningSettings
 from sparta.addresses import folder_at
 from sparta.cluster import connected
-from sparta.commands.options import BatchSize, Device, Frequencies, Ray, ReadPhotos, advanced
+from sparta.commands.options import (
+    BatchSize,
+    Device,
+    Exclude,
+    Frequencies,
+    Include,
+    Ray,
+    ReadPhotos,
+    advanced,
+)
 from sparta.errors import InputError
 from sparta.extract.job import EXTRACT_STAGES
 from sparta.json_values import Json
@@ -169,6 +178,8 @@ def index(
     metadata: MetadataFile = None,
     field: Fields = [],  # noqa: B006
     photo_metadata: ReadPhotos = True,
+    include: Include = [],  # noqa: B006
+    exclude: Exclude = [],  # noqa: B006
     prefer: Prefer = None,
     top_n: TopN = None,
     bits: Bits = None,
@@ -209,6 +220,7 @@ def index(
     from indexer.fields.kinds import declared_kinds
     from indexer.metadata import read_metadata
     from sparta.console import Console
+    from sparta.extract.photos import Choice
     from sparta.progress import progress_bars
 
     choice = _named_or_given(prefer, top_n, bits, frequency_power)
@@ -226,6 +238,7 @@ def index(
             device=device,
             cluster=cluster,
             bfloat16=bfloat16,
+            choice=Choice(include, exclude),
             progress=show,
             notice=say,
         )

@@ -12,7 +12,9 @@ from indexer.commands.search import reading_filter
 from sparta.commands.options import (
     BatchSize,
     Device,
+    Exclude,
     FilterText,
+    Include,
     IndexFolder,
     ReadPhotos,
     Yes,
@@ -89,6 +91,8 @@ def add(
     model: Models = ["photos"],  # noqa: B006  # typer copies it
     metadata: MetadataFile = None,
     photo_metadata: ReadPhotos = True,
+    include: Include = [],  # noqa: B006
+    exclude: Exclude = [],  # noqa: B006
     dense: Dense = None,
     features: Features = None,
     frequencies: FrequenciesFile = None,
@@ -122,13 +126,17 @@ def add(
     from indexer.metadata import read_metadata
     from indexer.update.images import add_images
     from sparta.console import Console
+    from sparta.extract.photos import Choice
     from sparta.progress import progress_bars
 
     about = read_metadata(metadata) if metadata else {}
     console = Console()
+    chosen, say = Choice(include, exclude), partial(_print, console)
     with (
         progress_bars(STAGES, console) as show,
-        opened_stores(index, photos or [], features or [], model, device, show) as opened,
+        opened_stores(
+            index, photos or [], features or [], model, device, show, choice=chosen, notice=say
+        ) as opened,
     ):
         stores, skipped = opened
         report = add_images(
@@ -151,8 +159,9 @@ def _show_added(
     from indexer.commands.build import kept_aside
 
     for one in skipped:
-        _print(console, f"skipped {one.image_id}: {one.reason}")
-    left = f", {len(skipped):,} skipped" if skipped else ""
+        _print(console, str(one))
+    count = sum(not one.warning for one in skipped)
+    left = f", {count:,} skipped" if count else ""
     left += kept_aside(report.aside)
     counts = f"{report.added:,} images added, {report.replaced:,} replaced"
     _print(console, f"{index}: {counts}{left}; {report.images:,} in all")
@@ -294,6 +303,8 @@ def sync(
     photos: Photos,
     model: Models = ["photos"],  # noqa: B006  # typer copies it
     photo_metadata: ReadPhotos = True,
+    include: Include = [],  # noqa: B006
+    exclude: Exclude = [],  # noqa: B006
     watch: Watch = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -319,12 +330,14 @@ def sync(
     from indexer.commands.build import STAGES
     from indexer.update.sync import Encoding, PhotoSync
     from sparta.console import Console
+    from sparta.extract.photos import Choice
     from sparta.progress import progress_bars
 
     if watch and (dry_run or yes):
         raise InputError("--watch goes with neither --dry-run nor --yes")
     console = Console()
-    job = PhotoSync(index, photos, Encoding(model, frequencies, photo_metadata, batch_size, device))
+    how = Encoding(model, frequencies, photo_metadata, batch_size, device)
+    job = PhotoSync(index, photos, how, Choice(include, exclude))
     with progress_bars(STAGES, console) as show:
         report = job.run(yes=yes, dry=dry_run, progress=show)
     _show(console, index, report, dry_run)
@@ -344,9 +357,10 @@ def _watch(console: Console, index: Path, job: PhotoSync, every: float) -> None:
 
 def _show(console: Console, index: Path, report: SyncReport, dry: bool = False) -> None:
     from indexer.commands.build import kept_aside
+    from sparta.extract.photos import passed_over
 
     for skipped in report.skipped[:MOST]:
-        _print(console, f"skipped {skipped.image_id}: {skipped.reason}")
+        _print(console, str(skipped))
     if len(report.skipped) > MOST:
         _print(console, f"skipped {len(report.skipped) - MOST:,} more")
     plan = report.plan
@@ -367,9 +381,12 @@ def _show(console: Console, index: Path, report: SyncReport, dry: bool = False) 
     if not any(counts.values()):
         counts = {}
     text = ", ".join(f"{count:,} {name}" for name, count in counts.items()) or "up to date"
-    left = f", {len(report.skipped):,} skipped" if report.skipped else ""
+    count = sum(not one.warning for one in report.skipped)
+    left = f", {count:,} skipped" if count else ""
     left += kept_aside(report.aside)
     _print(console, f"{index}: {text}{left}; {plan.found:,} photos in the folder")
+    if report.passed:
+        _print(console, f"{index}: {passed_over(report.passed)}")
 
 
 def _print(console: Console, line: str) -> None:

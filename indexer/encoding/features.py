@@ -18,7 +18,7 @@ from sparta.addresses import id_problem
 from sparta.cluster import Cluster
 from sparta.errors import InputError
 from sparta.extract.job import extract_augmented
-from sparta.extract.photos import find_photos, list_photos
+from sparta.extract.photos import DEFAULT, Choice, find_photos, list_photos
 from sparta.features.record import (
     BFLOAT16,
     DetectorSettings,
@@ -127,6 +127,7 @@ def open_images(
     device: str = "auto",
     cluster: Cluster | None = None,
     bfloat16: bool = True,
+    choice: Choice = DEFAULT,
     progress: Progress = no_progress,
     notice: Notice = no_notice,
 ) -> list[FeatureStore] | Photos:
@@ -160,7 +161,8 @@ def open_images(
             cluster=cluster,
             bfloat16=bfloat16,
         )
-        stamps, kept = list_photos(folders[0], None, notice), out.with_name(f"{out.name}.features")
+        ids, kept = find_photos(folders[0], choice, notice), out.with_name(f"{out.name}.features")
+        stamps = list_photos(folders[0], ids, notice)
         if keep_features or kept.is_dir():
             return extract(kept, stamps, progress)
         return Photos(folders[0], stamps, source, partial(extract, needed=False))
@@ -235,6 +237,8 @@ def opened_stores(
     device: str = "auto",
     progress: Progress = no_progress,
     kind: ModelKind = "visual_sparta",
+    choice: Choice = DEFAULT,
+    notice: Notice = no_notice,
 ) -> Iterator[tuple[list[FeatureStore], list[Skipped]]]:
     """Open feature stores, or extract photos as the index's were, for models to read.
 
@@ -248,7 +252,7 @@ def opened_stores(
     if features:
         yield [FeatureStore.open(folder) for folder in features], []
         return
-    folder, ids = choose_photos(photos, manifest.photos)
+    folder, ids = choose_photos(photos, manifest.photos, choice, notice)
     added, source = index.with_name(f"{index.name}.added"), feature_source(models, kind)
     with writing(added), work_folder(added) as work:
         stores = extract_stores(
@@ -268,7 +272,9 @@ def opened_stores(
         yield stores, skipped
 
 
-def choose_photos(paths: Sequence[Path], photos: str | None) -> tuple[Path, list[str]]:
+def choose_photos(
+    paths: Sequence[Path], photos: str | None, choice: Choice = DEFAULT, notice: Notice = no_notice
+) -> tuple[Path, list[str]]:
     """Find photos, in folders at any depth, and give them ids as `sparta index` would.
 
     Photos in the folder that the index was built from have ids relative to it. Others must be in
@@ -290,7 +296,7 @@ def choose_photos(paths: Sequence[Path], photos: str | None) -> tuple[Path, list
     ids: set[str] = set()
     for path, place, is_folder in zip(paths, places, folders, strict=True):
         inside = place.relative_to(folder)
-        names = find_photos(place) if is_folder else [path.name]
+        names = find_photos(place, choice, notice) if is_folder else [path.name]
         ids |= {(inside / name).as_posix() for name in names}
     return folder, sorted(ids)
 

@@ -62,7 +62,7 @@ class ColumnsEngine:
             len(snapshot),
             0,
             largest,
-            snapshot.field_index().kinds if kinds else None,
+            snapshot.kinds if kinds else None,
             snapshot.document_frequencies if frequencies else None,
         )
 
@@ -111,8 +111,7 @@ class ColumnsEngine:
         return allowed, counts
 
     def _fields(self, plan: Plan) -> FieldIndex:
-        fields = self.snapshot.field_index()
-        return fields if plan.kinds is None else fields.among(plan.kinds)
+        return self.snapshot.field_index(plan.kinds)
 
     def _having(self, needs: Needs) -> Mask:
         """[documents] whether each image has a word; none has a word without terms."""

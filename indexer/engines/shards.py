@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from indexer.answer import UnavailableError, Version
-from indexer.fields.kinds import Kind
+from indexer.fields.kinds import joined
 from indexer.manifest import owner, shard_name
 from indexer.search.engine import (
     Capability,
@@ -123,23 +123,17 @@ class ShardsEngine:
     def statistics(
         self, terms: Sequence[int] = (), *, kinds: bool = False, frequencies: bool = False
     ) -> Statistics:
-        """Facts of all shards; see `Engine.statistics`.
-
-        A field has the kind of the first shard with it.
-        """
+        """Facts of all shards; see `Engine.statistics`."""
         question = methodcaller("statistics", tuple(terms), kinds=kinds, frequencies=frequencies)
         answers: dict[int, Statistics] = self._ask_all(question)
         found = [*answers.values()]
-        merged: dict[str, Kind] = {}
-        for one in found:
-            merged = {**(one.kinds or {}), **merged}
         counted = [one.frequencies for one in found if one.frequencies is not None]
         return Statistics(
             _version(answers),
             sum(one.images for one in found),
             0,
             np.max([one.largest for one in found], axis=0),
-            merged if kinds else None,
+            joined(one.kinds or {} for one in found) if kinds else None,
             np.sum(counted, axis=0) if frequencies else None,
         )
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.fields.kinds import CONVERSIONS, Kind, with_derived
+from indexer.fields.kinds import CONVERSIONS, OF_PHOTOS, Kind, narrowest, with_derived
 from indexer.manifest import REMEDY
 from sparta.errors import InputError, first_line
 
@@ -105,6 +105,26 @@ class FieldPart:
                 self._remembered.popitem(last=False)
         return made
 
+    def of_kinds(
+        self, kinds: Mapping[str, Kind], stored: Callable[[int], tuple[str, Mapping[str, Any]]]
+    ) -> FieldPart:
+        """The same with columns of some kinds, made of what is `stored` where they are others."""
+        own = self.kinds.items()
+        wrong = {name: kinds[name] for name, kind in own if kinds.get(name, kind) != kind}
+        if not wrong:
+            return self
+        values = {name: _FieldValues() for name in wrong}
+        filled = np.logical_or.reduce([self.columns[name].filled for name in wrong])
+        for document in np.flatnonzero(filled).tolist():
+            fields = with_derived(*stored(document))
+            for name, found in values.items():
+                found.put(document, fields.get(name))
+        made = {
+            name: _column_of(kind, values[name].column(kind, self.images))
+            for name, kind in wrong.items()
+        }
+        return FieldPart(self.images, {**self.columns, **made}, self.ranks)
+
     @classmethod
     def open(cls, folder: Path) -> FieldPart:
         """Map the file of a `FieldWriter`; raises InputError if it is damaged."""
@@ -142,8 +162,11 @@ def stored_kinds(folder: Path) -> dict[str, Kind]:
 
 def _column(field: pa.Field, column: pa.ChunkedArray) -> FieldColumn:
     """One column of the table, whose lists are read as they lie in the file."""
-    kind: Kind = field.metadata[KIND].decode()
     lists = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    return _column_of(field.metadata[KIND].decode(), lists)
+
+
+def _column_of(kind: Kind, lists: pa.ListArray) -> FieldColumn:
     starts = np.asarray(lists.offsets)
     values = lists.values
     if kind == "keyword":
@@ -168,8 +191,6 @@ def _lower(words: pa.Array) -> pa.Array:
     return lowered if same else pc.replace_with_mask(lowered, foreign, right)
 
 
-# Tried in this order: what all values of a field can be. Any simple value can be a keyword.
-_INFERRED: tuple[Kind, ...] = ("boolean", "number", "date", "geo", "keyword")
 _TYPES: Mapping[Kind, pa.DataType] = {
     "number": pa.float64(),
     "date": pa.timestamp("us"),
@@ -181,9 +202,9 @@ _TYPES: Mapping[Kind, pa.DataType] = {
 class FieldWriter:
     """Collects the metadata of documents 0, 1, … in this order, and makes columns of it.
 
-    A field's kind is the declared one, else the one that all its values have: numbers, booleans,
-    dates (texts such as 2024-06-01), points ({"lat": …, "lon": …}), else keywords. Values that a
-    declared kind cannot have, and objects of any other shape, are left out.
+    A field's kind is the declared one, that of `OF_PHOTOS`, or else the one that all its values
+    have: numbers, booleans, dates (texts such as 2024-06-01), points ({"lat": …, "lon": …}), else
+    keywords. Values that a fixed kind cannot have, and objects of any other shape, are left out.
     """
 
     def __init__(self, kinds: Mapping[str, Kind] | None = None) -> None:
@@ -198,10 +219,7 @@ class FieldWriter:
                 field = self._fields.get(name)
                 if field is None:
                     field = self._fields[name] = _FieldValues()
-                if isinstance(value, list):
-                    field.add_all(self._images, value)
-                elif value is not None:
-                    field.add(self._images, value)
+                field.put(self._images, value)
             self._images += 1
 
     def write(self, folder: Path) -> None:
@@ -220,7 +238,9 @@ class FieldWriter:
     def _batch(self) -> pa.RecordBatch:
         schema, columns = [], []
         for name, values in sorted(self._fields.items()):
-            kind = self._kinds.get(name) or values.kind()
+            kind = self._kinds.get(name)
+            if kind is None and (kind := values.kind()) is not None:
+                kind = OF_PHOTOS.get(name, kind)
             if kind is not None:
                 column = values.column(kind, self._images)
                 columns.append(column)
@@ -250,6 +270,13 @@ class _FieldValues:
         self._codes = array("i")
         self._documents = array("i")
 
+    def put(self, document: int, value: Any) -> None:
+        """Note a value or several, None for none."""
+        if isinstance(value, list):
+            self.add_all(document, value)
+        elif value is not None:
+            self.add(document, value)
+
     def add(self, document: int, value: Any) -> None:
         # True and 1 are equal to Python, but not to us. A text equals no other value.
         key = value if type(value) is str else (type(value), _hashable(value))
@@ -273,12 +300,7 @@ class _FieldValues:
 
     def kind(self) -> Kind | None:
         """The kind that all values have, None if there is no value of any."""
-        known = [value for value in self._distinct if _simple(value)]
-        for kind in _INFERRED:
-            convert = CONVERSIONS[kind]
-            if known and all(convert(value) is not None for value in known):
-                return kind
-        return None
+        return narrowest(self._distinct)
 
     def column(self, kind: Kind, images: int) -> pa.ListArray:
         """The values as lists [images] of the kind, those that cannot be of it left out."""
@@ -314,7 +336,3 @@ def _hashable(value: Any) -> Any:
     except TypeError:
         return None
     return value
-
-
-def _simple(value: Any) -> bool:
-    return any(convert(value) is not None for convert in CONVERSIONS.values())

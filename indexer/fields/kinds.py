@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -89,24 +90,43 @@ def _end(start: datetime, parts: int) -> int:
 
 Kind = Literal["keyword", "number", "date", "boolean", "geo"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+PATH, FOLDER, CAMERA, LOCATION = "path", "folder", "camera", "location"
+_NAMES: Mapping[Kind, str] = {
+    "keyword": f"make model lensModel tags description {PATH} {FOLDER} {CAMERA}",
+    "number": "width height bytes iso fNumber focalLength exposureTime orientation rating "
+    "latitude longitude",
+    "date": "taken",
+    "geo": LOCATION,
+}
+# Of the fields that photos' files have, whatever the values of the first photos look like.
+OF_PHOTOS: Mapping[str, Kind] = {
+    name: kind for kind, names in _NAMES.items() for name in names.split()
+}
 
 
 def as_keyword(value: Any) -> str | None:
-    """A text; numbers and booleans as JSON writes them."""
+    """A text, composed (NFC); numbers and booleans as JSON writes them, points with a comma."""
     if isinstance(value, str):
-        return value if _is_unicode(value) else None
+        return composed(value) if _is_unicode(value) else None
+    if (point := as_point(value)) is not None:
+        return "{:.16g},{:.16g}".format(*point)
     return json.dumps(value) if isinstance(value, bool | int | float) else None
 
 
+def composed(text: str) -> str:
+    """A text in NFC, in which an accented letter is one character however it was typed."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
 def as_number(value: Any) -> float | None:
-    """A number that is finite."""
+    """A number that is finite, and no whole one that a float64 cannot have."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
         number = float(value)
     except OverflowError:
         return None
-    return number if math.isfinite(number) else None
+    return number if math.isfinite(number) and number == value else None
 
 
 def as_date(value: Any) -> int | None:
@@ -143,6 +163,29 @@ CONVERSIONS: Mapping[Kind, Callable[[Any], Any]] = {
 }
 
 
+# Tried in this order: any simple value can be a keyword.
+_INFERRED: tuple[Kind, ...] = ("boolean", "number", "date", "geo", "keyword")
+
+
+def narrowest(values: Iterable[Any]) -> Kind | None:
+    """The kind that all values have, but for those that no field can have; None without others."""
+    kinds = {kind for value in values if (kind := _kind(value)) is not None}
+    return kinds.pop() if len(kinds) == 1 else "keyword" if kinds else None
+
+
+def _kind(value: Any) -> Kind | None:
+    return next((kind for kind in _INFERRED if CONVERSIONS[kind](value) is not None), None)
+
+
+def joined(parts: Iterable[Mapping[str, Kind]]) -> dict[str, Kind]:
+    """The kinds of fields of an index: of each the narrowest that fits the values of all parts."""
+    found: dict[str, Kind] = {}
+    for part in parts:
+        for name, kind in part.items():
+            found[name] = kind if found.get(name, kind) == kind else "keyword"
+    return found
+
+
 def declared_kinds(declarations: list[str]) -> dict[str, Kind]:
     """The kinds that texts like "rating=number" declare; raises InputError for others."""
     found: dict[str, Kind] = {}
@@ -155,9 +198,6 @@ def declared_kinds(declarations: list[str]) -> dict[str, Kind]:
             )
         found[name] = kind
     return found
-
-
-PATH, FOLDER, CAMERA, LOCATION = "path", "folder", "camera", "location"
 
 
 def with_derived(image_id: str, metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
 from difflib import get_close_matches
 from functools import partial, reduce
-from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from indexer.fields.columns import FieldColumn, FieldPart
-from indexer.fields.kinds import Kind, Period, period
+from indexer.fields.kinds import Kind, Period, composed, joined, period
 from indexer.filters.expression import (
     All,
     AnyOf,
@@ -208,7 +206,7 @@ def matching(folded: pa.Array, value: str, mode: Mode) -> NDArray[np.bool_]:
 
     By mode: as a whole, by a run of whole words in it, or by how it begins.
     """
-    wanted: str = pc.utf8_lower(pa.scalar(value)).as_py()
+    wanted: str = pc.utf8_lower(pa.scalar(composed(value))).as_py()
     if mode == "value":
         return _flags(pc.equal(folded, wanted))
     if mode == "prefix":
@@ -260,20 +258,23 @@ class FieldIndex:
     """Parts one after another: document d of the second is document N1 + d of the index.
 
     A field has the same kind in all parts. A part that is shared with another index shares what it
-    remembers. `live` [documents] are those that were not deleted; None if none was.
+    remembers. `live` [documents] are those that were not deleted; None if none was. `kinds` are of
+    all fields, also of those that only a larger index has; None for those of the parts.
+
+    Attributes:
+        kinds: of each field.
     """
 
-    def __init__(self, parts: Sequence[FieldPart], live: NDArray[np.bool_] | None = None) -> None:
+    def __init__(
+        self,
+        parts: Sequence[FieldPart],
+        live: NDArray[np.bool_] | None = None,
+        kinds: Mapping[str, Kind] | None = None,
+    ) -> None:
         self.parts = list(parts)
         self._live = live
-        self._elsewhere: Mapping[str, Kind] = {}
+        self.kinds = joined(part.kinds for part in parts) if kinds is None else kinds
         self._found: dict[Filter, NDArray[np.bool_]] = {}
-
-    def among(self, kinds: Mapping[str, Kind]) -> Self:
-        """The same for an index that is a part of a larger one with these kinds of fields."""
-        part = copy(self)
-        part._elsewhere = kinds
-        return part
 
     @property
     def images(self) -> int:
@@ -284,36 +285,11 @@ class FieldIndex:
         """[documents] which of them are not deleted; not to be changed."""
         return np.ones(self.images, np.bool_) if self._live is None else self._live
 
-    @property
-    def kinds(self) -> dict[str, Kind]:
-        """The kind of each field."""
-        return {**self._own_kinds, **self._elsewhere}
-
-    @property
-    def _own_kinds(self) -> dict[str, Kind]:
-        return {name: kind for part in self.parts for name, kind in part.kinds.items()}
-
-    def kind(self, name: str) -> Kind:
-        """The kind of a field.
-
-        Raises FilterError if no image has it, or it has another kind in the whole index.
-        """
-        return self._kind(name, None)
-
-    def _kind(self, name: str, where: Where | None) -> Kind:
-        own = self._own_kinds
-        known = {**own, **self._elsewhere}
-        if name not in known:
-            raise FilterError(_unknown(name, list(known)), where)
-        whole, here = known[name], own.get(name, known[name])
-        if here != whole:
-            raise FilterError(
-                f"the field {name[:60]!r} is a {whole} in one shard of the index and a {here} "
-                "in another, as the first images with it were: build the index with "
-                f"--field {name[:60]}=KIND",
-                where,
-            )
-        return whole
+    def kind(self, name: str, where: Where | None = None) -> Kind:
+        """The kind of a field; raises FilterError if no image has it."""
+        if name not in self.kinds:
+            raise FilterError(_unknown(name, list(self.kinds)), where)
+        return self.kinds[name]
 
     def columns(
         self, name: str, found: NDArray[np.bool_]
@@ -332,7 +308,7 @@ class FieldIndex:
         kind.
         """
         for condition in conditions_of(whole):
-            self._kind(condition.field, condition.where)
+            self.kind(condition.field, condition.where)
         found = self._found.get(whole)
         if found is None:
             if len(self._found) >= REMEMBERED:

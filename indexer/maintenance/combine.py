@@ -95,7 +95,7 @@ def split_index(whole: Path, out: Path, shards: int, progress: Progress = no_pro
             "fewer shards"
         )
     out.mkdir(parents=True)
-    kinds, done = {**read_kinds(whole), **snapshot.field_index().kinds}, 0
+    kinds, done = read_kinds(whole), 0
     for number in range(shards):
         parts = [sources_of(snapshot, owners == number)]
         write_combined(out / shard_name(number), whole, parts, kinds)

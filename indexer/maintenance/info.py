@@ -75,7 +75,7 @@ def index_info(index: Path) -> IndexInfo:
         engines=["columns", *["lucene"] * (index / LUCENE).is_dir(), *dense_names(index)],
         vectors=vectors,
         bytes=_bytes(index),
-        fields=snapshot.field_index().kinds,
+        fields=snapshot.kinds,
         live=live,
     )
 

@@ -93,7 +93,7 @@ class Update:
 
     def __init__(self, folder: Path, snapshot: Snapshot, collection: Collection) -> None:
         self._folder, self._snapshot, self._collection = folder, snapshot, collection
-        self._kinds = snapshot.field_index().kinds
+        self._kinds = snapshot.kinds
 
     def all(self, progress: Progress = no_progress) -> tuple[int, int]:
         """Compare all ids, write what is missing or has changed, and delete what is left over.

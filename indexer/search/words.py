@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import NamedTuple
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +82,7 @@ class HeldWords:
 
     def complete(self, text: str, most: int) -> list[Completion]:
         """See `Searcher.complete`."""
+        text = normalize("NFC", text)
         last = _LAST_WORD.search(text)
         if last is None:
             return []

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from indexer.columns.layout import PostingRows
 from indexer.columns.postings import rows_of
-from indexer.fields.kinds import Kind
+from indexer.fields.kinds import Kind, read_kinds
 from indexer.store.commit import (
     Commit,
     SegmentList,
@@ -33,7 +33,7 @@ from indexer.store.commit import (
 from indexer.store.images import ImageTable, image_rows
 from indexer.store.log import read_changes
 from indexer.store.memtable import CAPACITY, NewImage
-from indexer.store.segment import Segment, SegmentWriter, kinds_of
+from indexer.store.segment import Segment, SegmentWriter
 from indexer.store.snapshot import IndexLocation, Snapshot, opened_segments
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
@@ -204,9 +204,8 @@ class Compactor:
             final = images.last(read_changes(self._index, former.log, 0, Commit(log=end)))
             kept = [image for _, image in sorted(final.items()) if image is not None]
             if kept:
-                kinds = kinds_of(self._index, [*former.entries])
                 folder = segment_folder(self._index, segment_name(number))
-                combine(folder, [], kept, self._shape, kinds)
+                combine(folder, [], kept, self._shape, read_kinds(self._index))
 
             def replace(live: dict[str, NDArray[np.bool_]]) -> None:
                 """The images of finished logs leave the segments before, and have their own."""
@@ -246,7 +245,7 @@ class Compactor:
             (Segment(self._index, name, former.entries[name]), own) for name, own in live.items()
         ]
         folder = segment_folder(self._index, segment_name(number))
-        kinds = kinds_of(self._index, [*live])
+        kinds = read_kinds(self._index)
         combine(folder, sources, [], self._shape, kinds, self._unless_stopped)
 
         def merge(live: dict[str, NDArray[np.bool_]]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from indexer.columns.layout import impact_type
 from indexer.fields.columns import FieldPart, part_of
-from indexer.fields.kinds import Kind
+from indexer.fields.kinds import Kind, joined, narrowest, with_derived
 from indexer.store.images import Stored
 from sparta.errors import InputError
 from sparta.json_values import Json
 
 CAPACITY = 4096  # images: with 8 bits a term is one page of memory
 PART = 256  # images; the fields of the last few are made anew after each commit, in milliseconds
+
+Kinds = frozenset[tuple[str, Kind]]  # the fields of an image
 
 
 class NewImage(NamedTuple):
@@ -81,17 +83,19 @@ class Memtable:
         impacts: NDArray[np.uint16] = self.columns[term, : len(self)].astype(np.uint16)
         return impacts
 
+    def kinds(self, documents: Iterable[int]) -> dict[str, Kind]:
+        """The narrowest kinds that fit the values of some images."""
+        return joined(map(dict, {self._matrix.kinds(document) for document in documents}))
+
     def fields(self, kinds: Mapping[str, Kind]) -> list[FieldPart]:
         """The fields of the images, one part for every `PART` of them and for what is left.
 
-        `kinds` are of fields of older images.
+        They are of these kinds, which the values of all images fit that are not deleted.
         """
-        found, declared = [], dict(kinds)
-        for first in range(0, self._images, PART):
-            part = self._matrix.fields(first, min(first + PART, self._images), declared)
-            found.append(part)
-            declared = part.kinds | declared
-        return found
+        return [
+            self._matrix.fields(first, min(first + PART, self._images), kinds)
+            for first in range(0, self._images, PART)
+        ]
 
     def stored(self, document: int) -> Stored:
         """Id and metadata of an image."""
@@ -122,13 +126,25 @@ class _ImpactMatrix:
         self.content_ids: list[str] = []
         self.groundings: list[bytes] = []
         self._parts: dict[int, FieldPart] = {}  # by the number of the first image
+        self._kinds: dict[int, Kinds] = {}
+
+    def kinds(self, number: int) -> Kinds:
+        """The kinds of the values of an image."""
+        found = self._kinds.get(number)
+        if found is None:
+            fields = with_derived(*self.images[number]).items()
+            kinds = [
+                (name, narrowest(one if isinstance(one, list) else [one])) for name, one in fields
+            ]
+            found = self._kinds[number] = frozenset((n, kind) for n, kind in kinds if kind)
+        return found
 
     def fields(self, first: int, last: int, kinds: Mapping[str, Kind]) -> FieldPart:
         """The fields of the images from `first` to `last`, made once if they are `PART`."""
         part = self._parts.get(first)
         if part is None or part.images != last - first:
             part = part_of(self.images[first:last], kinds)
-            self._parts[first] = part
+        self._parts[first] = part = part.of_kinds(kinds, self.images[first:last].__getitem__)
         return part
 
     def append(self, images: Sequence[NewImage]) -> None:

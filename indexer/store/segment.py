@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -18,8 +17,8 @@ from numpy.typing import NDArray
 
 from indexer.columns.index import ColumnIndex, best_documents, occupied
 from indexer.columns.layout import PostingRows, PostingSpool
-from indexer.fields.columns import FIELDS, FieldPart, part_of, stored_kinds
-from indexer.fields.kinds import Kind, read_kinds
+from indexer.fields.columns import FIELDS, FieldPart, stored_kinds
+from indexer.fields.kinds import Kind
 from indexer.grounding import pack_all
 from indexer.manifest import MANIFEST, REMEDY, FolderManifest, check_small_parts, describe_parts
 from indexer.postings import Postings
@@ -30,8 +29,6 @@ from sparta.files import replace_folder, sha256, work_folder
 from sparta.progress import Progress, no_progress
 
 Documents = tuple[NDArray[np.int32], NDArray[np.int64]]  # and their scores
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,20 +71,16 @@ class Segment:
         self.content_id, self.content_ids = self.images.content_id, self.images.content_ids
         self._fields: FieldPart | None = None
 
-    def fields(self, kinds: Mapping[str, Kind]) -> FieldPart:
-        """The fields of the images.
+    @cached_property
+    def kinds(self) -> Mapping[str, Kind]:
+        """The kinds of the fields as they were written."""
+        return stored_kinds(self.folder)
 
-        If these were given other kinds when they were written than older images have, metadata are
-        read.
-        """
-        if self._fields is None:
-            found = stored_kinds(self.folder)
-            if all(kinds.get(name, kind) == kind for name, kind in found.items()):
-                self._fields = FieldPart.open(self.folder)
-            else:
-                log.warning("%s: reading the fields of all images", self.folder)
-                self._fields = part_of(map(self.stored, range(len(self))), kinds)
-        return self._fields
+    def fields(self, kinds: Mapping[str, Kind]) -> FieldPart:
+        """The fields of the images, as of these kinds, which all values fit."""
+        part = self._fields or FieldPart.open(self.folder)
+        self._fields = part = part.of_kinds(kinds, self.stored)
+        return part
 
     def __len__(self) -> int:
         """Number of images, deleted ones included."""
@@ -99,14 +92,6 @@ def check_seal(folder: Path, entry: SegmentEntry) -> None:
     path = folder / MANIFEST
     if not path.is_file() or sha256(path) != entry.sha256:
         raise InputError(f"{path} is missing, or not the one that the commit lists: {REMEDY}")
-
-
-def kinds_of(index: Path, segments: Sequence[str]) -> dict[str, Kind]:
-    """The kinds of an index's fields: declared ones, then those of some segments in order."""
-    kinds = read_kinds(index)
-    for name in segments:
-        kinds = stored_kinds(segment_folder(index, name)) | kinds
-    return kinds
 
 
 class Segments:
@@ -183,7 +168,7 @@ class SegmentWriter:
     """The one way to write a segment: postings are spooled, and laid out at the end.
 
     The folder, which must not exist, is complete or absent. Postings and images may be added in
-    different orders. `kinds` are of fields that are declared, or that older images have.
+    different orders. `kinds` are declared.
     """
 
     def __init__(

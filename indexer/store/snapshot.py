@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from indexer.columns.index import MaskCache, best_of_newest
 from indexer.columns.layout import LEVELS, NARROW
-from indexer.fields.kinds import read_kinds
+from indexer.fields.kinds import OF_PHOTOS, Kind, joined, read_kinds
 from indexer.filters.evaluate import FieldIndex
 from indexer.grounding import pack_all, unpack
 from indexer.manifest import OFFSETS, Manifest, check_small_parts
@@ -90,6 +90,7 @@ class Snapshot:
         self._single = len(segments.all) == 1 and self.documents == self._first_newest
         self._masks: MaskCache[Masks] = MaskCache()
         self._gaps, self._best = gaps, best
+        self._fields: FieldIndex | None = None
         self.vocabulary, self.bits = place.vocabulary, 8 * newest[0].columns.itemsize
 
     @classmethod
@@ -369,24 +370,31 @@ class Snapshot:
         segments = [(segment, segment.content_ids) for segment in self.segments.all]
         return [*segments, *((None, newest.content_ids) for newest in self.newest)]
 
-    def field_index(self) -> FieldIndex:
-        """The typed fields of the images; a field has the kind that the oldest with it have.
+    @cached_property
+    def kinds(self) -> Mapping[str, Kind]:
+        """The kind of each field: declared, of photos' files, or what the values of all images fit.
+
+        Deleted images count until their segment is merged. Raises InputError if a file is damaged.
+        """
+        found = [segment.kinds for segment in self.segments.all]
+        firsts = self._firsts[len(found) :]
+        for first, newest in zip(firsts, self.newest, strict=True):
+            live = np.ones(self.documents, np.bool_) if self.live is None else self.live
+            found.append(newest.kinds(np.flatnonzero(live[first : first + len(newest)]).tolist()))
+        fixed = {**OF_PHOTOS, **read_kinds(self.place.folder)}
+        return {name: fixed.get(name, kind) for name, kind in joined(found).items()}
+
+    def field_index(self, kinds: Mapping[str, Kind] | None = None) -> FieldIndex:
+        """The typed fields of the images; `kinds` are those of a larger index that this is part of.
 
         Raises InputError if they are damaged.
         """
-        return self._fields
-
-    @cached_property
-    def _fields(self) -> FieldIndex:
-        kinds, parts = read_kinds(self.place.folder), []
-        for segment in self.segments.all:
-            parts.append(segment.fields(kinds))
-            kinds = parts[-1].kinds | kinds
-        for newest in self.newest:
-            for part in newest.fields(kinds):
-                parts.append(part)
-                kinds = part.kinds | kinds
-        return FieldIndex(parts, self.live)
+        wanted, found = {**self.kinds, **(kinds or {})}, self._fields
+        if found is None or found.kinds != wanted:
+            parts = [segment.fields(wanted) for segment in self.segments.all]
+            parts += chain.from_iterable(newest.fields(wanted) for newest in self.newest)
+            found = self._fields = FieldIndex(parts, self.live, wanted)
+        return found
 
     def _part(self, document: int) -> int:
         return bisect_right(self._firsts, document) - 1

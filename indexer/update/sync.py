@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -28,7 +29,7 @@ from indexer.update.sync_plan import (
     synced_folders,
 )
 from sparta.errors import InputError
-from sparta.extract.photos import Stamp, stamp_of
+from sparta.extract.photos import DEFAULT, Choice, Stamp, stamp_of
 from sparta.features.record import BFLOAT16, Skipped, read_skipped
 from sparta.features.store import FeatureStore
 from sparta.files import work_folder, writing
@@ -60,6 +61,7 @@ class SyncReport:
         deleted: images of photos that have vanished.
         skipped: photos that could not be used, now or when they were last tried.
         aside: images whose photos show something else than what the user gave fields to.
+        passed: how many photos are of formats that are not read, by format.
     """
 
     plan: Plan
@@ -69,6 +71,7 @@ class SyncReport:
     deleted: int = 0
     skipped: list[Skipped] = field(default_factory=list)
     aside: int = 0
+    passed: Counter[str] = field(default_factory=Counter)
 
     @property
     def did(self) -> int:
@@ -79,15 +82,17 @@ class SyncReport:
 class PhotoSync:
     """One index and one folder of photos; raises InputError if ids would not be clear."""
 
-    def __init__(self, index: Path, photos: Path, encoding: Encoding) -> None:
-        self._index, self._encoding = index, encoding
+    def __init__(
+        self, index: Path, photos: Path, encoding: Encoding, choice: Choice = DEFAULT
+    ) -> None:
+        self._index, self._encoding, self._choice = index, encoding, choice
         self.place: SyncScope = scope_of(index, photos, Manifest.open(index).photos)
         # One run at a time; the index itself is locked while something is written.
         self._lock = index.with_name(f"{index.name}.sync")
 
     def scan(self) -> Scan:
         """The photos as they are now."""
-        return scan_photos(*self.place)
+        return scan_photos(*self.place, self._choice)
 
     def seen(self, scan: Scan) -> dict[str, Seen]:
         """What is known of the photos."""
@@ -124,7 +129,8 @@ class PhotoSync:
                 self._check(plan)
             self._check_ids(plan)
             unusable = plan.unusable | scan.problems
-            report = SyncReport(plan, skipped=[Skipped(*one) for one in unusable.items()])
+            report = SyncReport(plan, passed=scan.passed)
+            report.skipped = [Skipped(*one) for one in unusable.items()]
             if not dry:
                 self._write(plan, scan, seen, report, progress)
             return report
@@ -200,7 +206,7 @@ class PhotoSync:
                 report.replaced += done.replaced
                 report.aside += done.aside
         report.skipped += skipped
-        problems = {one.image_id: one.reason for one in skipped}
+        problems = {one.image_id: one.reason for one in skipped if not one.warning}
         for image_id in ids:
             # A file that was still being written is another one the next time; one that could not
             # be read to its end is tried again.
@@ -333,4 +339,4 @@ def stable(now: Scan, before: Scan, seen: Mapping[str, Seen]) -> Scan:
             stamp = seen[image_id].stamp if image_id in seen else None
         if stamp is not None and image_id not in now.problems:
             photos[image_id] = stamp
-    return Scan(photos, now.closed, now.problems)
+    return Scan(photos, now.closed, now.problems, now.passed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from sparta.extract.image_files import PhotoError, open_photo, reason_of
-from sparta.extract.photos import Stamp, not_utf8, read_stamp, walk_photos
+from sparta.extract.photos import DEFAULT, Choice, Stamp, not_utf8, read_stamp, walk_photos
 from sparta.files import sync
 
 
@@ -29,11 +30,13 @@ class Scan:
         photos: stamp of each that can be read, by id.
         closed: folders that cannot be read, as beginnings of ids; what is in them is unknown.
         problems: why paths cannot be read, those of closed folders too.
+        passed: how many photos are of formats that are not read, by format.
     """
 
     photos: dict[str, Stamp]
     closed: list[str]
     problems: dict[str, str]
+    passed: Counter[str] = field(default_factory=Counter)
 
     @property
     def found(self) -> int:
@@ -45,7 +48,7 @@ class Scan:
         return image_id in self.problems or any(image_id.startswith(one) for one in self.closed)
 
 
-def scan_photos(root: Path, below: str = "") -> Scan:
+def scan_photos(root: Path, below: str = "", choice: Choice = DEFAULT) -> Scan:
     """Find everything that is named like a photo, as `walk_photos` does.
 
     `below` is the beginning of the ids wanted: "" or a folder in the root with a slash at the end.
@@ -53,7 +56,8 @@ def scan_photos(root: Path, below: str = "") -> Scan:
     photos: dict[str, Stamp] = {}
     closed: list[str] = []
     problems: dict[str, str] = {}
-    for path, error in walk_photos(root / below):
+    passed: Counter[str] = Counter()
+    for path, error in walk_photos(root / below, choice, passed):
         image_id = below + path
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             continue  # a folder that has gone meanwhile
@@ -69,7 +73,7 @@ def scan_photos(root: Path, below: str = "") -> Scan:
                 photos[image_id] = read_stamp(root / image_id)
             except (OSError, PhotoError) as reason:
                 problems[image_id] = reason_of(reason)
-    return Scan(dict(sorted(photos.items())), closed, dict(sorted(problems.items())))
+    return Scan(dict(sorted(photos.items())), closed, dict(sorted(problems.items())), passed)
 
 
 SYNC = "sync"  # folder of an index
@@ -90,7 +94,7 @@ class Seen(NamedTuple):
 
     Attributes:
         stamp: of its file.
-        sha256: of its content; None if it was not read, since the index has it from its build.
+        sha256: of its content; None if it was not read, as of an index built from features.
         problem: why it cannot be used, None if it can.
     """
 

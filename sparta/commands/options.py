@@ -56,6 +56,22 @@ Frequencies = Annotated[
         "of a text file with one query a line, or none.",
     ),
 ]
+Include = Annotated[
+    list[str],
+    advanced(
+        metavar="PATTERN",
+        help="Take photos of this name or path, or in such a folder, that are left out by default: "
+        "hidden ones, thumbnails, deleted photos. Repeatable.",
+    ),
+]
+Exclude = Annotated[
+    list[str],
+    advanced(
+        metavar="PATTERN",
+        help="Leave out photos of this name or path, or in such a folder, such as raw or '*.png'. "
+        "Repeatable.",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

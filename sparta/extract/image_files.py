@@ -8,15 +8,16 @@ import stat
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BufferedReader, BytesIO
 from pathlib import Path
-from threading import Lock
+from threading import Lock, RLock
 from typing import BinaryIO
 
 import numpy as np
-from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageChops, ImageFile, ImageOps, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
+from PIL.TiffImagePlugin import TiffImageFile
 
 from sparta.addresses import download, is_remote
 
@@ -29,6 +30,8 @@ REDUCED = 2
 FORMATS = ("JPEG", "PNG", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "JPEG2000", "PPM")
 LARGE = 64_000_000  # pixels; a JPEG that has more is decoded at a fraction of its size
 STRIP = 2**20  # pixels that are converted together
+SHOWN = 0.5  # share of a damaged photo that has to be there
+WARNING = "visualsparta:warning"  # in the info of an image
 HEIF_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx"}
 CONTAINER_BRANDS = {b"mif1", b"msf1"}  # of HEIC and AVIF alike: the brands that follow tell which
 
@@ -49,12 +52,14 @@ class UprightPhoto:
         height: likewise.
         extent: left, top, right and bottom of the photo in `image`, in pixels. Where the fraction
             of a side is no whole number, a part of the pixels at an edge is padding.
+        warning: what is wrong with the file, or was done because of its size; "" for nothing.
     """
 
     image: Image.Image
     width: int
     height: int
     extent: Box
+    warning: str = ""
 
     def part(self, box: Box) -> Box:
         """Corners in `image`, in pixels, of a box x1, y1, x2, y2 relative to the photo."""
@@ -66,6 +71,8 @@ class UprightPhoto:
 
 def load_photo(path: Path, side: int = 0) -> UprightPhoto:
     """Decode the first frame of an image file into upright RGB, transparent parts white.
+
+    Of a damaged file what can be read is read, if it is more than half.
 
     Args:
         path: the file.
@@ -79,7 +86,46 @@ def load_photo(path: Path, side: int = 0) -> UprightPhoto:
         Exception: whatever Pillow raises on damaged files.
     """
     with _opened(path) as image:
+        return _decoded(image, path, side)
+
+
+def _decoded(image: Image.Image, path: Path, side: int) -> UprightPhoto:
+    """An image of a file, which is opened again if it is damaged, to read what can be read."""
+    try:
         return _upright(image, side)
+    except (OSError, SyntaxError, ValueError) as error:
+        if getattr(error, "errno", None):
+            raise  # of the disk, not of what is on it
+        with _forgiving(), _opened(path) as again:
+            photo = _upright(again, side)
+        if _shown(photo.image) < SHOWN:
+            raise
+        return replace(photo, warning=f"read as far as possible: {reason_of(error)}")
+
+
+def _shown(image: Image.Image) -> float:
+    """The share of an image that is left without rows or columns of one colour at an edge."""
+    width, height = image.size
+    shown = 1.0
+    for corner in ((0, 0), (width - 1, 0), (0, height - 1), (width - 1, height - 1)):
+        blank = Image.new("RGB", image.size, image.getpixel(corner))  # as Pillow fills what lacks
+        left, top, right, bottom = ImageChops.difference(image, blank).getbbox() or (0, 0, 0, 0)
+        shown = min(shown, right / width, bottom / height, 1 - left / width, 1 - top / height)
+    return shown
+
+
+_one_forgives, _one_large = RLock(), Lock()
+
+
+@contextmanager
+def _forgiving() -> Iterator[None]:
+    """Let Pillow pass over damage: an end that is missing, wrong or large extras of a PNG."""
+    with _one_forgives:  # Pillow has one setting for all threads
+        before, ImageFile.LOAD_TRUNCATED_IMAGES = ImageFile.LOAD_TRUNCATED_IMAGES, True
+        try:
+            yield
+        finally:
+            ImageFile.LOAD_TRUNCATED_IMAGES = before
 
 
 def small_picture(path: Path, size: int) -> Image.Image:
@@ -89,15 +135,12 @@ def small_picture(path: Path, size: int) -> Image.Image:
     """
     with _opened(path) as image, _one_large if is_large(image) else nullcontext():
         # Half is enough for a decoding at a fraction: what is left is reduced by averaging.
-        photo = _upright(image, size // 2)
+        photo = _decoded(image, path, size // 2)
         made, (left, top, right, bottom) = photo.image, map(round, photo.extent)
         if (left, top, right, bottom) != (0, 0, *made.size):
             made = made.crop((left, top, right, bottom))
         made.thumbnail((size, size), Image.Resampling.LANCZOS)
         return made
-
-
-_one_large = Lock()
 
 
 @contextmanager
@@ -193,8 +236,11 @@ def reason_of(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def open_known(source: Path | BinaryIO) -> ImageFile.ImageFile:
+def open_known(source: BinaryIO) -> ImageFile.ImageFile:
     """Open an image of one of `FORMATS`.
+
+    `info` says as `WARNING` if parts of the file are passed over, or it is too large to be decoded
+    as a whole.
 
     Raises:
         Image.DecompressionBombError: if it has more pixels than Pillow decodes, and is no JPEG,
@@ -202,17 +248,29 @@ def open_known(source: Path | BinaryIO) -> ImageFile.ImageFile:
         Exception: whatever Pillow raises on damaged files.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            return Image.open(source, formats=FORMATS)
-    except Image.DecompressionBombError:
-        if not isinstance(source, Path):
-            source.seek(0)
+        return _open(source)
+    except Image.DecompressionBombError as error:
         try:
-            return JpegImageFile(source)
+            source.seek(0)
+            image: ImageFile.ImageFile = JpegImageFile(source)
         except SyntaxError:
-            pass
-        raise
+            raise error from None
+        image.info[WARNING] = (
+            f"{image.width * image.height / 1e6:.0f} megapixels: decoded at reduced size"
+        )
+        return image
+    except (UnidentifiedImageError, ValueError):
+        source.seek(0)
+        with _forgiving():
+            image = _open(source)
+        image.info[WARNING] = "read without a part that is damaged or too large"
+        return image
+
+
+def _open(source: BinaryIO) -> ImageFile.ImageFile:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        return Image.open(source, formats=FORMATS)
 
 
 def is_large(image: Image.Image) -> bool:
@@ -269,6 +327,8 @@ def is_heic(head: bytes) -> bool:
 
 
 def _upright(image: Image.Image, side: int) -> UprightPhoto:
+    if isinstance(image, TiffImageFile):
+        image.load()  # which turns it
     width, height = image.size
     if min(width, height) < MIN_SIDE:
         raise PhotoError(f"{width}x{height} pixels; both sides must be {MIN_SIDE} or more")
@@ -288,7 +348,8 @@ def _upright(image: Image.Image, side: int) -> UprightPhoto:
     # Padding is at the right and at the bottom of the image as it is stored.
     left = upright.width - x if orientation in (2, 3, 6, 7) else 0
     top = upright.height - y if orientation in (3, 4, 7, 8) else 0
-    return UprightPhoto(upright, width, height, (left, top, left + x, top + y))
+    extent = left, top, left + x, top + y
+    return UprightPhoto(upright, width, height, extent, image.info.get(WARNING, ""))
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:

@@ -32,6 +32,7 @@ from sparta.extract.photos import (
 from sparta.features.record import (
     BFLOAT16,
     SKIPPED,
+    WARNING,
     DetectorSettings,
     FeatureSource,
     ImageFeatures,
@@ -198,7 +199,7 @@ def _fill(
         for good, bad in islice(computed, len(shard.batches)):
             images += good
             skipped += bad
-            done += len(good) + len(bad)
+            done += len(good) + sum(not one.warning for one in bad)
             report(done)
         # The keys of a bucket are texts, of which some cannot be ids.
         problems = {one.image_id: id_problem(one.image_id) for one in images}
@@ -288,6 +289,7 @@ def _is_missing(path: Path) -> bool:
 def _regions(extractor: Extractor, batch: Decoded) -> Regions:
     photos = [entry for entry in batch if isinstance(entry, Photo)]
     skipped = [entry for entry in batch if isinstance(entry, Skipped)]
+    skipped += [Skipped(one.image_id, WARNING + one.warning) for one in photos if one.warning]
     images = []
     for image in extractor(photos) if photos else []:
         if np.isfinite(image.features).all():

@@ -1,35 +1,61 @@
-"""What a photo's file says about it: EXIF, XMP and IPTC, by the names that immich uses."""
+"""What photos and files beside them say: EXIF, XMP and IPTC, by the names that immich uses."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from xml.etree import ElementTree
 
 from PIL import ExifTags, ImageFile, IptcImagePlugin
 
-from sparta.addresses import folder_at
-from sparta.extract.image_files import open_image
+from sparta.addresses import folder_at, is_remote
+from sparta.extract.image_files import open_image, open_photo
 from sparta.json_values import Json, JsonMapping
 
 LONGEST = 2000  # characters of a text
-_TAKEN = re.compile(r"(\d{4})[:-](\d\d)[:-](\d\d)[ T](\d\d:\d\d:\d\d)")
-_XMP = "{http://ns.adobe.com/xap/1.0/}"
+LARGEST = 2**22  # bytes of a file beside a photo
+EARLIEST = 1000  # year; earlier ones are how software writes "unknown"
+_MOMENT = re.compile(
+    r"(\d{4})[:/.-](\d\d?)[:/.-](\d\d?)"
+    r"(?:[\sT]+(\d\d?):(\d\d)(?::(\d\d)(?:[.,]\d*)?)?\s*(?:Z|[+-]\d\d:?\d\d)?)?",
+    re.ASCII,
+)
+_XMP, _EXIF = "{http://ns.adobe.com/xap/1.0/}", "{http://ns.adobe.com/exif/1.0/}"
+_PHOTOSHOP = "{http://ns.adobe.com/photoshop/1.0/}"
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _RDF = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
-_IPTC_KEYWORDS = (2, 25)
+_XMP_DATES = (
+    f"{_EXIF}DateTimeOriginal",
+    f"{_PHOTOSHOP}DateCreated",
+    f"{_EXIF}DateTimeDigitized",
+    f"{_XMP}CreateDate",
+)
+_XMP_DEGREES = re.compile(r"([\d.]+)(?:,([\d.]+))?(?:,([\d.]+))?\s*([NSEW])", re.ASCII | re.I)
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+_IPTC_KEYWORDS, _IPTC_CAPTION = (2, 25), (2, 120)
+_IPTC_DATE, _IPTC_TIME = (2, 55), (2, 60)
 _XMP_TAG = 700  # of TIFF
 _RATING, _WINDOWS_KEYWORDS = 0x4746, 0x9C9E  # EXIF tags of Windows, which Pillow has no names for
-
-Read = Callable[[ImageFile.ImageFile], JsonMapping]
+_POSITION = "position"  # both coordinates: one alone, or of another source, means nothing
+# Of several parts that have these, the camera's own counts; of others, what was written last.
+_OF_CAMERA = ("taken", _POSITION)
+_TAKEOUT = 46  # characters of the names of Takeout's files, without .json
+Result = TypeVar("Result")
+_COPY = re.compile(r"(.*)(\(\d+\))(\.\w+)")  # of a photo whose name another one has
 
 
 def photo_metadata(path: str | Path) -> Json:
-    """The fields of a photo; those it lacks are left out, and so are parts that are damaged.
+    """The fields of a photo; those it lacks are left out, and so is what is damaged.
+
+    Files beside it count too, unless another machine has it: what `a.jpg.xmp` or `a.xmp` says
+    comes first, what Google Takeout wrote into `a.jpg.json` last.
 
     Returns:
         `bytes`, and where present `taken` (the camera's clock), `make`, `model`, `lensModel`,
@@ -40,113 +66,229 @@ def photo_metadata(path: str | Path) -> Json:
         OSError: if there is no such file.
     """
     path = folder_at(path)
-    found: Json = {"bytes": path.stat().st_size}
+    size, found = path.stat().st_size, _try(_embedded, path) or {}
+    for name in () if is_remote(path) else (f"{path.name}.xmp", f"{path.stem}.xmp"):
+        if content := _try(_content, path.with_name(name)):
+            found |= _said(_xmp, content)
+            break
+    for name in () if is_remote(path) else _takeout_names(path.name):
+        if content := _try(_content, path.with_name(name)):
+            found = _said(_takeout, content) | found
+            break
+    if position := found.pop(_POSITION, None):
+        found |= {"latitude": position[0], "longitude": position[1]}
+    return {"bytes": size, **found}
+
+
+def _try(read: Callable[..., Result], *args: Any) -> Result | None:
+    """What a function returns, None if it fails: anything may come out of a damaged file."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with open_image(path) as image:
-                for read in (_exif, _position, _iptc, _xmp):
-                    found |= _readable(read, image)
-    except Exception:  # anything may come out of a damaged file
-        return found
+        return read(*args)
+    except Exception:  # the rest of the file may be whole
+        return None
+
+
+def _said(read: Callable[[Any], JsonMapping], source: Any) -> dict[str, Any]:
+    """The fields that a part of a file has."""
+    part = _try(read, source) or {}
+    return {name: value for name, value in part.items() if value not in (None, [])}
+
+
+def _content(path: Path) -> bytes:
+    """The content of a file beside a photo."""
+    with open_photo(path) as file:
+        return file.read(LARGEST)
+
+
+def _embedded(path: Path) -> dict[str, Any]:
+    """What the parts of the photo's file say."""
+    found: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with open_image(path) as image:
+            for read in (_exif, _iptc, _xmp_of):
+                kept = {name: found[name] for name in _OF_CAMERA if name in found}
+                found |= _said(read, image) | kept
     return found
 
 
-def _readable(read: Read, image: ImageFile.ImageFile) -> Json:
-    try:
-        return {name: value for name, value in read(image).items() if value not in (None, [])}
-    except Exception:  # as above; the other parts may be whole
-        return {}
-
-
 def _exif(image: ImageFile.ImageFile) -> JsonMapping:
-    exif = image.getexif()
-    camera, base = exif.get_ifd(ExifTags.IFD.Exif), ExifTags.Base
+    exif, base, names = image.getexif(), ExifTags.Base, ExifTags.GPS
+
+    def tags(block: Any) -> Callable[[int], Any]:
+        return lambda tag: _try(block.get, tag)  # each may be damaged by itself
+
+    plain = tags(exif)
+    camera, gps = (
+        tags(_try(exif.get_ifd, one)) for one in (ExifTags.IFD.Exif, ExifTags.IFD.GPSInfo)
+    )
+    dates = camera(base.DateTimeOriginal), camera(base.DateTimeDigitized), plain(base.DateTime)
     return {
-        "taken": _moment(camera.get(base.DateTimeOriginal) or camera.get(base.DateTimeDigitized)),
-        "make": _text(exif.get(base.Make)),
-        "model": _text(exif.get(base.Model)),
-        "lensModel": _text(camera.get(base.LensModel)),
-        "iso": _number(camera.get(base.ISOSpeedRatings)),
-        "fNumber": _number(camera.get(base.FNumber)),
-        "focalLength": _number(camera.get(base.FocalLength)),
-        "exposureTime": _number(camera.get(base.ExposureTime)),
-        "orientation": _number(exif.get(base.Orientation)),
-        "description": _text(exif.get(base.ImageDescription)),
-        "rating": _number(exif.get(_RATING)),
-        "tags": _windows_keywords(exif.get(_WINDOWS_KEYWORDS)),
+        "taken": _first_moment(*dates),
+        "make": _text(plain(base.Make)),
+        "model": _text(plain(base.Model)),
+        "lensModel": _text(camera(base.LensModel)),
+        "iso": _number(camera(base.ISOSpeedRatings)),
+        "fNumber": _number(camera(base.FNumber)),
+        "focalLength": _number(camera(base.FocalLength)),
+        "exposureTime": _number(camera(base.ExposureTime)),
+        "orientation": _number(plain(base.Orientation)),
+        "description": _text(plain(base.ImageDescription)),
+        "rating": _number(plain(_RATING)),
+        "tags": _windows_keywords(plain(_WINDOWS_KEYWORDS)),
+        _POSITION: _position(
+            _degrees(gps(names.GPSLatitude), gps(names.GPSLatitudeRef)),
+            _degrees(gps(names.GPSLongitude), gps(names.GPSLongitudeRef)),
+        ),
     }
-
-
-def _position(image: ImageFile.ImageFile) -> JsonMapping:
-    gps, names = image.getexif().get_ifd(ExifTags.IFD.GPSInfo), ExifTags.GPS
-    latitude = _degrees(gps.get(names.GPSLatitude), gps.get(names.GPSLatitudeRef), "S")
-    longitude = _degrees(gps.get(names.GPSLongitude), gps.get(names.GPSLongitudeRef), "W")
-    if latitude is None or longitude is None or not (latitude or longitude):
-        return {}  # a camera without reception writes zeros
-    return {"latitude": latitude, "longitude": longitude}
 
 
 def _iptc(image: ImageFile.ImageFile) -> JsonMapping:
     records = IptcImagePlugin.getiptcinfo(image) or {}
-    found = records.get(_IPTC_KEYWORDS, [])
-    keywords = found if isinstance(found, list) else [found]
-    return {"tags": [text for word in keywords if (text := _text(word))]}
+
+    def values(record: tuple[int, int]) -> list[str]:
+        found: Any = records.get(record, [])
+        found = found if isinstance(found, list) else [found]
+        return [text for one in found if (text := _text(one))]
+
+    dates = [re.sub(r"^(\d{4})(\d\d)(\d\d)$", r"\1-\2-\3", one) for one in values(_IPTC_DATE)]
+    times = [re.sub(r"^(\d\d)(\d\d)(\d\d)", r"\1:\2:\3", one) for one in values(_IPTC_TIME)]
+    whole = [f"{date} {time}" for date, time in zip(dates, times, strict=False)]
+    return {
+        "taken": _first_moment(*whole, *dates),
+        "tags": values(_IPTC_KEYWORDS),
+        "description": next(iter(values(_IPTC_CAPTION)), None),
+    }
 
 
-def _xmp(image: ImageFile.ImageFile) -> JsonMapping:
+def _xmp_of(image: ImageFile.ImageFile) -> JsonMapping:
     packet = image.info.get("xmp") or image.info.get("XML:com.adobe.xmp")
     if packet is None and hasattr(image, "tag_v2"):
         packet = image.tag_v2.get(_XMP_TAG)
-    if not packet:
-        return {}
-    content = packet.encode() if isinstance(packet, str) else bytes(packet)
-    if b"<!" in content.split(b"<rdf:RDF")[0]:
+    return _xmp(packet.encode() if isinstance(packet, str) else bytes(packet or b""))
+
+
+def _xmp(content: bytes) -> JsonMapping:
+    plain = content.replace(b"\0", b"")  # of whatever encoding
+    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
         return {}  # XMP has no document type, in which entities could grow without end
     root = ElementTree.fromstring(content.strip(b"\0 \t\r\n"))
-    ratings = [_text(one.get(f"{_XMP}Rating")) for one in root.iter(f"{_RDF}Description")]
-    ratings += [_text(one.text) for one in root.iter(f"{_XMP}Rating")]
-    words = root.iterfind(f".//{_DC}subject//{_RDF}li")
+
+    def values(name: str) -> Iterator[str]:
+        """Attributes, and elements or the items of lists in them, those of any language first."""
+        for one in root.iter(f"{_RDF}Description"):
+            yield one.get(name, "")
+        for element in root.iter(name):
+            items = sorted(
+                element.iter(f"{_RDF}li"), key=lambda one: one.get(_LANGUAGE) != "x-default"
+            )
+            yield from (one.text or "" for one in items or [element])
+
+    ratings = [_number(one) for one in values(f"{_XMP}Rating")]
+    degrees = [
+        next(filter(None, map(_xmp_degrees, values(f"{_EXIF}GPS{name}"))), None)
+        for name in ("Latitude", "Longitude")
+    ]
     return {
-        "rating": next((_number(float(rating)) for rating in ratings if rating), None),
-        "tags": [text for word in words if (text := _text(word.text))],
+        "taken": _first_moment(*(one for name in _XMP_DATES for one in values(name))),
+        "rating": next((rating for rating in ratings if rating is not None), None),
+        "tags": [text for word in values(f"{_DC}subject") if (text := _text(word))],
+        "description": next(filter(None, map(_text, values(f"{_DC}description"))), None),
+        _POSITION: _position(*degrees),
+    }
+
+
+def _takeout_names(name: str) -> Iterator[str]:
+    """How Google Takeout names the file about a photo: older ways, newer ones, and of copies."""
+    copy = _COPY.fullmatch(name)
+    for plain, number in [(name, ""), *([(copy[1] + copy[3], copy[2])] if copy else [])]:
+        for whole in (f"{plain}.supplemental-metadata", plain):
+            yield f"{whole[:_TAKEOUT]}{number}.json"
+
+
+def _takeout(content: bytes) -> JsonMapping:
+    said = json.loads(content)
+    place, seconds = said.get("geoData") or {}, said.get("photoTakenTime", {}).get("timestamp")
+    taken = _try(lambda: datetime.fromtimestamp(int(seconds), UTC).isoformat()[:19])
+    return {
+        "taken": _first_moment(taken),
+        "description": _text(said.get("description")),
+        _POSITION: _position(_number(place.get("latitude")), _number(place.get("longitude"))),
     }
 
 
 def _text(value: Any) -> str | None:
+    if isinstance(value, str) and not value.isascii():
+        with suppress(UnicodeEncodeError):
+            value = value.encode("latin-1")  # as Pillow reads EXIF, whatever was written
     if isinstance(value, bytes):
-        value = value.decode("utf-8", errors="replace")
+        value = _decoded(value)
     if not isinstance(value, str):
         return None
     return value.replace("\0", "").strip()[:LONGEST] or None
 
 
+def _decoded(text: bytes) -> str:
+    """A text in UTF-8, or else in what Windows or a camera may have written."""
+    for encoding in ("utf-8", "cp1252"):
+        try:
+            return text.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return text.decode("latin-1")
+
+
 def _number(value: Any) -> int | float | None:
     if isinstance(value, tuple):
         value = value[0] if value else None
-    if value is None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
         return None
-    number = float(value)
     if not math.isfinite(number):
         return None
     return int(number) if number.is_integer() else round(number, 6)
 
 
-def _moment(value: Any) -> str | None:
-    written = _TAKEN.match(_text(value) or "")
-    if written is None or written[1] == "0000":
-        return None
-    return f"{written[1]}-{written[2]}-{written[3]}T{written[4]}"
+def _first_moment(*values: Any) -> str | None:
+    """The first of some dates that is possible, to the day, minute or second."""
+    for value in values:
+        date, _, time = (_text(value) or "").partition(" ")
+        # A clock that was not set leaves blanks and signs.
+        written = _MOMENT.fullmatch(f"{date} {time}" if time.strip(" :-") else date)
+        if written is None:
+            continue
+        parts = [int(part) for part in written.groups() if part is not None]
+        try:
+            moment = datetime(*parts)  # type: ignore[arg-type]
+        except ValueError:
+            continue
+        if moment.year >= EARLIEST:
+            return moment.isoformat()[: {3: 10, 5: 16, 6: 19}[len(parts)]]
+    return None
 
 
-def _degrees(value: Any, side: Any, negative: str) -> float | None:
-    if not isinstance(value, tuple) or len(value) != 3:
+def _position(latitude: float | None, longitude: float | None) -> tuple[float, float] | None:
+    if latitude is None or longitude is None or not (latitude or longitude):
+        return None  # a camera without reception writes zeros
+    on_earth = abs(latitude) <= 90 and abs(longitude) <= 180
+    return (latitude, longitude) if on_earth else None
+
+
+def _degrees(value: Any, side: Any) -> float | None:
+    """Degrees, minutes and seconds as one number, below 0 in the south and in the west."""
+    parts = [_number(one) for one in value] if isinstance(value, tuple) else []
+    if len(parts) != 3 or None in parts:
         return None
-    degrees, minutes, seconds = map(float, value)
-    found = degrees + minutes / 60 + seconds / 3600
-    if not math.isfinite(found):
-        return None
-    return round(-found if _text(side) == negative else found, 7)
+    found: float = sum(part / 60**place for place, part in enumerate(parts) if part)
+    return round(-found if (_text(side) or "N")[0] in "SWsw" else found, 7)
+
+
+def _xmp_degrees(text: str) -> float | None:
+    """Degrees such as 43,17.8N or 43,17,48N; or a number, as some programs write."""
+    if written := _XMP_DEGREES.fullmatch(text.strip()):
+        return _degrees(tuple(part or "0" for part in written.groups()[:3]), written[4])
+    return _number(text)
 
 
 def _windows_keywords(value: Any) -> list[str]:

@@ -13,16 +13,18 @@ import random
 import signal
 import sys
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from ctypes import Array, c_char
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import cycle
 from multiprocessing.sharedctypes import RawArray
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +37,15 @@ from sparta.features.record import Skipped
 from sparta.features.store import Stamps
 from sparta.progress import Notice, no_notice
 
-_NAMES = "jpg jpeg jpe jfif png webp gif bmp tif tiff avif heic heif hif ppm pgm jp2"
+_NAMES = "jpg jpeg jpe jfif png webp gif bmp tif tiff avif heic heif hif ppm pgm jp2 dng"
 SUFFIXES = frozenset(f".{name}" for name in _NAMES.split())
+_RAW = "3fr arw cr2 cr3 crw dcr erf iiq kdc mef mos mrw nef nrw orf pef raf raw rw2 rwl srw x3f"
+PASSED_OVER = {".jxl": "JPEG XL", **{f".{name}": "RAW" for name in _RAW.split()}}
+# Names of folders with copies, thumbnails and deleted photos; hidden ones are left out as well.
+_NOT_PHOTOS = frozenset(
+    ("@eadir", "@recycle", "#recycle", "#snapshot", "$recycle.bin", "__macosx", "lost+found")
+)
+NO_MEDIA = ".nomedia"  # in a folder whose files are no photos of the user's
 MOST_WORKERS = 16
 SLOW = 5.0  # seconds after which a photo that is being decoded is named
 NAME = 512  # bytes of its path at most
@@ -97,6 +106,7 @@ class Photo:
         width: of the upright photo in pixels.
         height: of the upright photo in pixels.
         large: [3, height, width] uint8 RGB, as a detector requires it; None without one.
+        warning: as of an `UprightPhoto`.
     """
 
     image_id: str
@@ -104,6 +114,7 @@ class Photo:
     width: int
     height: int
     large: NDArray[np.uint8] | None = None
+    warning: str = ""
 
 
 Decoded: TypeAlias = list[Photo | Skipped]
@@ -150,7 +161,8 @@ class Decoder:
             if self.resize:
                 shown = image.crop(corners)
                 large = self.resize(ImageOps.mirror(shown) if mirrored else shown)
-            return Photo(image_id, np.ascontiguousarray(pixels), photo.width, photo.height, large)
+            size = photo.width, photo.height
+            return Photo(image_id, np.ascontiguousarray(pixels), *size, large, photo.warning)
         except UnreachableError:
             raise
         except Exception as error:  # anything may come out of a damaged file
@@ -168,7 +180,7 @@ def list_photos(
     `notice` gets a line if photos lead out of the folder. Raises InputError as `find_photos`, and
     if the folder's path is not text.
     """
-    ids = find_photos(folder) if ids is None else ids
+    ids = find_photos(folder, notice=notice) if ids is None else ids
     if not is_remote(folder) and (unnamed := not_utf8(os.path.realpath(folder))):
         raise InputError(f"{unnamed.image_id}: the path is not UTF-8; rename the folder")
     if outside := links_outside(folder, ids):
@@ -179,18 +191,53 @@ def list_photos(
     return {image_id: list(stamp_of(folder / image_id)) for image_id in ids}
 
 
-def find_photos(folder: Path) -> list[str]:
+class Choice(NamedTuple):
+    """Which photos of a folder to take.
+
+    A pattern such as *.png, raw or 2019/* names a file or a folder by name, or by path below the
+    folder that is walked.
+
+    Attributes:
+        include: taken although it is hidden, in a folder such as @eaDir, or beside .nomedia.
+        exclude: not taken.
+    """
+
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+
+    def takes(self, path: str, hidden: bool) -> bool:
+        """Whether to take a path, which is left out by default if it is `hidden`."""
+        taken = not hidden or _matches(path, self.include)
+        return taken and not _matches(path, self.exclude)
+
+
+DEFAULT = Choice()
+
+
+def _matches(path: str, patterns: Sequence[str]) -> bool:
+    if not patterns:
+        return False
+    parts = normalize("NFC", path).split("/")
+    names = [*parts, *("/".join(parts[:end]) for end in range(2, len(parts) + 1))]
+    wanted = [normalize("NFC", one).removeprefix("**/").rstrip("/") for one in patterns]
+    return any(fnmatchcase(name, one) for one in wanted for name in names)
+
+
+def find_photos(folder: Path, choice: Choice = DEFAULT, notice: Notice = no_notice) -> list[str]:
     """Sorted ids of everything in a folder, at any depth, that is named like a photo.
 
     Paths that cannot be read are among them, folders too, so that they are reported and not
-    overlooked.
+    overlooked. `notice` gets a line if there are photos of formats that are not read.
 
     Raises:
         InputError: if the folder does not exist or holds no photo.
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the folder that holds the photos")
-    entries = list(walk_photos(folder))
+    passed: Counter[str] = Counter()
+    entries = list(walk_photos(folder, choice, passed))
+    if passed:
+        notice(f"{folder}: {passed_over(passed)}")
     if all(error for _, error in entries):
         closed = [f"; {path or '.'}: {reason_of(error)}" for path, error in entries if error]
         suffixes = ", ".join(sorted(SUFFIXES))
@@ -198,11 +245,19 @@ def find_photos(folder: Path) -> list[str]:
     return sorted({path or "." for path, _ in entries})
 
 
-def walk_photos(folder: Path) -> Iterator[tuple[str, OSError | None]]:
+def passed_over(passed: Counter[str]) -> str:
+    """How many photos are of formats that are not read, in words."""
+    counts = ", ".join(f"{count:,} {name}" for name, count in sorted(passed.items()))
+    return f"passed over {counts}, which cannot be read: export them as JPEG"
+
+
+def walk_photos(
+    folder: Path, choice: Choice = DEFAULT, passed: Counter[str] | None = None
+) -> Iterator[tuple[str, OSError | None]]:
     """Paths in a folder, at any depth, that are named like photos, whatever they lead to.
 
     Links to folders are not followed. A folder that is named like a photo counts as one if it holds
-    neither photos nor folders.
+    neither photos nor folders. `passed` counts photos of formats that are not read.
 
     Yields:
         path relative to the folder, and None; or the path of a folder that cannot be read, or not
@@ -210,30 +265,42 @@ def walk_photos(folder: Path) -> Iterator[tuple[str, OSError | None]]:
     """
     if is_remote(folder):
         start = len(f"{folder}/")
-        names = (str(path)[start:] for path in folder.rglob("*"))
-        yield from ((name, None) for name in names if _is_photo(name))
+        names = [str(path)[start:] for path in folder.rglob("*")]
+        bare = {name.removesuffix(NO_MEDIA) for name in names if name.endswith(f"/{NO_MEDIA}")}
+        for name in names:
+            hidden = any(map(_is_hidden, name.split("/"))) or name.startswith(tuple(bare))
+            if choice.takes(name, hidden) and _is_photo(name, passed):
+                yield name, None
         return
-    waiting = [""]  # without recursion, which a deep folder would end
+    waiting = [("", False)]  # without recursion, which a deep folder would end
     while waiting:
-        inside = waiting.pop()
+        inside, hidden = waiting.pop()
+        entries: list[os.DirEntry[str]] = []
+        useless = _is_photo(inside)
         try:
-            with os.scandir(folder / inside) as entries:
-                useless = _is_photo(inside)
-                for entry in entries:
-                    path = f"{inside}/{entry.name}" if inside else entry.name
-                    try:
-                        if is_folder := entry.is_dir(follow_symlinks=False):
-                            waiting.append(path)
-                    except OSError as error:
-                        yield path, error  # it may be a folder with photos
-                        continue
-                    if not is_folder and _is_photo(path):
-                        yield path, None
-                    useless = useless and not is_folder and not _is_photo(path)
-                if useless:
-                    yield inside, None
+            with os.scandir(folder / inside) as opened:
+                entries.extend(opened)  # those before an error, too
         except OSError as error:
             yield inside, error
+            useless = False
+        hidden = hidden or (bool(inside) and any(entry.name == NO_MEDIA for entry in entries))
+        for entry in entries:
+            path = f"{inside}/{entry.name}" if inside else entry.name
+            aside = hidden or _is_hidden(entry.name)
+            taken = choice.takes(path, aside)
+            try:
+                is_folder = entry.is_dir(follow_symlinks=False)
+            except OSError as error:
+                if taken:
+                    yield path, error  # it may be a folder with photos
+                continue
+            if is_folder and (taken or choice.include):
+                waiting.append((path, aside))
+            elif taken and not is_folder and _is_photo(path, passed):
+                yield path, None
+            useless = useless and not is_folder and not _is_photo(path)
+        if useless and choice.takes(inside, hidden):
+            yield inside, None
 
 
 def not_utf8(image_id: str) -> Skipped | None:
@@ -246,8 +313,17 @@ def not_utf8(image_id: str) -> Skipped | None:
     return None
 
 
-def _is_photo(path: str) -> bool:
-    return Path(path).suffix.lower() in SUFFIXES
+def _is_photo(path: str, passed: Counter[str] | None = None) -> bool:
+    """Whether a path is named like a photo; `passed` counts one that is not read."""
+    suffix = Path(path).suffix.lower()
+    if passed is not None and suffix in PASSED_OVER:
+        passed[PASSED_OVER[suffix]] += 1
+    return suffix in SUFFIXES
+
+
+def _is_hidden(name: str) -> bool:
+    dotted = name.startswith(".") and name not in (".", "..")  # which keys of a bucket may have
+    return dotted or name.lower() in _NOT_PHOTOS
 
 
 class Stamp(NamedTuple):

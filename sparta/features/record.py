@@ -189,25 +189,41 @@ def extract_command(source: FeatureSource) -> str:
     return f"{chosen} {pooled}" if source.backbone else chosen
 
 
+WARNING = "warning: "  # how the reason begins
+
+
 @dataclass(frozen=True)
 class Skipped:
-    """A photo that could not be used, and why."""
+    """A photo that could not be used, and why; as a warning, one that was used in spite of it."""
 
     image_id: str
     reason: str
 
+    @property
+    def warning(self) -> bool:
+        """Whether the photo was used."""
+        return self.reason.startswith(WARNING)
+
+    def __str__(self) -> str:
+        return f"{'' if self.warning else 'skipped '}{self.image_id}: {self.reason}"
+
 
 def skipped_summary(folder: Path) -> str | None:
-    """One line about the photos that a feature store lacks, None if it lacks none."""
-    path, skipped = folder / SKIPPED, read_skipped(folder)
-    if not skipped:
-        return None
-    ((reason, count),) = Counter(one.reason for one in skipped).most_common(1)
-    return f"{len(skipped)} photos could not be used: see {path}; {count} of them: {reason}"
+    """One line about the photos that a feature store lacks or that have warnings, None for none."""
+    path, listed = folder / SKIPPED, read_skipped(folder)
+    reasons = Counter(one.reason for one in listed if not one.warning)
+    warned = len(listed) - reasons.total()
+    read = f"{warned} photos were read with warnings"
+    if not reasons:
+        return f"{read}: see {path}" if warned else None
+    ((reason, count),), more = reasons.most_common(1), f"; {read}" if warned else ""
+    return (
+        f"{reasons.total()} photos could not be used: see {path}; {count} of them: {reason}{more}"
+    )
 
 
 def read_skipped(folder: Path) -> list[Skipped]:
-    """The photos that the feature store in a folder lacks."""
+    """The photos that the feature store in a folder lacks, and warnings about those it has."""
     path = folder / SKIPPED
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     return [Skipped(**json.loads(line)) for line in lines]

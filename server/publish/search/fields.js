@@ -25,7 +25,7 @@ const PIECE = /[\p{L}\p{N}]+/gu;
 const FLOAT = /^[-+]?(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)(?:[eE][-+]?\d+(?:_\d+)*)?$/;
 
 /** Lower case as a filter compares it, letter by letter. @param {string} text */
-const folded = (text) => [...text].map((letter) => [...letter.toLowerCase()][0]).join("");
+const folded = (text) => [...text.normalize()].map((letter) => [...letter.toLowerCase()][0]).join("");
 
 /** Which words match a value. @param {string[]} words in lower case @param {string} value @param {"value" | "text" | "prefix"} mode */
 function matching(words, value, mode) {

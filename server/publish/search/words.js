@@ -26,6 +26,7 @@ export class HeldWords {
 
   /** Queries of which the last word is completed, or corrected. @param {string} text @param {number} most */
   complete(text, most) {
+    text = text.normalize();
     const last = LAST_WORD.exec(text);
     if (!last) return [];
     const beginning = last[0].toLowerCase();

@@ -19,6 +19,7 @@ from indexer.update.images import add_images, delete_images, update_metadata
 from indexer.update.sync import Encoding, PhotoSync, SyncReport, watch
 from indexer.update.sync_plan import SeenPhotos
 from sparta.errors import InputError
+from sparta.extract.photos import Choice
 from tests.bad_paths import add_bad_paths
 from tests.indexer.tiny import draw
 
@@ -123,6 +124,40 @@ def test_new_changed_moved_and_vanished_photos(job: Job, built: Path, photos: Pa
     assert found["2.png"]["bytes"] == (photos / "2.png").stat().st_size
     assert terms_of(built, "2.png") != other
     assert not job().run().plan
+
+
+@pytest.mark.parametrize("synced", [False, True])
+def test_photos_of_the_build_are_known_by_content(
+    built: Path, photos: Path, job: Job, synced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever they are now, whatever their names and times; one may be a copy of another."""
+    if synced:
+        job().run()
+    update_metadata(built, {"0.png": {"album": "a"}, "1.png": {"album": "b"}})
+    monkeypatch.setattr(module, "add_images", nothing)
+    (photos / "far").mkdir()
+    (photos / "0.png").rename(photos / "far" / "renamed.png")
+    os.utime(photos / "far" / "renamed.png", ns=(0, 1))
+    os.utime(photos / "1.png", ns=(0, 2))
+    assert counts(job().run()) == (0, 0, 1, 0, [])
+    found = images_of(built)
+    assert found["far/renamed.png"]["album"] == "a" and found["1.png"]["album"] == "b"
+    content = (photos / "2.png").read_bytes()
+    (photos / "2.png").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))  # of the same size
+    os.utime(photos / "2.png", ns=(0, 3))
+    assert job().run(dry=True).plan.changed == ["2.png"]
+
+
+def test_photos_left_out_and_passed_over(built: Path, photos: Path, encoding: Encoding) -> None:
+    (photos / "@eaDir").mkdir()
+    for name in ("@eaDir/0.png", ".1.png", "a.dng"):
+        shutil.copy(photos / "2.png", photos / name)
+    (photos / "a.cr2").touch()
+    report = PhotoSync(built, photos, encoding).run()
+    assert counts(report) == (1, 0, 0, 0, []) and report.passed == {"RAW": 1}
+    report = PhotoSync(built, photos, encoding, Choice([".*"], ["a.dng"])).run(yes=True)
+    assert counts(report) == (0, 0, 1, 0, [])  # the same photo
+    assert sorted(images_of(built)) == [".1.png", "0.png", "1.png", "2.png"]
 
 
 def test_bad_photos_are_tried_again_only_when_they_change(

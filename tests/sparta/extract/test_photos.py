@@ -137,6 +137,41 @@ def test_finds_photos_at_any_depth_in_order(tmp_path: Path) -> None:
     assert find_photos(tmp_path) == ["B.gif", "a.tif/x.jpeg", "a/z.png", "b.JPG"]
 
 
+KEPT = ("a.jpg", "trips/b.jpg", "raw/c.png", "@home/d.jpg")
+LEFT_OUT = [
+    *(".hidden.jpg", ".cache/e.jpg", "._f.jpg", "trips/@eaDir/b.jpg/thumb.jpg", "#recycle/g.jpg"),
+    *(".Trashes/501/h.jpg", ".Trash-1000/files/i.jpg", ".thumbnails/j.jpg"),
+    *("__MACOSX/trips/k.jpg", "covers/l.jpg", "covers/in/m.jpg", "$RECYCLE.BIN/n.jpg"),
+]
+OTHERS = ("o.cr2", "p.NEF", "q.jxl", ".r.jxl", "covers/s.arw", "notes.txt")
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "more", "less"),
+    [
+        ([], [], [], []),
+        (["*"], [], LEFT_OUT, []),
+        (["#recycle", ".hidden.jpg"], [], ["#recycle/g.jpg", ".hidden.jpg"], []),
+        (["covers/in", "**/h.jpg"], [], ["covers/in/m.jpg", ".Trashes/501/h.jpg"], []),
+        ([], ["raw", "trips/*"], [], ["raw/c.png", "trips/b.jpg"]),
+        (["covers"], ["m.jpg", "*.png"], ["covers/l.jpg"], ["raw/c.png"]),
+    ],
+)
+def test_photos_that_are_left_out(
+    tmp_path: Path, include: list[str], exclude: list[str], more: list[str], less: list[str]
+) -> None:
+    for name in (*KEPT, *LEFT_OUT, *OTHERS, ".nomedia", "covers/.nomedia"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    lines: list[str] = []
+    chosen = photos.Choice(include, exclude)
+    wanted = sorted({*KEPT, *more} - {*less})
+    assert find_photos(tmp_path, chosen, lines.append) == wanted
+    if not include:
+        counts = "passed over 1 JPEG XL, 2 RAW, which cannot be read: export them as JPEG"
+        assert lines == [f"{tmp_path}: {counts}"]
+
+
 def test_nothing_to_find_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.txt").touch()
     with pytest.raises(InputError, match="holds no photo"):
