@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 # ---- index ---------------------------------------------------------------------------------------
 
 RunFile = Annotated[Path | None, advanced(help="TREC run to write; its qrels go to FILE.qrels.")]
-Depth = Annotated[int, advanced(min=1, help="Images per query in the TREC run.")]
+Depth = Annotated[int, advanced("-k", min=1, help="Images per query in the TREC run.")]
 OnlySplit = Annotated[
     bool, typer.Option("--only-split", help="Rank the split's photos among themselves.")
 ]
