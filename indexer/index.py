@@ -28,14 +28,12 @@ Place = str | Path
 PICTURE = 160  # pixels of the longer side of a thumbnail in a notebook
 
 
-def open(
-    folder: Place, *, model: Place | Sequence[Place] = "photos", engine: str = "columns"
-) -> Index:
+def open(folder: Place, *, model: Place | Sequence[Place] = (), engine: str = "columns") -> Index:
     """Open an index folder, which may be divided into shards.
 
     Args:
         folder: the index folder.
-        model: that the index was built with, by folder or name, for `add`; several are averaged.
+        model: of the index, by folder or name, for `add`, if it is no longer where it was.
         engine: of the inverted index: "columns" or "lucene".
 
     Raises:
@@ -109,9 +107,7 @@ class Index:
         folder: of the index.
     """
 
-    def __init__(
-        self, folder: Path, models: Sequence[str] = ("photos",), engine: str = "columns"
-    ) -> None:
+    def __init__(self, folder: Path, models: Sequence[str] = (), engine: str = "columns") -> None:
         self.folder = folder
         self._models, self._engine = [*models], engine
         self._searchers = {"sparta": open_index(folder, engine)}
@@ -247,17 +243,20 @@ class Index:
 
         set_up_libraries()
         from indexer.encoding.features import opened_stores
-        from indexer.update.images import add_images
+        from indexer.update.images import add_images, models_of
 
-        paths = [Path(place) for place in _places(photos)]
+        paths, models = (
+            [Path(place) for place in _places(photos)],
+            models_of(self.folder, self._models),
+        )
         with (
             self._writing,
-            opened_stores(self.folder, paths, [], self._models, device, progress) as (stores, _),
+            opened_stores(self.folder, paths, [], models, device, progress) as (stores, _),
         ):
             report = add_images(
                 self.folder,
                 stores,
-                self._models,
+                models,
                 metadata=metadata,
                 device=device,
                 progress=progress,

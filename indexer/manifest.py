@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -80,7 +80,7 @@ def check_small_parts(folder: Path, parts: Parts) -> None:
             check_hash(folder / name, part, sha256(folder / name))
 
 
-FORMAT_VERSION = 7  # of an index, whole or divided
+FORMAT_VERSION, OLDEST = 8, 7  # of an index, whole or divided: 7 named no models
 VERSION = "format_version"  # of the folder's layout
 SEAL = "sha256"  # of the other fields, so that a damaged manifest is noticed
 OFFSETS = "term_offsets.npy"
@@ -93,11 +93,13 @@ class SealedManifest:
     """`manifest.json` of a folder: what it is, and the size and hash of its files.
 
     Attributes:
-        FORMAT: of the folder's layout, the one that can be read.
+        FORMAT: of the folder's layout, the newest that can be read.
+        OLDEST: the oldest that can be read, whose fields have defaults; None for `FORMAT` alone.
         parts: path in the folder → size and hash.
     """
 
     FORMAT: ClassVar[int]
+    OLDEST: ClassVar[int | None] = None
 
     parts: Parts
 
@@ -115,21 +117,30 @@ class SealedManifest:
         Raises InputError if there is none, it is damaged, or it has another format.
         """
         values = _read(folder)
-        expected = {VERSION, *(field.name for field in fields(cls))}
+        expected = {VERSION, *(one.name for one in fields(cls))}
+        absent = {
+            one.name for one in fields(cls) if one.default_factory is not MISSING
+        } - values.keys()
         if SHARDS in values and SHARDS not in expected:
             raise InputError(
                 f"{folder} is divided into {len(values[SHARDS])} shards, which this does not take: "
                 f"give one of them, such as {folder / values[SHARDS][0]}"
             )
-        if values.get(VERSION) != cls.FORMAT:
+        found = values.get(VERSION)
+        if not (isinstance(found, int) and (cls.OLDEST or cls.FORMAT) <= found <= cls.FORMAT):
+            newer = isinstance(found, int) and found > cls.FORMAT
+            writer = f" of version {values.get('package_version')}" if newer else ""
+            advice = (
+                "upgrade VisualSparta" if newer else "build the index again with `sparta index`"
+            )
             raise InputError(
-                f"{folder} has index format {values.get(VERSION)!r}, this version reads "
-                f"{cls.FORMAT}: build the index again with `sparta index`"
+                f"{folder} has index format {found!r}{writer}, this version reads {cls.FORMAT}: "
+                f"{advice}"
             )
         path = folder / MANIFEST
         seal = values.pop(SEAL, None)
-        if expected != set(values):
-            wrong = ", ".join(sorted(expected ^ set(values)))
+        if wrong := (expected - absent) ^ set(values):
+            wrong = ", ".join(sorted(wrong))
             raise InputError(f"{path}: fields missing or unknown: {wrong}; build the index again")
         if seal != _seal(values):
             raise InputError(
@@ -172,6 +183,8 @@ class Manifest(FolderManifest):
         package_version: of the program that built it.
         created: when, ISO 8601, UTC.
         models: fingerprint of each model's weights and configuration.
+        model_names: where each model is: a folder, "photos", "sample" or a name on the hub; empty
+            in an index of format 7.
         features: fingerprint of each feature store, the plain one first; it names the precision
             unless that is float32.
         vocabulary: hash of the terms in id order.
@@ -193,11 +206,12 @@ class Manifest(FolderManifest):
         largest_error: its maximum.
     """
 
-    FORMAT = FORMAT_VERSION
+    FORMAT, OLDEST = FORMAT_VERSION, OLDEST
 
     package_version: str
     created: str
     models: list[str]
+    model_names: list[str] = field(default_factory=list)
     features: list[str]
     vocabulary: str
     photos: str | None
@@ -274,7 +288,7 @@ class ShardsManifest(FolderManifest):
         shards: names of their folders; an image is in the one at the place of its `owner`.
     """
 
-    FORMAT = FORMAT_VERSION
+    FORMAT, OLDEST = FORMAT_VERSION, OLDEST
 
     package_version: str
     created: str

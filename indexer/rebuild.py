@@ -35,6 +35,7 @@ from indexer.update.writer import apply_log, open_writer
 from sparta.errors import InputError
 from sparta.files import writing
 from sparta.json_values import JsonMapping, JsonValue
+from sparta.model_id import lasting_name
 from sparta.progress import Notice
 
 
@@ -94,14 +95,16 @@ class Kept:
     ) -> None:
         """Give the new index what its photos and the metadata file did not.
 
-        Nobody else writes it. `notice` gets a line about what was kept. Raises InputError if a
-        photo that was sent cannot be used.
+        Its manifest names the models. Nobody else writes it. `notice` gets a line about what was
+        kept. Raises InputError if a photo that was sent cannot be used.
         """
         write_given(index, self._record)
+        folders, names = index_folders(index), [lasting_name(model) for model in models]
+        for folder in folders:
+            replace(Manifest.read(folder), model_names=names).save(folder)
         if self.former is None:
             return
         self._link_uploads(index)
-        folders = index_folders(index)
         if self._photos or self._terms:
             encoder = ResidentEncoder(folders[0], models, device)
             with open_writer(index) as writer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
 from sparta.errors import InputError
@@ -84,6 +84,7 @@ class IndexSettings(PruningSettings):
     Attributes:
         offset: a kind, never "model".
         models: fingerprint of each model.
+        model_names: of each; see `Manifest`.
         features: fingerprint of each feature store.
         photos: folder the image ids are relative to, None if unknown.
         offset_images: how many images the offsets are estimated on.
@@ -94,6 +95,7 @@ class IndexSettings(PruningSettings):
 
     offset: OffsetKind = "mean"
     models: list[str]
+    model_names: list[str] = field(default_factory=list)
     features: list[str]
     photos: str | None
     offset_images: int

@@ -12,6 +12,8 @@ from indexer.engines.lucene import check_lucene
 from indexer.manifest import (
     LUCENE,
     REMEDY,
+    UPLOAD,
+    UPLOADS,
     Manifest,
     Part,
     check_hash,
@@ -67,6 +69,9 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
     if commit is not None and not problems:
         with _noting(problems):
             _check_references(index, manifest, commit)
+            for name in _uploads(index):
+                with _noting(problems):
+                    _check_upload(index / UPLOADS / name)
     return problems
 
 
@@ -122,6 +127,20 @@ def _check_references(index: Path, manifest: Manifest, commit: Commit) -> None:
         )
     for name in dense_names(index):
         _check_rows(dense_folder(index, name), DenseManifest.read(index, name, manifest))
+
+
+def _uploads(index: Path) -> list[str]:
+    """The files of photos that were sent and are in the index."""
+    images = Snapshot.open(index)
+    stored = images.stored_all(images.live_documents().tolist())
+    return sorted({str(one.metadata[UPLOAD]) for one in stored if one.metadata.get(UPLOAD)})
+
+
+def _check_upload(path: Path) -> None:
+    """Raise InputError unless a file has the content that its name is the hash of."""
+    if not path.is_file() or sha256(path) != path.stem:
+        state = "damaged" if path.is_file() else "missing"
+        raise InputError(f"{path} is {state}: send the photo again, or restore a snapshot")
 
 
 def _check_rows(folder: Path, part: DenseManifest) -> None:

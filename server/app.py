@@ -9,11 +9,10 @@ from importlib.metadata import version
 from operator import attrgetter
 from pathlib import Path
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
-from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
+from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES
 
 from server import problems, schemas
 from server.backends import Backends, Current, OneIndex
@@ -22,7 +21,7 @@ from server.monitoring.monitor import INDEX_VERSION, Monitor, Monitoring, open_m
 from server.photo_files import Thumbnails
 from server.routes import about, images, search, writes
 from server.routes.common import Work
-from server.routes.plain import COMPRESSION, LEAST_COMPRESSED, Application
+from server.routes.plain import COMPRESSION, LEAST_COMPRESSED, Application, Compression
 from server.security import guards as security
 from server.security.access import Buckets
 from server.settings import ServerSettings
@@ -136,12 +135,12 @@ def _install(
     app: Application, settings: ServerSettings, current: Current, monitor: Monitor, buckets: Buckets
 ) -> None:
     """Add what answers errors, the middleware, and the routes."""
-    problems.install(app)
+    problems.install(app, settings.index)
     # The last one added is the first to see a request.
     app.add_middleware(OneIndex, current=current)
     app.add_middleware(problems.PlainErrors)
     app.add_middleware(
-        GZipMiddleware,
+        Compression,
         minimum_size=LEAST_COMPRESSED,
         compresslevel=COMPRESSION,
         exclude_content_types=NOT_COMPRESSED,
@@ -150,8 +149,13 @@ def _install(
     app.add_middleware(Monitoring, monitor=monitor)
     for router in ROUTERS:
         app.include_router(router)
-    app.add_api_route("/", _index, methods=["GET", "HEAD"], include_in_schema=False)
-    app.mount("/page", StaticFiles(directory=PAGE))
+    page = StaticFiles(directory=PAGE)
+
+    async def index(request: Request) -> Response:
+        return await page.get_response("index.html", request.scope)
+
+    app.add_api_route("/", index, include_in_schema=False)
+    app.mount("/page", page)
     app.answer_plainly(current, guards, monitor)
 
 
@@ -187,7 +191,3 @@ async def _measure(metrics: Metrics, current: Current, forwarder: Forwarder) -> 
         if (counts := forwarder.counts) is not None:
             metrics.writer(counts)
         await asyncio.sleep(MEASURED)
-
-
-async def _index() -> FileResponse:
-    return FileResponse(PAGE / "index.html")

@@ -67,16 +67,31 @@ class LimitedProtocol(HttpToolsProtocol):
     _head = 0  # bytes of a head that is not complete
     _body = 0  # bytes of a body since the time limit began
     _receiving = _refused = False
+    _since = 0.0  # when it became idle last
     _refusal: tuple[HTTPStatus, str] | None = None  # to be sent after an answer
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         self._joining = _Joining(transport, self.loop)
         super().connection_made(self._joining)  # type: ignore[arg-type]
-        if len(self.connections) > MAX_CONNECTIONS:
+        self._since = self.loop.time()
+        if len(self.connections) > MAX_CONNECTIONS and not self._make_room():
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections; try again")
         else:
             self._await_request()
+
+    def _make_room(self) -> bool:
+        """Close the connection that has been idle longest, if one is idle."""
+        others = [one for one in self.connections if isinstance(one, LimitedProtocol)]
+        idle = [one for one in others if one is not self and one._is_idle]
+        if idle:
+            min(idle, key=lambda one: one._since)._close()
+        return bool(idle)
+
+    @property
+    def _is_idle(self) -> bool:
+        answered = self.cycle is None or self.cycle.response_complete
+        return answered and not (self._receiving or self.transport.is_closing())
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the time limits."""
@@ -233,6 +248,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """An answer is complete: go on with the next request, or with what was refused after it."""
+        self._since = self.loop.time()
         # Several answers are sent one after another: waking clients meanwhile takes longer.
         if len(self.tasks) == 1:
             self._joining.flush()

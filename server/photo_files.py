@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -140,6 +141,12 @@ def _media_type(path: Path) -> str | None:
     return "image/jpeg" if found == "MPO" else Image.MIME.get(found)
 
 
+def tag_of(metadata: JsonMapping) -> str:
+    """The entity tag of an image as `GET /v1/images/{id}` shows it."""
+    text = json.dumps(metadata, sort_keys=True).encode()
+    return f'"{hashlib.blake2b(text, digest_size=12).hexdigest()}"'
+
+
 def not_modified(headers: Mapping[str, str], tag: str, modified: float) -> bool:
     """Whether a client has a file already, so that its answer is 304.
 
@@ -252,7 +259,7 @@ class Thumbnails:
                 made = BytesIO()
                 small_picture(path, size).save(made, "JPEG", quality=QUALITY)
             except Exception as error:  # anything may come out of a damaged file
-                reason = first_line(error) or type(error).__name__
+                reason = first_line(error).replace(str(path), path.name) or type(error).__name__
                 detail = f"the file of the image cannot be shown as a picture: {reason}"
                 raise ProblemError("photo-unreadable", detail, "image_id") from error
         return made.getvalue()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from pathlib import Path
+from tempfile import gettempdir
 from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from indexer.answer import RefusedError, UnavailableError
@@ -24,6 +27,7 @@ MEDIA_TYPE = "application/problem+json"
 # OpenAPI documentation of an answer that is a problem.
 PROBLEM: Json = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
 RETRY_AFTER = "1"  # seconds
+CLIENT_GONE = 499  # never sent: there is nobody to send it to
 _SHOWN = 60
 
 # Kind → status and title.
@@ -45,6 +49,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "invalid-image": (422, "The image cannot be written"),
     "unsupported-media": (415, "The body is of another kind"),
     "image-exists": (412, "The index has an image with this id"),
+    "image-changed": (412, "The image is another than expected"),
     "unknown-image": (404, "The index has no such image"),
     "photo-unreadable": (404, "The photo cannot be shown as a picture"),
     "photo-missing": (404, "The photo file is missing"),
@@ -84,11 +89,17 @@ KNOWN: tuple[type[Exception], ...] = (
 )
 
 
-def install(app: FastAPI) -> None:
-    """Answer every error of the application with a problem, unexpected ones included."""
+def install(app: FastAPI, index: Path) -> None:
+    """Answer every error of the application with a problem, unexpected ones included.
+
+    No answer says where the index is, or where temporary files are.
+    """
+    folders = (index.absolute().parent, index.resolve().parent, Path(gettempdir()))
+    app.state.hidden = [f"{folder}/" for folder in folders]
     for kind in KNOWN:
         app.add_exception_handler(kind, answer_to)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ClientDisconnect, lambda *_: Response(status_code=CLIENT_GONE))
     app.add_exception_handler(Exception, unexpected)
 
 
@@ -197,9 +208,17 @@ def _plain(status: HTTPStatus, detail: str) -> Json:
     return {"type": "about:blank", "title": status.phrase, "status": status, "detail": detail}
 
 
+def public(request: Request, text: str) -> str:
+    """A text for an answer, without the folders that are nobody's business."""
+    for folder in request.app.state.hidden:
+        text = text.replace(folder, "")
+    return text
+
+
 def _response(
     request: Request, problem: Json, headers: Mapping[str, str] | None = None
 ) -> Response:
+    problem = problem | {"detail": public(request, problem["detail"])}
     body = _json(problem | {"instance": quote(request.scope["path"])})
     return Response(body, problem["status"], headers=headers, media_type=MEDIA_TYPE)
 
@@ -222,6 +241,7 @@ def _allow(request: Request, headers: Mapping[str, str] | None) -> Mapping[str, 
     documented = request.app.openapi()["paths"].get(path, {})
     methods = {method.upper() for method in documented}
     methods |= set(filter(None, (headers or {}).get("Allow", "").split(", ")))
+    methods |= {"HEAD"} if "GET" in methods else set()
     return {"Allow": ", ".join(sorted(methods))} if methods else headers
 
 

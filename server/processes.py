@@ -35,16 +35,16 @@ from server.connections import LimitedProtocol
 from server.monitoring.metrics import Metrics, forget, share
 from server.security.access import Buckets
 from server.security.listening import renew_certificate
-from server.settings import ServerSettings
+from server.settings import KEEP_ALIVE, ServerSettings
 from server.watch import stamp_of
 from server.writing.forward import NOT_OPEN, Forwarder, WriterAddress
-from server.writing.process import WriterStarter, stop_with_parent, writer_starter
+from server.writing.process import STOPS, WriterStarter, leave, stop_with_parent, writer_starter
 from sparta.errors import InputError
+from sparta.terminal import guard_output
 
 DRAIN = 30  # seconds that a server which is stopped has for the requests in flight
 LOOK = 5.0  # seconds between two looks at the index that workers are forked with
 PAUSE = 5.0  # seconds before another worker is tried in place of one that could not start
-STOPS = (signal.SIGINT, signal.SIGTERM)
 
 Context: TypeAlias = ForkContext | ForkServerContext | SpawnContext
 
@@ -56,14 +56,16 @@ def run(
     listening: socket.socket,
     drain: float = 0,
     certificate: tuple[Path, Path] | None = None,
+    keep_alive: int = KEEP_ALIVE,
 ) -> None:
-    """Serve on a listening socket until SIGINT or SIGTERM; requests in flight are answered.
+    """Serve on a listening socket until one of `STOPS`; requests in flight are answered.
 
     Args:
         app: the application.
         listening: to accept connections from.
         drain: seconds to go on after the signal, while the application says it is not ready.
         certificate: files of the certificate and its key, to serve HTTPS; None for HTTP.
+        keep_alive: seconds after which an idle connection is closed.
     """
     chain, key = certificate or (None, None)
     config = uvicorn.Config(
@@ -72,12 +74,14 @@ def run(
         loop="asyncio",
         ws="none",
         log_level="warning",
+        use_colors=False,
         access_log=False,
         server_header=False,
         proxy_headers=False,  # those of named proxies alone are believed; see server.security
         ssl_certfile=chain,
         ssl_keyfile=key,
         timeout_graceful_shutdown=DRAIN,
+        timeout_keep_alive=keep_alive,
     )
     # What is open now stays: the collector need not look through it after every large answer.
     gc.collect()
@@ -164,7 +168,7 @@ def run_workers(
     listening: socket.socket,
     opened: Inherited | None = None,
 ) -> None:
-    """Serve in several processes until SIGINT or SIGTERM; one that dies is replaced.
+    """Serve in several processes until one of `STOPS`; one that dies is replaced.
 
     Args:
         settings: of the server, with the number of processes.
@@ -284,6 +288,7 @@ def _work(
     ready: Event,
 ) -> None:
     """Serve in a worker process; Ctrl+C is handled by the first process."""
+    guard_output()
     take()
     stop_with_parent()
     share(metrics, number)
@@ -300,12 +305,13 @@ def _work(
         _SingleAccept(fileno=listening.detach()),
         settings.drain_seconds,
         settings.certificate,
+        settings.keep_alive_seconds,
     )
 
 
 @contextmanager
 def stop_signals() -> Iterator[Connection]:
-    """A connection that has something to read as soon as SIGINT or SIGTERM came.
+    """A connection that has something to read as soon as one of `STOPS` came.
 
     As an exception a signal would be lost where Python ignores exceptions, as in imports by C and
     in finalisers, and the server would go on. Afterwards they raise KeyboardInterrupt, as Ctrl+C.
@@ -334,7 +340,7 @@ def held_back() -> Iterator[None]:
 
 def take() -> None:
     """Leave Ctrl+C to the first process, and end by SIGTERM, one that was held back included."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if sys.platform == "linux":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)

@@ -6,6 +6,7 @@ answered the call takes at most some 50 ms, and its memory is a few times the te
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
 from itertools import islice
@@ -74,7 +75,7 @@ def read_json(kind: TypeAdapter[T], text: bytes, most: int = MAX_ELEMENTS) -> T:
         ValidationError: if it is something else.
     """
     check_elements(text, most)
-    return kind.validate_json(text)
+    return kind.validate_json(text.removeprefix(BOM_UTF8))
 
 
 async def read_body(request: Request, kind: TypeAdapter[T]) -> T:
@@ -99,23 +100,26 @@ class JsonRoute(APIRoute):
             return handler
 
         async def handle(request: Request) -> Response:
-            if _is_json(request) and (body := await request.body()):
+            if body := await request.body():
+                _check_json(request)
                 request._json = await _beside(_parsed, body)  # where Starlette keeps it
             return await handler(request)
 
         return handle
 
 
-def _is_json(request: Request) -> bool:
-    """Whether FastAPI would parse the body; it says what is wrong with others."""
+def _check_json(request: Request) -> None:
+    """Refuse a body that is not said to be JSON, which FastAPI would not parse: ProblemError."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return kind.startswith("application/") and kind.endswith(("/json", "+json"))
+    if not (kind.startswith("application/") and kind.endswith(("/json", "+json"))):
+        detail = f"the Content-Type is {kind[:60] or 'missing'}: send JSON as application/json"
+        raise ProblemError("unsupported-media", detail)
 
 
 def _parsed(text: bytes) -> JsonValue:
     check_elements(text, MANY)
     try:
-        return from_json(text) if text.strip() else None
+        return from_json(text) if (text := text.removeprefix(BOM_UTF8)).strip() else None
     except ValueError as error:
         raise HTTPException(400, f"the body cannot be read as JSON: {error}") from error
 

@@ -30,6 +30,7 @@ CONFIG_VARIABLE = "SPARTA_CONFIG"
 API_KEY_VARIABLE = "SPARTA_API_KEY"  # of clients
 DEFAULT = "default"
 SHOWN = 60  # characters of a wrong value
+KEEP_ALIVE = 130  # seconds; usual proxies keep idle connections for 60 to 120
 
 
 def _as_list(value: JsonValue) -> JsonValue:
@@ -82,8 +83,8 @@ class ServerSettings(BaseSettings):
         default="columns", description="Engine of the inverted index: columns or lucene"
     )
     models: Texts = Field(
-        default=("photos",),
-        description="Model that the index was built with, to encode images that are sent; "
+        default=(),
+        description="Model of the index, to encode images that are sent, if it has moved; "
         "repeatable",
     )
     milvus: str | None = Field(
@@ -191,6 +192,12 @@ class ServerSettings(BaseSettings):
         default=0,
         ge=0,
         description="Go on this long after SIGTERM, while /readyz tells load balancers to leave",
+    )
+
+    keep_alive_seconds: int = Field(
+        default=KEEP_ALIVE,
+        ge=1,
+        description="Close a connection that has been idle so long; a proxy must close it before",
     )
 
     @classmethod

@@ -9,12 +9,14 @@ from typing import NoReturn
 
 from sparta.errors import InputError
 from sparta.extras import missing_extra
+from sparta.terminal import guard_output, readable, unguarded
 
 
 def main() -> None:
     """Run the command line; bad input ends with one line on stderr and exit status 1."""
     # Before it exits, Python would search everything that is loaded for garbage.
     atexit.register(gc.freeze)
+    guard_output()
     try:
         from sparta.command_line import cli
 
@@ -30,7 +32,10 @@ def main() -> None:
 def _exit(error: Exception) -> NoReturn:
     import typer
 
-    typer.secho(f"error: {error}", fg="red", err=True)
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:  # without its number
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    typer.secho(f"error: {readable(text)}", fg="red", file=unguarded(sys.stderr))
     sys.exit(1)
 
 

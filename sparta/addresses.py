@@ -75,6 +75,7 @@ def server_address(text: str, example: str) -> str:
 # folders. Libraries fold `.` and `..` there, and some fold empty names: an id with such parts would
 # reach another image.
 LONGEST_ID = 32_766  # bytes, of a term in Lucene
+VIEWS = ("/file", "/thumbnail", "/similar", "/explain")  # behind an id in an address of the server
 
 
 def id_problem(image_id: str) -> str | None:
@@ -87,6 +88,8 @@ def id_problem(image_id: str) -> str | None:
         return f"has {size} bytes, not 1 to {LONGEST_ID}"
     if "\0" in image_id:  # Java would read it as the end
         return "has a NUL"
+    if image_id.endswith(VIEWS):
+        return f"ends in /{image_id.rpartition('/')[2]}, as addresses do: give another name"
     for name in image_id.split("/"):
         if name in ("", ".", ".."):
             part = f"the part {name!r}" if name else "an empty part"

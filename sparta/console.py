@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import rich.console
+from rich.text import Text
+
+from sparta.terminal import readable, unguarded
 
 
 class Console(rich.console.Console):
-    """A console that prints every text as it is.
+    """A console that prints every text as it is, but for what a terminal would obey.
 
     Rich would read square brackets as styles and words between colons as emoji, and drop or
     replace them: in names of files, in queries and in messages.
     """
 
     def __init__(self, **options: Any) -> None:
+        stream = sys.stderr if options.get("stderr") else sys.stdout
+        options.setdefault("file", unguarded(stream))
         super().__init__(markup=False, emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
+        """A text as Rich prints it, `readable`."""
+        return super().render_str(readable(text), **options)

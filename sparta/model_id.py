@@ -89,6 +89,14 @@ def pinned_name(name: str | Path) -> str:
     return str(name) if _local_folder(name) else _on_hub(str(name)).name
 
 
+def lasting_name(name: str | Path) -> str:
+    """As `pinned_name`; a folder's whole path, so that the name holds in every working folder."""
+    folder = _local_folder(name)
+    if folder in (PHOTOS, SAMPLE):
+        return folder.name
+    return str(folder.resolve()) if folder else pinned_name(name)
+
+
 def read_model_config(
     name: str | Path, types: tuple[str, ...], title: str, option: str = ""
 ) -> Json:

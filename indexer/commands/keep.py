@@ -62,8 +62,8 @@ Features = Annotated[
     ),
 ]
 Models = Annotated[
-    list[str],
-    typer.Option("--model", help="Model that the index was built with. Repeat for several."),
+    list[str] | None,
+    typer.Option("--model", help="Model of the index, if it has moved. Repeat for several."),
 ]
 FrequenciesFile = Annotated[
     Path | None,
@@ -88,7 +88,7 @@ Hnsw = Annotated[
 def add(
     index: IndexFolder,
     photos: NewPhotos = None,
-    model: Models = ["photos"],  # noqa: B006  # typer copies it
+    model: Models = None,
     metadata: MetadataFile = None,
     photo_metadata: ReadPhotos = True,
     include: Include = [],  # noqa: B006
@@ -124,25 +124,25 @@ def add(
     set_up_libraries()
     from indexer.encoding.features import opened_stores
     from indexer.metadata import read_metadata
-    from indexer.update.images import add_images
+    from indexer.update.images import add_images, models_of
     from sparta.console import Console
     from sparta.extract.photos import Choice
     from sparta.progress import progress_bars
 
-    about = read_metadata(metadata) if metadata else {}
+    about, models = read_metadata(metadata) if metadata else {}, models_of(index, model or ())
     console = Console()
     chosen, say = Choice(include, exclude), partial(_print, console)
     with (
         progress_bars(STAGES, console) as show,
         opened_stores(
-            index, photos or [], features or [], model, device, show, choice=chosen, notice=say
+            index, photos or [], features or [], models, device, show, choice=chosen, notice=say
         ) as opened,
     ):
         stores, skipped = opened
         report = add_images(
             index,
             stores,
-            model,
+            models,
             frequencies=frequencies,
             metadata=about,
             read_photos=photo_metadata,
@@ -301,7 +301,7 @@ MOST = 20  # photos listed one by one
 def sync(
     index: IndexFolder,
     photos: Photos,
-    model: Models = ["photos"],  # noqa: B006  # typer copies it
+    model: Models = None,
     photo_metadata: ReadPhotos = True,
     include: Include = [],  # noqa: B006
     exclude: Exclude = [],  # noqa: B006
@@ -328,6 +328,7 @@ def sync(
     """
     set_up_libraries()
     from indexer.commands.build import STAGES
+    from indexer.update.images import models_of
     from indexer.update.sync import Encoding, PhotoSync
     from sparta.console import Console
     from sparta.extract.photos import Choice
@@ -336,7 +337,8 @@ def sync(
     if watch and (dry_run or yes):
         raise InputError("--watch goes with neither --dry-run nor --yes")
     console = Console()
-    how = Encoding(model, frequencies, photo_metadata, batch_size, device)
+    models = models_of(index, model or ())
+    how = Encoding(models, frequencies, photo_metadata, batch_size, device)
     job = PhotoSync(index, photos, how, Choice(include, exclude))
     with progress_bars(STAGES, console) as show:
         report = job.run(yes=yes, dry=dry_run, progress=show)

@@ -35,6 +35,7 @@ from sparta.extras import require
 from sparta.features.record import BFLOAT16, FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.files import full_disk_reported
+from sparta.model_id import model_folder
 from sparta.progress import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -211,6 +212,22 @@ def add_images(
         return AddReport(added, len(rows) - added, len(writer), len(former.aside))
 
 
+def models_of(index: Path, given: Sequence[str | Path] = ()) -> Sequence[str | Path]:
+    """The models to encode with: the given ones, else those that the index was built with.
+
+    Raises InputError if the folder is not an index, or one of its models is gone.
+    """
+    names = given or Manifest.read(index_folders(index)[0]).model_names
+    for name in () if given else names:
+        try:
+            model_folder(name, weights=False)
+        except InputError as error:
+            raise InputError(
+                f"{error}; {index} was built with it: give the model's new place with --model"
+            ) from error
+    return names or ("photos",)  # an index of format 7 names none
+
+
 def _compare_precision(index: Path, manifest: Manifest, source: FeatureSource) -> None:
     if source.precision != manifest.precision:
         both = manifest.precision, source.precision
@@ -235,13 +252,13 @@ def _terms(manifest: Manifest) -> TermSet:
 class ResidentEncoder:
     """Photos or features → postings of an index; networks are loaded when needed.
 
-    Vectors that dense models of the index have of them are stored at once, so that they are there
-    when the image is. Not safe for several threads at once; the caller is the index's one writer.
-    Raises InputError if the folder is not an index.
+    Without `models` it uses the index's own. Vectors that dense models of the index have of them
+    are stored at once, so that they are there when the image is. Not safe for several threads at
+    once; the caller is the index's one writer. Raises InputError if the folder is not an index.
     """
 
     def __init__(self, index: Path, models: Sequence[str | Path], device: str = "auto") -> None:
-        self._index, self._models, self._device = index, models, device
+        self._index, self._models, self._device = index, models_of(index, models), device
         self._manifest = Manifest.open(index)
         self._follower = DenseFollower(index, device)
         self._encoding: tuple[ImageEncoder, ImpactParameters] | None = None

@@ -46,6 +46,7 @@ from server.security.listening import check_exposure, url
 from server.settings import ServerSettings
 from server.writing.bodies import Refresh
 from server.writing.forward import PASSED_ON, Forwarder
+from server.writing.process import STOPS
 from sparta.cluster import LOCAL, connected
 from sparta.console import Console
 from sparta.errors import InputError
@@ -304,7 +305,7 @@ def divided_ids(body: bytes, shards: int) -> dict[int, bytes]:
 
 
 def serve_on(address: str, settings: ServerSettings, replicas: int) -> None:
-    """Serve on a Ray cluster; on one that this process starts, until SIGINT or SIGTERM.
+    """Serve on a Ray cluster; on one that this process starts, until one of `STOPS`.
 
     `address` is HOST:PORT of the cluster's head, "auto" for the one that runs here, or "local"; see
     `deploy` for the others.
@@ -321,7 +322,8 @@ def serve_on(address: str, settings: ServerSettings, replicas: int) -> None:
         console.print(f"Serving {settings.index} at {here} on every machine")
         if address == LOCAL:
             console.print("Stop with Ctrl+C.")
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            for number in STOPS:
+                signal.signal(number, signal.default_int_handler)
             with suppress(KeyboardInterrupt):
                 Event().wait()
         else:

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from urllib.parse import urljoin
 
-from indexer.fields.kinds import read_kinds
+from indexer.fields.kinds import CAMERA, LOCATION, read_kinds, with_derived
 from indexer.manifest import Manifest
 from server.photo_files import find_photo
 from server.problems import ProblemError
@@ -23,7 +23,7 @@ from sparta.errors import InputError
 from sparta.extract.image_files import PhotoError
 from sparta.features.record import Skipped
 from sparta.files import writing
-from sparta.json_values import JsonMapping
+from sparta.json_values import Json, JsonMapping
 from sparta.progress import Progress, no_progress
 
 ALWAYS = ("width", "height")  # fields without which photos would jump while they load
@@ -85,8 +85,8 @@ def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_pr
         collection = open_collection(index, progress)
         site = SiteFolder(out)
         report = Report(len(collection))
-        images = _shown(index, collection, site, choices, report, progress)
         report.withheld = _withheld(collection, choices.fields)
+        images = _shown(index, collection, site, choices, report, progress)
         pictures = choices.pictures or Pictures(())
         kind = {"sizes": pictures.sizes, "suffix": f".{pictures.format}"}
         named = sorted({one.photo.partition(".")[0] for one in images if one.photo})
@@ -136,7 +136,11 @@ def _shown(
     return [
         Shown(
             _published_id(image_id, choices.id_key),
-            {key: own[key] for key in (*ALWAYS, *choices.fields) if key in own},
+            {
+                key: value
+                for key, value in _offered(image_id, own).items()
+                if key in (*ALWAYS, *choices.fields)
+            },
             name,
         )
         for image_id, own, name in zip(collection.ids, metadata, names, strict=True)
@@ -163,14 +167,25 @@ def _published_id(image_id: str, key: str | None) -> str:
     return hmac.digest(key.encode(), image_id.encode("utf-8", "surrogatepass"), "sha256").hex()[:16]
 
 
+def _offered(image_id: str, metadata: JsonMapping) -> Json:
+    """The fields of an image that may be published: its metadata, and what follows from that."""
+    found = with_derived(image_id, metadata)
+    more = {name: found[name] for name in (CAMERA, LOCATION) if found.get(name) is not None}
+    return more | dict(metadata)
+
+
 def _withheld(collection: Collection, fields: Sequence[str]) -> list[str]:
     """The fields of the metadata that are not published.
 
     Raises InputError if no image has one that is to be published.
     """
-    known = {name for document in range(len(collection)) for name in collection.metadata(document)}
-    if missing := [name for name in fields if name not in known]:
-        there = ", ".join(sorted(known)) or "none"
+    known, offered = set[str](), set[str]()
+    for document, image_id in enumerate(collection.ids):
+        own = collection.metadata(document)
+        known |= own.keys()
+        offered |= _offered(image_id, own).keys()
+    if missing := [name for name in fields if name not in offered]:
+        there = ", ".join(sorted(offered)) or "none"
         raise InputError(f"--field {missing[0]}: no image has it; there is {there}")
     return sorted(known - {*fields, *ALWAYS})
 

@@ -22,7 +22,7 @@ from indexer.search.explanations import Explain
 from server.backends import Backend, Lease, backends_of, lease_of
 from server.monitoring.metrics import MS, Metrics
 from server.monitoring.monitor import record_of
-from server.problems import ProblemError
+from server.problems import CLIENT_GONE, ProblemError
 from sparta.json_values import Json
 
 MAX_K = 1000
@@ -31,7 +31,6 @@ MAX_IMAGES = 20  # of a search by images
 MAX_EXPLAINED = 100_000  # terms of all hits; 0.1 s
 THREADS = 8
 WAITING = 56  # searches that may wait for a thread; more are refused at once
-CLIENT_GONE = 499  # never sent: there is nobody to send it to
 # A character that is no white space to Python; the escapes alone are none to JSON Schema.
 NOT_BLANK = r"[^\s\x1c-\x1f\x85]"
 FILTER = "Photos that may be found: conditions on fields of their metadata; docs/queries.md"

@@ -16,7 +16,15 @@ from server import schemas
 from server.backends import Backend, backends_of
 from server.monitoring.metrics import MS
 from server.monitoring.monitor import record_of
-from server.photo_files import MEDIA_TYPE, SIZES, PhotoFile, Thumbnails, find_photo, not_modified
+from server.photo_files import (
+    MEDIA_TYPE,
+    SIZES,
+    PhotoFile,
+    Thumbnails,
+    find_photo,
+    not_modified,
+    tag_of,
+)
 from server.problems import PROBLEM, ProblemError, responses
 from server.requests import IMAGE_PATH
 from server.routes import common
@@ -25,8 +33,6 @@ from sparta.json_values import Json
 
 PHOTOS = ("image/", "application/octet-stream")  # kinds of bodies
 PHOTO_CACHE = "private, no-cache"  # cached, and asked for again every time: it may be replaced
-# Not asked for again while somebody looks through hits; a photo is seldom replaced.
-PICTURE_CACHE = "private, max-age=300"
 # OpenAPI documentation of an answer that is a photo; its format tells generated clients not to
 # read it as text.
 BINARY = {"schema": {"type": "string", "format": "binary"}}
@@ -59,7 +65,6 @@ router = APIRouter(prefix="/v1/images")
 
 
 # The image's route comes last: an image id can contain slashes, so it would match all paths.
-@router.head(IMAGE_PATH + "/file", include_in_schema=False)
 @router.get(
     IMAGE_PATH + "/file",
     summary="Get the photo of an image",
@@ -79,6 +84,10 @@ def get_photo(request: Request, backend: common.BackendParameter, image_id: str)
     headers = {"Cache-Control": PHOTO_CACHE, "ETag": photo.tag}
     if not_modified(request.headers, photo.tag, photo.stat.st_mtime):
         return Response(status_code=304, headers=headers)
+    if not request.headers.get("range", "").lower().startswith("bytes="):
+        # Other units are ignored (RFC 9110, 14.2); `FileResponse` would refuse them.
+        scope = request.scope
+        scope["headers"] = [one for one in scope["headers"] if one[0] != b"range"]
     return FileResponse(
         photo.path, media_type=photo.media_type, stat_result=photo.stat, headers=headers
     )
@@ -108,7 +117,7 @@ async def get_thumbnail(
     def task(_: common.Wanted) -> Response:
         photo = _photo(backend, image_id)
         tag = photo.picture_tag(size)
-        headers = {"Cache-Control": PICTURE_CACHE, "ETag": tag}
+        headers = {"Cache-Control": PHOTO_CACHE, "ETag": tag}
         if "if-none-match" in request.headers and not_modified(request.headers, tag, 0):
             return Response(status_code=304, headers=headers)
         thumbnails: Thumbnails = request.app.state.thumbnails
@@ -252,12 +261,14 @@ async def explain(
     responses=responses("unknown-image", "unknown-backend"),
 )
 def get_image(
-    request: Request, backend: common.BackendParameter, image_id: str
+    request: Request, response: Response, backend: common.BackendParameter, image_id: str
 ) -> schemas.ImageAnswer:
-    """The metadata that the index stores for an image."""
+    """The metadata that the index stores for an image; `ETag` is for `If-Match` of a change."""
+    metadata = backend.searcher.metadata(image_id)
+    response.headers["ETag"] = tag_of(metadata)
     return schemas.ImageAnswer(
         image_id=image_id,
         backend=backend.name,
-        metadata=backend.searcher.metadata(image_id),
+        metadata=metadata,
         url=common.photo_urls(request, backend)(image_id),
     )

@@ -9,7 +9,10 @@ from __future__ import annotations
 import zlib
 
 from fastapi import FastAPI, Request, Response
-from starlette.types import Receive, Scope, Send
+from starlette.datastructures import Headers as HeadersOf
+from starlette.datastructures import MutableHeaders
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.types import Message, Receive, Scope, Send
 
 from server.backends import Current
 from server.monitoring.monitor import Monitor, begin, headers_of
@@ -36,7 +39,9 @@ class Application(FastAPI):
         self._plain = guards.surround(self._answer)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Answer a request; HEAD as GET, whose body uvicorn does not send."""
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
         own = scope["type"] == "http" and scope["method"] == "GET"
         if own and scope["path"].removeprefix(self._guards.root_path) == PATH:
             scope["app"] = self
@@ -85,8 +90,36 @@ def _reply(scope: Scope, answer: bytes | Response) -> tuple[int, Headers, bytes]
         headers = completed(scope, kept)
     if len(body) >= LEAST_COMPRESSED:
         headers = [*headers, _VARY]
-        accepted = [value for name, value in scope["headers"] if name == b"accept-encoding"]
-        if accepted and b"gzip" in accepted[0]:  # as Starlette decides it
+        if takes_gzip(scope):
             headers.append((b"content-encoding", b"gzip"))
             body = zlib.compress(body, COMPRESSION, _GZIP)
     return status, [(b"content-length", b"%d" % len(body)), *headers], body
+
+
+def takes_gzip(scope: Scope) -> bool:
+    """Whether a client accepts gzip, which it may refuse by a quality of 0 (RFC 9110, 12.5.3)."""
+    qualities = {}
+    for one in ",".join(HeadersOf(scope=scope).getlist("accept-encoding")).lower().split(","):
+        coding, _, quality = "".join(one.split()).partition(";q=")
+        qualities[coding] = bool(quality.strip("0.")) or not quality
+    return qualities.get("gzip", qualities.get("*", False))
+
+
+class Compression(GZipMiddleware):
+    """Compresses answers for clients that accept it; the entity tag of such an answer is weak."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+
+        async def send_tagged(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                tag = headers.get("etag", "W/")
+                if "content-encoding" in headers and not tag.startswith("W/"):
+                    headers["etag"] = f"W/{tag}"
+            await send(message)
+
+        if scope["type"] == "http" and not takes_gzip(scope):
+            kept = [one for one in scope["headers"] if one[0] != b"accept-encoding"]
+            scope = {**scope, "headers": kept}
+        await super().__call__(scope, receive, send_tagged)

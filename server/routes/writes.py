@@ -39,6 +39,11 @@ OnlyNewParameter = Annotated[
     Header(description="*: refuse the image if the index has one with its id (RFC 9110)"),
 ]
 
+IfMatchParameter = Annotated[
+    str | None,
+    Header(description="ETag of the image: refuse the change if it has another (RFC 9110)"),
+]
+
 # Of many images, and of one, whose path would match those of many.
 many = APIRouter(prefix="/v1/images", dependencies=[requires("write")])
 one = APIRouter(prefix="/v1/images", dependencies=[requires("write")])
@@ -122,7 +127,9 @@ async def delete_images(request: Request, refresh: RefreshParameter = "wait") ->
     summary="Add an image, or replace it",
     operation_id="put_image",
     response_model=schemas.WriteAnswer,
-    responses=responses(*ALWAYS, "invalid-image", "unsupported-media", "image-exists"),
+    responses=responses(
+        *ALWAYS, "invalid-image", "unsupported-media", "image-exists", "image-changed"
+    ),
     openapi_extra=_body(
         {
             "image/*": {"schema": {"type": "string", "format": "binary"}},
@@ -136,6 +143,7 @@ async def put_image(
     image_id: str,
     refresh: RefreshParameter = "wait",
     if_none_match: OnlyNewParameter = None,
+    if_match: IfMatchParameter = None,
 ) -> Response:
     """Encode an image as the index was built, and put it in the place of one with its id.
 
@@ -149,11 +157,14 @@ async def put_image(
     summary="Change the metadata of an image",
     operation_id="update_image",
     response_model=schemas.WriteAnswer,
-    responses=responses(*ALWAYS, "invalid-image", "unknown-image"),
+    responses=responses(*ALWAYS, "invalid-image", "unknown-image", "image-changed"),
     openapi_extra=_body({"application/json": {"schema": FIELDS}}, "The fields that change"),
 )
 async def update_image(
-    request: Request, image_id: str, refresh: RefreshParameter = "wait"
+    request: Request,
+    image_id: str,
+    refresh: RefreshParameter = "wait",
+    if_match: IfMatchParameter = None,
 ) -> Response:
     """Change some fields; null removes one (RFC 7396). The image is not encoded again."""
     return await forwarder_of(request).image(request, image_id, refresh)
@@ -164,10 +175,13 @@ async def update_image(
     summary="Delete an image",
     operation_id="delete_image",
     response_model=schemas.WriteAnswer,
-    responses=responses(*ALWAYS, "unknown-image"),
+    responses=responses(*ALWAYS, "unknown-image", "image-changed"),
 )
 async def delete_image(
-    request: Request, image_id: str, refresh: RefreshParameter = "wait"
+    request: Request,
+    image_id: str,
+    refresh: RefreshParameter = "wait",
+    if_match: IfMatchParameter = None,
 ) -> Response:
     """Delete an image from the index; its file stays where it is."""
     return await forwarder_of(request).image(request, image_id, refresh)

@@ -12,6 +12,7 @@ and none can set `Origin` and `Sec-Fetch-Site`, with which browsers name the ori
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -36,6 +37,7 @@ PROXY_HEADERS = frozenset(
     {b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"true-client-ip", b"cf-connecting-ip"}
 )
 PAGE = b"x-sparta-page"  # a header that the page's script adds
+_HOST = re.compile(r"(?:\[([^\[\]]*)\]|([^\[\]:]*))(?::\d{0,5})?")
 SAFE = frozenset({"GET", "HEAD"})  # sent without Origin by a page to its own server
 
 
@@ -81,13 +83,10 @@ def is_loopback(host: str) -> bool:
 
 
 def _host(header: str) -> str:
-    """A host in lower case without brackets, port and final dot."""
+    """A host in lower case without brackets, port and final dot; anything else as it is."""
     host = header.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    if host.count(":") == 1:
-        host = host.partition(":")[0]
-    return host.removesuffix(".")
+    found = _HOST.fullmatch(host)
+    return (found[1] or found[2] or "").removesuffix(".") if found else host
 
 
 def _is_address(name: str) -> bool:

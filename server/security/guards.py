@@ -118,8 +118,9 @@ def _outer(settings: ServerSettings) -> list[Middleware]:
         cors = Middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
-            allow_headers=("authorization", "x-api-key"),
-            expose_headers=("retry-after",),
+            allow_methods=("GET", "POST", "PUT", "PATCH", "DELETE"),
+            allow_headers=("authorization", "x-api-key", "if-match", "if-none-match"),
+            expose_headers=("etag", "retry-after", "x-index-version", "x-request-id"),
         )
         found.append(cors)
     if settings.root_path:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from threading import Condition, Lock
@@ -24,7 +25,7 @@ from indexer.state import index_version, place_of
 from indexer.store.changes import Add, Change, Delete
 from indexer.store.images import UnknownImageError
 from server import problems
-from server.photo_files import check_photo
+from server.photo_files import check_photo, tag_of
 from server.problems import ProblemError
 from server.requests import IMAGE_PATH, MANY, problem_of, read_json
 from server.schemas import BatchAnswer, BatchError, DeleteAnswer, WriteAnswer
@@ -46,7 +47,7 @@ class Writing:
     """The index, opened for the first request, and again after a failure or a switched alias."""
 
     def __init__(self, folder: Path, models: Sequence[str], board: Board) -> None:
-        self._folder, self._models, self._board = folder, models, board
+        self.folder, self._models, self._board = folder, models, board
         self._index: WritableIndex | None = None
         self._encoders: dict[tuple[int, str], PhotoEncoder] = {}  # at most one
         self._opening, self._choosing = Lock(), Lock()
@@ -75,7 +76,7 @@ class Writing:
 
     def _encoder(self) -> PhotoEncoder:
         """Encodes as the index was built that the path leads to now."""
-        folder = self._folder.resolve()
+        folder = self.folder.resolve()
         key = place_of(folder), index_version(folder)
         with self._choosing:
             if key not in self._encoders:
@@ -89,12 +90,12 @@ class Writing:
                 try:
                     response = _written(index, task, wait)
                 except OSError as error:
-                    if index.is_at(self._folder):
-                        detail = f"{error}: look at the server's disk"
+                    if index.is_at(self.folder):
+                        detail = f"{error.strerror or error}: look at the server's disk"
                         raise ProblemError("writing-failed", detail) from error
                 else:
                     # Nobody finds a change of an index whose place another one has taken.
-                    if index.is_at(self._folder):
+                    if index.is_at(self.folder):
                         return response
         raise ProblemError("writing-failed", REPLACED)
 
@@ -116,13 +117,13 @@ class Writing:
                 self._unused.notify_all()
 
     def _opened(self) -> WritableIndex:
-        if self._index is not None and not self._index.serves(self._folder):
+        if self._index is not None and not self._index.serves(self.folder):
             with self._unused:
                 self._unused.wait_for(lambda: self._users == 0)
             former, self._index = self._index, None
             former.close()
         if self._index is None:
-            self._index = WritableIndex(self._folder, self._encoder(), self._board)
+            self._index = WritableIndex(self.folder, self._encoder(), self._board)
         return self._index
 
     @property
@@ -146,6 +147,9 @@ def _written(index: WritableIndex, task: Task, wait: bool) -> Response:
         written = f".{commit.version}" if commit.version else ""
         answer.index_version = f"{index.version}{written}"
         headers = {COMMIT: str(commit.number), PLACE: str(index.place)}
+    if isinstance(answer, WriteAnswer) and answer.result != "deleted":
+        with suppress(UnknownImageError):  # deleted since
+            headers["ETag"] = tag_of(index.metadata(answer.image_id))
     return Response(answer.model_dump_json(), headers=headers, media_type="application/json")
 
 
@@ -158,13 +162,14 @@ def create_app(writing: Writing) -> FastAPI:
         await asyncio.to_thread(writing.close)
 
     app = FastAPI(openapi_url=None, lifespan=lifespan)
-    problems.install(app)
+    problems.install(app, writing.folder)
     for kind in (ValidationError, InputError, ExistingImageError):
         app.add_exception_handler(kind, _refused)
 
     async def batch(request: Request) -> Response:
         body = await request.body()
-        return await writing.answer(request, lambda index: _Batch(index).run(body))
+        show = partial(problems.public, request)
+        return await writing.answer(request, lambda index: _Batch(index, show).run(body))
 
     async def delete_many(request: Request) -> Response:
         body = await request.body()
@@ -201,13 +206,30 @@ def _refused(request: Request, error: Exception) -> Response:
 # what the application has handlers for.
 
 
+def _condition(index: WritableIndex, request: Request) -> Callable[[], None]:
+    """What refuses a change whose request has a condition that is not met (RFC 9110, 13.1)."""
+    image_id, tags = request.path_params["image_id"], request.headers.get("if-match")
+
+    def check() -> None:
+        found: str | None = None
+        with suppress(UnknownImageError):
+            found = tag_of(index.metadata(image_id))
+        if found is not None and request.headers.get("if-none-match") == "*":
+            raise ExistingImageError(image_id)
+        listed = [tag.strip() for tag in (tags or "").split(",")]
+        if tags is not None and (found is None or not {"*", found} & {*listed}):
+            detail = f"image {image_id[:200]!r} has not the ETag of If-Match: get it again"
+            raise ProblemError("image-changed", detail, "if-match")
+
+    return check
+
+
 def _put(index: WritableIndex, request: Request, body: bytes) -> tuple[WriteAnswer, int]:
     """Add an image, or replace it unless it must be new."""
     image_id = request.path_params["image_id"]
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    only_new = request.headers.get("if-none-match") == "*"
-    if only_new:  # before anything is encoded or kept
-        index.check_new([image_id])
+    check = _condition(index, request)
+    check()  # before anything is encoded or kept
     if media_type.startswith("image/") or media_type == "application/octet-stream":
         image = ImageBody.model_construct(photo=body, features=None, terms=None, metadata={})
     elif media_type in JSON:
@@ -215,21 +237,22 @@ def _put(index: WritableIndex, request: Request, body: bytes) -> tuple[WriteAnsw
     else:
         detail = "send a photo as image/jpeg (or other) or application/octet-stream, or JSON"
         raise ProblemError("unsupported-media", detail)
-    [there], number = index.write([index.encode(image_id, image)], only_new)
+    [there], number = index.write([index.encode(image_id, image)], check)
     return WriteAnswer(image_id=image_id, result="replaced" if there else "created"), number
 
 
 def _update(index: WritableIndex, request: Request, body: bytes) -> tuple[WriteAnswer, int]:
     """Change fields of the metadata of an image."""
     image_id = request.path_params["image_id"]
-    metadata, number = index.update(image_id, read_json(FIELDS, body))
+    check = _condition(index, request)
+    metadata, number = index.update(image_id, read_json(FIELDS, body), check)
     return WriteAnswer(image_id=image_id, result="updated", metadata=metadata), number
 
 
 def _delete(index: WritableIndex, request: Request, _: bytes) -> tuple[WriteAnswer, int]:
     """Delete an image."""
     image_id = request.path_params["image_id"]
-    [there], number = index.write([Delete(image_id)])
+    [there], number = index.write([Delete(image_id)], _condition(index, request))
     if not there:
         raise UnknownImageError(image_id)
     return WriteAnswer(image_id=image_id, result="deleted"), number
@@ -247,8 +270,8 @@ def _delete_many(index: WritableIndex, body: bytes) -> tuple[DeleteAnswer, int]:
 class _Batch:
     """Writes the lines of a batch, in their order and many at once."""
 
-    def __init__(self, index: WritableIndex) -> None:
-        self._index = index
+    def __init__(self, index: WritableIndex, show: Callable[[str], str]) -> None:
+        self._index, self._show = index, show
         self._counts: Counter[str] = Counter()
         self._errors: list[BatchError] = []
         self._waiting: list[tuple[int, Change]] = []
@@ -333,4 +356,4 @@ class _Batch:
             detail = problem_of(error)
         elif isinstance(error, UnknownImageError):
             detail = "the index has no such image"
-        self._errors.append(BatchError(line=line, image_id=image_id, detail=detail))
+        self._errors.append(BatchError(line=line, image_id=image_id, detail=self._show(detail)))

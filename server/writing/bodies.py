@@ -65,9 +65,13 @@ class FeaturesBody(_Body):
         """
         count = len(self.features)
         try:
+            with np.errstate(over="ignore"):
+                features = np.array(self.features, np.float16)
+            if not np.isfinite(features).all():
+                raise InputError("features: give finite numbers up to 65,504, which float16 holds")
             return ImageFeatures(
                 image_id,
-                np.array(self.features, np.float16),
+                features,
                 np.array(self.boxes, np.float32).reshape(-1, 4),
                 tuple(self.labels) or ("",) * count,
                 tuple(self.attributes) or ("",) * count,

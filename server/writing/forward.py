@@ -27,7 +27,7 @@ NOT_OPEN = 2**63  # shown by a worker that answers nothing yet: nobody waits for
 SHOWN_WITHIN = 60.0  # seconds for all workers to show a commit
 ENCODING = 4  # photos that a worker has encoded at the same time
 LOOK = 0.002  # seconds between two looks whether they do
-PASSED_ON = ("content-type", "content-length", "if-none-match")
+PASSED_ON = ("content-type", "content-length", "if-match", "if-none-match")
 HOST = "http://writer"  # never looked up: requests go to the socket
 
 
@@ -164,7 +164,8 @@ class Forwarder:
         if commit := answer.headers.get(COMMIT):
             await self._shown(int(commit), int(answer.headers[PLACE]))
         media_type = answer.headers.get("content-type")
-        return Response(answer.content, answer.status_code, media_type=media_type)
+        tagged = {"ETag": tag} if (tag := answer.headers.get("etag")) else None
+        return Response(answer.content, answer.status_code, tagged, media_type)
 
     async def _shown(self, commit: int, place: int) -> None:
         assert self.board is not None

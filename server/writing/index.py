@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -152,32 +152,26 @@ class WritableIndex:
         image = self._encoder.photo(image_id, path)
         return replace(image, metadata={**image.metadata, UPLOAD: name}), "photo"
 
-    def check_new(self, image_ids: Iterable[str]) -> None:
-        """Check that the index lacks some images.
+    def metadata(self, image_id: str) -> Json:
+        """An image's metadata, with all that has been written; raises UnknownImageError."""
+        return self._writer.metadata(image_id)
 
-        Raises:
-            ExistingImageError: if it does not.
-        """
-        for image_id in image_ids:
-            if image_id in self._writer:
-                raise ExistingImageError(image_id)
-
-    def write(self, changes: Sequence[Change], only_new: bool = False) -> tuple[list[bool], int]:
+    def write(
+        self, changes: Sequence[Change], check: Callable[[], None] = lambda: None
+    ) -> tuple[list[bool], int]:
         """Write changes, all or none, and wait until they survive a power cut.
 
-        With `only_new` none may be of an image that the index has.
+        Nobody writes between `check`, which may raise, and the changes.
 
         Returns:
             whether each image was there before, and a number for `wait`.
 
         Raises:
-            ExistingImageError: if it has one.
             InputError: if one cannot be applied.
             OSError: if the disk fails.
         """
         with self._writing:
-            if only_new:
-                self.check_new(change.image_id for change in changes)
+            check()
             there = self._there(changes)
             # What the index lacks needs no id that an image may have.
             changes = [
@@ -197,8 +191,12 @@ class WritableIndex:
         self._board.count(images_written=len(changes) - deleted, images_deleted=deleted)
         return self._written, position
 
-    def update(self, image_id: str, fields: Json) -> tuple[Json, int]:
+    def update(
+        self, image_id: str, fields: Json, check: Callable[[], None] = lambda: None
+    ) -> tuple[Json, int]:
         """Change fields of an image's metadata, as RFC 7396 merges objects: null removes a field.
+
+        Nobody writes between `check`, which may raise, and the change.
 
         Returns:
             the metadata, and a number for `wait`.
@@ -209,6 +207,7 @@ class WritableIndex:
             OSError: if the disk fails.
         """
         with self._writing:
+            check()
             metadata = with_given(self._writer.metadata(image_id), fields)
             number, position = self._append([MetadataChange(image_id, metadata, fields)])
         self._guarded(lambda: self._writer.sync(position))

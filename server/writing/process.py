@@ -23,10 +23,15 @@ import uvicorn
 
 from server.settings import ServerSettings
 from server.writing.forward import Board, WriterAddress
+from sparta.terminal import guard_output
 
 if TYPE_CHECKING:
     from server.writing.app import Writing
 
+# A closed terminal ends a server in order, unless nohup keeps it running.
+STOPS = [signal.SIGINT, signal.SIGTERM]
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+    STOPS.append(signal.SIGHUP)
 IDLE = 15.0  # seconds without a request after which the process ends, and lets others write
 LOOK = 0.5  # seconds between two looks whether the server stops
 
@@ -110,7 +115,8 @@ def _write(settings: ServerSettings, board: Board, listening: socket.socket) -> 
     """Serve the socket in this process until there has been no request for some time."""
     from server.writing.app import Writing, create_app
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    guard_output()
+    leave()
     stop_with_parent()
     writing = Writing(settings.index, settings.models, board)
     config = uvicorn.Config(
@@ -118,6 +124,7 @@ def _write(settings: ServerSettings, board: Board, listening: socket.socket) -> 
         loop="asyncio",
         ws="none",
         log_level="warning",
+        use_colors=False,
         access_log=False,
         server_header=False,
         proxy_headers=False,
@@ -135,6 +142,13 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Whether to end."""
         return await super().on_tick(counter) or self._writing.idle_seconds > IDLE
+
+
+def leave() -> None:
+    """Leave Ctrl+C, and a terminal that is closed, to the first process."""
+    for number in STOPS:
+        if number is not signal.SIGTERM:
+            signal.signal(number, signal.SIG_IGN)
 
 
 def stop_with_parent() -> None:
