@@ -140,8 +140,8 @@ class SealedManifest:
         path = folder / MANIFEST
         seal = values.pop(SEAL, None)
         if wrong := (expected - absent) ^ set(values):
-            wrong = ", ".join(sorted(wrong))
-            raise InputError(f"{path}: fields missing or unknown: {wrong}; build the index again")
+            names = ", ".join(sorted(wrong))
+            raise InputError(f"{path}: fields missing or unknown: {names}; build the index again")
         if seal != _seal(values):
             raise InputError(
                 f"{path} is damaged: its content has another hash; build the index again"

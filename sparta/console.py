@@ -23,6 +23,6 @@ class Console(rich.console.Console):
         options.setdefault("file", unguarded(stream))
         super().__init__(markup=False, emoji=False, **options)
 
-    def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
+    def render_str(self, text: str, **options: Any) -> Text:
         """A text as Rich prints it, `readable`."""
         return super().render_str(readable(text), **options)
