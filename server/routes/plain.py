@@ -120,6 +120,5 @@ class Compression(GZipMiddleware):
             await send(message)
 
         if scope["type"] == "http" and not takes_gzip(scope):
-            kept = [one for one in scope["headers"] if one[0] != b"accept-encoding"]
-            scope = {**scope, "headers": kept}
+            scope["headers"] = [one for one in scope["headers"] if one[0] != b"accept-encoding"]
         await super().__call__(scope, receive, send_tagged)

@@ -139,13 +139,25 @@ def test_a_client_that_does_not_read_is_dropped(
 
 
 def test_more_connections_than_allowed_are_refused_at_once(address: str) -> None:
-    idle = [connect(address) for _ in range(5)]
+    busy = [connect(address) for _ in range(5)]
+    for one in busy:
+        one.sendall(b"G")
+    time.sleep(0.1)
     with connect(address) as connection:
         assert "too many connections" in problem(answer(connection), 503)
-    for one in idle:
+    for one in busy:
         one.close()
     time.sleep(0.1)
     assert httpx.get(f"{address}/livez", timeout=60).status_code == 200
+
+
+def test_idle_connections_make_room_for_new_ones(address: str) -> None:
+    """Whoever asks whether the server lives is answered, however many say nothing."""
+    idle = [connect(address) for _ in range(12)]
+    for _ in range(3):
+        assert httpx.get(f"{address}/livez", timeout=60).status_code == 200
+    for one in idle:
+        one.close()
 
 
 def test_a_body_that_proceeds_has_more_time(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,11 +165,11 @@ def test_a_body_that_proceeds_has_more_time(address: str, monkeypatch: pytest.Mo
     begin = time.monotonic()
     with connect(address) as connection:
         head = b"POST /v1/images/count HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8000\r\n"
-        connection.sendall(head + b"Connection: close\r\n\r\n")
+        connection.sendall(head + b"Content-Type: text/plain\r\nConnection: close\r\n\r\n")
         for _ in range(8):
             time.sleep(SECONDS / 4)
             connection.sendall(b"x" * 1000)
-        assert answer(connection).startswith(b"HTTP/1.1 422 ")
+        assert answer(connection).startswith(b"HTTP/1.1 415 ")
     assert time.monotonic() - begin > 1.5 * SECONDS
 
 

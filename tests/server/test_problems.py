@@ -95,7 +95,7 @@ def test_wrong_paths_and_methods(client: TestClient) -> None:
         response = client.post(path)
         assert "POST" in problem(response, 405)["detail"]
         assert "GET" in response.headers["allow"]
-    assert client.delete("/v1/search?q=red").headers["allow"] == "GET, POST"
+    assert client.delete("/v1/search?q=red").headers["allow"] == "GET, HEAD, POST"
     assert client.get("/v1/sign-in").headers["allow"] == "POST"
 
 

@@ -38,9 +38,14 @@ def test_named_sites_may_ask_with_a_key(file: Path) -> None:
         assert "access-control-allow-credentials" not in answer.headers
     other = client.get(SEARCH, headers={"Origin": "https://evil.example", "X-API-Key": key})
     assert "access-control-allow-origin" not in other.headers
-    for method in ("POST", "DELETE"):
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
         asked = {"Access-Control-Request-Method": method}
-        assert client.options("/v1/sign-in", headers=SITE | asked).status_code == 400
+        asked |= {"Access-Control-Request-Headers": "authorization,content-type,if-match"}
+        allowed = client.options("/v1/images/one.png", headers=SITE | asked)
+        assert allowed.status_code == 200
+        assert method in allowed.headers["access-control-allow-methods"]
+    refused = client.post("/v1/sign-in", json={"key": key}, headers=SITE)
+    assert refused.status_code == 403 and "set-cookie" not in refused.headers
     plain = client_of(app_of(BACKEND, keys=file)).get(SEARCH, headers=SITE)
     assert not [name for name in plain.headers if name.startswith("access-control")]
     assert plain.headers["cross-origin-resource-policy"] == "same-origin"
