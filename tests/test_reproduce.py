@@ -63,7 +63,7 @@ def test_no_preset_is_missing() -> None:
 PAPERS = {  # section of the page → text of the paper, and how many of its rows are there
     "GPO": ("gpo", 34),
     "VSE+2AD": ("adpool-adopt", 25),
-    "MV-VSE": ("mv-vse", 11),
+    "MV-VSE": ("mv-vse", 13),
     "VisualSparta": ("visualsparta", 17),
 }
 
@@ -162,7 +162,8 @@ def column_of(name: str) -> str:
     visual = config.model.options["visual"]
     if "vse-2ad" in name:
         return f"VSE+2AD, {visual}"
-    return visual if visual == "region" or config.has_vision_network else "WSL, video"
+    stored = "WSL" if "wsl" in name else "video"
+    return visual if visual == "region" or config.has_vision_network else stored
 
 
 PUBLISHED = ("coco", "flickr30k", "msr-vtt", "vatex", "ablations")

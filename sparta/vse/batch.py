@@ -70,7 +70,8 @@ def collate_regions(images: Sequence[ImageFeatures], max_regions: int | None = N
 
 def collate_pixels(photos: Sequence[NDArray[np.uint8]]) -> PixelBatch:
     """Stack B photos [side, side, 3] uint8 RGB, at least one, all of one size."""
-    return PixelBatch(torch.from_numpy(np.stack(photos)).permute(0, 3, 1, 2))
+    # Contiguous: oneDNN fails on channels that come last, in small networks on some processors.
+    return PixelBatch(torch.from_numpy(np.stack(photos)).permute(0, 3, 1, 2).contiguous())
 
 
 def collate_images(
