@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from operator import attrgetter
 from pathlib import Path
@@ -38,7 +39,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     writes.one,
 )
 MEASURED = 5.0  # seconds between two looks at the memory
-PAGE = Path(__file__).parent / "page"
+PAGE, REFERENCE = (Path(__file__).parent / name for name in ("page", "reference"))
 VERSION_HEADER = {
     "description": "Version of the index that gave the answer: answers of two may differ",
     "schema": {"type": "string", "examples": ["0f3a52b1c9de"]},
@@ -118,6 +119,7 @@ def create_app(
         version=version("visualsparta"),
         summary="Text-to-image search on an inverted index, with an explanation of every hit",
         lifespan=lifespan,
+        docs_url=None,  # whose page loads its scripts from another host
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=attrgetter("name"),  # generated clients name theirs so
@@ -149,14 +151,15 @@ def _install(
     app.add_middleware(Monitoring, monitor=monitor)
     for router in ROUTERS:
         app.include_router(router)
-    page = StaticFiles(directory=PAGE)
-
-    async def index(request: Request) -> Response:
-        return await page.get_response("index.html", request.scope)
-
-    app.add_api_route("/", index, include_in_schema=False)
-    app.mount("/page", page)
+    for first, path, folder in (("/", "/page", PAGE), ("/docs", "/docs", REFERENCE)):
+        files = StaticFiles(directory=folder)
+        app.add_api_route(first, partial(_index, files), include_in_schema=False)
+        app.mount(path, files)
     app.answer_plainly(current, guards, monitor)
+
+
+async def _index(files: StaticFiles, request: Request) -> Response:
+    return await files.get_response("index.html", request.scope)
 
 
 def _watch(

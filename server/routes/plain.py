@@ -26,7 +26,7 @@ LEAST_COMPRESSED = 1000  # bytes
 COMPRESSION = 4  # of 9: half the time of the default for 5 % more bytes
 _GZIP = 16 + zlib.MAX_WBITS
 _VARY = (b"vary", b"Accept-Encoding")
-_HEADERS = completed({"path": PATH}, [(b"content-type", b"application/json")])
+_HEADERS = completed([(b"content-type", b"application/json")])
 _ROUTE = next(route for route in router.routes if "GET" in getattr(route, "methods", ()))
 
 
@@ -87,7 +87,7 @@ def _reply(scope: Scope, answer: bytes | Response) -> tuple[int, Headers, bytes]
     else:
         status, body = answer.status_code, bytes(answer.body)
         kept = [one for one in answer.raw_headers if one[0] != b"content-length"]
-        headers = completed(scope, kept)
+        headers = completed(kept)
     if len(body) >= LEAST_COMPRESSED:
         headers = [*headers, _VARY]
         if takes_gzip(scope):

@@ -42,15 +42,7 @@ SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",
 }
-# FastAPI's Swagger page has an inline script and loads its library from this one host.
-DOCS_POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline' https://cdn.jsdelivr.net; "
-    "style-src 'unsafe-inline' https://cdn.jsdelivr.net; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
 _RAW = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
-_POLICY = _RAW[0][0]
-_DOCS = [(name, DOCS_POLICY.encode() if name == _POLICY else value) for name, value in _RAW]
 HEADER, BROWSER = "apiKey", "browser"  # names of schemes in the OpenAPI document
 SCHEMES = {
     BEARER: {"type": "http", "scheme": "bearer", "description": "An API key"},
@@ -166,17 +158,16 @@ class SecurityHeaders:
 
         async def send_completed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = completed(scope, message["headers"])
+                message["headers"] = completed(message["headers"])
             await send(message)
 
         await self.app(scope, receive, send_completed)
 
 
-def completed(scope: Scope, headers: Headers) -> Headers:
+def completed(headers: Headers) -> Headers:
     """The headers of a response, and those of `SECURITY_HEADERS` that it does not set itself."""
     present = {name for name, _ in headers}
-    docs = scope["path"].removeprefix(scope.get("root_path", "")) == "/docs"
-    return [*headers, *[one for one in (_DOCS if docs else _RAW) if one[0] not in present]]
+    return [*headers, *[one for one in _RAW if one[0] not in present]]
 
 
 def unexpected(request: Request, error: Exception) -> Response:
