@@ -245,10 +245,8 @@ class Index:
         from indexer.encoding.features import opened_stores
         from indexer.update.images import add_images, models_of
 
-        paths, models = (
-            [Path(place) for place in _places(photos)],
-            models_of(self.folder, self._models),
-        )
+        paths = [Path(place) for place in _places(photos)]
+        models = models_of(self.folder, self._models)
         with (
             self._writing,
             opened_stores(self.folder, paths, [], models, device, progress) as (stores, _),

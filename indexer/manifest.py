@@ -80,7 +80,7 @@ def check_small_parts(folder: Path, parts: Parts) -> None:
             check_hash(folder / name, part, sha256(folder / name))
 
 
-FORMAT_VERSION, OLDEST = 8, 7  # of an index, whole or divided: 7 named no models
+FORMAT_VERSION = 7  # of an index, whole or divided
 VERSION = "format_version"  # of the folder's layout
 SEAL = "sha256"  # of the other fields, so that a damaged manifest is noticed
 OFFSETS = "term_offsets.npy"
@@ -93,13 +93,11 @@ class SealedManifest:
     """`manifest.json` of a folder: what it is, and the size and hash of its files.
 
     Attributes:
-        FORMAT: of the folder's layout, the newest that can be read.
-        OLDEST: the oldest that can be read, whose fields have defaults; None for `FORMAT` alone.
+        FORMAT: of the folder's layout, the one that can be read; fields with a default may lack.
         parts: path in the folder → size and hash.
     """
 
     FORMAT: ClassVar[int]
-    OLDEST: ClassVar[int | None] = None
 
     parts: Parts
 
@@ -118,24 +116,18 @@ class SealedManifest:
         """
         values = _read(folder)
         expected = {VERSION, *(one.name for one in fields(cls))}
-        absent = {
-            one.name for one in fields(cls) if one.default_factory is not MISSING
-        } - values.keys()
+        absent = {one.name for one in fields(cls) if one.default_factory is not MISSING} - {*values}
         if SHARDS in values and SHARDS not in expected:
             raise InputError(
                 f"{folder} is divided into {len(values[SHARDS])} shards, which this does not take: "
                 f"give one of them, such as {folder / values[SHARDS][0]}"
             )
-        found = values.get(VERSION)
-        if not (isinstance(found, int) and (cls.OLDEST or cls.FORMAT) <= found <= cls.FORMAT):
-            newer = isinstance(found, int) and found > cls.FORMAT
-            writer = f" of version {values.get('package_version')}" if newer else ""
-            advice = (
-                "upgrade VisualSparta" if newer else "build the index again with `sparta index`"
-            )
+        if (found := values.get(VERSION)) != cls.FORMAT:
+            advice = "build the index again with `sparta index`"
+            if isinstance(found, int) and found > cls.FORMAT:
+                advice = f"upgrade VisualSparta to {values.get('package_version')} or newer"
             raise InputError(
-                f"{folder} has index format {found!r}{writer}, this version reads {cls.FORMAT}: "
-                f"{advice}"
+                f"{folder} has index format {found!r}, this version reads {cls.FORMAT}: {advice}"
             )
         path = folder / MANIFEST
         seal = values.pop(SEAL, None)
@@ -184,7 +176,7 @@ class Manifest(FolderManifest):
         created: when, ISO 8601, UTC.
         models: fingerprint of each model's weights and configuration.
         model_names: where each model is: a folder, "photos", "sample" or a name on the hub; empty
-            in an index of format 7.
+            in an index of version 0.2.0.
         features: fingerprint of each feature store, the plain one first; it names the precision
             unless that is float32.
         vocabulary: hash of the terms in id order.
@@ -206,7 +198,7 @@ class Manifest(FolderManifest):
         largest_error: its maximum.
     """
 
-    FORMAT, OLDEST = FORMAT_VERSION, OLDEST
+    FORMAT = FORMAT_VERSION
 
     package_version: str
     created: str
@@ -288,7 +280,7 @@ class ShardsManifest(FolderManifest):
         shards: names of their folders; an image is in the one at the place of its `owner`.
     """
 
-    FORMAT, OLDEST = FORMAT_VERSION, OLDEST
+    FORMAT = FORMAT_VERSION
 
     package_version: str
     created: str

@@ -69,9 +69,7 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
     if commit is not None and not problems:
         with _noting(problems):
             _check_references(index, manifest, commit)
-            for name in _uploads(index):
-                with _noting(problems):
-                    _check_upload(index / UPLOADS / name)
+            problems += _damaged_uploads(index)
     return problems
 
 
@@ -129,18 +127,14 @@ def _check_references(index: Path, manifest: Manifest, commit: Commit) -> None:
         _check_rows(dense_folder(index, name), DenseManifest.read(index, name, manifest))
 
 
-def _uploads(index: Path) -> list[str]:
-    """The files of photos that were sent and are in the index."""
+def _damaged_uploads(index: Path) -> list[str]:
+    """The photos that were sent, are in the index, and are not what their names are hashes of."""
     images = Snapshot.open(index)
     stored = images.stored_all(images.live_documents().tolist())
-    return sorted({str(one.metadata[UPLOAD]) for one in stored if one.metadata.get(UPLOAD)})
-
-
-def _check_upload(path: Path) -> None:
-    """Raise InputError unless a file has the content that its name is the hash of."""
-    if not path.is_file() or sha256(path) != path.stem:
-        state = "damaged" if path.is_file() else "missing"
-        raise InputError(f"{path} is {state}: send the photo again, or restore a snapshot")
+    names = sorted({str(one.metadata[UPLOAD]) for one in stored if one.metadata.get(UPLOAD)})
+    paths = [index / UPLOADS / name for name in names]
+    wrong = [path for path in paths if not path.is_file() or sha256(path) != path.stem]
+    return [f"{path} is missing or damaged: send the photo again" for path in wrong]
 
 
 def _check_rows(folder: Path, part: DenseManifest) -> None:

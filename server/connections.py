@@ -83,15 +83,15 @@ class LimitedProtocol(HttpToolsProtocol):
     def _make_room(self) -> bool:
         """Close the connection that has been idle longest, if one is idle."""
         others = [one for one in self.connections if isinstance(one, LimitedProtocol)]
-        idle = [one for one in others if one is not self and one._is_idle]
+        idle = [one for one in others if one is not self and not one._is_busy]
         if idle:
             min(idle, key=lambda one: one._since)._close()
         return bool(idle)
 
     @property
-    def _is_idle(self) -> bool:
-        answered = self.cycle is None or self.cycle.response_complete
-        return answered and not (self._receiving or self.transport.is_closing())
+    def _is_busy(self) -> bool:
+        answering = self.cycle is not None and not self.cycle.response_complete
+        return answering or self._receiving or bool(self.transport.is_closing())
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the time limits."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -139,12 +138,6 @@ def _media_type(path: Path) -> str | None:
             return None
     # MPO, which cameras write, is a JPEG with further images appended; browsers know only JPEG.
     return "image/jpeg" if found == "MPO" else Image.MIME.get(found)
-
-
-def tag_of(metadata: JsonMapping) -> str:
-    """The entity tag of an image as `GET /v1/images/{id}` shows it."""
-    text = json.dumps(metadata, sort_keys=True).encode()
-    return f'"{hashlib.blake2b(text, digest_size=12).hexdigest()}"'
 
 
 def not_modified(headers: Mapping[str, str], tag: str, modified: float) -> bool:

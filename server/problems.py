@@ -94,8 +94,8 @@ def install(app: FastAPI, index: Path) -> None:
 
     No answer says where the index is, or where temporary files are.
     """
-    folders = (index.absolute().parent, index.resolve().parent, Path(gettempdir()))
-    app.state.hidden = [f"{folder}/" for folder in folders]
+    hidden = index.absolute().parent, index.resolve().parent, gettempdir()
+    app.state.hidden = [f"{folder}/" for folder in hidden]
     for kind in KNOWN:
         app.add_exception_handler(kind, answer_to)
     app.add_exception_handler(HTTPException, _http)

@@ -6,9 +6,11 @@ answered the call takes at most some 50 ms, and its memory is a few times the te
 
 from __future__ import annotations
 
+import json
 from codecs import BOM_UTF8
 from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
+from hashlib import blake2b
 from itertools import islice
 from threading import Lock
 from typing import TypeVar
@@ -22,7 +24,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
 from server.problems import ProblemError
-from sparta.json_values import Json, JsonValue
+from sparta.json_values import Json, JsonMapping, JsonValue
 
 MAX_ELEMENTS = 300_000  # of what the writer reads: an image with features has 200,000 and more
 MANY = 100_000  # elements of a list of ids, which workers read, and lines of a batch
@@ -163,3 +165,8 @@ def problem_of(error: ValidationError) -> str:
     place = ".".join(map(str, first["loc"]))[:200]
     message = first["msg"].removeprefix("Value error, ")
     return f"{place}: {message}" if place else message
+
+
+def tag_of(metadata: JsonMapping) -> str:
+    """The entity tag of an image as `GET /v1/images/{id}` shows it."""
+    return f'"{blake2b(json.dumps(metadata, sort_keys=True).encode(), digest_size=12).hexdigest()}"'

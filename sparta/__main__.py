@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from sparta.errors import InputError
 from sparta.extras import missing_extra
-from sparta.terminal import guard_output, readable, unguarded
+from sparta.terminal import guard_output, readable
 
 
 def main() -> None:
@@ -34,8 +34,8 @@ def _exit(error: Exception) -> NoReturn:
 
     text = str(error)
     if isinstance(error, OSError) and error.strerror:  # without its number
-        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    typer.secho(f"error: {readable(text)}", fg="red", file=unguarded(sys.stderr))
+        text = f"{error.filename or ''}: {error.strerror}".removeprefix(": ")
+    typer.secho(f"error: {readable(text)}", fg="red", file=getattr(sys.stderr, "unguarded", None))
     sys.exit(1)
 
 

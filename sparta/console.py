@@ -8,7 +8,7 @@ from typing import Any
 import rich.console
 from rich.text import Text
 
-from sparta.terminal import readable, unguarded
+from sparta.terminal import readable
 
 
 class Console(rich.console.Console):
@@ -20,7 +20,7 @@ class Console(rich.console.Console):
 
     def __init__(self, **options: Any) -> None:
         stream = sys.stderr if options.get("stderr") else sys.stdout
-        options.setdefault("file", unguarded(stream))
+        options.setdefault("file", getattr(stream, "unguarded", stream))  # for styles and bars
         super().__init__(markup=False, emoji=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:

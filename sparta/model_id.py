@@ -91,10 +91,9 @@ def pinned_name(name: str | Path) -> str:
 
 def lasting_name(name: str | Path) -> str:
     """As `pinned_name`; a folder's whole path, so that the name holds in every working folder."""
-    folder = _local_folder(name)
-    if folder in (PHOTOS, SAMPLE):
-        return folder.name
-    return str(folder.resolve()) if folder else pinned_name(name)
+    if (folder := _local_folder(name)) is None:
+        return pinned_name(name)
+    return folder.name if folder in (PHOTOS, SAMPLE) else str(folder.resolve())
 
 
 def read_model_config(

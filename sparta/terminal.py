@@ -1,22 +1,22 @@
-"""What commands print, safe for a terminal: texts of others contain escape sequences.
+"""What commands print, safe for a terminal, which would obey control characters in others' texts.
 
-Names of files, image ids and metadata come from anywhere. Some characters in them would colour the
-terminal, clear it, or show a name in another order. They are printed as JSON writes them.
+Names of files, ids and metadata come from anywhere. Some characters would colour or clear the
+terminal, or show a name in another order. They are printed as JSON writes them.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any, TextIO, cast
+from typing import Any, TextIO
 
-_CONTROLS = {*range(32), *range(0x7F, 0xA0)} - {*map(ord, "\n\t")}
-# Marks of direction, and separators of lines
-_MARKS = {0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)}
-_READABLE = {number: f"\\u{number:04x}" for number in _CONTROLS | _MARKS}
+# Controls but for line feeds and tabs, marks of direction, separators of lines
+_UNSAFE = {*range(32), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F}
+_UNSAFE |= {*range(0x2028, 0x202F), *range(0x2066, 0x206A)}
+_READABLE = {number: f"\\u{number:04x}" for number in _UNSAFE - {9, 10}}
 
 
 def readable(text: str) -> str:
-    """A text whose control characters a terminal shows and does not obey; lines and tabs stay."""
+    """A text whose control characters a terminal shows and does not obey."""
     return text.translate(_READABLE)
 
 
@@ -27,7 +27,6 @@ class _Guarded:
         self.unguarded = stream
 
     def write(self, text: str) -> int:
-        """Write a text."""
         return self.unguarded.write(readable(text))
 
     def __getattr__(self, name: str) -> Any:
@@ -37,13 +36,6 @@ class _Guarded:
 def guard_output() -> None:
     """Print safely from now on; characters that the terminal lacks are printed by their numbers."""
     for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is not None and not isinstance(stream, _Guarded):
-            if hasattr(stream, "reconfigure"):
-                stream.reconfigure(errors="backslashreplace")
+        if (stream := getattr(sys, name)) and not isinstance(stream, _Guarded):
+            stream.reconfigure(errors="backslashreplace")
             setattr(sys, name, _Guarded(stream))
-
-
-def unguarded(stream: TextIO) -> TextIO:
-    """The stream itself, for styles and progress bars, which are made of such characters."""
-    return cast(TextIO, getattr(stream, "unguarded", stream))

@@ -225,7 +225,7 @@ def models_of(index: Path, given: Sequence[str | Path] = ()) -> Sequence[str | P
             raise InputError(
                 f"{error}; {index} was built with it: give the model's new place with --model"
             ) from error
-    return names or ("photos",)  # an index of format 7 names none
+    return names or ("photos",)  # an index of version 0.2.0 names none
 
 
 def _compare_precision(index: Path, manifest: Manifest, source: FeatureSource) -> None:

@@ -23,9 +23,10 @@ from sparta.errors import InputError
 from sparta.extract.image_files import PhotoError
 from sparta.features.record import Skipped
 from sparta.files import writing
-from sparta.json_values import Json, JsonMapping
+from sparta.json_values import JsonMapping
 from sparta.progress import Progress, no_progress
 
+DERIVED = {CAMERA: ("make", "model"), LOCATION: ("latitude", "longitude")}  # and what from
 ALWAYS = ("width", "height")  # fields without which photos would jump while they load
 OWN = Path(__file__).parent
 PAGE = OWN.parent / "page"
@@ -138,8 +139,8 @@ def _shown(
             _published_id(image_id, choices.id_key),
             {
                 key: value
-                for key, value in _offered(image_id, own).items()
-                if key in (*ALWAYS, *choices.fields)
+                for key, value in with_derived(image_id, own).items()
+                if key in (*ALWAYS, *choices.fields) and value is not None
             },
             name,
         )
@@ -167,23 +168,13 @@ def _published_id(image_id: str, key: str | None) -> str:
     return hmac.digest(key.encode(), image_id.encode("utf-8", "surrogatepass"), "sha256").hex()[:16]
 
 
-def _offered(image_id: str, metadata: JsonMapping) -> Json:
-    """The fields of an image that may be published: its metadata, and what follows from that."""
-    found = with_derived(image_id, metadata)
-    more = {name: found[name] for name in (CAMERA, LOCATION) if found.get(name) is not None}
-    return more | dict(metadata)
-
-
 def _withheld(collection: Collection, fields: Sequence[str]) -> list[str]:
     """The fields of the metadata that are not published.
 
     Raises InputError if no image has one that is to be published.
     """
-    known, offered = set[str](), set[str]()
-    for document, image_id in enumerate(collection.ids):
-        own = collection.metadata(document)
-        known |= own.keys()
-        offered |= _offered(image_id, own).keys()
+    known = {name for document in range(len(collection)) for name in collection.metadata(document)}
+    offered = known | {name for name, parts in DERIVED.items() if not known.isdisjoint(parts)}
     if missing := [name for name in fields if name not in offered]:
         there = ", ".join(sorted(offered)) or "none"
         raise InputError(f"--field {missing[0]}: no image has it; there is {there}")

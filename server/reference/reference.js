@@ -1,50 +1,26 @@
 // Shows the OpenAPI description of this server: each operation with its parameters and answers.
 
-/** An element with a text or children. */
+const found = await (await fetch("openapi.json")).json();
+
+/** An element with texts and other elements in it. */
 function make(tag, ...children) {
   const element = document.createElement(tag);
-  element.append(...children);
+  element.append(...children.filter(Boolean));
   return element;
 }
 
-/** A table of rows: a name as code, and what it means. */
-const table = (rows) =>
-  make("table", ...rows.map(([name, text]) => make("tr", make("td", make("code", name)), make("td", text))));
+const line = (name, text) => make("p", make("code", name), ` ${text ?? ""}`);
+const whole = (name, value) => make("details", make("summary", name), make("pre", JSON.stringify(value, null, 2)));
+const bodies = (content) => Object.entries(content ?? {}).map(([type, { schema }]) => whole(type, schema));
 
-/** A schema with what its references stand for, in JSON; one within itself stays a reference. */
-function expanded(part, schemas, above = []) {
-  if (Array.isArray(part)) return part.map((one) => expanded(one, schemas, above));
-  if (part === null || typeof part !== "object") return part;
-  const name = part.$ref?.split("/").pop();
-  if (name) return above.includes(name) ? part : expanded(schemas[name], schemas, [...above, name]);
-  return Object.fromEntries(Object.entries(part).map(([key, one]) => [key, expanded(one, schemas, above)]));
+for (const [path, methods] of Object.entries(found.paths)) {
+  for (const [method, about] of Object.entries(methods)) {
+    const parameters = (about.parameters ?? []).map((one) => line(one.name, `(${one.in}) ${one.description ?? ""}`));
+    const answers = Object.entries(about.responses).flatMap(([status, one]) => [
+      line(status, one.description), ...bodies(one.content)]);
+    document.body.append(make("details",
+      make("summary", make("code", `${method.toUpperCase()} ${path}`), ` ${about.summary}`),
+      make("p", about.description), ...parameters, ...bodies(about.requestBody?.content), ...answers));
+  }
 }
-
-/** The bodies of a request or an answer, by media type. */
-const bodies = (content, schemas) =>
-  Object.entries(content ?? {}).map(([type, { schema }]) =>
-    make("details", make("summary", type), make("pre", JSON.stringify(expanded(schema, schemas), null, 2))));
-
-/** An operation, closed until it is looked at. */
-function operation(path, method, about, schemas) {
-  const shown = make("details", make("summary", make("code", `${method.toUpperCase()} ${path}`), about.summary ?? ""));
-  shown.append(...(about.description ?? "").split("\n\n").map((text) => make("p", text)));
-  const parameters = about.parameters ?? [];
-  if (parameters.length) {
-    const rows = parameters.map((one) => [one.name, `${one.description ?? ""} (${one.in}${one.required ? ", needed" : ""})`]);
-    shown.append(make("h4", "Parameters"), table(rows));
-  }
-  if (about.requestBody) {
-    shown.append(make("h4", "Body"), make("p", about.requestBody.description ?? ""), ...bodies(about.requestBody.content, schemas));
-  }
-  shown.append(make("h4", "Answers"));
-  for (const [status, one] of Object.entries(about.responses)) {
-    shown.append(table([[status, one.description]]), ...(status < 400 ? bodies(one.content, schemas) : []));
-  }
-  return shown;
-}
-
-const found = await (await fetch("openapi.json")).json();
-document.querySelector("main").append(
-  ...Object.entries(found.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, about]) => operation(path, method, about, found.components.schemas))));
+document.body.append(make("h2", "Schemas"), ...Object.entries(found.components.schemas).map(([name, one]) => whole(name, one)));

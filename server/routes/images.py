@@ -16,17 +16,9 @@ from server import schemas
 from server.backends import Backend, backends_of
 from server.monitoring.metrics import MS
 from server.monitoring.monitor import record_of
-from server.photo_files import (
-    MEDIA_TYPE,
-    SIZES,
-    PhotoFile,
-    Thumbnails,
-    find_photo,
-    not_modified,
-    tag_of,
-)
+from server.photo_files import MEDIA_TYPE, SIZES, PhotoFile, Thumbnails, find_photo, not_modified
 from server.problems import PROBLEM, ProblemError, responses
-from server.requests import IMAGE_PATH
+from server.requests import IMAGE_PATH, tag_of
 from server.routes import common
 from server.routes.writes import forwarder_of
 from sparta.json_values import Json

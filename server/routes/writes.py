@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.concurrency import run_in_threadpool
@@ -39,14 +39,19 @@ OnlyNewParameter = Annotated[
     Header(description="*: refuse the image if the index has one with its id (RFC 9110)"),
 ]
 
-IfMatchParameter = Annotated[
-    str | None,
-    Header(description="ETag of the image: refuse the change if it has another (RFC 9110)"),
-]
+
+def _documented(
+    if_match: Annotated[
+        str | None,
+        Header(description="ETag of the image: refuse the change if it has another (RFC 9110)"),
+    ] = None,
+) -> None:
+    """What the writer reads of every request about one image."""
+
 
 # Of many images, and of one, whose path would match those of many.
 many = APIRouter(prefix="/v1/images", dependencies=[requires("write")])
-one = APIRouter(prefix="/v1/images", dependencies=[requires("write")])
+one = APIRouter(prefix="/v1/images", dependencies=[requires("write"), Depends(_documented)])
 
 
 def _body(content: Json, description: str) -> Json:
@@ -143,7 +148,6 @@ async def put_image(
     image_id: str,
     refresh: RefreshParameter = "wait",
     if_none_match: OnlyNewParameter = None,
-    if_match: IfMatchParameter = None,
 ) -> Response:
     """Encode an image as the index was built, and put it in the place of one with its id.
 
@@ -161,10 +165,7 @@ async def put_image(
     openapi_extra=_body({"application/json": {"schema": FIELDS}}, "The fields that change"),
 )
 async def update_image(
-    request: Request,
-    image_id: str,
-    refresh: RefreshParameter = "wait",
-    if_match: IfMatchParameter = None,
+    request: Request, image_id: str, refresh: RefreshParameter = "wait"
 ) -> Response:
     """Change some fields; null removes one (RFC 7396). The image is not encoded again."""
     return await forwarder_of(request).image(request, image_id, refresh)
@@ -178,10 +179,7 @@ async def update_image(
     responses=responses(*ALWAYS, "unknown-image", "image-changed"),
 )
 async def delete_image(
-    request: Request,
-    image_id: str,
-    refresh: RefreshParameter = "wait",
-    if_match: IfMatchParameter = None,
+    request: Request, image_id: str, refresh: RefreshParameter = "wait"
 ) -> Response:
     """Delete an image from the index; its file stays where it is."""
     return await forwarder_of(request).image(request, image_id, refresh)

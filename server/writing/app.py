@@ -25,9 +25,9 @@ from indexer.state import index_version, place_of
 from indexer.store.changes import Add, Change, Delete
 from indexer.store.images import UnknownImageError
 from server import problems
-from server.photo_files import check_photo, tag_of
+from server.photo_files import check_photo
 from server.problems import ProblemError
-from server.requests import IMAGE_PATH, MANY, problem_of, read_json
+from server.requests import IMAGE_PATH, MANY, problem_of, read_json, tag_of
 from server.schemas import BatchAnswer, BatchError, DeleteAnswer, WriteAnswer
 from server.writing.bodies import FIELDS, IDS, IMAGE, LINE, BatchLine, ImageBody
 from server.writing.forward import COMMIT, PLACE, REPLACED, Board
@@ -211,13 +211,13 @@ def _condition(index: WritableIndex, request: Request) -> Callable[[], None]:
     image_id, tags = request.path_params["image_id"], request.headers.get("if-match")
 
     def check() -> None:
-        found: str | None = None
-        with suppress(UnknownImageError):
-            found = tag_of(index.metadata(image_id))
-        if found is not None and request.headers.get("if-none-match") == "*":
+        try:
+            found = {"*", tag_of(index.metadata(image_id))}
+        except UnknownImageError:
+            found = set()
+        if found and request.headers.get("if-none-match") == "*":
             raise ExistingImageError(image_id)
-        listed = [tag.strip() for tag in (tags or "").split(",")]
-        if tags is not None and (found is None or not {"*", found} & {*listed}):
+        if tags is not None and found.isdisjoint(tag.strip() for tag in tags.split(",")):
             detail = f"image {image_id[:200]!r} has not the ETag of If-Match: get it again"
             raise ProblemError("image-changed", detail, "if-match")
 

@@ -75,7 +75,11 @@ def test_a_manifest_that_is_damaged_missing_or_of_another_format_is_named(copy: 
     path = copy / "manifest.json"
     whole = path.read_text()
     for fields, said in (
-        ({"format_version": 1}, "format 1, this version reads 8"),
+        ({"format_version": 1}, "format 1, this version reads 7: build the index again"),
+        (
+            {"format_version": 8, "package_version": "9.9"},
+            "format 8, .*: upgrade VisualSparta to 9.9",
+        ),
         ({"colour": "red"}, "colour"),
         ({"vocabulary": "0" * 64}, r"vocabulary .* built with 0000"),
     ):
