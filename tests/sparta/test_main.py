@@ -27,6 +27,35 @@ def shown_by(*arguments: str) -> tuple[int, str]:
     return found.exit_code, found.output
 
 
+HOSTILE = ["\x1b[31mred", "\x1b]0;title\x07", "over\rwritten", "\x9b31m", "\u202egpj.exe", "a\x7f"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_text_reaches_the_terminal_as_a_command(name: str) -> None:
+    """Neither of names, nor of errors; whether or not the output is a terminal."""
+    code = "import sys; from sparta.terminal import guard_output; guard_output(); "
+    code += "from sparta.console import Console; from rich.table import Table; import typer; "
+    code += "t = Table('h'); t.add_row(sys.argv[1]); Console(width=60).print(t, sys.argv[1]); "
+    code += "print(sys.argv[1]); print(sys.argv[1], file=sys.stderr); typer.echo(sys.argv[1])"
+    command = [sys.executable, "-m", "sparta", "info", name]
+    for arguments in ([sys.executable, "-c", code, name], command):
+        done = subprocess.run(arguments, capture_output=True, text=True, cwd=ROOT)
+        unsafe = next(one for one in name if not one.isprintable())
+        shown = done.stdout + done.stderr
+        assert unsafe not in shown and f"\\u{ord(unsafe):04x}" in shown, shown
+
+
+def test_characters_that_the_terminal_lacks_are_replaced() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sparta", "info", "caf\u00e9"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.stderr == "error: caf\\xe9 is not an index: it has no manifest.json\n"
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself(name: str) -> None:
     """All of its docstring and of the options' helps is shown, brackets included."""

@@ -48,6 +48,21 @@ def test_photos_are_added_and_replaced(model_dir: Path, tmp_path: Path, photos: 
     assert open_index(index).metadata("1.png") == {"width": 30, "height": 20}
 
 
+def test_the_models_of_the_index_are_used(model_dir: Path, tmp_path: Path, photos: Path) -> None:
+    """Wherever the command runs; and once a model has moved, its new place is asked for."""
+    index, model = tmp_path / "index", shutil.copytree(model_dir, tmp_path / "model")
+    run("index", photos, "--out", index, "--model", model, "--device", "cpu")
+    draw(photos / "new.png", 9)
+    assert "1 added, 0 encoded again" in run("sync", index, photos, "--device", "cpu")
+    assert "0 images added, 1 replaced" in run("add", index, photos / "0.png", "--device", "cpu")
+    moved = model.rename(tmp_path / "moved")
+    for command in ("add", "sync"):
+        refused = sparta(command, index, photos)
+        assert refused.returncode == 1 and f"{model} does not exist" in refused.stderr
+        assert "give the model's new place with --model" in refused.stderr
+    assert "4 replaced" in run("add", index, photos, "--model", moved, "--device", "cpu")
+
+
 def test_feature_stores_are_added(
     sparse_index: Path, store: FeatureStore, model_dir: Path, tmp_path: Path
 ) -> None:

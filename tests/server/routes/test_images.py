@@ -321,3 +321,42 @@ def test_no_id_leads_out(trapped: str, image_id: str, plain: bool) -> None:
         assert image_id in ("real.png", "in.png", "page.png")
     else:
         assert headers["content-type"] == "application/problem+json"
+
+
+PLACES = ["/", "/docs", "/livez", "/readyz", "/openapi.json", "/v1/backends", "/v1/fields"]
+PLACES += ["/v1/search?q=red", "/v1/suggest?q=r", "/v1/session", "/page/app.js", "/v1/keys"]
+PLACES += [FILE.removesuffix("/file") + view for view in ("", "/file", "/thumbnail", "/similar")]
+PLACES += ["/v1/images/absent", "/nowhere", f"{FILE.removesuffix('/file')}/explain?q=red"]
+
+
+@pytest.mark.parametrize("path", PLACES)
+def test_head_is_answered_as_get(client: TestClient, path: str) -> None:
+    shown, head = client.get(path), client.head(path)
+    assert head.status_code == shown.status_code
+    assert head.headers["content-type"] == shown.headers["content-type"]
+
+
+def test_pages_are_asked_for_again_by_their_tags(client: TestClient) -> None:
+    for path in ("/", "/docs", "/page/app.js"):
+        plain = client.get(path, headers={"Accept-Encoding": "identity"})
+        packed = client.get(path, headers={"Accept-Encoding": "gzip"})
+        for known in (plain, packed):
+            again = client.get(path, headers={"If-None-Match": known.headers["etag"]})
+            assert (again.status_code, again.content) == (304, b"")
+        if "content-encoding" in packed.headers:  # is not the same bytes
+            assert packed.headers["etag"] == f"W/{plain.headers['etag']}"
+
+
+@pytest.mark.parametrize(
+    ("accepted", "packed"),
+    [
+        ("gzip", True), ("br, GZIP;q=0.5", True), ("*", True), ("gzip;q=0", False), ("", False),
+        ("gzip; q=0.000, *", False), ("identity", False), ("x-gzipped", False), ("*;q=0", False),
+    ],
+)  # fmt: skip
+def test_answers_are_compressed_for_who_accepts_it(
+    client: TestClient, accepted: str, packed: bool
+) -> None:
+    for path in ("/openapi.json", "/v1/search?q=red&k=100&explain=true"):
+        found = client.get(path, headers={"Accept-Encoding": accepted})
+        assert ("content-encoding" in found.headers) == packed, path

@@ -406,3 +406,73 @@ def test_an_id_with_dots_reaches_no_other_image(client: TestClient, index: Path,
     with closing(open_index(index)) as searcher:
         assert searcher.metadata("a.jpg") == {"upload": ""}
     assert "a.jpg" in found(index, "red")
+
+
+def test_a_change_of_another_image_than_expected_is_refused(client: TestClient) -> None:
+    """RFC 9110, 13.1.1: the method is not performed."""
+    made = put(client, "a", terms={"red": 9}, metadata={"rating": 1})
+    old = {"If-Match": made.headers["etag"]}
+    changed = client.patch("/v1/images/a", json={"rating": 2}, headers=old)
+    assert changed.status_code == 200 and changed.headers["etag"] != old["If-Match"]
+    for send in (
+        lambda: client.patch("/v1/images/a", json={"rating": 3}, headers=old),
+        lambda: client.put("/v1/images/a", json={"terms": {"blue": 9}}, headers=old),
+        lambda: client.delete("/v1/images/a", headers=old),
+        lambda: client.delete("/v1/images/absent", headers={"If-Match": "*"}),
+    ):
+        assert "get it again" in problem(send(), 412, "image-changed")
+    new = {"If-Match": f'"other", {changed.headers["etag"]}'}
+    assert client.delete("/v1/images/a", headers=new).json()["result"] == "deleted"
+
+
+@pytest.mark.parametrize("view", ["file", "thumbnail", "similar", "explain"])
+def test_an_id_that_could_not_be_read_is_refused(client: TestClient, view: str) -> None:
+    refused = client.put(f"/v1/images/a%2F{view}", json={"terms": {"red": 9}})
+    assert f"ends in /{view}" in problem(refused, 422, "invalid-image")
+    assert put(client, view, terms={"red": 9}).status_code == 200
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e6", "70000"])
+def test_features_are_finite(client: TestClient, value: str) -> None:
+    about = '"boxes": [[0, 0, 1, 1]], "width": 9, "height": 9'
+    body = f'{{"features": {{"features": [[{value}, 0.5]], {about}}}}}'
+    refused = client.put("/v1/images/a", content=body, headers=JSON)
+    assert "finite numbers" in problem(refused, 422, "invalid-image")
+
+
+@pytest.mark.parametrize("field", ["path", "folder", "width", "upload"])
+def test_fields_of_the_photo_are_not_changed(client: TestClient, field: str) -> None:
+    put(client, "a", terms={"red": 9})
+    refused = client.patch("/v1/images/a", json={field: "x"})
+    assert f"{field} is the photo's" in problem(refused, 422, "invalid-parameter")
+
+
+def test_a_byte_order_mark_is_read(client: TestClient) -> None:
+    line = '\ufeff{"image_id": "a", "terms": {"red": 9}}\r\n'.encode()
+    assert client.post("/v1/images/batch", content=line).json()["created"] == 1
+    body = '\ufeff{"terms": {"red": 9}}'.encode()
+    assert client.put("/v1/images/a", content=body, headers=JSON).status_code == 200
+
+
+def test_answers_say_not_where_the_index_is(client: TestClient, index: Path) -> None:
+    """Of the model `m`, which is not there, and of an index that another process writes."""
+    content = {"content": photo("PNG"), "headers": {"content-type": "image/png"}}
+    line = {"image_id": "a", "photo": base64.b64encode(photo("PNG")).decode()}
+    with open_writer(index):
+        busy = client.put("/v1/images/a", json={"terms": {"red": 9}})
+    assert "index" in problem(busy, 409, "not-writable")
+    asked = client.put("/v1/images/a", **content), client.post("/v1/images/batch", json=line)
+    for answer in (busy, *asked):
+        assert str(index.parent) not in answer.text, answer.text
+
+
+def test_a_photo_that_was_sent_and_is_damaged_is_noticed(photos: Path, tmp_path: Path) -> None:
+    index, model, _ = index_photos(photos, tmp_path)
+    content = {"content": photo("PNG"), "headers": {"content-type": "image/png"}}
+    with writer_of(index, str(model)) as client:
+        assert client.put("/v1/images/one", **content).status_code == 200
+    assert verify_index(index) == []
+    [file] = (index / "uploads").rglob("*.png")
+    for damage in (file.read_bytes()[:20], file.read_bytes()[:-1] + b"x", None):
+        file.unlink() if damage is None else file.write_bytes(damage)
+        assert [file.name in line for line in verify_index(index)] == [True]
