@@ -119,6 +119,8 @@ class Compression(GZipMiddleware):
                     headers["etag"] = f"W/{tag}"
             await send(message)
 
-        if scope["type"] == "http" and not takes_gzip(scope):
-            scope["headers"] = [one for one in scope["headers"] if one[0] != b"accept-encoding"]
+        if scope["type"] == "http":  # Starlette looks for the word alone
+            plain = [one for one in scope["headers"] if one[0] != b"accept-encoding"]
+            accepted = [(b"accept-encoding", b"gzip")] if takes_gzip(scope) else []
+            scope["headers"] = plain + accepted
         await super().__call__(scope, receive, send_tagged)

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,9 +20,10 @@ from indexer.maintenance.copies import restore_snapshot, set_alias, take_snapsho
 from server.commands.serve import _index_of
 from sparta.errors import InputError
 from sparta.files import lock_path
+from tests.server.apps import make_key
 from tests.server.drawings import index_drawings
 from tests.server.fake import DRAWINGS, draw
-from tests.server.served import written
+from tests.server.served import served, written
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +94,35 @@ def test_writes_that_nobody_waits_for_survive_a_kill(
 def test_the_index_is_whole_afterwards(server: tuple[httpx.Client, int], index: Path) -> None:
     with closing(open_index(index)) as searcher:
         assert len(searcher) == len(DRAWINGS) + 3 + 20
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no SIGHUP here")
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_closed_terminal_ends_a_server_in_order(
+    index: Path, tmp_path: Path, workers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing stays in the temporary folder."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with served(index, "--workers", workers) as (address, pid):
+        httpx.get(f"{address}/livez", timeout=60)
+        os.kill(pid, signal.SIGHUP)
+    assert not [*tmp_path.glob("visualsparta-*")]
+
+
+def test_an_upload_that_ends_early_is_no_error_of_the_server(index: Path, tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w+b") as log:
+        with served(index, "--keys", str(index.parent / "keys.json"), output=log) as (address, _):
+            key = make_key(index.parent / "keys.json", "write")
+            url = httpx.URL(address)
+            for target in ("PUT /v1/images/a", "POST /v1/images/batch", "POST /v1/search"):
+                head = f"{target} HTTP/1.1\r\nHost: {url.netloc.decode()}\r\nX-API-Key: {key}\r\n"
+                head += "Content-Type: application/json\r\nContent-Length: 9000\r\n\r\n"
+                with socket.create_connection((url.host, url.port or 80)) as connection:
+                    connection.sendall(head.encode() + b"x" * 100)
+                    time.sleep(0.1)
+            assert httpx.get(f"{address}/livez", timeout=60).status_code == 200
+        log.seek(0)
+        assert b"Traceback" not in log.read()
 
 
 def test_a_name_is_set_and_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

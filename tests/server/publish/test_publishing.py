@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -72,6 +73,13 @@ def test_again_nothing_is_written(folder: Path, album: dict[str, bytes]) -> None
     pictures = [Path(path).name for path in album if path.startswith("photos/")]
     assert sum(name.startswith("64-") for name in pictures) == 10  # all are wider
     assert sum(name.startswith("512-") for name in pictures) == 10
+
+
+def test_fields_that_filters_know_can_be_published(folder: Path, tmp_path: Path) -> None:
+    """What follows from metadata, under the name that the server lists."""
+    files = published(folder, tmp_path / "site", fields=("camera",))
+    fields = json.loads(files[next(name for name in files if "index.json" in name)])["fields"]
+    assert "camera" in str(fields) and "model" not in fields
 
 
 def test_only_what_changed_is_written_and_removed(folder: Path, tmp_path: Path) -> None:
@@ -148,6 +156,7 @@ def test_a_folder_of_something_else_is_refused(folder: Path, tmp_path: Path) -> 
         publish(folder / "index", tmp_path, Choices())
     with pytest.raises(InputError, match="--field shutter: no image has it; there is"):
         publish(folder / "index", tmp_path / "site", Choices(fields=("shutter",)))
+    assert not (tmp_path / "site" / "photos").exists()  # before pictures are made
 
 
 def test_photos_that_cannot_be_read_are_named_with_the_reason(folder: Path, tmp_path: Path) -> None:

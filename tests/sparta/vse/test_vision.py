@@ -13,7 +13,7 @@ from sparta.errors import InputError
 from sparta.extract.photos import Crop
 from sparta.features.record import FeatureSource
 from sparta.networks.backbone import Backbone
-from sparta.vse.batch import PixelBatch, RegionBatch
+from sparta.vse.batch import PixelBatch, RegionBatch, collate_pixels
 from sparta.vse.encoders import PhotoFolder, vision_part, vision_source
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel
@@ -33,6 +33,11 @@ def seeing(folder: Path, source: FeatureSource | None = None, **options: Any) ->
     torch.manual_seed(0)
     source = source or Backbone(str(folder), device="cpu").source
     return from_captions(CAPTIONS, source, vision=folder, **SMALL, **options).eval()
+
+
+def test_pixels_of_a_batch_are_contiguous() -> None:
+    """Small CNNs crash in oneDNN on channels that come last."""
+    assert collate_pixels([*photos()]).pixels.is_contiguous()
 
 
 @pytest.mark.parametrize("side", [SIDE, 2 * SIDE])
