@@ -27,6 +27,7 @@ from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 
 COMMIT_AT = 10_000  # changes that no commit has
+MOST_FIELDS = 1000  # of an image: each field of an index has columns of its own
 COMPACT_AT = 4096  # changes in the log; until then searchers hold those images in memory
 
 
@@ -275,6 +276,9 @@ class IndexWriter:
 
 
 def _check_metadata(image_id: str, metadata: JsonMapping) -> None:
+    if len(metadata) > MOST_FIELDS:
+        has = f"{len(metadata):,} fields, {MOST_FIELDS:,} are allowed"
+        raise InputError(f"the metadata of {image_id!r} has {has}: put lists into one field")
     try:
         json.dumps(metadata, allow_nan=False)
     except (ValueError, TypeError) as error:
