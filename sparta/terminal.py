@@ -7,6 +7,7 @@ terminal, or show a name in another order. They are printed as JSON writes them.
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 from typing import Any, TextIO
 
 # Controls but for line feeds and tabs, marks of direction, separators of lines
@@ -37,5 +38,6 @@ def guard_output() -> None:
     """Print safely from now on; characters that the terminal lacks are printed by their numbers."""
     for name in ("stdout", "stderr"):
         if (stream := getattr(sys, name)) and not isinstance(stream, _Guarded):
-            stream.reconfigure(errors="backslashreplace")
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
             setattr(sys, name, _Guarded(stream))

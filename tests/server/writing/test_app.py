@@ -450,10 +450,10 @@ def test_fields_of_the_photo_are_not_changed(client: TestClient, field: str) -> 
 def test_an_image_has_so_many_fields(client: TestClient) -> None:
     fields = {f"field{number}": 1 for number in range(1001)}
     refused = put(client, "a", terms={"red": 9}, metadata=fields)
-    assert "1,001 fields, 1,000 are allowed" in problem(refused, 422, "invalid-image")
-    del fields["field0"]
+    assert "fields, 1,000 are allowed" in problem(refused, 422, "invalid-image")
+    fields = dict(list(fields.items())[:998])  # and what else an image has
     assert put(client, "a", terms={"red": 9}, metadata=fields).status_code == 200
-    assert client.patch("/v1/images/a", json={"one": "more"}).status_code == 422
+    assert client.patch("/v1/images/a", json={"b": 1, "c": 2, "d": 3}).status_code == 422
 
 
 def test_a_byte_order_mark_is_read(client: TestClient) -> None:
