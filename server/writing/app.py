@@ -31,7 +31,7 @@ from server.requests import IMAGE_PATH, MANY, problem_of, read_json, tag_of
 from server.schemas import BatchAnswer, BatchError, DeleteAnswer, WriteAnswer
 from server.writing.bodies import FIELDS, IDS, IMAGE, LINE, BatchLine, ImageBody
 from server.writing.forward import COMMIT, PLACE, REPLACED, Board
-from server.writing.index import ExistingImageError, PhotoEncoder, WritableIndex
+from server.writing.index import PhotoEncoder, WritableIndex
 from sparta.errors import InputError
 
 Answer = WriteAnswer | DeleteAnswer | BatchAnswer
@@ -163,7 +163,7 @@ def create_app(writing: Writing) -> FastAPI:
 
     app = FastAPI(openapi_url=None, lifespan=lifespan)
     problems.install(app, writing.folder)
-    for kind in (ValidationError, InputError, ExistingImageError):
+    for kind in (ValidationError, InputError):
         app.add_exception_handler(kind, _refused)
 
     async def batch(request: Request) -> Response:
@@ -193,10 +193,6 @@ def create_app(writing: Writing) -> FastAPI:
 def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, ValidationError):
         problem = ProblemError("invalid-parameter", problem_of(error), "body")
-    elif isinstance(error, ExistingImageError):
-        has = f"image {request.path_params['image_id'][:200]!r} is in the index"
-        choose = "choose another id, or leave out If-None-Match"
-        problem = ProblemError("image-exists", f"{has}: {choose}")
     else:
         problem = ProblemError("invalid-image", str(error))
     return problems.problem_response(request, problem)
@@ -209,16 +205,17 @@ def _refused(request: Request, error: Exception) -> Response:
 def _condition(index: WritableIndex, request: Request) -> Callable[[], None]:
     """What refuses a change whose request has a condition that is not met (RFC 9110, 13.1)."""
     image_id, tags = request.path_params["image_id"], request.headers.get("if-match")
+    only_new, shown = request.headers.get("if-none-match") == "*", repr(image_id[:200])
 
     def check() -> None:
-        try:
+        found = set[str]()
+        with suppress(UnknownImageError):
             found = {"*", tag_of(index.metadata(image_id))}
-        except UnknownImageError:
-            found = set()
-        if found and request.headers.get("if-none-match") == "*":
-            raise ExistingImageError(image_id)
+        if found and only_new:
+            choose = "choose another id, or leave out If-None-Match"
+            raise ProblemError("image-exists", f"image {shown} is in the index: {choose}")
         if tags is not None and found.isdisjoint(tag.strip() for tag in tags.split(",")):
-            detail = f"image {image_id[:200]!r} has not the ETag of If-Match: get it again"
+            detail = f"image {shown} has not the ETag of If-Match: get it again"
             raise ProblemError("image-changed", detail, "if-match")
 
     return check

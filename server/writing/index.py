@@ -88,10 +88,6 @@ class Committed(NamedTuple):
     number: int  # on the board
 
 
-class ExistingImageError(KeyError):
-    """Raised for an image that must be new, and is not."""
-
-
 class WritableIndex:
     """Encodes and writes changes; safe from any thread.
 
