@@ -90,10 +90,7 @@ KNOWN: tuple[type[Exception], ...] = (
 
 
 def install(app: FastAPI, index: Path) -> None:
-    """Answer every error of the application with a problem, unexpected ones included.
-
-    No answer says where the index is, or where temporary files are.
-    """
+    """Answer every error with a problem, which never says in which folder the index is."""
     hidden = index.absolute().parent, index.resolve().parent, gettempdir()
     app.state.hidden = [f"{folder}/" for folder in hidden]
     for kind in KNOWN:

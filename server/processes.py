@@ -54,20 +54,16 @@ log = logging.getLogger(__name__)
 def run(
     app: Starlette,
     listening: socket.socket,
-    drain: float = 0,
-    certificate: tuple[Path, Path] | None = None,
-    keep_alive: int = KEEP_ALIVE,
+    settings: ServerSettings | None = None,
 ) -> None:
     """Serve on a listening socket until one of `STOPS`; requests in flight are answered.
 
     Args:
         app: the application.
         listening: to accept connections from.
-        drain: seconds to go on after the signal, while the application says it is not ready.
-        certificate: files of the certificate and its key, to serve HTTPS; None for HTTP.
-        keep_alive: seconds after which an idle connection is closed.
+        settings: of the server: seconds of draining and of idle connections, and certificate.
     """
-    chain, key = certificate or (None, None)
+    chain, key = (settings.certificate if settings else None) or (None, None)
     config = uvicorn.Config(
         app,
         http=LimitedProtocol,
@@ -81,13 +77,13 @@ def run(
         ssl_certfile=chain,
         ssl_keyfile=key,
         timeout_graceful_shutdown=DRAIN,
-        timeout_keep_alive=keep_alive,
+        timeout_keep_alive=settings.keep_alive_seconds if settings else KEEP_ALIVE,
     )
     # What is open now stays: the collector need not look through it after every large answer.
     gc.collect()
     gc.freeze()
     # As exceptions, signals would end the making of the event loop at any line.
-    server = _Server(config, app, drain)
+    server = _Server(config, app, settings.drain_seconds if settings else 0)
     before = {number: signal.signal(number, server.handle_exit) for number in STOPS}
     try:
         server.run(sockets=[listening])
@@ -300,13 +296,7 @@ def _work(
     except (InputError, OSError) as error:
         sys.exit(f"error: {error}")
     ready.set()
-    run(
-        app,
-        _SingleAccept(fileno=listening.detach()),
-        settings.drain_seconds,
-        settings.certificate,
-        settings.keep_alive_seconds,
-    )
+    run(app, _SingleAccept(fileno=listening.detach()), settings)
 
 
 @contextmanager

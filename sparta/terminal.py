@@ -1,7 +1,6 @@
-"""What commands print, safe for a terminal, which would obey control characters in others' texts.
+"""What commands print: control characters in names, ids and metadata as JSON writes them.
 
-Names of files, ids and metadata come from anywhere. Some characters would colour or clear the
-terminal, or show a name in another order. They are printed as JSON writes them.
+A terminal would obey them: they colour it, clear it, or show a name in another order.
 """
 
 from __future__ import annotations

@@ -217,15 +217,14 @@ def models_of(index: Path, given: Sequence[str | Path] = ()) -> Sequence[str | P
 
     Raises InputError if the folder is not an index, or one of its models is gone.
     """
-    names = given or Manifest.read(index_folders(index)[0]).model_names
-    for name in () if given else names:
-        try:
-            model_folder(name, weights=False)
-        except InputError as error:
-            raise InputError(
-                f"{error}; {index} was built with it: give the model's new place with --model"
-            ) from error
-    return names or ("photos",)  # an index of version 0.2.0 names none
+    if given:
+        return given
+    names = Manifest.read(index_folders(index)[0]).model_names or ["photos"]  # as in 0.2.0
+    try:
+        return [name for name in names if model_folder(name, weights=False)]
+    except InputError as error:
+        where = "give the model's new place with --model"
+        raise InputError(f"{error}; {index} was built with it: {where}") from error
 
 
 def _compare_precision(index: Path, manifest: Manifest, source: FeatureSource) -> None:

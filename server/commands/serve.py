@@ -179,8 +179,7 @@ def _run(settings: ServerSettings) -> None:
             with writer_process(settings) as writer:
                 backends.warm_up_first()
                 app = create_app(backends, settings, reopen=open_all, forwarder=Forwarder(writer))
-                how = settings.drain_seconds, settings.certificate, settings.keep_alive_seconds
-                run(app, socket, *how)
+                run(app, socket, settings)
         elif forks and not java_runs():
             run_workers(settings, open_all, socket, Inherited(backends, settings.index))
         else:

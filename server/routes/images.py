@@ -78,8 +78,7 @@ def get_photo(request: Request, backend: common.BackendParameter, image_id: str)
         return Response(status_code=304, headers=headers)
     if request.headers.get("range", "").partition("=")[0].strip().lower() != "bytes":
         # Other units are ignored (RFC 9110, 14.2); `FileResponse` would refuse them.
-        scope = request.scope
-        scope["headers"] = [one for one in scope["headers"] if one[0] != b"range"]
+        request.scope["headers"] = [one for one in request.headers.raw if one[0] != b"range"]
     return FileResponse(
         photo.path, media_type=photo.media_type, stat_result=photo.stat, headers=headers
     )

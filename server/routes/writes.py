@@ -40,12 +40,10 @@ OnlyNewParameter = Annotated[
 ]
 
 
-def _documented(
-    if_match: Annotated[
-        str | None,
-        Header(description="ETag of the image: refuse the change if it has another (RFC 9110)"),
-    ] = None,
-) -> None:
+IF_MATCH = Header(description="ETag of the image: refuse the change if it has another (RFC 9110)")
+
+
+def _documented(if_match: Annotated[str | None, IF_MATCH] = None) -> None:
     """What the writer reads of every request about one image."""
 
 
