@@ -57,7 +57,7 @@ def test_the_models_of_the_index_are_used(model_dir: Path, tmp_path: Path, photo
     assert "0 images added, 1 replaced" in run("add", index, photos / "0.png", "--device", "cpu")
     moved = model.rename(tmp_path / "moved")
     for command in ("add", "sync"):
-        refused = sparta(command, index, photos)
+        refused = sparta(command, str(index), str(photos))
         assert refused.returncode == 1 and f"{model} does not exist" in refused.stderr
         assert "give the model's new place with --model" in refused.stderr
     assert "4 replaced" in run("add", index, photos, "--model", moved, "--device", "cpu")

@@ -465,7 +465,7 @@ def test_a_byte_order_mark_is_read(client: TestClient) -> None:
 
 def test_answers_say_not_where_the_index_is(client: TestClient, index: Path) -> None:
     """Of the model `m`, which is not there, and of an index that another process writes."""
-    content = {"content": photo("PNG"), "headers": {"content-type": "image/png"}}
+    content: Any = {"content": photo("PNG"), "headers": {"content-type": "image/png"}}
     line = {"image_id": "a", "photo": base64.b64encode(photo("PNG")).decode()}
     with open_writer(index):
         busy = client.put("/v1/images/a", json={"terms": {"red": 9}})
@@ -477,7 +477,7 @@ def test_answers_say_not_where_the_index_is(client: TestClient, index: Path) -> 
 
 def test_a_photo_that_was_sent_and_is_damaged_is_noticed(photos: Path, tmp_path: Path) -> None:
     index, model, _ = index_photos(photos, tmp_path)
-    content = {"content": photo("PNG"), "headers": {"content-type": "image/png"}}
+    content: Any = {"content": photo("PNG"), "headers": {"content-type": "image/png"}}
     with writer_of(index, str(model)) as client:
         assert client.put("/v1/images/one", **content).status_code == 200
     assert verify_index(index) == []
