@@ -96,8 +96,7 @@ MetadataFile = Annotated[
     Path | None,
     typer.Option(
         "--metadata",
-        help='Metadata of photos: JSON Lines such as {"image": "a.jpg", "taken": "2024-05-01"}, '
-        "or CSV or Parquet with a column image.",
+        help='JSON Lines such as {"image": "a.jpg", "taken": "2024-05-01"}, or CSV or Parquet.',
     ),
 ]
 Fields = Annotated[
@@ -112,7 +111,7 @@ Prefer = Annotated[
     str | None,
     typer.Option(
         metavar="|".join(PREFERENCES),
-        help="Choices of --top-n, --frequency-power and --bits: "
+        help="--top-n, --frequency-power, --bits: "
         + "; ".join(
             f"{name}: {values.top_n}, {values.frequency_power:g}, {values.bits}"
             for name, values in PREFERENCES.items()
@@ -154,8 +153,7 @@ KeepFeatures = Annotated[
     bool,
     advanced(
         "--keep-features",
-        help="Keep features of photos, 170 KB each, in OUT.features: the next run extracts only "
-        "new and changed photos.",
+        help="Keep photos' features, 170 KB each, in OUT.features for later runs.",
     ),
 ]
 Precision = Annotated[
@@ -167,7 +165,7 @@ Precision = Annotated[
 ]
 Shards = Annotated[
     int | None,
-    advanced(min=1, help="Divide the index into shards, to be served by several machines."),
+    advanced(min=1, help="Divide the index into shards for several machines."),
 ]
 
 
@@ -197,10 +195,9 @@ def index(
 ) -> None:
     """Make an index of photos, or of their features.
 
-    An interrupted run continues. A repeated one reads all photos again: sparta sync reads only new
-    and changed ones. The former index answers until the new one is complete. The new one keeps its
-    fields, deletions and sent images, but not its dense models: add them again with sparta add
-    --dense.
+    An interrupted run continues. A repeated one reads all photos again, sparta sync new and changed
+    ones. The former index answers until the new one is complete, which keeps its fields, deletions
+    and sent images, but not its dense models: add them again with sparta add --dense.
 
     For example:
 

@@ -60,16 +60,14 @@ Include = Annotated[
     list[str],
     advanced(
         metavar="PATTERN",
-        help="Take photos of this name or path, or in such a folder, that are left out by default: "
-        "hidden ones, thumbnails, deleted photos. Repeatable.",
+        help="Take photos or folders that are left out by default (hidden, thumbnails, deleted).",
     ),
 ]
 Exclude = Annotated[
     list[str],
     advanced(
         metavar="PATTERN",
-        help="Leave out photos of this name or path, or in such a folder, such as raw or '*.png'. "
-        "Repeatable.",
+        help="Leave out photos or folders of this name or path, such as raw or '*.png'.",
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]

@@ -91,7 +91,7 @@ def test_after_kill_9_of_a_worker_and_a_node_shards_are_equal_to_the_byte(
 ) -> None:
     monkeypatch.setattr("indexer.build.OFFSET_SAMPLE", 13)
     monkeypatch.setattr("indexer.encoding.encoder.WINDOW", 2)  # the sample in three pieces
-    monkeypatch.setattr("indexer.build.replace_folder", lambda *_: 1 / 0)
+    monkeypatch.setattr("indexer.workspace.replace_folder", lambda *_: 1 / 0)
     notes = tmp_path / "notes"
     notes.mkdir()
     stores = [
@@ -122,7 +122,9 @@ def test_after_kill_9_of_the_command_the_rest_is_encoded(
     command += ["--device", "cpu", "--ray", ray_nodes.address]
     run = subprocess.run([sys.executable, "-c", KILLED, *command], check=False)
     assert run.returncode == -signal.SIGKILL and not out.exists()
-    assert {"shard-00000.npz", "shard-00001.npz", "offsets.npz"} <= unfinished(out).keys()
+    assert {"shard-stores-00000.npz", "shard-stores-00001.npz", "offsets.npz"} <= unfinished(
+        out
+    ).keys()
     again = CliRunner().invoke(cli, command)
     assert again.exit_code == 0, again.output
     assert units == [[range(15, 21)]]  # the last shard alone
