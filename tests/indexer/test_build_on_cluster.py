@@ -102,7 +102,7 @@ def test_after_kill_9_of_a_worker_and_a_node_shards_are_equal_to_the_byte(
     with pytest.raises(ZeroDivisionError):
         build(tmp_path / "one")
     node = ray_nodes.add_node(**NODE)
-    monkeypatch.setattr("indexer.build.encode_rows", partial(encode_slowly, notes))
+    monkeypatch.setattr("indexer.workspace.encode_rows", partial(encode_slowly, notes))
     with connected(ray_nodes.address) as cluster, ThreadPoolExecutor() as thread:
         killed = thread.submit(kill_both, ray_nodes, node, notes)
         with pytest.raises(ZeroDivisionError):
