@@ -180,17 +180,18 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Substitution:
-    """A word of the query that the index lacks, and what was searched in its place.
+    """A word of the query that is misspelt or that the index lacks, and what was searched for it.
 
     Attributes:
-        word: as typed.
-        term: its substitute, which the index has.
-        similarity: cosine of the two, as the table of substitutes records it.
+        word: as typed; a search without substitutes searches it.
+        term: the correct word, or its substitute, which the index has.
+        similarity: cosine of the two, as the table of substitutes records it; None for a misspelt
+            word.
     """
 
     word: str
     term: str
-    similarity: float
+    similarity: float | None
 
 
 @dataclass(slots=True)
@@ -210,7 +211,7 @@ class Condition:
 
 @dataclass(slots=True)
 class Correction:
-    """An unknown word, and the words of the index nearest to it, the nearest first."""
+    """A misspelt or unknown word, and the words of the index nearest to it, the nearest first."""
 
     word: str
     words: list[str]
@@ -249,8 +250,8 @@ class Answer:
             its vocabulary) and which no substitute replaced, each once.
         rare: the query's words with a word piece, or a substitute, that training rarely saw, each
             once; none for a dense model.
-        corrections: unknown words for which the index has words of similar spelling.
-        substitutions: the query's words that a substitute replaced, each once.
+        corrections: misspelt and unknown words for which the index has words of similar spelling.
+        substitutions: the query's words that another one replaced, each once.
         conditions: the query's words with a sign, in order.
         terms: of a query made of images, the largest count first; empty for other queries, and for
             a dense model, which compares vectors.

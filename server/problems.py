@@ -87,6 +87,7 @@ KNOWN: tuple[type[Exception], ...] = (
     QueryError,
     RequestValidationError,
 )
+UNKNOWN_NAME = "unknown_name"  # type of an error of validation: a name that nothing has
 
 
 def install(app: FastAPI, index: Path) -> None:
@@ -123,6 +124,8 @@ def _problem_of(error: Exception) -> ProblemError:
             return ProblemError("invalid-parameter", detail, "q")
         case RequestValidationError():
             first = error.errors()[0]
+            if first["type"] == UNKNOWN_NAME:
+                return ProblemError("invalid-parameter", first["msg"], first["ctx"]["name"])
             field = str(first["loc"][-1])
             detail = f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}"
             # Bodies are not shown: they have keys.

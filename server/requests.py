@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import json
 from codecs import BOM_UTF8
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from contextlib import nullcontext
+from difflib import get_close_matches
 from hashlib import blake2b
 from itertools import islice
 from threading import Lock
 from typing import TypeVar
 
-from fastapi import Request, Response
+from fastapi import Depends, Request, Response, params
+from fastapi.dependencies.utils import get_flat_params
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import from_json
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
+from pydantic_core import PydanticCustomError, from_json
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
-from server.problems import ProblemError
+from server.problems import UNKNOWN_NAME, ProblemError
 from sparta.json_values import Json, JsonMapping, JsonValue
 
 MAX_ELEMENTS = 300_000  # of what the writer reads: an image with features has 200,000 and more
@@ -110,6 +112,26 @@ class JsonRoute(APIRoute):
         return handle
 
 
+def _parameters(route: APIRoute) -> list[str]:
+    own = [one["name"] for one in (route.openapi_extra or {}).get("parameters", [])]
+    read = get_flat_params(route.dependant)
+    return own + [one.alias for one in read if isinstance(one.field_info, params.Query)]
+
+
+async def _known_parameters(request: Request) -> None:
+    """Refuse parameters that the endpoint does not have, which FastAPI would pass over."""
+    if not request.query_params:
+        return
+    try:
+        check_names(request.query_params, _parameters(request.scope["route"]), "parameter")
+    except PydanticCustomError as error:
+        name = str((error.context or {})["name"])
+        raise ProblemError("invalid-parameter", error.message(), name) from error
+
+
+KNOWN_PARAMETERS = Depends(_known_parameters)
+
+
 def _check_json(request: Request) -> None:
     """Refuse a body that is not said to be JSON, which FastAPI would not parse: ProblemError."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -139,13 +161,31 @@ async def _beside(task: Callable[[bytes], T], text: bytes) -> T:
     return await run_in_threadpool(run)
 
 
-def known_fields(model: type[BaseModel], value: JsonValue) -> JsonValue:
-    """What a model is given, if it has no other fields: pydantic would list each of them."""
-    if isinstance(value, dict):
-        unknown = next((name for name in value if name not in model.model_fields), None)
-        if unknown is not None:
-            raise ValueError(f"{unknown[:200]}: there is no such field")
-    return value
+class Named(BaseModel):
+    """What a request brings by names; others are refused at the first: pydantic would list all."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, value: JsonValue) -> JsonValue:
+        if isinstance(value, dict):
+            check_names(value, cls.model_fields, "field")
+        return value
+
+
+def check_names(given: Iterable[str], known: Collection[str], what: str) -> None:
+    """Check that there are no other names than known ones.
+
+    Raises:
+        PydanticCustomError: with the first other one, `name`, and the known one nearest to it.
+    """
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name[:200], known, 1, 0)
+            text = f"{name[:200]}: there is no such {what}"
+            text += f"; do you mean {near[0]}?" if near else ""
+            raise PydanticCustomError(UNKNOWN_NAME, "{text}", {"text": text, "name": name[:200]})
 
 
 def in_parts(value: JsonValue, check: Callable[[JsonValue], Json]) -> Json:

@@ -104,11 +104,13 @@ class TimingsAnswer(_Answer):
 
 
 class SubstitutionAnswer(_Answer):
-    """A word of the query that the index lacks, and what was searched in its place."""
+    """A word of the query that is misspelt or not in the index, and what was searched for it."""
 
     word: str = Field(description="The word of the query")
-    term: str = Field(description="Its substitute, a trained term")
-    similarity: float = Field(description="Cosine similarity of the two")
+    term: str = Field(description="The correct word, or its substitute, a trained term")
+    similarity: float | None = Field(
+        description="Cosine similarity of the two; null if the word was misspelt"
+    )
 
 
 class BucketAnswer(_Answer):
@@ -119,7 +121,7 @@ class BucketAnswer(_Answer):
 
 
 class CorrectionAnswer(_Answer):
-    """An unknown word, and the words of the index that are spelled most like it."""
+    """A misspelt or unknown word, and the words of the index that are spelled most like it."""
 
     word: str = Field(description="The word of the query")
     words: list[str] = Field(description="The nearest first")
@@ -152,10 +154,11 @@ class SearchAnswer(BaseModel):
     )
     rare: list[str] = RARE
     corrections: list[CorrectionAnswer] = Field(
-        description="Unknown words for which the index has words of similar spelling"
+        description="Misspelt and unknown words for which the index has words of similar spelling"
     )
     substitutions: list[SubstitutionAnswer] = Field(
-        description="Words of the query in whose place a substitute was searched"
+        description="Words of the query in whose place another was searched; `substitute=false` "
+        "searches them as typed"
     )
     conditions: list[ConditionAnswer] = Field(
         description="Words that photos must have (+) or must not have (-)"

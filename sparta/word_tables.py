@@ -1,4 +1,4 @@
-"""Tables of words beside a model's tokenizer: substitutes, and terms rarely seen in training.
+"""Tables of words beside a model's tokenizer: substitutes, rare terms, and the spelling of words.
 
 Each table is a file of the model's folder, made once and copied into every index of the model, so
 that a search only looks words up.
@@ -19,6 +19,8 @@ from sparta.json_values import Json
 FORMAT_VERSION = 1
 SUBSTITUTES = "substitutes.json"
 RARE_TERMS = "rare.json"
+SPELLING = "spelling.json"
+FILES = (SUBSTITUTES, RARE_TERMS, SPELLING)
 
 Table = TypeVar("Table")
 
@@ -28,6 +30,18 @@ class Substitute(NamedTuple):
 
     term: str
     similarity: float
+
+
+class Spelling(NamedTuple):
+    """The words of several word pieces that are no misspellings.
+
+    Attributes:
+        frequent: those of many captions: misspelt words are corrected to them, too.
+        correct: all of them.
+    """
+
+    frequent: tuple[str, ...]
+    correct: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -50,7 +64,7 @@ class WordTables:
             InputError: if one has another format or is damaged.
         """
         tables = cls.reading(folder)
-        _ = tables.substitutes, tables.rare
+        _ = tables.substitutes, tables.rare, tables.spelling
         return tables
 
     @classmethod
@@ -60,7 +74,7 @@ class WordTables:
         The files are read now, as they may be replaced meanwhile.
         """
         folder = Path(folder)
-        paths = [folder / name for name in (SUBSTITUTES, RARE_TERMS)]
+        paths = [folder / name for name in FILES]
         return cls({path.name: path.read_bytes() for path in paths if path.is_file()}, folder)
 
     @classmethod
@@ -93,6 +107,12 @@ class WordTables:
         remedy = "copy it again from the trained model"
         return self._parsed(RARE_TERMS, _rare, frozenset(), "a list of rare terms", remedy)
 
+    @cached_property
+    def spelling(self) -> Spelling | None:
+        """How words of several pieces are spelled; None without the table: nothing is corrected."""
+        remedy = "copy it again from the trained model"
+        return self._parsed(SPELLING, _spelling, None, "a table of spelling", remedy)
+
     def _parsed(
         self, name: str, parse: Callable[[Json], Table], empty: Table, what: str, remedy: str
     ) -> Table:
@@ -115,9 +135,18 @@ def _substitutes(values: Json) -> dict[str, tuple[Substitute, ...]]:
 
 
 def _rare(values: Json) -> frozenset[str]:
-    photos, terms = values["photos"], values["terms"]
-    if not isinstance(photos, int) or not isinstance(terms, list):
-        raise ValueError('"photos" is no whole number, or "terms" is no list')
-    if not all(isinstance(term, str) for term in terms):
-        raise ValueError("a term is no text")
-    return frozenset(terms)
+    if not isinstance(values["photos"], int):
+        raise ValueError('"photos" is no whole number')
+    return frozenset(_texts(values, "terms"))
+
+
+def _spelling(values: Json) -> Spelling:
+    frequent = _texts(values, "frequent")
+    return Spelling(tuple(frequent), frozenset([*frequent, *_texts(values, "other")]))
+
+
+def _texts(values: Json, name: str) -> list[str]:
+    found = values[name]
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise ValueError(f'"{name}" is no list of texts')
+    return found

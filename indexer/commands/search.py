@@ -42,9 +42,11 @@ def answer_tables(answer: Answer, explain: bool) -> Iterator[RenderableType]:
         for hit in answer.hits:
             yield terms_table(hit.explanation or [], f"{hit.image_id} ({hit.score:g})")
     yield from _conditions(answer)
-    if answer.substitutions:
-        words = (f"{found.word} → {found.term}" for found in answer.substitutions)
-        yield f"Substitutes: {', '.join(words)}"
+    for misspelt, name in ((True, "Corrected"), (False, "Substitutes")):
+        some = [one for one in answer.substitutions if (one.similarity is None) == misspelt]
+        if some:
+            words = ", ".join(f"{_shortened(one.word)} → {one.term}" for one in some)
+            yield f"{name}: {words}; --no-substitute searches as typed"
     if answer.rare:
         quoted = (f'"{_shortened(word)}"' for word in answer.rare)
         yield f"Rarely seen in training: {', '.join(quoted)}"

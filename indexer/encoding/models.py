@@ -19,7 +19,7 @@ from sparta.json_values import Json
 from sparta.model_id import find_file, read_model_config
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.offsets import OFFSETS, TermOffsets
-from sparta.word_tables import RARE_TERMS, SUBSTITUTES, WordTables
+from sparta.word_tables import FILES, WordTables
 
 if TYPE_CHECKING:
     import torch
@@ -101,7 +101,7 @@ class ModelFiles:
 
 def read_word_tables(name: str | Path) -> WordTables:
     """The tables of words of a model; raises InputError if one is damaged."""
-    paths = [find_file(name, file) for file in (SUBSTITUTES, RARE_TERMS)]
+    paths = [find_file(name, file) for file in FILES]
     folder = next((path.parent for path in paths if path is not None), None)
     return WordTables() if folder is None else WordTables.open(folder)
 

@@ -64,6 +64,7 @@ class ColumnsEngine:
             largest,
             snapshot.kinds if kinds else None,
             snapshot.document_frequencies if frequencies else None,
+            snapshot.strongest if frequencies else None,
         )
 
     def top(self, plan: Plan, k: int) -> Found:

@@ -128,6 +128,7 @@ class ShardsEngine:
         answers: dict[int, Statistics] = self._ask_all(question)
         found = [*answers.values()]
         counted = [one.frequencies for one in found if one.frequencies is not None]
+        strongest = [one.strongest for one in found if one.strongest is not None]
         return Statistics(
             _version(answers),
             sum(one.images for one in found),
@@ -135,6 +136,7 @@ class ShardsEngine:
             np.max([one.largest for one in found], axis=0),
             joined(one.kinds or {} for one in found) if kinds else None,
             np.sum(counted, axis=0) if frequencies else None,
+            np.max(strongest, axis=0) if frequencies else None,
         )
 
     def top(self, plan: Plan, k: int) -> Found:

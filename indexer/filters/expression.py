@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -113,6 +114,11 @@ class GeoRadius(Condition):
     lon: float
     metres: float
 
+    def __post_init__(self) -> None:
+        _check_degrees(self.where, (self.lat,), (self.lon,))
+        if self.metres < 0:
+            raise FilterError("a distance is not negative", self.where)
+
 
 @dataclass(frozen=True, kw_only=True)
 class GeoBox(Condition):
@@ -129,6 +135,18 @@ class GeoBox(Condition):
     west: float
     north: float
     east: float
+
+    def __post_init__(self) -> None:
+        _check_degrees(self.where, (self.south, self.north), (self.west, self.east))
+
+
+def _check_degrees(where: Where | None, lats: Iterable[float], lons: Iterable[float]) -> None:
+    """Raise FilterError unless degrees are those of places on the earth."""
+    for name, degrees, most in (("latitude", lats, 90), ("longitude", lons, 180)):
+        for one in degrees:
+            if not -most <= one <= most:
+                problem = f"a {name} is from -{most} to {most} degrees, not {one:g}"
+                raise FilterError(problem, where)
 
 
 @dataclass(frozen=True, kw_only=True)

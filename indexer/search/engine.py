@@ -212,6 +212,7 @@ class Statistics(NamedTuple):
         kinds: of all fields; None if they were not wanted.
         frequencies: [V] in how many images each term has an impact, deleted ones among them until
             a merge; None if they were not wanted.
+        strongest: [V] the largest impact of each term, as exact and as wanted as the frequencies.
     """
 
     version: Version
@@ -220,6 +221,7 @@ class Statistics(NamedTuple):
     largest: NDArray[np.int64]
     kinds: Mapping[str, Kind] | None = None
     frequencies: NDArray[np.int64] | None = None
+    strongest: NDArray[np.int64] | None = None
 
 
 class Engine(Protocol):

@@ -86,13 +86,14 @@ def _answer(reader: Reader, found: Found, first: int, reading: Reading) -> Answe
 def finish(
     answer: Answer, reader: Reader, can: Set[Capability], start: float, tokenised: float
 ) -> None:
-    """Record the times of a search that ends now, and correct unknown words."""
+    """Record the times of a search that ends now, and list words near to others that it lacks."""
     end, times = perf_counter(), answer.timings
     times.tokenise_ms, times.total_ms = (tokenised - start) * MS, (end - start) * MS
     times.search_ms = (end - tokenised) * MS - times.encode_ms
-    if answer.unknown and Capability.SUGGEST in can:
-        nearest = reader.held_words.correct
-        near = ((word, nearest(word, CORRECTIONS)) for word in answer.unknown[:MAX_CORRECTED])
+    misspelt = [one.word for one in answer.substitutions if one.similarity is None]
+    if (answer.unknown or misspelt) and Capability.SUGGEST in can:
+        nearest, words = reader.held_words.correct, [*misspelt, *answer.unknown]
+        near = ((word, nearest(word, CORRECTIONS)) for word in words[:MAX_CORRECTED])
         answer.corrections = [
             Correction(word, [one.word for one in found]) for word, found in near if found
         ]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from indexer.answer import Sign, Substitution, Version
 from indexer.query import OPERATORS, Clause, Query, QueryError
 from indexer.search.engine import Capability, Engine, Needs, Plan, Statistics
-from indexer.search.words import HeldWords, WordList
+from indexer.search.words import FUNCTION_WORDS, HeldWords, WordList
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import WordTables
 
@@ -39,7 +39,7 @@ class ReadWord(NamedTuple):
     Attributes:
         text: as typed.
         terms: vocabulary ids of its word pieces, or of its substitute.
-        known: whether an image has one of its word pieces.
+        known: whether an image has one of its word pieces, and it was not replaced.
         rare: whether training rarely saw one of its terms; False for an unknown word.
         substitution: where a substitute was taken.
         sign: see `OPERATORS`.
@@ -114,13 +114,33 @@ class Language:
 
     @cached_property
     def words(self) -> WordList:
-        """The whole words of the vocabulary."""
-        return WordList(self.tokenizer.vocabulary)
+        """The whole words of the vocabulary, and frequent words of several pieces."""
+        spelling = self.tables.spelling
+        frequent = () if spelling is None else filter(self.pieces, spelling.frequent)
+        return WordList(dict.fromkeys([*self.tokenizer.vocabulary, *frequent]))
 
     @cached_property
     def word_ids(self) -> NDArray[np.int64]:
-        """[W] the vocabulary id of each of those words."""
-        return np.array([self.tokenizer.ids[word] for word in self.words.words], np.int64)
+        """[W, P] the vocabulary ids of the pieces of those words, the last one repeated."""
+        rows = [self.pieces(word) for word in self.words.words]
+        most = max(map(len, rows), default=1)
+        padded = [row + row[-1:] * (most - len(row)) for row in rows]
+        return np.array(padded, np.int64).reshape(len(rows), most)
+
+    def pieces(self, word: str) -> tuple[int, ...]:
+        """The vocabulary ids of a word's pieces."""
+        known = self.tokenizer.ids.get(word)
+        return self.as_one_word(word) if known is None else (known,)
+
+    def misspelt(self, text: str, pieces: tuple[int, ...]) -> str | None:
+        """A word as it is spelled, if the tables have the spelling of words and not this one."""
+        spelling = self.tables.spelling
+        if spelling is None or not text.isalpha() or text.lower() in FUNCTION_WORDS:
+            return None
+        terms = [self.tokenizer.vocabulary[piece] for piece in pieces]
+        word = "".join([*terms[:1], *(term.removeprefix("##") for term in terms[1:])])
+        word = word or text.lower()
+        return None if word in spelling.correct or word in self.tokenizer.ids else word
 
     @cached_property
     def rare(self) -> frozenset[int]:
@@ -206,11 +226,15 @@ class Reader:
         """The words that images have; raises MovedError."""
         found = self._engine.statistics(frequencies=True)
         self.check(found.version)
-        assert found.frequencies is not None
+        assert found.frequencies is not None and found.strongest is not None
         language = self._language
-        counts = found.frequencies[language.word_ids]
-        ids, largest = language.tokenizer.ids, self.largest
-        return HeldWords(language.words, counts, lambda word: largest([ids[word]])[0] > 0)
+        counts, strongest = (
+            of_terms[language.word_ids].min(axis=-1)
+            for of_terms in (found.frequencies, found.strongest)
+        )
+        largest = self.largest
+        holds = lambda word: all(largest(language.pieces(word)))  # noqa: E731
+        return HeldWords(language.words, counts, strongest, holds)
 
     def plan(
         self,
@@ -283,17 +307,24 @@ class Reader:
             else:
                 split = self._language.split(clause.text)
                 self.largest([piece for _, pieces in split for piece in pieces])  # all at once
-                found += [self._word(*word, substitute) for word in split]
+                found += self._spoken(split, substitute)
         return found
+
+    def _spoken(
+        self, split: Iterable[tuple[str, tuple[int, ...]]], substitute: bool
+    ) -> list[ReadWord]:
+        """Words of plain text, but for function words that no image has."""
+        words = (self._word(*word, substitute) for word in split)
+        return [one for one in words if one.known or one.text.lower() not in FUNCTION_WORDS]
 
     def _clause_word(self, clause: Clause, substitute: bool) -> ReadWord:
         counts = OPERATORS[clause.sign].counts
         pieces = self._language.as_one_word(clause.text)
-        word = self._word(clause.text, pieces, substitute and counts)
+        word = self._word(clause.text, pieces, substitute, counts)
         return word._replace(sign=clause.sign, times=clause.weight if counts else 0)
 
     def _part(self, text: str, substitute: bool) -> _TextPart:
-        words = [self._word(*word, substitute) for word in self._language.words_of(text)]
+        words = self._spoken(self._language.words_of(text), substitute)
         cache = self._parts[substitute]
         if len(cache) >= CACHED:
             cache.clear()
@@ -301,15 +332,25 @@ class Reader:
         part = cache[text] = _TextPart(terms, [one for one in words if one.rare or not one.known])
         return part
 
-    def _word(self, text: str, pieces: tuple[int, ...], substitute: bool) -> ReadWord:
+    def _word(
+        self, text: str, pieces: tuple[int, ...], substitute: bool, counts: bool = True
+    ) -> ReadWord:
         known = any(self.largest(pieces))
-        found = self._substitution(text, pieces) if substitute and not known else None
-        terms = (self._language.tokenizer.ids[found.term],) if found else pieces
+        found = self._substitution(text, pieces, known or not counts) if substitute else None
+        terms = self._language.pieces(found.term) if found else pieces
         rare = (known or found is not None) and not self._language.rare.isdisjoint(terms)
-        return ReadWord(text, terms, known, rare, found)
+        rare = rare and text.lower() not in FUNCTION_WORDS
+        return ReadWord(text, terms, known and found is None, rare, found)
 
-    def _substitution(self, text: str, pieces: tuple[int, ...]) -> Substitution | None:
-        """The best substitute that an image has."""
+    def _substitution(
+        self, text: str, pieces: tuple[int, ...], spelling_alone: bool
+    ) -> Substitution | None:
+        """The word that a misspelt one stands for, else the best substitute that an image has."""
+        misspelt = self._language.misspelt(text, pieces)
+        if misspelt and (meant := self.held_words.corrected(misspelt)):
+            return Substitution(text, meant, None)
+        if spelling_alone:
+            return None
         tokenizer = self._language.tokenizer
         word = "".join(tokenizer.vocabulary[piece] for piece in pieces)
         near = self._language.tables.substitutes.get(word, ())

@@ -14,8 +14,23 @@ from numpy.typing import NDArray
 
 # Edits by the length of a word, as Lucene's and Elasticsearch's automatic fuzziness has them.
 ONE_EDIT, TWO_EDITS = 3, 6
+# A misspelt word is replaced by one of this length, by two edits only from the other on, or if its
+# letters are the same: so correct words that nobody listed stay.
+LEAST_LETTERS, SURE_OF_TWO = 4, 8
+# A letter left out or swapped is likelier than one replaced by a certain letter, or added.
+LIKELIER = 8
 REMEMBERED = 4096  # words with their corrections
+NEAREST = 3  # words that a misspelt one may stand for
 FAR = 10_000  # edits
+# Words without meaning for photos: not unknown if no image has them, nor rarely seen in training.
+_FUNCTION_WORDS = """
+a about also am an and any are as at be because been being but by can could did do does for from
+had has have he her here hers him his how i if in into is it its just let me may might mine more
+most much must my no nor not of on one or our ours own s shall she should so some such t than
+that the their theirs them then there these they this those to too us very was we were what when
+where which while who whom whose why will with would you your yours
+"""
+FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
 _LAST_WORD = re.compile(r"[^\W\d_]+\Z")
 
 
@@ -47,7 +62,7 @@ class Completion(NamedTuple):
 
 
 class WordList:
-    """The whole words of a vocabulary, sorted; word pieces of longer words are none.
+    """Words, sorted, that completions and corrections are taken from.
 
     Attributes:
         words: [W].
@@ -56,11 +71,11 @@ class WordList:
         sets: [W] uint64, the letters of each as bits: an edit changes two of them at most.
 
     Args:
-        vocabulary: all terms.
+        words: each once; those with other characters than letters, such as word pieces, are none.
     """
 
-    def __init__(self, vocabulary: Iterable[str]) -> None:
-        self.words = sorted(term for term in vocabulary if term.isalpha())
+    def __init__(self, words: Iterable[str]) -> None:
+        self.words = sorted(word for word in words if word.isalpha())
         self.letters = _letters(self.words)
         self.lengths = np.count_nonzero(self.letters, axis=1)
         bits = np.where(self.letters > 0, np.uint64(1) << (self.letters % 64).astype(np.uint64), 0)
@@ -70,15 +85,22 @@ class WordList:
 class HeldWords:
     """The words of a list that some image has.
 
-    `images` [W] are counts with those that were deleted lately; `holds` says whether some image
-    that is not deleted has a word.
+    `images` and `strongest` [W] are counts and largest impacts with those that were deleted lately;
+    `holds` says whether some image that is not deleted has a word.
     """
 
     def __init__(
-        self, known: WordList, images: NDArray[np.int64], holds: Callable[[str], bool]
+        self,
+        known: WordList,
+        images: NDArray[np.int64],
+        strongest: NDArray[np.int64],
+        holds: Callable[[str], bool],
     ) -> None:
         self._known, self._images, self._holds = known, images, holds
-        self._corrected: dict[tuple[str, int], list[HeldWord]] = {}
+        self._strengths = images * strongest
+        self._nearest: dict[str, NDArray[np.int64]] = {}
+        self._held = np.flatnonzero(images > 0)
+        self._sets, self._lengths = known.sets[self._held], known.lengths[self._held]
 
     def complete(self, text: str, most: int) -> list[Completion]:
         """See `Searcher.complete`."""
@@ -92,42 +114,74 @@ class HeldWords:
     def _beginning_with(self, beginning: str, most: int) -> list[HeldWord]:
         first = bisect_left(self._known.words, beginning)
         last = bisect_left(self._known.words, beginning + chr(0x10FFFF))
-        places = first + np.argsort(-self._images[first:last], kind="stable")
+        places = first + np.argsort(-self._strengths[first:last], kind="stable")
         return self._first_held(places, most)
 
     def correct(self, word: str, most: int) -> list[HeldWord]:
         """See `Searcher.correct`.
 
         An edit inserts, removes or replaces a letter, or swaps two neighbours. Words of three
-        letters and more may have one edit, of six and more two. What was found last is remembered:
-        the same names are unknown again and again.
+        letters and more may have one edit, of six and more two if none has one. What was found last
+        is remembered: the same names are unknown again and again.
         """
-        key = word.lower(), most
-        found = self._corrected.get(key)
+        word = word.lower()
+        found = self._nearest.get(word)
         if found is None:
-            if len(self._corrected) >= REMEMBERED:
-                self._corrected.clear()
-            found = self._corrected[key] = self._nearest(*key)
-        return found
+            if len(self._nearest) >= REMEMBERED:
+                self._nearest.clear()
+            found = self._nearest[word] = self._near(word)
+        return self._first_held(found, most)
 
-    def _nearest(self, word: str, most: int) -> list[HeldWord]:
-        allowed = (len(word) >= ONE_EDIT) + (len(word) >= TWO_EDITS)
-        alike = np.bitwise_count(self._known.sets ^ np.uint64(_letter_set(word))) <= 2 * allowed
-        near = np.abs(self._known.lengths - len(word)) <= allowed
-        places = np.flatnonzero(near & alike & (self._images > 0))
-        if not allowed or not len(places):
-            return []
-        typed = np.array([*map(ord, word)], np.uint32)
-        edits = _edits(typed, self._known.letters[places], self._known.lengths[places], allowed)
-        some = (edits > 0) & (edits <= allowed)
-        places, edits = places[some], edits[some]
-        return self._first_held(places[np.lexsort((-self._images[places], edits))], most)
+    def corrected(self, word: str) -> str | None:
+        """The word that was meant by a misspelt one; None unless that is likely enough."""
+        for other, _ in self.correct(word, NEAREST):
+            near = len(word) >= SURE_OF_TWO or _is_one_edit(word, other)
+            if len(other) >= LEAST_LETTERS and (near or sorted(word) == sorted(other)):
+                return other
+        return None
+
+    def _near(self, word: str) -> NDArray[np.int64]:
+        """The places of the nearest words, the likeliest first."""
+        known, letters = self._known, sorted(word)
+        alike = np.bitwise_count(self._sets ^ np.uint64(_letter_set(word)))
+        apart = np.abs(self._lengths - len(word))
+        for edits in range(1, 1 + (len(word) >= ONE_EDIT) + (len(word) >= TWO_EDITS)):
+            places = self._held[np.flatnonzero((apart <= edits) & (alike <= 2 * edits))]
+            if edits == 1:
+                one = [_is_one_edit(word, known.words[place]) for place in places.tolist()]
+                places = places[np.array(one, np.bool_)]
+            elif len(places):
+                typed = np.array([*map(ord, word)], np.uint32)
+                far = _edits(typed, known.letters[places], known.lengths[places], edits)
+                places = places[far == edits]
+            if len(places):
+                others = [known.words[place] for place in places.tolist()]
+                missed = [len(one) > len(word) or sorted(one) == letters for one in others]
+                likely = self._images[places] * np.where(missed, LIKELIER, 1)
+                return places[np.argsort(-likely, kind="stable")]
+        return np.empty(0, np.int64)
 
     def _first_held(self, places: NDArray[np.int64], most: int) -> list[HeldWord]:
         """The first words at some places that an image has."""
         some = places[self._images[places] > 0].tolist()
         pairs = ((self._known.words[place], int(self._images[place])) for place in some)
         return list(islice((HeldWord(*pair) for pair in pairs if self._holds(pair[0])), most))
+
+
+def _is_one_edit(word: str, other: str) -> bool:
+    """Whether one edit makes a word of another one."""
+    if len(word) > len(other):
+        word, other = other, word
+    for place, letter in enumerate(word):
+        if letter != other[place]:
+            break
+    else:
+        return len(other) == len(word) + 1
+    if len(word) < len(other):
+        return word[place:] == other[place + 1 :]
+    swapped = other[place + 1 : place + 2] + other[place]
+    rest = word[place + 2 :] == other[place + 2 :]
+    return word[place + 1 :] == other[place + 1 :] or (rest and word[place : place + 2] == swapped)
 
 
 def _letter_set(word: str) -> int:

@@ -340,6 +340,13 @@ class Snapshot:
         found: NDArray[np.int64] = np.sum([*segments, *newest], axis=0)
         return found
 
+    @property
+    def strongest(self) -> NDArray[np.int64]:
+        """[V] the largest impact of each term, of deleted images as well until a merge."""
+        newest = (one.largest.astype(np.int64) for one in self.newest)
+        found: NDArray[np.int64] = np.max([self.segments.largest, *newest], axis=0)
+        return found
+
     def term_impacts(self, term: int) -> NDArray[np.uint16]:
         """The impacts [documents] of all images for a term, 0 where one lacks it or is deleted."""
         impacts = np.concatenate([part.term_impacts(term) for part in self._parts])

@@ -113,10 +113,10 @@ export async function counts({ q, filter }, facets, signal) {
 }
 
 /**
- * Search for a query {q, like, file, k, backend, filter, cursor}, by text, by image or by the file of
+ * Search for a query {q, like, file, k, backend, filter, cursor, exact}, by text, by image or by the file of
  * one, explaining the hits; without any, the photos that fulfil the filter, the newest first.
  */
-export async function search({ q, like, file, k, backend, filter, cursor }, signal) {
+export async function search({ q, like, file, k, backend, filter, cursor, exact }, signal) {
   const params = new URLSearchParams({ k, explain: "true" });
   if (backend) params.set("backend", backend);
   if (cursor) params.set("cursor", cursor);
@@ -125,6 +125,7 @@ export async function search({ q, like, file, k, backend, filter, cursor }, sign
   if (like) {
     return { ...(await get(`${pathOf(like)}/similar?${params}`, signal)), ...PLAIN };
   }
+  if (exact) params.set("substitute", "false");
   if (q.trim()) params.set("q", q);
   else if ((await fields()).taken === "date") params.set("sort", "-taken");
   return get(`v1/search?${params}`, signal);

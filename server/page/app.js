@@ -18,18 +18,35 @@ at("answer").append(first);
 at("answer").before(queryImage);
 
 let running = new AbortController();
+let address; // whose results are shown
+history.scrollRestoration = "manual"; // the browser would restore before the photos are there
 
-/** Go to the address of a query and show its results. */
-function open(address) {
-  history.pushState(null, "", address);
+/** Go to the address of a query and show its results; an open photo has no place of its own in the history. */
+function open(wanted) {
+  if (history.state?.photo) history.replaceState(null, "", wanted);
+  else history.pushState(null, "", wanted);
+  scrollTo(0, 0);
   showResults();
 }
+
+/** Let the place in the history know how far the results were seen. */
+function rememberPlace() {
+  if (location.search === address) history.replaceState({ ...history.state, scroll: scrollY, hits: first.hits() }, "");
+}
+let remembering;
+addEventListener("scroll", () => {
+  clearTimeout(remembering);
+  remembering = setTimeout(rememberPlace, 100);
+});
 
 async function showResults() {
   running.abort();
   running = new AbortController();
   const { signal } = running;
   const query = currentQuery();
+  const { scroll = 0, hits = 0 } = history.state ?? {};
+  clearTimeout(remembering);
+  address = location.search;
   form.q.value = query.q;
   chooseK(query.k);
   chooseBackends(query);
@@ -48,7 +65,8 @@ async function showResults() {
   if (!searches) return first.clear();
   // One after the other, so that their timings do not disturb each other.
   if (compares) second.setAttribute("aria-busy", "true");
-  const answer = await first.search(query, signal);
+  const answer = await first.search(query, signal, hits);
+  if (scroll && !signal.aborted) scrollTo(0, scroll);
   if (query.like && !signal.aborted) queryImage.show(answer?.url);
   if (compares && !signal.aborted) {
     await second.search({ ...query, backend: query.compare }, signal);
@@ -105,7 +123,12 @@ addEventListener("click", (event) => {
   open(link.getAttribute("href"));
   if (currentQuery().like) queryImage.focusTitle();
 });
-addEventListener("popstate", showResults);
+addEventListener("popstate", () => {
+  const wasOpen = at("details").open;
+  at("details").close();
+  if (location.search !== address) showResults();
+  else if (!wasOpen && !history.state?.photo) history.back(); // from a photo that was closed before
+});
 addEventListener("photo-given", async ({ detail: file }) => {
   open(addressOf({ q: "", like: "", filter: [], compare: "", backend: "" }));
   document.body.className = "";

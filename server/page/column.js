@@ -1,11 +1,13 @@
 // The results of one backend: hits, timings, or an error.
 
+import { addressOf, inCondition } from "./address.js";
 import { search } from "./api.js";
 import { openDetails } from "./details.js";
 import { make, plural } from "./dom.js";
 import { showAnswer } from "./grid.js";
 
 const LOADING_AFTER = 1500;
+const MOST = 1000; // hits of a page
 const WORDS = "Words of the query: point at one to show its region in every photo";
 
 const quoted = (words) => words.map((word) => `“${word}”`).join(", ");
@@ -26,18 +28,26 @@ function summary(answer, explains) {
   const time = `${terms?.length ? "terms" : "text"} ${before} · search ${ms(timings.search_ms)}`;
   const parts = hits.length || !unknown.length ? [found, time] : [found];
   if (missing) parts.push(`${plural(missing, "photo", "photos")} unknown to ${backend}`);
-  if (substitutions.length) {
-    const arrows = substitutions.map(({ word, term }) => `“${word}” → “${term}”`);
+  const nearest = substitutions.filter(({ similarity }) => similarity !== null);
+  if (nearest.length) {
+    const arrows = nearest.map(({ word, term }) => `“${word}” → “${term}”`);
     parts.push(`nearest words: ${arrows.join(", ")}`);
   }
   if (rare.length) parts.push(`rarely seen in training, results may be wrong: ${quoted(rare)}`);
   if (unknown.length) {
     parts.push(`${explains ? "not in the index" : `unknown to ${backend}`}: ${quoted(unknown)}`);
   }
-  if (corrections.length) {
-    parts.push(`similar words: ${quoted(corrections.flatMap(({ words }) => words))}`);
-  }
+  const similar = corrections.filter(({ word }) => unknown.includes(word));
+  if (similar.length) parts.push(`similar words: ${quoted(similar.flatMap(({ words }) => words))}`);
   return parts.join(" · ");
+}
+
+/** What was searched for misspelt words, and a link that searches them as typed. */
+function corrected({ substitutions }) {
+  const misspelt = substitutions.filter(({ similarity }) => similarity === null);
+  if (!misspelt.length) return [];
+  const link = make("a", { href: addressOf({ exact: "1" }) }, `Search for ${quoted(misspelt.map(({ word }) => word))} instead`);
+  return [`Showing photos for ${quoted(misspelt.map(({ term }) => term))}. `, link];
 }
 
 /**
@@ -48,13 +58,14 @@ export function makeColumn(tryAgain) {
   const title = make("h2", { className: "backend-name" });
   const words = make("ul", { className: "words", "aria-label": WORDS });
   const status = make("p", { className: "status", role: "status" });
+  const spelling = make("p", { className: "spelling" });
   const errorTitle = make("h2");
   const errorText = make("p");
   const again = make("button", { type: "button" }, "Try again");
   again.addEventListener("click", tryAgain);
   const alert = make("div", { className: "error", role: "alert", hidden: true }, errorTitle, errorText, again);
   const list = make("ol", { className: "hits" });
-  const summaryLine = make("div", { className: "summary" }, title, words, status);
+  const summaryLine = make("div", { className: "summary" }, title, words, spelling, status);
   const more = make("button", { type: "button", className: "more", hidden: true }, "Show more photos");
   const column = make("section", { className: "column", "aria-label": "Results" }, summaryLine, alert, list, more);
   let next = null; // shows the next page
@@ -71,6 +82,7 @@ export function makeColumn(tryAgain) {
     follow(null);
     list.replaceChildren();
     words.replaceChildren();
+    spelling.replaceChildren();
     title.textContent = status.textContent = "";
     column.removeAttribute("aria-busy");
   };
@@ -108,16 +120,19 @@ export function makeColumn(tryAgain) {
   column.fail = (error) => {
     column.clear();
     errorTitle.textContent = error.title ?? "Something went wrong on this page";
-    errorText.textContent = error.message;
+    errorText.textContent = inCondition(error.message);
     alert.hidden = false;
   };
   column.show = (answer, describe) => {
     [shown, described] = [answer, describe];
     alert.hidden = true;
     status.textContent = describe(answer);
+    spelling.replaceChildren(...corrected(answer));
     return showAnswer(answer, list, words, (hit) => openDetails(answer, answer.hits.indexOf(hit)));
   };
-  column.search = async (query, signal) => {
+  column.hits = () => shown?.hits.length ?? 0;
+  /** Search for a query; the first page has at least `least` hits. */
+  column.search = async (query, signal, least = 0) => {
     alert.hidden = true;
     follow(null);
     status.textContent = "Searching…";
@@ -127,7 +142,7 @@ export function makeColumn(tryAgain) {
       if (query.backend) status.textContent = "Searching… loading a model takes a few seconds";
     }, LOADING_AFTER);
     try {
-      answer = await search(query, signal);
+      answer = await search(least > query.k ? { ...query, k: Math.min(least, MOST) } : query, signal);
       const explains = answer.hits.some((hit) => hit.explanation);
       const append = column.show(answer, (one) => summary(one, explains || !one.hits.length));
       follow(answer, query, signal, append);

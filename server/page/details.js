@@ -19,6 +19,7 @@ export function openDetails(answer, position) {
   ({ backend, query: text, image_id: like = "", hits } = answer);
   show(position);
   dialog.showModal();
+  if (!history.state?.photo) history.pushState({ ...history.state, photo: true }, ""); // going back closes it
 }
 
 function show(position) {

@@ -78,7 +78,7 @@ export function showAnswer(answer, list, wordList, open) {
   const words = new Set(perHit.flatMap((words) => [...words.keys()]));
   const known = [...words].filter((word) => !answer.unknown.includes(word));
   const similarities = new Map(
-    answer.substitutions.map(({ word, term, similarity }) => [`${word} → ${term}`, similarity]),
+    answer.substitutions.filter((one) => one.similarity !== null).map(({ word, term, similarity }) => [`${word} → ${term}`, similarity]),
   );
   const replaced = answer.substitutions.filter(({ word }) => answer.rare.includes(word));
   const rare = new Set([...answer.rare, ...replaced.map(({ word, term }) => `${word} → ${term}`)]);

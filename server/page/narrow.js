@@ -1,6 +1,6 @@
 // Filters: those that apply, as chips, and values to filter by, with how many photos have them.
 
-import { addressOf, currentQuery } from "./address.js";
+import { addressOf, currentQuery, inCondition } from "./address.js";
 import { counts, fields } from "./api.js";
 import { make } from "./dom.js";
 
@@ -77,7 +77,7 @@ async function showFacets() {
     const line = time && found[time].length ? [makeFacet("taken", found[time], "timeline")] : [];
     facets.replaceChildren(...line, ...others);
   } catch (error) {
-    if (!signal.aborted) facets.replaceChildren(make("p", { role: "alert" }, error.message));
+    if (!signal.aborted) facets.replaceChildren(make("p", { role: "alert" }, inCondition(error.message)));
   }
 }
 

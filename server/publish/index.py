@@ -16,12 +16,14 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from indexer.fields.columns import FieldColumn, part_of
 from indexer.fields.kinds import FOLDER, PATH, Kind
+from indexer.search.words import FUNCTION_WORDS
 from server.publish import packs
 from server.publish.collection import Collection, Impacts
 from server.publish.folder import MARKER, SiteFolder, digest
 from sparta.errors import InputError
 from sparta.json_values import Json, JsonMapping
 from sparta.progress import Progress, no_progress
+from sparta.word_tables import Spelling
 
 FORMAT = 1
 MANY = 100_000  # images, of more of which smaller parts of lists can be left out
@@ -128,14 +130,28 @@ def write_words(site: SiteFolder, collection: Collection) -> Json:
     check_tokenizer(tokenizer)
     special = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
     vocabulary, rare = collection.tokenizer.vocabulary, collection.tables.rare
+    spelling = collection.tables.spelling
     words = {
         "vocabulary": vocabulary,
         "special": special,
         "longest": tokenizer.model.max_input_chars_per_word,
         "characters": characters(tokenizer),
         "rare": [number for number, term in enumerate(vocabulary) if term in rare],
+        "frequent": [] if spelling is None else spelling.frequent,
+        "functionWords": sorted(FUNCTION_WORDS),
     }
-    return {"words": site.put_named("index/words", packs.deflated(packs.as_json(words)))}
+    return {
+        "words": site.put_named("index/words", packs.deflated(packs.as_json(words))),
+        "spelling": _write_spelling(site, spelling),
+    }
+
+
+def _write_spelling(site: SiteFolder, spelling: Spelling | None) -> str | None:
+    """Write the correct words of several pieces that are not frequent."""
+    if spelling is None:
+        return None
+    others = sorted(spelling.correct.difference(spelling.frequent))
+    return site.put_named("index/spelling", packs.deflated(packs.as_json(others)))
 
 
 def write_terms(

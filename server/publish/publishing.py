@@ -38,8 +38,8 @@ POLICY = (
 _NOSCRIPT = re.compile(r"<noscript>.*?</noscript>", re.DOTALL)
 # Scripts that the server's module `with_server.js` alone imports.
 OF_A_SERVER = {"page/search_by_file.js", "page/sign_in.js"}
-# Fetched by the first filter, and not before.
-LATER = {"search/fields.js", "search/filter.js"}
+# Fetched by the first filter, suggestion or misspelt word, and not before.
+LATER = {"search/fields.js", "search/filter.js", "search/words.js"}
 _CHARSET = '<meta charset="utf-8">\n'
 
 

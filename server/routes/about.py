@@ -6,14 +6,13 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel
 
 from indexer.search.engine import Capability
 from server import schemas
 from server.backends import backends_of
 from server.monitoring.metrics import Metrics
 from server.problems import PROBLEM, ProblemError, responses
-from server.requests import JsonRoute
+from server.requests import KNOWN_PARAMETERS, JsonRoute, Named
 from server.routes import common
 from server.security.access import key_needed, requires
 from server.security.callers import COOKIE, Caller, is_of_another_origin
@@ -53,6 +52,7 @@ def list_backends(request: Request) -> schemas.BackendList:
 
 @router.get(
     "/v1/fields",
+    dependencies=[KNOWN_PARAMETERS],
     summary="List the fields of the photos",
     response_model=schemas.FieldsAnswer,
     responses=responses("unknown-backend", "overloaded"),
@@ -70,6 +70,7 @@ async def list_fields(request: Request, backend: common.BackendParameter) -> Res
 
 @router.get(
     "/v1/suggest",
+    dependencies=[KNOWN_PARAMETERS],
     summary="Complete a query",
     response_model=schemas.SuggestAnswer,
     responses=responses("invalid-parameter", "overloaded"),
@@ -97,7 +98,7 @@ async def suggest(
     return await common.in_thread(request, lambda _: common.json_response(answer()))
 
 
-class CountBody(BaseModel):
+class CountBody(Named):
     """What is counted."""
 
     filter: Annotated[str | Json | None, Query(description=common.FILTER)] = None
@@ -106,6 +107,7 @@ class CountBody(BaseModel):
 
 @router.post(
     "/v1/images/count",
+    dependencies=[KNOWN_PARAMETERS],
     summary="Count the images that a filter lets through",
     operation_id="count_images",
     response_model=schemas.CountAnswer,

@@ -88,8 +88,8 @@ CountParameter = Annotated[int, Query(ge=1, le=MAX_K, description="Largest numbe
 SubstituteParameter = Annotated[
     bool,
     Query(
-        description="Replace words that the index lacks by the nearest trained terms, if the index "
-        "has a table of substitutes; dense models have none"
+        description="Correct misspelt words, and replace words that the index lacks by the nearest "
+        "trained terms, if the index has the tables; dense models have none"
     ),
 ]
 ExplainParameter = Annotated[

@@ -18,7 +18,7 @@ from server.monitoring.metrics import MS
 from server.monitoring.monitor import record_of
 from server.photo_files import MEDIA_TYPE, SIZES, PhotoFile, Thumbnails, find_photo, not_modified
 from server.problems import PROBLEM, ProblemError, responses
-from server.requests import IMAGE_PATH, tag_of
+from server.requests import IMAGE_PATH, KNOWN_PARAMETERS, tag_of
 from server.routes import common
 from server.routes.writes import forwarder_of
 from sparta.json_values import Json
@@ -53,7 +53,7 @@ SizeParameter = Annotated[
     AfterValidator(_offered),
 ]
 
-router = APIRouter(prefix="/v1/images")
+router = APIRouter(prefix="/v1/images", dependencies=[KNOWN_PARAMETERS])
 
 
 # The image's route comes last: an image id can contain slashes, so it would match all paths.

@@ -22,7 +22,7 @@ from indexer.search.searcher import DEEPEST
 from server import schemas
 from server.backends import Backend, backends_of
 from server.problems import PROBLEM, ProblemError, responses
-from server.requests import JsonRoute
+from server.requests import KNOWN_PARAMETERS, JsonRoute, Named
 from server.routes import common
 from sparta.json_values import Json, JsonValue
 
@@ -37,7 +37,7 @@ _json = json.JSONEncoder(sort_keys=True).encode  # json.dumps would make one eve
 router = APIRouter(prefix="/v1", route_class=JsonRoute)
 
 
-class Search(BaseModel):
+class Search(Named, BaseModel):
     """What a search is asked, however it is sent."""
 
     q: Annotated[
@@ -133,7 +133,7 @@ class SearchBody(Search):
         return self.facets
 
 
-class Searches(BaseModel):
+class Searches(Named, BaseModel):
     """Several searches as the body of a request."""
 
     queries: Annotated[
@@ -232,6 +232,7 @@ async def searched(request: Request) -> bytes | Response:
 
 @router.post(
     "/search",
+    dependencies=[KNOWN_PARAMETERS],
     summary="Search photos by text, with a filter as JSON; or several searches at once",
     operation_id="search_by_body",
     response_model=schemas.SearchAnswer | schemas.SearchAnswers,

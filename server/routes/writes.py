@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from server import schemas
 from server.backends import backends_of
 from server.problems import ProblemError, responses
-from server.requests import IMAGE_PATH, read_body
+from server.requests import IMAGE_PATH, KNOWN_PARAMETERS, read_body
 from server.routes.common import read
 from server.security.access import requires
 from server.writing.bodies import DELETE, BatchLine, DeleteBody, ImageBody, Refresh
@@ -48,8 +48,9 @@ def _documented(if_match: Annotated[str | None, IF_MATCH] = None) -> None:
 
 
 # Of many images, and of one, whose path would match those of many.
-many = APIRouter(prefix="/v1/images", dependencies=[requires("write")])
-one = APIRouter(prefix="/v1/images", dependencies=[requires("write"), Depends(_documented)])
+many = APIRouter(prefix="/v1/images", dependencies=[requires("write"), KNOWN_PARAMETERS])
+OF_ONE = [requires("write"), KNOWN_PARAMETERS, Depends(_documented)]
+one = APIRouter(prefix="/v1/images", dependencies=OF_ONE)
 
 
 def _body(content: Json, description: str) -> Json:

@@ -194,7 +194,7 @@ def _describe(path: str, operation: Json) -> None:
     if path in HEALTH:
         operation["security"] = []
         return
-    kinds = ["wrong-host", "too-many-requests"]
+    kinds = ["wrong-host", "too-many-requests", "invalid-parameter"]
     if path in PUBLIC:
         operation["security"] = []
     else:

@@ -9,7 +9,6 @@ from pydantic import (
     AfterValidator,
     Base64Bytes,
     BaseModel,
-    ConfigDict,
     FailFast,
     Field,
     TypeAdapter,
@@ -19,10 +18,10 @@ from pydantic import (
 )
 
 from indexer.metadata import RESERVED
-from server.requests import in_parts, known_fields
+from server.requests import Named, in_parts
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
-from sparta.json_values import Json, JsonValue
+from sparta.json_values import Json
 
 Refresh = Literal["wait", "none"]
 Fields = Annotated[
@@ -34,16 +33,7 @@ Vector = Annotated[list[float], FailFast()]
 Box = tuple[float, float, float, float]
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_names(cls, value: JsonValue) -> JsonValue:
-        return known_fields(cls, value)
-
-
-class FeaturesBody(_Body):
+class FeaturesBody(Named, BaseModel):
     """Features of an image, as models take them."""
 
     features: Annotated[list[Vector], FailFast()] = Field(
@@ -82,7 +72,7 @@ class FeaturesBody(_Body):
             raise InputError(f"features: {error}") from error
 
 
-class Image(_Body):
+class Image(Named, BaseModel):
     """An image in one of three forms, with its metadata."""
 
     photo: Base64Bytes | None = Field(default=None, description="The file, in base64")
@@ -141,7 +131,7 @@ def check_fields(metadata: Json) -> Json:
     return metadata
 
 
-class DeleteBody(_Body):
+class DeleteBody(Named, BaseModel):
     """The images to delete: by their ids, each once, or those that a filter lets through."""
 
     ids: list[str] | None = Field(default=None, fail_fast=True, examples=[["beach/two dogs.jpg"]])

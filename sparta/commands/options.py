@@ -38,7 +38,7 @@ Substitute = Annotated[
     bool,
     advanced(
         "--substitute/--no-substitute",
-        help="Replace words that the index lacks by the nearest trained terms.",
+        help="Correct misspelt words, and replace those that the index lacks by the nearest terms.",
     ),
 ]
 ReadPhotos = Annotated[

@@ -14,7 +14,7 @@ from indexer.postings import ImagePostings, Inputs, Postings, PostingShard
 from indexer.settings import IndexSettings
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
-from sparta.word_tables import RARE_TERMS, Substitute, WordTables
+from sparta.word_tables import RARE_TERMS, SPELLING, Substitute, WordTables
 from tests.indexer.vocabulary import COMMON, RARE
 
 MakeIndex = Callable[[Path, Postings], Path]
@@ -62,12 +62,19 @@ def shards_of(postings: Postings, size: int) -> list[Postings]:
 
 
 def word_tables(
-    substitutes: Mapping[str, tuple[Substitute, ...]], rare: Iterable[str] = ()
+    substitutes: Mapping[str, tuple[Substitute, ...]],
+    rare: Iterable[str] = (),
+    frequent: Iterable[str] = (),
+    correct: Iterable[str] = (),
 ) -> WordTables:
-    """Tables of words as a model has them."""
+    """Tables of words as a model has them; without words of several pieces no table of spelling."""
     made = WordTables.of(substitutes)
     text = json.dumps({"photos": 10, "terms": [*rare]})
-    return WordTables({**made.files, RARE_TERMS: text.encode()})
+    files = {**made.files, RARE_TERMS: text.encode()}
+    spelling = {"frequent": [*frequent], "other": [*correct]}
+    if any(spelling.values()):
+        files[SPELLING] = json.dumps(spelling).encode()
+    return WordTables(files)
 
 
 def write_postings(

@@ -24,6 +24,7 @@ from indexer.filters.expression import Filter
 from indexer.grounding import UNKNOWN, Grounding, Winner
 from indexer.postings import ImagePostings
 from indexer.query import Query, QueryError, parsed
+from indexer.search.words import FUNCTION_WORDS
 from indexer.store.images import UnknownImageError
 from sparta.tokenizer import WordPieceTokenizer
 from tests.reference.filters import lets_through
@@ -38,6 +39,8 @@ class Spoken:
     def __init__(self, text: str, pieces: Sequence[str], sign: str, times: int) -> None:
         self.text, self.pieces, self.sign, self.times = text, list(pieces), sign, times
         self.near: Substitution | None = None
+        self.clause = False  # has a sign, a weight or quotation marks with one of these
+        self.function = text.strip().lower() in FUNCTION_WORDS
 
 
 class ReferenceSearcher:
@@ -216,6 +219,7 @@ class ReferenceSearcher:
             spoken = [piece for piece in encoded.pieces if any(map(str.isalnum, piece))]
             times = 0 if clause.sign == "-" else clause.weight
             words.append(Spoken(clause.text, spoken or encoded.pieces, clause.sign, times))
+            words[-1].clause = True
         for word in words:
             word.text = word.text.strip()
             if substitute and word.sign != "-" and not self._known(word):
@@ -224,7 +228,7 @@ class ReferenceSearcher:
                         word.near = Substitution(word.text, term, similarity)
                         word.pieces = [term]
                         break
-        return words
+        return [one for one in words if one.clause or self._known(one) or not one.function]
 
     def _known(self, word: Spoken) -> bool:
         return any(self._largest[piece] for piece in word.pieces)
@@ -324,7 +328,8 @@ class ReferenceSearcher:
     def _answer(self, hits: list[Hit], words: Sequence[Spoken], last: Position | None) -> Answer:
         unknown = [one.text for one in words if not self._known(one)]
         searched = [one for one in words if self._known(one) and one.sign != "-"]
-        rare = [one.text for one in searched if not self._rare.isdisjoint(one.pieces)]
+        told = (one for one in searched if not one.function)
+        rare = [one.text for one in told if not self._rare.isdisjoint(one.pieces)]
         conditions = []
         for word in words:
             if word.sign:

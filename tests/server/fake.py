@@ -32,7 +32,7 @@ from indexer.search.reader import Language
 from indexer.search.searcher import Searcher
 from indexer.store.images import UnknownImageError
 from sparta.tokenizer import WordPieceTokenizer
-from sparta.word_tables import RARE_TERMS, Substitute, WordTables
+from sparta.word_tables import RARE_TERMS, SPELLING, Substitute, WordTables
 
 WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 LEFT: Box = (0.1, 0.2, 0.5, 0.7)
@@ -122,6 +122,7 @@ def language(rare: frozenset[str] = frozenset()) -> Language:
     """What queries are read with; training rarely saw some terms."""
     words = ", ".join(f'"{word}"' for word in sorted(rare))
     files = {RARE_TERMS: f'{{"photos": 10, "terms": [{words}]}}'.encode()}
+    files[SPELLING] = b'{"frequent": [], "other": ["creek"]}'
     tables = WordTables({**WordTables.of(SUBSTITUTES).files, **files})
     return Language(tokenizer(), tables, 8)
 
@@ -157,7 +158,7 @@ class DrawnEngine:
         counts = Counter(term for own in every for term in own)
         found = np.array([counts[term] for term in range(len(TERMS))], np.int64)
         return Statistics(
-            VERSION, len(every), 0, np.array(largest, np.int64), {} if kinds else None, found
+            VERSION, len(every), 0, np.array(largest, np.int64), {} if kinds else None, found, found
         )
 
     def top(self, plan: Plan, k: int) -> Found:

@@ -55,6 +55,18 @@ CASES = [
         "a dense model has no signs and weights",
     ),
     (f"/v1/search?q=red&min_coverage=.5&{DENSE}", 422, INVALID, "min_coverage", ""),
+    (
+        "/v1/search?q=red&filters=a:1",
+        422,
+        INVALID,
+        "filters",
+        "no such field; do you mean filter?",
+    ),
+    ("/v1/search?query=red", 422, INVALID, "query", "query: there is no such field"),
+    ("/v1/suggest?q=red&limit=3", 422, INVALID, "limit", "there is no such parameter"),
+    ("/v1/fields?backends=sparta", 422, INVALID, "backends", "do you mean backend?"),
+    ("/v1/images/garden/one.png/similar?wrods=a", 422, INVALID, "wrods", "no such parameter"),
+    ("/v1/images/garden/one.png/thumbnail?sizes=256", 422, INVALID, "sizes", "do you mean size?"),
     ("/v1/images/none.jpg", 404, UNKNOWN, "image_id", "'none.jpg' is not in the index"),
     ("/v1/images/none.jpg/similar", 404, UNKNOWN, "image_id", "'none.jpg' is not in the index"),
     ("/v1/images/garden/one.png/similar?k=0", 422, INVALID, "k", "greater than or equal to 1"),
@@ -85,6 +97,27 @@ def test_each_bad_request_is_a_problem(
     assert detail in body["detail"]
     assert body["instance"] == url.split("?")[0]
     assert len(body["detail"]) < 300
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "name"),
+    [
+        ("/v1/search", {"q": "red", "filters": "a:1"}, "filters"),
+        ("/v1/search", {"queries": [{"q": "red"}, {"q": "red", "kk": 1}]}, "kk"),
+        ("/v1/search?k=3", {"q": "red"}, "k"),
+        ("/v1/images/count", {"filtre": "a:1"}, "filtre"),
+    ],
+)
+def test_unknown_names_in_bodies(
+    client: TestClient, path: str, body: dict[str, Any], name: str
+) -> None:
+    found = problem(client.post(path, json=body), 422)
+    assert found["field"] == name and f"{name}: there is no such" in found["detail"]
+
+
+def test_health_checks_take_any_parameter(client: TestClient) -> None:
+    for path in ("/livez", "/readyz", "/metrics"):
+        assert client.get(f"{path}?anything=1").status_code == 200
 
 
 def test_wrong_paths_and_methods(client: TestClient) -> None:

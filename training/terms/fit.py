@@ -40,6 +40,7 @@ from training.teacher import read_sentences
 from training.terms.config import TermVectorsConfig
 from training.terms.data import Texts, Views, read_texts
 from training.terms.models import Bags, DualEncoder, Teachers, TermVectors, TunedEncoder
+from training.terms.spelling import write_spelling
 
 STUDENT = "terms.pt"  # unfinished term vectors
 PHOTOS = 10  # training photos whose captions have a term that is not rare
@@ -103,7 +104,8 @@ def train_term_vectors(
     }
     with progress_bars(stages, Console()) as progress:
         run = _Run(config, stores, tokenizer, kept, progress)
-        views, texts = run.read(photos, _sentences(config, held_out), "texts")
+        sentences = _sentences(config, held_out)
+        views, texts = run.read(photos, sentences, "texts")
         members = [run.teacher(number, views, texts) for number in range(count)]
         if config.tune:
             ids = [photo.image_id for photo in photos]
@@ -122,6 +124,8 @@ def train_term_vectors(
     model = _model(taught, bags, tokenizer, source)
     model.save_pretrained(out / "model")
     _write_rare(bags, texts, tokenizer, out / "model")
+    captions = (caption for photo in photos for caption in photo.captions)
+    write_spelling([*captions, *sentences], tokenizer, out / "model")
     with torch.inference_mode():
         scores = taught.scores(views.features[0][:SAMPLE].float(), torch.arange(len(bags.terms)))
     none = np.zeros(len(tokenizer.vocabulary), np.float32)

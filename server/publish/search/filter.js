@@ -130,6 +130,7 @@ class Parser {
     if (!circle) return this.value(on);
     this.at = CIRCLE.lastIndex;
     const [lat, lon, distance] = circle.slice(1, 4).map(Number);
+    this.checkDegrees(on, [lat], [lon]);
     return { kind: "radius", ...on, lat, lon, metres: distance * (circle[4] === "km" ? 1000 : 1) };
   }
 
@@ -143,7 +144,18 @@ class Parser {
     const corners = [POINT.exec(first), POINT.exec(last)];
     if (!corners[0] || !corners[1]) return { kind: "range", ...on, gte: first, lte: last };
     const [[south, west], [north, east]] = corners.map((corner) => /** @type {RegExpExecArray} */ (corner).slice(1).map(Number));
+    this.checkDegrees(on, [south, north], [west, east]);
     return { kind: "box", ...on, south, west, north, east };
+  }
+
+  /** Degrees are those of places on the earth. @param {On} on @param {number[]} lats @param {number[]} lons */
+  checkDegrees({ at }, lats, lons) {
+    const check = (/** @type {string} */ name, /** @type {number[]} */ degrees, /** @type {number} */ most) => {
+      const wrong = degrees.find((one) => !(Math.abs(one) <= most));
+      if (wrong !== undefined) throw this.error(`a ${name} is from -${most} to ${most} degrees, not ${wrong}`, at);
+    };
+    check("latitude", lats, 90);
+    check("longitude", lons, 180);
   }
 
   operand() {

@@ -40,6 +40,26 @@ const ESCAPED_QUOTE = /\\(["“”\\])/g;
 const SUSPECT = new RegExp(`(?:^|[${SPACES}\\\\])(?:${SIGN}${LETTER}|${SIGN}?${QUOTE})|\\^[-+]?\\p{Nd}`, "u");
 const OUTER = new RegExp(`^[${SPACES}]+|[${SPACES}]+$`, "g");
 
+const SPACED = new RegExp(`[\\p{P}\\p{S}${SPACES}]+`, "gu");
+// What people put before a query, as in indexer/query.py.
+const ASKED =
+  "please|(?:can|could|would|will) you|let me see|i (?:want|need)(?: to see)?" +
+  "|i (?:m|am) looking for|i (?:d|would) like(?: to see)?" +
+  "|(?:show|give|find|get|fetch) (?:me|us)|find|(?:search|look|looking) for";
+const PICTURES =
+  "(?:(?:an?|the|some|any|all|every|more|my|our) )*" +
+  "(?:photo|photograph|picture|pic|image|snapshot)s? (?:of|showing|with|containing|depicting)";
+const FRAME = new RegExp(`^(?:(?:${ASKED}|${PICTURES})(?: |$))+`);
+
+/** Text without punctuation and symbols, its compatibility forms folded. @param {string} text */
+const words = (text) => (/^[a-z0-9 ]*$/i.test(text) ? text : stripped(text.normalize("NFKC").replace(SPACED, " ")));
+
+/** Words without the frame before them, if others are left or `counted` elsewhere. @param {string} text @param {boolean} counted */
+function unframed(text, counted) {
+  const found = FRAME.exec(text.toLowerCase());
+  return found && (counted || found[0].length < text.length) ? text.slice(found[0].length) : text;
+}
+
 /** Text without white space around it. @param {string} text */
 export const stripped = (text) => text.replace(OUTER, "");
 
@@ -110,7 +130,7 @@ function token(text, at) {
 /** The clauses of a query; of a text without operators the text itself. @param {string} text @returns {Clause[]} */
 export function parse(text) {
   const plain = (/** @type {string} */ own, /** @type {number} */ at) => ({ text: own, sign: /** @type {Sign} */ (""), weight: 1, word: false, at });
-  if (!SUSPECT.test(text)) return [plain(text, 0)];
+  if (!SUSPECT.test(text)) return [plain(unframed(words(text), false) || text, 0)];
   /** @type {Clause[]} */
   const clauses = [];
   for (let at = 0; at < text.length; ) {
@@ -121,8 +141,10 @@ export function parse(text) {
     else clauses.push(plain(own, at));
     at = end;
   }
-  if (clauses.length < 2) return clauses;
-  return clauses.filter((one) => one.word || stripped(one.text));
+  const [first, ...others] = clauses.map((one) => (one.word ? one : { ...one, text: words(one.text) }));
+  if (!first.word) first.text = unframed(first.text, others.some((one) => OPERATORS[one.sign].counts));
+  const spoken = [first, ...others].filter((one) => one.text);
+  return spoken.length ? spoken : [clauses[0]];
 }
 
 /** The clauses of a query that searches for something. @param {string} text */

@@ -11,7 +11,6 @@ import { Lists, Terms } from "./postings.js";
 import { Reader } from "./reader.js";
 import { Ids, Records } from "./records.js";
 import { Tokenizer } from "./tokenizer.js";
-import { HeldWords } from "./words.js";
 
 /** @import { Asked, TermAnswer } from "./explanations.js" */
 /** @import { Bucket } from "./fields.js" */
@@ -19,6 +18,7 @@ import { HeldWords } from "./words.js";
 /** @import { Found } from "./finder.js" */
 /** @import { Sign } from "./grammar.js" */
 /** @import { ReadQuery, ReadWord, Substitution } from "./reader.js" */
+/** @import { HeldWords } from "./words.js" */
 
 export { IndexError } from "./files.js";
 export { QueryError } from "./grammar.js";
@@ -26,7 +26,7 @@ export { QueryError } from "./grammar.js";
 /**
  * What an index says of itself.
  * @typedef {{format: number, version: string, images: number, bits: number, superblock: number, chunk: number,
- *   record: number, words: string, terms: string, substitutes: string | null, examples: string[],
+ *   record: number, words: string, terms: string, substitutes: string | null, spelling: string | null, examples: string[],
  *   fields: Record<string, [kind: string, file: string]>, packs: Record<string, PackAbout>}} About
  *
  * @typedef {{rank: number, image_id: string, score: number, metadata: Record<string, any>, photo: string | null,
@@ -58,12 +58,15 @@ export async function open(folder) {
     source.whole(about.words).then(inflated).then(parsed),
     source.whole(about.terms).then(inflated),
   ]);
-  return new Index(about, source, new Tokenizer(words), words.rare, new Terms(terms, words.vocabulary.length, about));
+  return new Index(about, source, new Tokenizer(words), words, new Terms(terms, words.vocabulary.length, about));
 }
 
 export class Index {
-  /** @param {About} about @param {Source} source @param {Tokenizer} tokenizer @param {number[]} rare @param {Terms} terms */
-  constructor(about, source, tokenizer, rare, terms) {
+  /**
+   * @param {About} about @param {Source} source @param {Tokenizer} tokenizer
+   * @param {import("./tokenizer.js").Words} words @param {Terms} terms
+   */
+  constructor(about, source, tokenizer, words, terms) {
     const pack = (/** @type {string} */ name, compressed = true) => {
       const made = new Pack(source, about.packs[name], compressed);
       if (name !== "ids") made.preload();
@@ -80,10 +83,14 @@ export class Index {
     /** @type {Promise<import("./fields.js").Fields> | undefined} */
     this.fields = undefined;
     this.ids = new Ids(pack("ids"), Math.ceil(about.images / 256));
-    this.reader = new Reader(tokenizer, (term) => terms.frequencies[term] > 0, () => this.#substitutes(), about.bits, rare);
+    const holds = (/** @type {number} */ term) => terms.frequencies[term] > 0;
+    this.reader = new Reader(tokenizer, holds, () => this.#substitutes(), about.bits, words, (word) => this.#corrected(word));
+    this.frequent = words.frequent;
+    /** @type {Promise<Set<string>> | undefined} */
+    this.correct = undefined;
     /** Of a term. @param {number} term */
     this.largestOf = (term) => terms.largest[term];
-    /** @type {HeldWords | undefined} */
+    /** @type {Promise<HeldWords> | undefined} */
     this.held = undefined;
     /** @type {Map<string, number>} positions of images that were read */
     this.seen = new Map();
@@ -108,6 +115,14 @@ export class Index {
   async #substitutes() {
     const { substitutes } = this.about;
     return substitutes ? parsed(await inflated(await this.source.whole(substitutes))) : {};
+  }
+
+  /** The word that was meant by one of several pieces, if that is misspelt. @param {string} word @returns {Promise<string | null>} */
+  async #corrected(word) {
+    const { spelling } = this.about;
+    if (!spelling) return null;
+    const read = async () => new Set([...this.frequent, ...parsed(await inflated(await this.source.whole(spelling)))]);
+    return (await (this.correct ??= read())).has(word) ? null : (await this.#heldWords()).corrected(word);
   }
 
   /** The best images for a text. @param {string} query @param {Options} [options] @returns {Promise<Answer>} */
@@ -189,18 +204,27 @@ export class Index {
   }
 
   /** Queries whose last word is completed to words of the index. @param {string} text @param {number} [most] */
-  complete(text, most = 10) {
-    return this.#heldWords().complete(text, most);
+  async complete(text, most = 10) {
+    return (await this.#heldWords()).complete(text, most);
   }
 
   /** The words of the index that are spelled most like some. @param {string[]} words @param {number} [most] */
-  corrections(words, most = 3) {
-    const nearest = words.slice(0, CORRECTED).map((word) => ({ word, words: this.#heldWords().correct(word, most).map((one) => one.word) }));
+  async corrections(words, most = 3) {
+    if (!words.length) return [];
+    const held = await this.#heldWords();
+    const nearest = words.slice(0, CORRECTED).map((word) => ({ word, words: held.correct(word, most).map((one) => one.word) }));
     return nearest.filter((one) => one.words.length);
   }
 
+  /** The words of the index, whose script is fetched by the first that is completed or not known. @returns {Promise<HeldWords>} */
   #heldWords() {
-    return (this.held ??= new HeldWords(this.vocabulary, this.terms));
+    const read = async () => {
+      const words = new Map(this.frequent.map((word) => [word, this.reader.spoken(this.reader.tokenizer.words(word))]));
+      for (const [id, word] of this.vocabulary.entries()) words.set(word, [id]);
+      const { HeldWords } = await import("./words.js");
+      return new HeldWords(words, this.terms);
+    };
+    return (this.held ??= read());
   }
 
   /** @param {number[]} positions */

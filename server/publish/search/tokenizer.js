@@ -5,7 +5,7 @@
  * @typedef {{dropped: Runs, spaced: Runs, changed: string, into: string[], hangul: boolean,
  *   spaces: Runs, signs: Runs}} Characters
  * @typedef {{vocabulary: string[], special: string[], longest: number, characters: Characters,
- *   rare: number[]}} Words
+ *   rare: number[], frequent: string[], functionWords: string[]}} Words
  * @typedef {{text: string, pieces: number[]}} Word a word as it was typed, and its pieces' term ids
  */
 

@@ -4,9 +4,14 @@
 
 const ONE_EDIT = 3; // letters of a word from which it may have one
 const TWO_EDITS = 6;
+// A misspelt word is replaced by one of this length, by two edits only from the other on, or if its letters are the same.
+const LEAST_LETTERS = 4;
+const SURE_OF_TWO = 8;
+const LIKELIER = 8; // times, that a letter is left out or swapped
+const NEAREST = 3; // words that a misspelt one may stand for
 const LAST_WORD = /[\p{L}\p{Nl}\p{No}]+$/u;
 
-/** @typedef {{word: string, images: number}} HeldWord */
+/** @typedef {{word: string, images: number, strength: number}} HeldWord `strength`: images × largest impact */
 
 /** Order of code points, which is not that of UTF-16. @param {string} a @param {string} b */
 export function compared(a, b) {
@@ -17,11 +22,16 @@ export function compared(a, b) {
 }
 
 export class HeldWords {
-  /** @param {string[]} vocabulary @param {Terms} terms */
-  constructor(vocabulary, terms) {
-    const whole = vocabulary.map((word, id) => ({ word, images: terms.frequencies[id] }));
+  /** @param {Map<string, number[]>} words with their pieces @param {Terms} terms */
+  constructor(words, terms) {
+    const least = (/** @type {number[]} */ pieces, /** @type {ArrayLike<number>} */ of) => Math.min(...pieces.map((id) => of[id]));
     /** @type {HeldWord[]} */
-    this.words = whole.filter(({ word, images }) => images && /^\p{L}+$/u.test(word)).sort((a, b) => compared(a.word, b.word));
+    this.words = [];
+    for (const [word, pieces] of words) {
+      const images = pieces.length ? least(pieces, terms.frequencies) : 0;
+      if (images && /^\p{L}+$/u.test(word)) this.words.push({ word, images, strength: images * least(pieces, terms.largest) });
+    }
+    this.words.sort((a, b) => compared(a.word, b.word));
   }
 
   /** Queries of which the last word is completed, or corrected. @param {string} text @param {number} most */
@@ -30,23 +40,35 @@ export class HeldWords {
     const last = LAST_WORD.exec(text);
     if (!last) return [];
     const beginning = last[0].toLowerCase();
-    const completed = this.words.filter(({ word }) => word.startsWith(beginning)).sort((a, b) => b.images - a.images);
+    const completed = this.words.filter(({ word }) => word.startsWith(beginning)).sort((a, b) => b.strength - a.strength);
     const found = completed.length ? completed.slice(0, most) : this.correct(last[0], most);
-    return found.map((one) => ({ text: text.slice(0, last.index) + one.word, ...one }));
+    return found.map(({ word, images }) => ({ text: text.slice(0, last.index) + word, word, images }));
   }
 
-  /** The words nearest to one, first by edits, then by images. @param {string} word @param {number} most */
+  /** The words nearest to one, the likeliest first. @param {string} word @param {number} most */
   correct(word, most) {
     const typed = [...word.toLowerCase()];
     const allowed = Number(typed.length >= ONE_EDIT) + Number(typed.length >= TWO_EDITS);
-    if (!allowed) return [];
-    const near = this.words
-      .map((held) => ({ held, edits: editsBetween(typed, [...held.word], allowed) }))
-      .filter(({ edits }) => edits > 0 && edits <= allowed);
-    near.sort((a, b) => a.edits - b.edits || b.held.images - a.held.images);
-    return near.slice(0, most).map(({ held }) => held);
+    for (let edits = 1; edits <= allowed; edits++) {
+      const near = this.words.filter((held) => editsBetween(typed, [...held.word], edits) === edits);
+      const missed = (/** @type {HeldWord} */ { word: own }) => [...own].length > typed.length || isReordered(typed, own);
+      const likely = new Map(near.map((held) => [held, held.images * (missed(held) ? LIKELIER : 1)]));
+      near.sort((a, b) => (likely.get(b) ?? 0) - (likely.get(a) ?? 0));
+      if (near.length) return near.slice(0, most);
+    }
+    return [];
+  }
+
+  /** The word that was meant by a misspelt one, null unless that is likely enough. @param {string} word */
+  corrected(word) {
+    const typed = [...word];
+    const likely = (/** @type {string[]} */ own) =>
+      own.length >= LEAST_LETTERS && (typed.length >= SURE_OF_TWO || editsBetween(typed, own, 1) === 1 || isReordered(typed, own.join("")));
+    return this.correct(word, NEAREST).find((held) => likely([...held.word]))?.word ?? null;
   }
 }
+
+const isReordered = (/** @type {string[]} */ typed, /** @type {string} */ other) => [...typed].sort().join("") === [...other].sort().join("");
 
 /**
  * Letters to insert, remove or replace, or neighbours to swap; more than `most` counts as infinitely many.

@@ -70,14 +70,16 @@ export const counts = ({ q, filter }, facets, signal) =>
   answered(async (index) => (await index.browse(q, { k: 1, facets, filter: joined(filter), signal })).facets);
 
 /** An answer as the REST interface has it. */
-function complete(index, { hits, unknown, timings, total = null, ...found }, offset, k) {
+async function complete(index, { hits, unknown, substitutions, timings, total = null, ...found }, offset, k) {
+  const misspelt = substitutions.filter(({ similarity }) => similarity === null).map(({ word }) => word);
   const last = offset + hits.length;
   return {
     ...found,
     backend: BACKEND,
     hits: hits.map(({ photo: name, ...hit }) => ({ ...hit, url: urlOf(name, hit.metadata), view: null })),
     unknown,
-    corrections: index.corrections(unknown),
+    substitutions,
+    corrections: await index.corrections([...misspelt, ...unknown]),
     timings: { ...timings, encode_ms: 0 },
     missing_images: 0,
     total,
@@ -85,19 +87,19 @@ function complete(index, { hits, unknown, timings, total = null, ...found }, off
   };
 }
 
-export const search = ({ q, like, k, filter, cursor }, signal) =>
+export const search = ({ q, like, k, filter, cursor, exact }, signal) =>
   answered(async (index) => {
     const offset = Number(cursor ?? 0);
-    const options = { k: Number(k), offset, filter: joined(filter), explain: true, signal };
+    const options = { k: Number(k), offset, filter: joined(filter), explain: true, substitute: !exact, signal };
     if (!(options.k >= 1 && options.k <= 1000)) throw new Problem("Invalid parameter", "k: give a number from 1 to 1000");
     if (like) {
       const { photo: name, metadata } = await index.image(like);
-      const found = complete(index, await index.similar(like, options), 0, Infinity);
+      const found = await complete(index, await index.similar(like, options), 0, Infinity);
       return { ...found, query: "", image_id: like, url: urlOf(name, metadata) };
     }
-    if (q.trim()) return { ...complete(index, await index.search(q, options), offset, options.k), query: q };
+    if (q.trim()) return { ...(await complete(index, await index.search(q, options), offset, options.k)), query: q };
     const sort = index.kinds.taken === "date" ? "-taken" : undefined;
-    return { ...complete(index, await index.browse("", { ...options, sort }), offset, options.k), query: q };
+    return { ...(await complete(index, await index.browse("", { ...options, sort }), offset, options.k)), query: q };
   });
 
 /** Let the files of this site be kept, so that it opens without network. */

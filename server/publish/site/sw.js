@@ -64,9 +64,9 @@ async function readPublished() {
   const cache = await caches.open(INDEX_CACHE);
   const response = await cache.match(INDEX);
   if (!response) return { files: new Set() };
-  const { words, terms, substitutes, fields, packs, pictures, bytes } = await response.json();
+  const { words, terms, substitutes, spelling, fields, packs, pictures, bytes } = await response.json();
   const parts = Object.values(packs);
-  const needed = [words, terms, substitutes, pictures?.names, ...Object.values(fields).map(([, file]) => file)];
+  const needed = [words, terms, substitutes, spelling, pictures?.names, ...Object.values(fields).map(([, file]) => file)];
   needed.push(...parts.map(({ directory }) => directory));
   const first = needed.filter(Boolean).map(addressOf);
   const packed = parts.flatMap(({ files }) => files.map(([name]) => addressOf(name)));

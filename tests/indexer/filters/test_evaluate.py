@@ -81,7 +81,8 @@ def _located() -> st.SearchStrategy[Filter]:
     named, side = st.just("location"), st.sampled_from([-180.0, -34.5, 0.0, 48.5, 170.25])
     metres = st.sampled_from([0.0, 1.5, 1000.0, 12_000_000.0])
     circle = st.builds(GeoRadius, field=named, lat=st.sampled_from(PLACES), lon=side, metres=metres)
-    box = st.builds(GeoBox, field=named, south=side, west=side, north=side, east=side)
+    lat = st.sampled_from([-90.0, -34.5, 0.0, 48.5, 90.0])
+    box = st.builds(GeoBox, field=named, south=lat, west=side, north=lat, east=side)
     return circle | box
 
 

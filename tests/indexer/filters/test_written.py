@@ -80,6 +80,10 @@ def test_a_text_means_this_filter(written: str, meant: Filter) -> None:
         ("()", 2, "a condition is missing"),
         ("-" * 20 + "a:1", 12, "more than 10 levels"),
         ("(" * 20 + "a:1", 12, "more than 10 levels"),
+        ("location:91,0~5km", 1, "a latitude is from -90 to 90 degrees, not 91"),
+        ("a:1 at:0,-180.5~1m", 5, "a longitude is from -180 to 180 degrees, not -180.5"),
+        ("at:-91,0..9,9", 1, "a latitude is"),
+        ("at:0,0..90,181", 1, "a longitude is"),
     ],
 )
 def test_errors_in_texts_name_the_column(written: str, column: int, reason: str) -> None:
@@ -176,6 +180,11 @@ def nested(levels: int) -> Any:
         ({"key": "a", "range": {"gt": []}}, "range.gt", "a text, a number"),
         ({"is_empty": {"key": "a", "x": 1}}, "is_empty", "'x' is unknown"),
         ({"key": "a", "geo_radius": {"center": PARIS}}, "geo_radius.radius", "give a number"),
+        ({"key": "a", "geo_radius": {"center": PARIS, "radius": -1}}, "geo_radius", "negative"),
+        ({"must": {"key": "a", "geo_radius": {"center": {"lat": -91, "lon": 1}, "radius": 1}}},
+         "must.geo_radius", "a latitude is from -90 to 90"),
+        ({"key": "a", "geo_bounding_box": {"top_left": PARIS, "bottom_right":
+         {"lat": 1, "lon": 1e9}}}, "geo_bounding_box", "a longitude is"),
         ({"key": "a", "geo_radius": {"center": {"lat": True, "lon": 1}, "radius": 1}},
          "geo_radius.center.lat", "give a number"),
     ],

@@ -135,7 +135,8 @@ METADATA: list[dict[str, Any]] = [
 FILTERS = r"""
 rating:>3 | rating:3..4.5 | rating:1e0.. | -rating:* | taken:2024 | taken:>2024-06 | taken:..1970
 taken:2024-06..2024-07-15 | tags:"a b" | tags:=é | tags:a* | camera:eos | raw:true | raw:no|yes
-location:48.13,11.57~9km | location:40,0..50,20 | folder:a OR path:3 | tags:+ | taken:<=2024-06-01
+location:48.13,11.57~9km | location:40,0..50,20 | location:91,0~5km | a:1 location:9,-181~1m
+location:-91,0..9,9 | location:0,0..90,181 | folder:a OR path:3 | tags:+ | taken:<=2024-06-01
 (raw:true OR make:nikon) -rating:4.5 | -(make:canon model:*) | rating:x | dates:1 | taken:soon
 raw:maybe | location:3 | rating:a* | a: | (raw:true | tags:" | dog | taken:2024-13 | rating:>
 raw:true) | -raw:* | rating:-1..inf
@@ -144,6 +145,9 @@ SIGNED = r"""
 dog -cat | +dog cat^3 | +"the dogs" beach | -"red ball" sky | dog^100 running^2 | dog^0 | cat +"
 -dog | dog^1.5 | \-dog | the^٣ dog | +zebra cat | dog - | rock -n- roll | dog's | -dog^2 the
 +"" the | 犬 é ǅ | +dog, the. | "dog cat"^2 | a "dog" the | THE Dog[MASK]s | zebra dog | -zebra the
+baech dog | +bal cat | -skyy dog | runnign^2 red | dosg | bald | bold cat | runer | a Beahc!
+dgo | show me dog | pictures of: cats. | find | the photo of a dog | (dog); cat… | of a to
+Balll^3 -caat
 """
 
 
@@ -163,7 +167,8 @@ def engine(
     ]
     folder = tmp_path_factory.mktemp("index") / "index"
     shards = shards_of(Postings.of(rows), 200)
-    write_postings(folder, shards, tokenizer, tables=word_tables(TABLE, SELDOM))
+    tables = word_tables(TABLE, SELDOM, ("running", "dogs"), ("runner", "bold"))
+    write_postings(folder, shards, tokenizer, tables=tables)
     publish_collection(site / "engine", open_collection(folder), chunk=100, file_bytes=2000)
     searcher = open_index(folder, "columns")
     yield searcher
@@ -175,6 +180,18 @@ def asked_of(engine: Searcher, query: str, **options: Any) -> Answer:
         return right(engine.search(query, 25, **options))
     except QueryError as error:
         return {"column": error.column, "error": f"query, column {error.column}: {error.problem}"}
+
+
+def test_misspelt_words_are_corrected_as_by_the_engine(blank: Page, engine: Searcher) -> None:
+    typed = ["baech", "+bal cat", "-skyy dog", "bald", "dosg", "x"]
+    for text, answer in zip(
+        typed, answers(blank, "engine", [("search", q, {}) for q in typed]), strict=True
+    ):
+        words = [one["word"] for one in answer["substitutions"] if one["similarity"] is None]
+        [near] = answers(blank, "engine", [("corrections", [*words, *answer["unknown"]])])
+        assert near == [asdict(one) for one in engine.search(text).corrections], text
+    [typed_alone] = answers(blank, "engine", [("search", "baech", {"substitute": False})])
+    assert typed_alone["unknown"] == ["baech"] and not typed_alone["substitutions"]
 
 
 @pytest.mark.parametrize("least", [None, 0.5])
@@ -235,6 +252,7 @@ def test_orders_equal_the_engine(blank: Page, engine: Searcher, order: str | Non
 
 def test_suggestions_equal_the_engine(blank: Page, engine: Searcher) -> None:
     typed = ["d", "the do", "beech", "zebr", "bal", "+r", "dgo", "x", "dog ", "É", "ruu", "skyy"]
+    typed += ["r", "runnin", "dosg", "runnnig"]
     completed = answers(blank, "engine", [("complete", text, 6) for text in typed])
     for text, answer in zip(typed, completed, strict=True):
         wanted = [tuple(one) for one in engine.complete(text, 6)]
@@ -338,8 +356,8 @@ def test_the_grammar_is_that_of_the_engines(blank: Page, texts: list[str]) -> No
 
 SCRIPTS = OWN / "search"
 PACKAGES = Path(__file__).parents[1] / "typescript" / "node_modules"
-# Fetched by the first filter, and not before.
-LATER = {"fields.js", "filter.js"}
+# Fetched by the first filter, suggestion or misspelt word, and not before.
+LATER = {"fields.js", "filter.js", "words.js"}
 LARGEST = 20 * 1024  # bytes, compressed
 OPTIONS = {
     **{"strict": True, "checkJs": True, "allowJs": True, "noEmit": True, "types": []},

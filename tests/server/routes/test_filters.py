@@ -94,8 +94,8 @@ def test_bad_parameters(
 
 def test_a_bad_filter_in_a_body(served: TestClient) -> None:
     bad = {"must": [{"key": "width", "range": {"gt": "wide"}}]}
-    for path in ("/v1/search", "/v1/images/count"):
-        response = served.post(path, json={"q": "red", "filter": bad})
+    for path, words in (("/v1/search", {"q": "red"}), ("/v1/images/count", {})):
+        response = served.post(path, json={**words, "filter": bad})
         assert response.status_code == 422
         detail = "filter, must[0].range: width is a field of kind number: it has numbers"
         assert detail in response.json()["detail"]
