@@ -163,7 +163,7 @@ def test_pyserinis_own_searcher_by_the_recipe_of_the_page(case: Case, tmp_path: 
     # A shard has the tokenizer of all.
     (tmp_path / "index").symlink_to(index_folders(case.folder)[0])
     export_index("lucene", case.folder, tmp_path / "lucene")
-    queries = ["two dogs on a beach", "dog", "dogs dog the beach", COMMON, ". | 犬"]
+    queries = ["two dogs on a beach", "dog", "dogs dog the beach", COMMON, "犬"]
     [recipe] = code_blocks(PAGE, "python")
     recipe += f"""
 import json
