@@ -255,8 +255,8 @@ def _ask_rest(client: TestClient, asked: Question) -> Answer:
         return _search_rest(client, asked)
     image, *also = asked.get("images", [asked.get("image", "")])
     path = f"/v1/{call}" if call in ("fields", "suggest") else f"/v1/images/{quote(image)}/{call}"
-    values = {"q": asked.get("query"), "k": asked.get("k"), "also": also}
-    values["filter"] = asked.get("filter")
+    values = {"q": asked.get("query"), "also": also, "filter": asked.get("filter")}
+    values |= {"k": asked.get("k")} if call != "explain" else {}
     answer = client.get(path, params={name: value for name, value in values.items() if value})
     if answer.is_error:
         return {"refused": True}
