@@ -9,7 +9,6 @@ from functools import partial, reduce
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from indexer.fields.columns import FieldColumn, FieldPart
@@ -206,6 +205,8 @@ def matching(folded: pa.Array, value: str, mode: Mode) -> NDArray[np.bool_]:
 
     By mode: as a whole, by a run of whole words in it, or by how it begins.
     """
+    import pyarrow.compute as pc  # which a search without a filter does not need
+
     wanted: str = pc.utf8_lower(pa.scalar(composed(value))).as_py()
     if mode == "value":
         return _flags(pc.equal(folded, wanted))
@@ -219,6 +220,8 @@ def _containing(folded: pa.Array, wanted: str) -> NDArray[np.bool_]:
 
     The longest piece is looked for in all of them, the expression only where that decides nothing.
     """
+    import pyarrow.compute as pc
+
     pieces = _PIECE.findall(wanted)
     if not pieces:  # signs alone
         return _flags(pc.match_substring(folded, wanted))
@@ -234,6 +237,8 @@ def _having(
     folded: pa.Array, piece: str, several: bool
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which words have a piece by itself, and of which others only the expression can say it."""
+    import pyarrow.compute as pc
+
     if len(folded) < MANY or find_piece is None:
         return np.zeros(len(folded), np.bool_), _flags(pc.match_substring(folded, piece))
     # In C: Arrow takes twice as long, and a regular expression a second for a million.

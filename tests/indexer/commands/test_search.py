@@ -47,7 +47,10 @@ def test_searching_and_explaining_need_no_torch(index: Path, exact: ReferenceSea
     [
         ([], "pydantic numba jnius importlib.metadata scipy indexer.engines.lucene"),
         (["--json"], "rich pydantic numba jnius importlib.metadata indexer.engines.lucene"),
-        (["--no-substitute", "-k", "3"], "indexer.engines.dense indexer.filters.browse"),
+        (
+            ["--no-substitute", "-k", "3"],
+            "pyarrow.compute indexer.engines.dense indexer.filters.browse",
+        ),
     ],
 )
 def test_a_search_in_columns_loads_little(index: Path, options: list[str], unneeded: str) -> None:
