@@ -49,7 +49,8 @@ export class Source {
 
   /** A part of a file, @param {string} name @param {number} start @param {number} end */
   async part(name, start, end) {
-    if (this.ranges === null) await this.first?.catch(() => {});
+    // Nothing to wait for is not awaited: calls of one moment would all become the first one.
+    if (this.ranges === null && this.first) await this.first.catch(() => {});
     if (this.ranges === false || this.files.has(name)) return (await this.whole(name)).subarray(start, end);
     const found = this.#range(name, start, end);
     if (this.ranges === null) this.first = found;

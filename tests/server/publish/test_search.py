@@ -122,6 +122,21 @@ def test_answers_equal_the_reference(
         assert hits_of(given_answers[-1]) == right(near)["hits"]
 
 
+def test_without_ranges_each_file_is_fetched_once(
+    plain: Page, site: Path, tokenizer: WordPieceTokenizer
+) -> None:
+    """Though a query asks for parts of the lists that are far from each other, all at once."""
+    collection = collection_of(random_postings(tokenizer, 6000, 1), tokenizer)
+    publish_collection(site / "once", collection)
+    fetched: list[str] = []
+    plain.on("request", lambda request: fetched.append(request.url))
+    terms = [word for word in EVERY_WORD if word.isalpha()]
+    [answer] = answers(plain, "once", [("search", " ".join(terms[::3]), {"k": 5})], 2**30)
+    assert len(answer["hits"]) == 5
+    files = [url for url in fetched if "/once/" in url]
+    assert sorted(files) == sorted(set(files))
+
+
 # ---- an index against its engine ----------------------------------------------------------------
 
 METADATA: list[dict[str, Any]] = [
