@@ -176,7 +176,8 @@ def java_errors(made: Callable[[str], Exception]) -> Iterator[None]:
 
 def java_path(path: Path) -> Any:
     """A path of Java's."""
-    return java("java.nio.file.Paths").get(str(path))
+    # Java takes relative paths from the folder in which it was started.
+    return java("java.nio.file.Paths").get(str(path.absolute()))
 
 
 def method_call(target: Any, name: str, returns: str, arguments: Mapping[str, Any]) -> Any:

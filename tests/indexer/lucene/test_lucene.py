@@ -80,6 +80,16 @@ def test_parts_become_one_segment_in_id_order(tmp_path: Path, size: int) -> None
     assert_written(tmp_path / "lucene", postings)
 
 
+def test_relative_paths_lead_from_the_present_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start()  # Java stays in the folder it was started in
+    monkeypatch.chdir(tmp_path)
+    postings = random_postings(TOKENIZER, 40, seed=2)
+    write(Path("lucene"), shards_of(postings, 20))
+    assert_written(tmp_path / "lucene", postings)
+
+
 def test_what_is_written_of_nothing_and_what_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "lucene", [])
     assert read_lucene(tmp_path / "lucene") == (COMMIT, [])
