@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from indexer.fields.kinds import CONVERSIONS, Kind, with_derived
 from indexer.milvus.connection import Milvus, MilvusError
 from indexer.postings import ImagePostings
+from indexer.state import VERSION_DIGITS
 from indexer.store.commit import Commit, SegmentList
 from sparta.errors import InputError
 from sparta.extras import require
@@ -87,11 +88,16 @@ SUMMED = 100  # impacts, of at most 16 bits: the sum is exact as a 32-bit float
 _NAME = re.compile(r"[A-Za-z_]\w{0,200}", re.ASCII)
 
 
+def alias_of(name: str) -> str:
+    """The alias NAME, from itself or from the name NAME_VERSION of a collection."""
+    return re.sub(rf"_[0-9a-f]{{{VERSION_DIGITS}}}\Z", "", name)
+
+
 def collection_name(name: str, version: str) -> str:
     """The collection of one version of an index; raises InputError for a wrong name."""
     if not _NAME.fullmatch(name):
         raise InputError(f"--collection {name!r}: use letters, digits and _, and no digit first")
-    return f"{name}_{version}"
+    return f"{alias_of(name)}_{version}"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from indexer.manifest import Manifest
 from indexer.milvus.collection import (
     Collection,
     Marker,
+    alias_of,
     check_exact,
     collection_name,
     key_of,
@@ -70,7 +71,7 @@ def push(
     Raises InputError if the index is damaged, was replaced meanwhile, or has an image that Milvus
     cannot store; the server's scores are not exact; or a call fails.
     """
-    folder = folder.resolve()
+    folder, name = folder.resolve(), alias_of(name)
     version = build_version(folder)
     snapshot = Snapshot.open(folder)
     collection = Collection(milvus, collection_name(name, version), snapshot.vocabulary)

@@ -66,6 +66,17 @@ def plain(answer: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
+def test_the_name_that_a_push_prints(drawings: Path, uri: str) -> None:
+    """`--collection` takes it, as it takes the alias: in the server and in another push."""
+    pushed = push(drawings, Milvus(uri), "served")
+    again = push(drawings, Milvus(uri), pushed.collection)
+    assert (again.collection, again.written) == (pushed.collection, 0)
+    with client_for(drawings, uri, pushed.collection) as client:
+        found, right = both(client, "/v1/search", q="red")
+        assert found == right
+        assert found["hits"]
+
+
 @pytest.mark.parametrize("params", SEARCHES, ids=str)
 def test_searches(client: TestClient, params: dict[str, Any]) -> None:
     found, right = both(client, "/v1/search", **params)
