@@ -36,9 +36,15 @@ except ImportError:
         open_columns,
     )
 
+    _home = Path(__file__).parents[2]
     logging.getLogger(__name__).warning(
-        "the search kernel is missing, and a search takes some 400 times as long: install a "
-        "wheel of VisualSparta, or a C compiler and then VisualSparta again"
+        "the search kernel is missing, and a search takes some 400 times as long: "
+        + (
+            f"these are the sources in {_home}: run in another folder if VisualSparta is "
+            f"installed, else pip install --editable {_home}, which needs a C compiler"
+            if (_home / "pyproject.toml").is_file()
+            else "install a wheel of VisualSparta, or a C compiler and then VisualSparta again"
+        )
     )
 
 __all__ = [

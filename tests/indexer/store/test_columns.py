@@ -305,7 +305,8 @@ def test_the_compiled_engine_is_used() -> None:
     assert column_index.best_documents is native.best_documents
 
 
-def test_without_it_one_warning_says_what_to_do() -> None:
+@pytest.mark.parametrize("clone", [True, False])
+def test_without_it_one_warning_says_what_to_do(clone: bool, tmp_path: Path) -> None:
     code = """
 import sys
 sys.modules["indexer.columns.native._native"] = None
@@ -316,10 +317,20 @@ from indexer.filters import evaluate
 from indexer.store import segment
 assert segment.best_documents is in_numpy.best_documents and grounding.find_winners is None
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for room in ("indexer", "sparta"):
+        (tmp_path / room).symlink_to(Path(native.__file__).parents[3] / room)
+    if clone:
+        (tmp_path / "pyproject.toml").touch()
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{code}"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    remedy = (
+        f"these are the sources in {tmp_path}: run in another folder if VisualSparta is installed, "
+        f"else pip install --editable {tmp_path}, which needs a C compiler"
+        if clone
+        else "install a wheel of VisualSparta, or a C compiler and then VisualSparta again"
+    )
     assert run.stderr == (
-        "the search kernel is missing, and a search takes some 400 times as long: install a wheel "
-        "of VisualSparta, or a C compiler and then VisualSparta again\n"
+        f"the search kernel is missing, and a search takes some 400 times as long: {remedy}\n"
     )
 
 
