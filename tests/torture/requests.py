@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 
 from server.backends import open_backends
 from server.settings import ServerSettings
-from tests.server.apps import serving
+from tests.server.apps import make_key, serving
 from tests.torture.kills import Report
 from tests.torture.tiny_index import add_vectors, build, make_corpus
 
@@ -32,14 +32,16 @@ def send_requests(count: int, seed: int, work: Path, report: Report) -> dict[str
     corpus, index = make_corpus(work / "corpus"), work / "index"
     build(corpus, index, 5)
     add_vectors(corpus, index)
-    with serving(*open_backends(ServerSettings(index=index))) as address:
-        found = torment(address, count, seed)
+    keys = work / "keys.json"
+    key = make_key(keys, "write")
+    with serving(*open_backends(ServerSettings(index=index)), keys=keys, rate=0) as address:
+        found = torment(address, count, seed, key)
     report(f"{count} requests, slowest /livez {found['slowest_livez']}")
     return {"requests": count, "seed": seed, **found}
 
 
-def torment(address: str, requests: int, seed: int = 0) -> dict[str, Any]:
-    """Send requests, many at once, while /livez is watched.
+def torment(address: str, requests: int, seed: int = 0, key: str = "none") -> dict[str, Any]:
+    """Send requests of the holder of a key, many at once, while /livez is watched.
 
     Returns:
         answers: status → how many; 0 for connections closed without an answer.
@@ -47,8 +49,14 @@ def torment(address: str, requests: int, seed: int = 0) -> dict[str, Any]:
         wrong: a line for every answer that was wrong.
     """
     rng, over, statuses, wrong = random.Random(seed), Event(), Counter[str](), []
-    kinds: Sequence[Callable[[random.Random], bytes]] = (_search, _search, _image, _malformed)
-    made = [rng.choice(kinds)(rng) for _ in range(requests)]
+    kinds: Sequence[Callable[[random.Random], bytes]] = (
+        _search,
+        _search,
+        _image,
+        _malformed,
+        _body,
+    )
+    made = [rng.choice(kinds)(rng).replace(b"KEY", key.encode()) for _ in range(requests)]
     stays = [rng.random() < 0.8 for _ in made]  # the others hang up at once
     with ThreadPoolExecutor(CLIENTS + 1) as pool:
         watch = pool.submit(_watch_livez, address, over)
@@ -129,8 +137,8 @@ def _watch_livez(address: str, over: Event) -> float:
 
 
 def _get(target: str, *headers: str, method: str = "GET", host: str = "HOST") -> bytes:
-    lines = [f"{method} {target} HTTP/1.1", f"Host: {host}", "Connection: close", *headers]
-    return "\r\n".join([*lines, "", ""]).encode()
+    own = [f"Host: {host}", "Connection: close", "Authorization: Bearer KEY"]
+    return "\r\n".join([f"{method} {target} HTTP/1.1", *own, *headers, "", ""]).encode()
 
 
 def _search(rng: random.Random) -> bytes:
@@ -154,6 +162,25 @@ def _image(rng: random.Random) -> bytes:
     request = _get(target, *rng.sample(headers, k=rng.randrange(3)), method=method)
     # The answer to HEAD has no body to check.
     return request if method != "HEAD" else request.replace(b"HEAD", b"PUT", 1)
+
+
+def _body(rng: random.Random) -> bytes:
+    """Bodies of JSON that are wrong many times, deep, or of many elements."""
+    many = rng.choice([9000, 90_000, 500_000])
+    part = rng.choice([b"1", b'"a"', b"[]", b"1" * 40])
+    body = rng.choice(
+        [
+            b'{"ids":[' + b",".join([part] * many) + b",1]}",
+            b'{"filter":' + b"[" * many,
+            b"{" + b",".join(b'"k%d":1' % number for number in range(many)) + b"}",
+            b'{"q":' + b"9" * many + b"}",
+        ]
+    )
+    target = rng.choice(
+        ["images/delete", "images/delete", "images/batch", "images/count", "search"]
+    )
+    headers = ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return _get(f"/v1/{target}", *headers, method="POST") + body
 
 
 def _malformed(rng: random.Random) -> bytes:

@@ -74,7 +74,7 @@ def test_damaged_files_are_detected_or_harmless(tmp_path: Path) -> None:
 def test_hostile_requests_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = send_requests(150, 1, tmp_path / "in time", lambda _: None)
     assert found["wrong"] == []
-    assert {"200", "400", "404", "405", "422", "431"} <= found["answers"].keys()
+    assert {"200", "400", "404", "405", "413", "422", "431"} <= found["answers"].keys()
     monkeypatch.setattr(requests, "LIVEZ_BOUND", -1.0)
     [slow] = send_requests(2, 1, tmp_path / "late", lambda _: None)["wrong"]
     assert slow.startswith("/livez took")
