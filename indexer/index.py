@@ -256,6 +256,7 @@ class Index:
                 stores,
                 models,
                 metadata=metadata,
+                note=True,
                 device=device,
                 progress=progress,
             )

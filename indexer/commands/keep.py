@@ -146,6 +146,7 @@ def add(
             frequencies=frequencies,
             metadata=about,
             read_photos=photo_metadata,
+            note=bool(photos),
             batch_size=batch_size,
             device=device,
             progress=show,

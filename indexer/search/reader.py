@@ -268,7 +268,7 @@ class Reader:
         """Vocabulary id → count, and the notable words; the parts of plain text are cached.
 
         Words that no image has are replaced, if wanted, as far as they count. Raises QueryError if
-        weights are so large that scores would not be exact, MovedError if the index has changed.
+        words and weights add up to inexact scores, MovedError if the index has changed.
         """
         counts: dict[int, int] = {}
         notable: list[ReadWord] = []
@@ -288,15 +288,11 @@ class Reader:
                     counts[term] = counts.get(term, 0) + 1
                 if part.notable:
                     notable += part.notable
-        if len(query.clauses) > 1 or query.clauses[0].word:
-            self._check_weights(query, counts)
+        if sum(counts.values()) > self._most_counts:
+            column = next((one.column for one in query.clauses if one.weight > 1), 1)
+            problem = f"words and weights add up to more than {self._most_counts}: use fewer"
+            raise QueryError(problem, query.text, column)
         return counts, Reading(notable, signed) if notable or signed else NOTHING
-
-    def _check_weights(self, query: Query, counts: Mapping[int, int]) -> None:
-        weighted = next((clause for clause in query.clauses if clause.weight > 1), None)
-        if weighted is not None and sum(counts.values()) > self._most_counts:
-            problem = f"the weights add up to more than {self._most_counts}: use smaller ones"
-            raise QueryError(problem, query.text, weighted.column)
 
     def words(self, query: Query, substitute: bool) -> list[ReadWord]:
         """The words of a query, in order."""
@@ -422,7 +418,7 @@ def coverages(needs: Sequence[Needs], own: Iterable[NDArray[np.bool_]], images: 
     shares = np.zeros(images)
     for one, having in zip(needs, own, strict=True):
         shares += one.weight * having
-    found: list[float] = shares.tolist()
+    found: list[float] = np.minimum(shares, 1.0).tolist()  # rounding may exceed 1
     return found
 
 

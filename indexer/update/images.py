@@ -25,6 +25,7 @@ from indexer.settings import TermSet
 from indexer.store.changes import Add, Delete, MetadataChange
 from indexer.store.given import FormerImages, with_given
 from indexer.store.images import content_id_of
+from indexer.update.sync_plan import note_added
 from indexer.update.writer import Writer, open_writer
 from sparta.errors import InputError
 from sparta.extract.extractor import Extractor, load_extractor_of
@@ -168,6 +169,7 @@ def add_images(
     frequencies: Path | None = None,
     metadata: Metadata | None = None,
     read_photos: bool = True,
+    note: bool = False,
     batch_size: int = 32,
     device: str = "auto",
     progress: Progress = no_progress,
@@ -179,11 +181,13 @@ def add_images(
 
     Stores are of the same photos, the plain one first, as many as the index had, `models` those
     that it was built with, and `frequencies` the file of queries, if there was one; the rest is as
-    for `build_index`. Progress has the stages "convert", in models, and "encode", in images.
+    for `build_index`. With `note`, `sparta sync` does not encode the photos, just extracted, again.
+    Progress has the stages "convert", in models, and "encode", in images.
 
     Raises InputError if the folder is not an index, models or stores are not like the index's,
     another process is writing it, or the disk is full.
     """
+    index = index.resolve()  # an alias may be switched meanwhile
     first = index_folders(index)[0]  # shards are encoded alike
     manifest, follower = Manifest.open(first), DenseFollower(first, device)
     encoder = ImageEncoder.open(stores, models, batch_size, device, _terms(manifest), progress)
@@ -209,6 +213,8 @@ def add_images(
             )
             writer.commit()
             progress("encode", part.stop, len(rows))
+        if note:
+            note_added(index, plain)  # while no copy can take the index's place
         return AddReport(added, len(rows) - added, len(writer), len(former.aside))
 
 

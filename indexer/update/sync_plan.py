@@ -6,7 +6,9 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,8 +20,18 @@ from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from sparta.extract.image_files import PhotoError, open_photo, reason_of
-from sparta.extract.photos import DEFAULT, Choice, Stamp, not_utf8, read_stamp, walk_photos
-from sparta.files import sync
+from sparta.extract.photos import (
+    DEFAULT,
+    Choice,
+    Stamp,
+    is_listed,
+    not_utf8,
+    read_stamp,
+    stamp_of,
+    walk_photos,
+)
+from sparta.features.store import FeatureStore
+from sparta.files import sync, writing
 
 
 @dataclass(frozen=True)
@@ -149,6 +161,26 @@ class SeenPhotos:
         sync(unfinished)
         unfinished.replace(path)
         sync(path.parent)
+
+
+def note_added(index: Path, store: FeatureStore) -> None:
+    """Note photos that were just extracted and added, if `sparta sync` follows their folder.
+
+    A photo that was replaced since, or that a sync leaves out, is not noted. A sync that is running
+    would not read the note: it encodes these photos again.
+    """
+    root = store.photos
+    assert root is not None
+    with suppress(InputError), writing(index.with_name(f"{index.name}.sync")):
+        built = not _path(index, root, False).is_file()
+        if (seen := SeenPhotos.open(index, root, built)) is None:
+            return
+        stamps = store.stamps
+        for image_id in filter(partial(is_listed, root), store.ids):
+            stamp, digest = Stamp(*stamps[image_id]), content_hash(root / image_id)
+            if digest and stamp_of(root / image_id) == stamp:
+                seen.photos[image_id] = Seen(stamp, digest)
+        seen.save(index, built)
 
 
 def synced_folders(index: Path) -> list[Path]:

@@ -303,6 +303,13 @@ def walk_photos(
             yield inside, None
 
 
+def is_listed(folder: Path, image_id: str) -> bool:
+    """Whether `walk_photos` finds a photo of a folder on this machine by default."""
+    parents = [folder / one for one in Path(image_id).parents[:-1]]
+    hidden = any(map(_is_hidden, image_id.split("/")))
+    return _is_photo(image_id) and not hidden and not any((p / NO_MEDIA).exists() for p in parents)
+
+
 def not_utf8(image_id: str) -> Skipped | None:
     """Why a path cannot be an id, None if it can: ids are text."""
     try:

@@ -212,13 +212,32 @@ def test_long_texts_are_read_quickly(text: str) -> None:
 # ---- texts ---------------------------------------------------------------------------------------
 
 
-def test_weights_beyond_exact_sums_are_refused(postings: Postings, tmp_path: Path) -> None:
-    write_postings(tmp_path / "index", [postings], TOKENIZER, replace(SETTINGS, bits=16))
-    searcher = open_index(tmp_path / "index")
-    assert searcher.search("dog^100 cat^100 ball^56").hits
-    with pytest.raises(QueryError, match=r"column 1: the weights add up to more than 256"):
-        searcher.search("dog^100 cat^100 ball^57")
-    assert searcher.search(" ".join(["dog"] * 300)).hits
+def test_counts_beyond_exact_sums_are_refused(postings: Postings, tmp_path: Path) -> None:
+    """Lucene's sums of floats would differ from the columns' whole numbers."""
+    largest = replace(postings, impacts=postings.impacts * 257)  # up to 16 bits
+    write_postings(tmp_path / "index", [largest], TOKENIZER, replace(SETTINGS, bits=16))
+    engines = [open_index(tmp_path / "index", name) for name in ("columns", "lucene")]
+    for query in ("dog^100 cat^100 ball^56", "dog cat ball the " * 64):
+        columns, lucene = (answer(engine.search(query, 300)) for engine in engines)
+        assert columns == lucene and columns
+    for engine in engines:
+        for query, column in (
+            ("the dog^100 cat^100 ball^56", 5),
+            (f"{'dog ' * 200}cat ball^56", 805),
+            (f"{'dog ' * 256}cat", 1),
+            ("dog " * 280 + "cat " * 33, 1),
+        ):
+            said = f"column {column}: words and weights add up to more than 256: use fewer"
+            with pytest.raises(QueryError, match=said):
+                engine.search(query)
+        engine.close()
+
+
+def test_coverage_never_exceeds_1(searcher: Searcher) -> None:
+    query = " ".join(["the"] * 9)  # nine times a ninth is more, in floats
+    found = searcher.search(query, 300, min_coverage=0.5).hits
+    assert {hit.coverage for hit in found} == {1.0}
+    assert searcher.explain(query, found[0].image_id).coverage == 1.0
 
 
 def test_a_full_cache_is_emptied(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:

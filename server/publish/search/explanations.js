@@ -55,7 +55,8 @@ export function explained(image, asked, vocabulary) {
 export function coverage(words, image, largestOf) {
   const own = weights(words, largestOf);
   const impactOf = (/** @type {number} */ term) => image.impact(term);
-  return words.reduce((sum, word, i) => sum + (has(word, impactOf, largestOf) ? own[i] : 0), 0);
+  const share = words.reduce((sum, word, i) => sum + (has(word, impactOf, largestOf) ? own[i] : 0), 0);
+  return Math.min(share, 1); // rounding may exceed 1
 }
 
 /** The words with signs for which a search leaves an image out. @param {ReadWord[]} words @param {ImageRecord} image @param {(term: number) => number} largestOf */

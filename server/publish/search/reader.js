@@ -49,7 +49,7 @@ export class Reader {
     const unknown = lacking.filter((word) => counts(word) && !word.substitution);
     if (substitute && unknown.length) await this.#substitute(unknown);
     const read = this.#read(words, lacking);
-    this.#checkWeights(text, clauses, read.counts);
+    this.#checkCounts(text, clauses, read.counts);
     return read;
   }
 
@@ -126,12 +126,10 @@ export class Reader {
   }
 
   /** @param {string} text @param {Clause[]} clauses @param {Map<number, number>} counts */
-  #checkWeights(text, clauses, counts) {
-    const weighted = clauses.find((clause) => clause.weight > 1);
-    const all = [...counts.values()].reduce((sum, count) => sum + count, 0);
-    if (weighted && all > this.mostCounts) {
-      const problem = `the weights add up to more than ${this.mostCounts}: use smaller ones`;
-      throw new QueryError(problem, text, weighted.at);
+  #checkCounts(text, clauses, counts) {
+    if ([...counts.values()].reduce((sum, count) => sum + count, 0) > this.mostCounts) {
+      const problem = `words and weights add up to more than ${this.mostCounts}: use fewer`;
+      throw new QueryError(problem, text, clauses.find((clause) => clause.weight > 1)?.at ?? 1);
     }
   }
 }

@@ -44,6 +44,7 @@ def test_photos_are_added_and_replaced(model_dir: Path, tmp_path: Path, photos: 
     right = {"width": 30, "height": 20, "bytes": size, "taken": "2024"}
     assert searcher.metadata("new/again.png") == right
     assert len(searcher) == 4
+    assert f"{index}: up to date, 1 skipped" in run("sync", index, photos, *device)
     run("add", index, photos / "1.png", "--no-photo-metadata", *device)
     assert open_index(index).metadata("1.png") == {"width": 30, "height": 20}
 

@@ -12,7 +12,7 @@ import pytest
 import indexer.encoding.features as features
 import indexer.update.sync as module
 from indexer.build import build_index
-from indexer.encoding.features import open_images
+from indexer.encoding.features import open_images, opened_stores
 from indexer.maintenance.copies import restore_snapshot, set_alias, take_snapshot
 from indexer.store.snapshot import Snapshot
 from indexer.update.images import add_images, delete_images, update_metadata
@@ -291,6 +291,39 @@ def test_a_file_that_is_being_written_comes_again(
         patch.setattr(module, "add_images", slow)
         assert counts(job().run()) == (1, 0, 0, 0, [])
     assert counts(job().run()) == (0, 1, 0, 0, [])
+
+
+@pytest.mark.parametrize("how", ["built", "synced", "elsewhere"])
+def test_photos_that_were_added_are_not_encoded_again(
+    built: Path, photos: Path, encoding: Encoding, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless they change meanwhile. One that a sync leaves out stays in the index."""
+    folder = photos.with_name("elsewhere") if how == "elsewhere" else photos
+    draw(folder / "first.png", 4)
+    job = PhotoSync(built, folder, encoding)
+    if how != "built":
+        job.run()
+    names = ["again.png", "new.png", ".hidden.png"]
+    if how != "elsewhere":  # whose photos must be in one folder
+        names += [".trash/a.png", "aside/b.png"]
+    for seed, name in enumerate(names, 5):
+        draw(folder / name, seed)
+    (folder / "aside").mkdir(exist_ok=True)
+    (folder / "aside" / ".nomedia").touch()
+    paths, models = [folder / name for name in names], encoding.models
+    with opened_stores(built, paths, [], models, "cpu") as (stores, _):
+        draw(folder / "again.png", 20)
+        assert add_images(built, stores, models, note=True, device="cpu").added == len(names)
+    plan = job.run(dry=True).plan
+    assert plan.new == ["again.png", *(["first.png"] if how == "built" else [])]
+    assert not (plan.changed or plan.vanished or plan.touched or plan.moved)
+    assert counts(job.run()) == (len(plan.new) - 1, 1, 0, 0, [])
+    monkeypatch.setattr(module, "add_images", nothing)
+    os.utime(folder / "new.png", ns=(0, 1))
+    assert list(job.run().plan.touched) == ["new.png"]  # known by its content
+    (folder / "new.png").unlink()
+    assert counts(job.run(yes=True)) == (0, 0, 0, 1, [])
+    assert images_of(built).keys() >= {*names} - {"new.png"}
 
 
 @pytest.mark.parametrize("how", ["restored", "another name"])
