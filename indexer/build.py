@@ -13,7 +13,7 @@ from indexer.encoding.encoder import (
     encoder_map,
     measured_parameters,
 )
-from indexer.encoding.features import Photos
+from indexer.encoding.features import Photos, none_usable
 from indexer.encoding.impacts import (
     NO_TERM_FREQUENCIES,
     TermFrequencies,
@@ -29,6 +29,7 @@ from indexer.settings import OFFSET_OF_MODEL, IndexSettings, PruningSettings, Te
 from indexer.workspace import Workspace
 from sparta.cluster import Cluster
 from sparta.errors import InputError
+from sparta.features.record import read_skipped
 from sparta.features.store import FeatureStore
 from sparta.files import (
     check_name,
@@ -143,11 +144,12 @@ def _open_encoder(
     options = batch_size, device, terms, progress
     if not isinstance(images, Photos):
         return ImageEncoder.open(images, models, *options)
-    try:
-        return ImageEncoder.open(images.open_first(work.folder, progress), models, *options)
-    except InputError:  # there is nothing to continue from
+    stores = images.open_first(work.folder, progress)
+    if not len(stores[0]):  # there is nothing to continue from
+        skipped = read_skipped(stores[0].folder)
         remove_work(work.folder)
-        raise
+        raise none_usable(images.folder, skipped)
+    return ImageEncoder.open(stores, models, *options)
 
 
 def _frequencies(pruning: PruningSettings, encoder: ImageEncoder) -> TermFrequencies:

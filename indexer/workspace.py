@@ -179,10 +179,15 @@ class Workspace:
     def _load_parts(self, stamps: Stamps) -> None:
         """Take up the parts whose photos are all there and the same, and whose shards are whole."""
         for path in sorted(self.folder.glob("part-*.json")):
-            part = Part(*json.loads(path.read_text()))
-            same = all(stamps.get(one) == stamp for one, stamp in part.stamps.items())
+            try:
+                part = Part(*json.loads(path.read_text()))
+                same = all(stamps.get(one) == stamp for one, stamp in part.stamps.items())
+            except (OSError, ValueError, TypeError, AttributeError):  # damaged
+                same = False
             if same and all(self._load(part.key, number) for number in range(part.shards)):
                 self.parts.append(part)
+            else:
+                remove_entry(path)  # its photos go into other parts, even if they come back
 
     def save_shard(self, key: str, number: int, shard: PostingShard) -> None:
         """Save a shard; the postings come last, so that a shard with postings is complete."""

@@ -66,9 +66,7 @@ class Photos:
     def key(self, stamps: Stamps) -> str:
         """Names what the features of some of the photos depend on."""
         content = [self.source.content, list(stamps.items())]
-        digest = hashlib.sha256()
-        digest.update(json.dumps(content).encode())
-        return digest.hexdigest()[:16]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
     @cached_property
     def first(self) -> Stamps:
@@ -333,8 +331,6 @@ def check_stores(
         raise InputError("no features: give at least one feature store")
     first = stores[0]
     if not len(first):
-        if skipped := read_skipped(first.folder):
-            raise none_usable(first.photos or first.folder, skipped)
         raise InputError(f"{first.folder} holds no image: there is nothing to index")
     if first.augmentation != "plain":
         raise InputError(

@@ -1,10 +1,11 @@
 """An index of photos, whose features are extracted some at a time and not kept."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -19,6 +20,7 @@ from indexer.store.snapshot import Snapshot
 from indexer.update.sync import Encoding, PhotoSync
 from sparta.errors import InputError
 from sparta.features.record import read_skipped
+from sparta.files import find_work
 from tests.indexer.tiny import draw
 from tests.stores import kept_stores
 
@@ -145,6 +147,67 @@ def test_a_killed_run_continues_with_the_parts_whose_photos_are_the_same(
     build(photos, model_dir, out, pruning=PLAIN)
     assert {*changed} <= {*chain(*taken[1:])}
     assert_same(out, whole("right"))
+
+
+def killed_at(parts: int, taken: Taken) -> Callable[[str, int, int], None]:
+    def progress(stage: str, done: int, total: int) -> None:
+        if len(taken) == parts and stage == "extract":
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def test_a_photo_that_comes_back_is_there_once(
+    photos: Path, model_dir: Path, tmp_path: Path, taken: Taken
+) -> None:
+    """Its part was given up while it was away, and the others of the part went into another."""
+    out, away = tmp_path / "index", tmp_path / "away.png"
+    with pytest.raises(KeyboardInterrupt):
+        build(photos, model_dir, out, pruning=PLAIN, progress=killed_at(3, taken))
+    moved = taken[1][0]
+    (photos / moved).rename(away)
+    taken.clear()
+    with pytest.raises(KeyboardInterrupt):
+        build(photos, model_dir, out, pruning=PLAIN, progress=killed_at(3, taken))
+    away.rename(photos / moved)
+    build(photos, model_dir, out, pruning=PLAIN)
+    ids = [image.image_id for image in images_of(out)]
+    assert len(ids) == len({*ids}) == 9
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1, 2]", "null"])
+def test_a_damaged_note_of_a_part_is_made_again(
+    photos: Path, model_dir: Path, tmp_path: Path, taken: Taken, content: str
+) -> None:
+    out = tmp_path / "index"
+    with pytest.raises(KeyboardInterrupt):
+        build(photos, model_dir, out, pruning=PLAIN, progress=killed_at(3, taken))
+    [work] = find_work(out)
+    notes = sorted(work.glob("part-*.json"))
+    assert len(notes) == 2
+    notes[0].write_text(content)
+    build(photos, model_dir, out, pruning=PLAIN)
+    assert len([*images_of(out)]) == 9
+
+
+def test_what_is_saved_stays_when_the_disk_is_full(
+    photos: Path,
+    model_dir: Path,
+    tmp_path: Path,
+    taken: Taken,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = tmp_path / "index"
+    with pytest.raises(KeyboardInterrupt):
+        build(photos, model_dir, out, pruning=PLAIN, progress=killed_at(3, taken))
+    [work] = find_work(out)
+    saved = sorted(path.name for path in work.glob("part-*"))
+    (photos / "0.png").write_bytes((photos / "a" / "0.png").read_bytes())  # another sample
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "check_room", Mock(side_effect=InputError("free some room")))
+        with pytest.raises(InputError, match="free some room"):
+            build(photos, model_dir, out, pruning=PLAIN)
+    assert [path.name for path in sorted(work.glob("part-*"))] == saved and saved
 
 
 def test_photos_of_which_none_is_usable_leave_nothing(model_dir: Path, tmp_path: Path) -> None:
