@@ -25,6 +25,9 @@ _SHIPPED = Path(__file__).parent / "visualsparta" / "shipped"
 # Models that ship with the package: for photos, and for drawings of scenes.
 PHOTOS, SAMPLE = _SHIPPED / "photos", _SHIPPED / "sample"
 CONFIG = "config.json"
+TOWER = (
+    "tower"  # folder in a model's, with the network that makes its features, in OpenVINO's format
+)
 # Files of weights, the preferred one first; a file of parts has `.index.json` behind its name.
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _SMALL = (".json", ".txt", ".model")  # all else that models are loaded from
@@ -57,6 +60,7 @@ def model_folder(name: str | Path, weights: bool = True) -> Path:
         hub = _on_hub(str(name))
         where = " in the hub's cache, where alone they were looked for" if hub.cached else ""
         small = [one for one in hub.files if "/" not in one and one.endswith(_SMALL)]
+        small += [one for one in hub.files if one.startswith(f"{TOWER}/")]
         [folder] = {hub.download(file).parent for file in (CONFIG, *small)}
     if weights and not weight_files(name):
         files = " nor ".join(WEIGHTS)
@@ -107,6 +111,8 @@ def read_model_config(
         title: what is wanted, for messages ("dense model").
         option: of the command line that gave the name, for messages.
 
+    The backbone of a model that has its own is the path of it.
+
     Raises:
         InputError: if there is no such model, or it is of another type.
     """
@@ -125,6 +131,8 @@ def read_model_config(
     if not isinstance(values, dict) or (types and found not in types):
         reason = f"its config.json is of a {found}" if found else "it has no config.json of one"
         raise InputError(f"{prefix}{name} is not a {title}: {reason}")
+    if (source := values.get("feature_source")) and (tower := path.parent / TOWER).is_dir():
+        source["backbone"] = str(tower.resolve())
     return values
 
 

@@ -17,7 +17,8 @@ class ImageHeadConfig(PreTrainedConfig):
     Args:
         vocab_size: V, terms.
         hidden_size: h, numbers of a photo's vector, the last of which is always 1.
-        intermediate_size: width of the hidden layer.
+        intermediate_size: width of the hidden layer; 0 for features that are vectors of a space
+            shared with texts already (`JointHead`).
     """
 
     model_type = "image_head"
@@ -35,7 +36,32 @@ class ImageHeadConfig(PreTrainedConfig):
         super().__init__(**kwargs)
 
 
+class DenseHeadConfig(PreTrainedConfig):
+    """Configuration of a `DenseHead`, which takes the place of the image transformer.
+
+    Args:
+        vocab_size: V, terms.
+        hidden_size: h, numbers of an image's vector, the last of which is always 1.
+        dense: configuration of the dense VSE model.
+    """
+
+    model_type = "dense_head"
+
+    def __init__(
+        self,
+        vocab_size: int = 30522,
+        hidden_size: int = 1025,
+        dense: Json | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+        self.dense = dense or {}
+        super().__init__(**kwargs)
+
+
 AutoConfig.register(ImageHeadConfig.model_type, ImageHeadConfig)
+AutoConfig.register(DenseHeadConfig.model_type, DenseHeadConfig)
 
 
 class VisualSpartaConfig(PreTrainedConfig):

@@ -1,4 +1,4 @@
-"""Small networks before, or in place of, the image transformer: a stem of pixels, an image head."""
+"""What goes before the image transformer, or takes its place: a stem of pixels, image heads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from sparta.json_values import Json
 from sparta.networks.encoder import PATCH
+from sparta.vse.batch import RegionBatch
+from sparta.vse.config import VseConfig
+from sparta.vse.model import VseModel
 
 LEAST = 1e-3  # deviation of a feature, for those that are always 0
 SMALLEST = 1e-6  # number whose root has a gradient
@@ -121,10 +125,51 @@ class ImageHead(nn.Module):
         """
         parts = F.normalize(self.skip(self._standard(regions[:, :-1])), dim=-1)
         vectors = torch.cat([parts, self.direction(regions[:, -1:])], dim=1)
-        return torch.cat([vectors, torch.ones_like(vectors[..., :1])], dim=-1)
+        return _with_one(vectors)
 
     def _standard(self, features: Tensor) -> Tensor:
         return (signed_root(features) - self.mean) / self.deviation
+
+
+class JointHead(nn.Module):
+    """Vectors of an image tower in the space that it shares with a text tower, as they are."""
+
+    def forward(self, regions: Tensor) -> Tensor:
+        """[B, n, d] to [B, n, d + 1] of length 1 with a 1 behind."""
+        return _with_one(F.normalize(regions.float(), dim=-1))
+
+
+class DenseHead(nn.Module):
+    """The image encoder of a dense VSE model with one vector an image.
+
+    Args:
+        config: of the dense model, a dict.
+    """
+
+    def __init__(self, config: Json) -> None:
+        super().__init__()
+        # Of the text encoder nothing is needed; the smallest has the fewest weights.
+        small = {"text": "gru", "text_encoder": None, "text_pooling": "mean"}
+        sizes = {"text_pooling_options": None, "vocabulary_size": 1, "word_dim": 1}
+        self.dense = VseModel(VseConfig(**{**config, **small, **sizes}))
+        del self.dense.word_encoder, self.dense.text_pooling
+
+    def forward(self, regions: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Regions [B, n, d], which mask [B, n] tells from padding, to [B, n + 1, size] and mask.
+
+        The last vector is the image's. The others are those of images of one region each, to find
+        the objects of terms.
+        """
+        whole = self.dense.encode_images(RegionBatch(regions, mask.sum(dim=1)))
+        alone = regions.flatten(0, 1)[:, None]
+        ones = torch.ones(len(alone), dtype=torch.int64, device=alone.device)
+        parts = self.dense.encode_images(RegionBatch(alone, ones)).unflatten(0, regions.shape[:2])
+        vectors = torch.cat([parts[:, :, 0], whole], dim=1)
+        return _with_one(vectors), F.pad(mask, (0, 1), value=True)
+
+
+def _with_one(vectors: Tensor) -> Tensor:
+    return torch.cat([vectors, torch.ones_like(vectors[..., :1])], dim=-1)
 
 
 def signed_root(features: Tensor) -> Tensor:

@@ -24,8 +24,8 @@ from sparta.errors import InputError, first_line
 from sparta.model_id import DAMAGED_WEIGHTS, model_folder, read_model_config
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.batch import ImageBatch
-from sparta.visualsparta.config import ImageHeadConfig, VisualSpartaConfig
-from sparta.visualsparta.image_head import ConvolutionalStem, ImageHead
+from sparta.visualsparta.config import DenseHeadConfig, ImageHeadConfig, VisualSpartaConfig
+from sparta.visualsparta.image_head import ConvolutionalStem, DenseHead, ImageHead, JointHead
 
 # Terms matched at once: their products with B images' positions stay in a cache, so that the
 # maximum is taken of them there. A GPU has one of 50 MB in all, and needs more work at once.
@@ -120,11 +120,15 @@ class VisualSparta(PreTrainedModel):
     def __init__(self, config: VisualSpartaConfig) -> None:
         super().__init__(config)
         inner = config.encoder_config
-        self.head: ImageHead | None = None
-        if isinstance(inner, ImageHeadConfig):
+        self.head: ImageHead | JointHead | DenseHead | None = None
+        if isinstance(inner, DenseHeadConfig):
+            self.head = DenseHead(inner.dense)
+        elif not isinstance(inner, ImageHeadConfig):
+            self._add_transformer(config, inner)
+        elif inner.intermediate_size:
             self.head = ImageHead(config.feature_dim, inner.intermediate_size, inner.hidden_size)
         else:
-            self._add_transformer(config, inner)
+            self.head = JointHead()
         # E_tok of equation 1, at first a copy of the encoder's.
         self.query_embedding = nn.Embedding(inner.vocab_size, inner.hidden_size)
         self.bias = nn.Parameter(torch.tensor(float(config.initial_bias)))  # b of equation 11
@@ -175,6 +179,8 @@ class VisualSparta(PreTrainedModel):
 
         H is [B, n + k, h], its mask [B, n + k] bool.
         """
+        if isinstance(self.head, DenseHead):
+            return self.head(batch.regions, batch.region_mask)
         if self.head is not None:
             return self.head(batch.regions), batch.region_mask
         parts, mask = [self.embed_regions(batch)], batch.region_mask & self.config.use_visual
@@ -209,7 +215,7 @@ class VisualSparta(PreTrainedModel):
     def winners(self, products: Tensor) -> tuple[Tensor, Tensor]:
         """Of products [B, n + k, T] the maximum over positions [B, T], and where it is.
 
-        With an image head the whole photo, the last region, decides; the position is that of the
+        With an image head the whole photo, the last column, decides; the position is that of the
         part of the photo with the largest product.
         """
         if self.head is None:
@@ -261,6 +267,14 @@ class VisualSparta(PreTrainedModel):
         return queries.counts @ self.image_term_scores([batch], queries.terms).T
 
     # ---- encoding -----------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def photo_vectors(self, batch: ImageBatch) -> Tensor:
+        """[B, h - 1] float32 of length 1 that an image head gives B images, on its device."""
+        if self.head is None:
+            raise ValueError("an image transformer gives an image no single vector")
+        hidden, _ = self.contextualise(batch.to(self.bias.device))
+        return hidden[:, -1, :-1].float()
 
     @torch.inference_mode()
     def term_scores(self, batch: ImageBatch, wanted: Tensor | None = None) -> TermScores:
@@ -463,7 +477,7 @@ class ImageTerms(nn.Module):
         everywhere = torch.ones(regions.shape[:2], dtype=torch.bool)
         batch = ImageBatch(regions, locations, everywhere, none, none.bool(), none)
         if self.model.head is not None:
-            hidden = self.model.head(batch.regions)
+            hidden, _ = self.model.contextualise(batch)
         else:
             embedded = self.model.embed_regions(batch)
             hidden = self.model.encoder.encoder(embedded, attention_mask=None).last_hidden_state

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from sparta.adapt.folder import write_spelling
 from sparta.word_tables import WordTables
 from tests.indexer.vocabulary import small_tokenizer
-from training.terms.spelling import write_spelling
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 TOKENIZER = small_tokenizer(["dog", "with", *LETTERS, *(f"##{letter}" for letter in LETTERS)])

@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 from eval.recall.index import Gallery, measure_index_recall
 from indexer.build import build_index
 from indexer.engines.open import open_index
+from sparta.adapt import fit
+from sparta.adapt.fit import Bags, TermVectors, divergence
 from sparta.captions.read import read_captions
 from sparta.command_line import cli
 from sparta.errors import InputError
@@ -32,9 +34,8 @@ from tests.sparta.vse.models import save_bert
 from tests.stores import write_store
 from tests.training.corpus import THINGS, Corpus
 from training.fit import train
-from training.terms import fit
 from training.terms.config import TermVectorsConfig
-from training.terms.models import Bags, DualEncoder, TermVectors, divergence
+from training.terms.models import DualEncoder
 
 DIMENSION = 16
 BOXES = np.array([[0, 0, 0.5, 1], [0.5, 0, 1, 1], [0, 0, 1, 1]], np.float32)
