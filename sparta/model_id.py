@@ -131,7 +131,8 @@ def read_model_config(
     if not isinstance(values, dict) or (types and found not in types):
         reason = f"its config.json is of a {found}" if found else "it has no config.json of one"
         raise InputError(f"{prefix}{name} is not a {title}: {reason}")
-    if (source := values.get("feature_source")) and (tower := path.parent / TOWER).is_dir():
+    tower = path.parent / TOWER if path else None
+    if tower and tower.is_dir() and (source := values.get("feature_source")):
         source["backbone"] = str(tower.resolve())
     return values
 
