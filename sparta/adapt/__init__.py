@@ -1,0 +1,1 @@
+"""Term vectors from a dual encoder: VisualSparta without training on captions."""
