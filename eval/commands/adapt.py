@@ -100,7 +100,7 @@ def _write(kept: Retention, head: Json, folder: Path) -> None:
     report(kept, head, folder / "retention.json", as_json=False, markdown=True)
     table, encoders = folder / "retention.md", ", ".join(map(str, head["models"]))
     card = (
-        f"# Term vectors of {encoders}\n\nThe licence of the dual encoder holds for this model too. It "
+        f"# Term vectors of {encoders}\n\nThe dual encoder's licence holds for this model too. It "
         "gives photos a score for every word piece; neither the text tower nor the sentences are "
         f"needed any more. What it keeps of the dual encoder's ranking:\n\n{table.read_text()}"
     )
