@@ -66,10 +66,11 @@ def adapt(
     check_installed("train", "torch", "transformers")
     import shutil
 
+    from sparta.adapt.sentences import read_sentences
+
     from eval.recall.retention import measure_retention
     from eval.report import head_of
     from sparta.adapt.adapt import STAGES, adapt
-    from sparta.adapt.sentences import read_sentences
     from sparta.console import Console
     from sparta.extras import set_up_libraries
     from sparta.progress import progress_bars
