@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparta.commands.options import Device
-from sparta.extras import check_installed
+from sparta.extras import check_installed, set_up_libraries
 
 if TYPE_CHECKING:
     from eval.recall.retention import Retention
@@ -64,6 +64,7 @@ def adapt(
     sparta adapt runs/vse-inf/model --photos features/ --captions captions.jsonl --out terms
     """
     check_installed("train", "torch", "transformers")
+    set_up_libraries()
     import shutil
 
     from sparta.adapt.sentences import read_sentences
@@ -72,10 +73,8 @@ def adapt(
     from eval.report import head_of
     from sparta.adapt.adapt import STAGES, adapt
     from sparta.console import Console
-    from sparta.extras import set_up_libraries
     from sparta.progress import progress_bars
 
-    set_up_libraries()
     given = read_sentences(sentences) if sentences else None
     console = Console()
     stages = STAGES | {"search": ("Measuring", "queries")}

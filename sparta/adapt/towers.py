@@ -194,9 +194,9 @@ def check_towers(name: str) -> None:
 def _scale(model: Any) -> float | None:
     """The inverse temperature that a model was trained with."""
     if (logarithm := getattr(model, "logit_scale", None)) is not None:
-        return float(logarithm.exp())
+        return float(logarithm.detach().exp())
     temperature = getattr(model, "temperature", None)  # of ALIGN
-    return None if temperature is None else float(1 / temperature)
+    return None if temperature is None else float(1 / temperature.detach())
 
 
 class DenseEncoder(DualEncoder):
