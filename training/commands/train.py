@@ -84,10 +84,11 @@ def train(
 
     # After the import, which sets the level.
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    _show(fit(config, out, resume), config.family, out)
+    dense = config.family == "vse" or (config.family == "term-vectors" and config.dense)
+    _show(fit(config, out, resume), dense, out)
 
 
-def _show(result: TrainResult, family: str, out: Path) -> None:
+def _show(result: TrainResult, dense: bool, out: Path) -> None:
     """The figures, and what to do next."""
     from sparta.console import Console
 
@@ -97,7 +98,7 @@ def _show(result: TrainResult, family: str, out: Path) -> None:
     if result.model.is_dir():
         console.print(f"Model after {result.epochs} epochs: {result.model}")
         command = f"index PHOTOS --model {result.model} --out index"
-        if family == "vse":
+        if dense:
             command = f"add INDEX PHOTOS --dense {result.model}"
         console.print(f"Next: sparta {command}")
         if result.recall:
