@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import WordPieceTokenizer, spelled
 from sparta.word_tables import SPELLING
 
 LEAST, FREQUENT = 3, 10  # captions with a correct word, and with one that corrections may be
@@ -29,16 +29,16 @@ def write_spelling(
         texts: captions and sentences of the training.
         tokenizer: of the model. Its words of one piece are correct, and not in the table.
         folder: of the model.
-        listed: further correct words, in lower case without accents. Those that no correction
+        listed: further correct words, as the tokenizer normalises them. Those that no correction
             could replace are left out.
     """
-    typed = Counter(word for text in texts for word in {*_WORD.findall(text.lower())})
+    typed = Counter(word for text in texts for word in {*_WORD.findall(tokenizer.fold(text))})
     counts, pieces = Counter[str](), dict[str, int]()
     for word, count in typed.items():
         own = tokenizer.encode_query(word).pieces
-        spelled = "".join([*own[:1], *(piece.removeprefix("##") for piece in own[1:])])
-        counts[spelled] += count
-        pieces[spelled] = len(own)
+        whole = spelled(own, "")
+        counts[whole] += count
+        pieces[whole] = len(own)
     # Possessives, which many type without the apostrophe.
     listed = {*listed, *(f"{word}s" for word, count in counts.items() if count >= MISSPELT)}
     most = Counter[str]()
