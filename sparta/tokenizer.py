@@ -37,7 +37,6 @@ UNSPACED = (
 )
 _unspaced = re.compile(UNSPACED).match
 _UNUSED = re.compile(r"[\[<]unused\d+[\]>]|<extra_id_\d+>|<0x[0-9A-F]{2}>")
-_TYPED = re.compile(r"\S+")
 UNKNOWN = "\U0010fffd"  # a character that no vocabulary has
 METASPACE, BYTE_SPACE = "\u2581", "\u0120"  # SentencePiece's and GPT-2's characters for a space
 _BYTES = ByteLevelDecoder()
@@ -128,15 +127,12 @@ class WordPieceTokenizer:
         for i, piece in enumerate(raw):
             special = i in silent or piece in self._special or _UNUSED.fullmatch(piece)
             text = "" if special else _text(piece, marks)
+            whole = piece.startswith(marks.begins) and piece.endswith(marks.ends)
             if not text.strip():
                 silent.add(i)
                 text = piece
-            elif marks.ends and not piece.endswith(marks.ends):
-                whole = _unspaced(text) and piece + marks.ends not in known
-                text = text if whole else text + CONTINUES
-            elif marks.begins and not piece.startswith(marks.begins):
-                whole = _unspaced(text) and marks.begins + piece not in known
-                text = text if whole else CONTINUES + text
+            elif not whole and (not _unspaced(text) or marks.begins + piece + marks.ends in known):
+                text = text + CONTINUES if marks.ends else CONTINUES + text
             spellings = (one for one in (text, piece) if one not in terms and [one] == one.split())
             terms[next(spellings, f"<{i}>")] = i
         return [*terms], frozenset(silent)
@@ -223,8 +219,7 @@ class WordPieceTokenizer:
     def encode_query(self, text: str) -> TokenisedQuery:
         """Tokenise one query without special tokens; unknown tokens give a word no pieces."""
         if self.marks is not None:
-            typed = _TYPED.findall(text)
-            return TokenisedQuery(text, tuple(w for one in typed for w in self._words(one)))
+            return TokenisedQuery(text, tuple(w for one in text.split() for w in self._words(one)))
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         words: dict[int, tuple[int, int, list[str]]] = {}
         for token, word_id, (start, end) in zip(
@@ -265,9 +260,7 @@ class WordPieceTokenizer:
     def encode_ids(self, text: str) -> list[int]:
         """Word-piece ids of a text without special or unknown tokens, in order."""
         if self.marks is not None:
-            encode, before = self._tokenizer.encode, self.marks.before
-            found = (encode(before + one, add_special_tokens=False).ids for one in text.split())
-            return [i for ids in found for i in ids if i not in self._silent]
+            return [self.ids[piece] for piece in self.encode_query(text).pieces]
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         return [
             i

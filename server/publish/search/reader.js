@@ -1,6 +1,7 @@
 // Reading queries: their terms, words that the index lacks or training rarely saw, substitutes.
 
 import { OPERATORS, parse, QueryError, searchable } from "./grammar.js";
+import { joined } from "./tokenizer.js";
 
 /** @import { Clause, Sign } from "./grammar.js" */
 /** @import { Tokenizer, Word } from "./tokenizer.js" */
@@ -78,8 +79,7 @@ export class Reader {
     const { vocabulary, ids } = this.tokenizer;
     for (const word of words) {
       if (!/^\p{L}+$/u.test(word.text) || this.#isFunction(word)) continue;
-      const spelled = word.terms.map((piece, i) => (i ? vocabulary[piece].replace(/^##/, "") : vocabulary[piece])).join("");
-      const lower = spelled || word.text.toLowerCase();
+      const lower = joined(word.terms.map((piece) => vocabulary[piece]), "") || this.tokenizer.fold(word.text);
       if (ids.has(lower)) continue;
       const meant = await this.corrected(lower);
       if (meant === null) continue;
