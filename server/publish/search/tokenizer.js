@@ -35,7 +35,7 @@ function remembered(find) {
 const inOrder = (/** @type {string} */ text) => text.replace(/\p{M}{2,}/gu, (marks) => (/[\u302e\u302f]/.test(marks) ? marks.normalize("NFD") : marks));
 
 /** The text of terms. @param {string[]} terms */
-export const joined = (terms, between = " ") => terms.join(between).replaceAll(`${between}##`, "").replaceAll(`##${between}`, "");
+export const joined = (terms, space = " ") => terms.join(space).replaceAll(`${space}##`, "").replaceAll(`##${space}`, "");
 
 const codeOf = (/** @type {string} */ char) => char.codePointAt(0) ?? 0;
 
@@ -56,8 +56,7 @@ export class Tokenizer {
       if (isIn(characters.spaced, codeOf(char))) return ` ${char} `;
       return changed.get(char) ?? (isSyllable(char) ? char.normalize("NFD") : char);
     });
-    /** A word as texts are read. @param {string} word */
-    this.fold = (word) => (this.cleaned("A") === "a" ? word.toLowerCase() : word);
+    this.fold = (/** @type {string} */ text) => (this.cleaned("A") === "a" ? text.toLowerCase() : text);
     /** @type {(char: string) => "space" | "sign" | "letter"} */
     this.kind = remembered((char) => {
       if (isIn(characters.spaces, codeOf(char))) return "space";
@@ -71,7 +70,7 @@ export class Tokenizer {
     return parts.flatMap((part, i) => (i % 2 ? [{ text: part, pieces: [] }] : this.plain(part)));
   }
 
-  /** The words of a text that spells no special token. @param {string} text @returns {Word[]} */
+  /** The words of a text that spells no special token. @param {string} text */
   plain(text) {
     /** @type {{start: number, end: number, letters: string[]}[]} */
     const found = [];
