@@ -36,7 +36,7 @@ UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003fffd]"
 )
 _unspaced = re.compile(UNSPACED).match
-_UNUSED = re.compile(r"[\[<]unused\d+[\]>]|<extra_id_\d+>|<0x[0-9A-F]{2}>")
+_unused = re.compile(r"[\[<]unused\d+[\]>]\Z|<extra_id_\d+>\Z|<0x[0-9A-F]{2}>\Z").match
 UNKNOWN = "\U0010fffd"  # a character that no vocabulary has
 METASPACE, BYTE_SPACE = "\u2581", "\u0120"  # SentencePiece's and GPT-2's characters for a space
 _BYTES = ByteLevelDecoder()
@@ -123,18 +123,19 @@ class WordPieceTokenizer:
         Those have no text, such as special tokens and parts of a character, and stay as they are.
         """
         silent = {piece.id for piece in self._tokenizer.model.tokenize(UNKNOWN)}
-        known, terms = {*raw}, dict[str, int]()
+        silent |= {i for i, piece in enumerate(raw) if piece in self._special or _unused(piece)}
+        begins, ends, known, terms = marks.begins, marks.ends, {*raw}, dict[str, int]()
         for i, piece in enumerate(raw):
-            special = i in silent or piece in self._special or _UNUSED.fullmatch(piece)
-            text = "" if special else _text(piece, marks)
-            whole = piece.startswith(marks.begins) and piece.endswith(marks.ends)
-            if not text.strip():
+            text = "" if i in silent else _text(piece, marks)
+            whole = piece.startswith(begins) and piece.endswith(ends)
+            if not text or text.isspace():
                 silent.add(i)
                 text = piece
-            elif not whole and (not _unspaced(text) or marks.begins + piece + marks.ends in known):
-                text = text + CONTINUES if marks.ends else CONTINUES + text
-            spellings = (one for one in (text, piece) if one not in terms and [one] == one.split())
-            terms[next(spellings, f"<{i}>")] = i
+            elif not whole and (not _unspaced(text) or begins + piece + ends in known):
+                text = text + CONTINUES if ends else CONTINUES + text
+            if text in terms or " " in text or not text.isprintable():
+                text = piece if piece not in terms and [piece] == piece.split() else f"<{i}>"
+            terms[text] = i
         return [*terms], frozenset(silent)
 
     @classmethod
@@ -196,7 +197,7 @@ class WordPieceTokenizer:
 
         Nor do pieces without text: marks of words alone, and parts of a character.
         """
-        found = [t not in self._special and not _UNUSED.fullmatch(t) for t in self.vocabulary]
+        found = [t not in self._special and not _unused(t) for t in self.vocabulary]
         return np.array(found) & ~np.isin(np.arange(len(found)), [*self._silent])
 
     def fold(self, text: str) -> str:
