@@ -204,6 +204,10 @@ class WordPieceTokenizer:
         """A typed word in lower case, if the tokenizer reads all texts so."""
         return text.lower() if self.lowers else text
 
+    def written(self, text: str, terms: Iterable[str]) -> str:
+        """A typed word as the vocabulary writes words; BERT may drop its accents."""
+        return (self.marks is None and spelled(terms, "")) or self.fold(text)
+
     def parts(self, text: str) -> list[str]:
         """Split a text so that its words are those of the parts, one after the other.
 

@@ -15,7 +15,7 @@ from indexer.answer import Sign, Substitution, Version
 from indexer.query import OPERATORS, Clause, Query, QueryError
 from indexer.search.engine import Capability, Engine, Needs, Plan, Statistics
 from indexer.search.words import FUNCTION_WORDS, HeldWords, WordList
-from sparta.tokenizer import WordPieceTokenizer, spelled
+from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import WordTables
 
 if TYPE_CHECKING:
@@ -138,8 +138,8 @@ class Language:
         spelling = self.tables.spelling
         if spelling is None or not text.isalpha() or text.lower() in FUNCTION_WORDS:
             return None
-        word = spelled([self.tokenizer.vocabulary[piece] for piece in pieces], "")
-        word = word or self.tokenizer.fold(text)
+        terms = (self.tokenizer.vocabulary[piece] for piece in pieces)
+        word = self.tokenizer.written(text, terms)
         return None if word in spelling.correct or word in self.tokenizer.ids else word
 
     @cached_property

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from sparta.tokenizer import WordPieceTokenizer, spelled
+from sparta.tokenizer import WordPieceTokenizer
 from sparta.word_tables import SPELLING
 
 LEAST, FREQUENT = 3, 10  # captions with a correct word, and with one that corrections may be
@@ -36,7 +36,7 @@ def write_spelling(
     counts, pieces = Counter[str](), dict[str, int]()
     for word, count in typed.items():
         own = tokenizer.encode_query(word).pieces
-        whole = spelled(own, "")
+        whole = tokenizer.written(word, own) if own else ""
         counts[whole] += count
         pieces[whole] = len(own)
     # Possessives, which many type without the apostrophe.
@@ -47,7 +47,7 @@ def write_spelling(
     correct = [
         word
         for word, count in counts.most_common()
-        if pieces[word] > 1 and count >= LEAST and word.isalpha()
+        if (pieces[word] > 1 or word not in tokenizer.ids) and count >= LEAST and word.isalpha()
         and (word in listed or all(most[one] < MISSPELT * count for one in _shortened(word, 1)))
     ]  # fmt: skip
     frequent = [word for word in correct if counts[word] >= FREQUENT]

@@ -32,6 +32,7 @@ export class PieceTokenizer extends Tokenizer {
   /** @param {Words & {pieces: Pieces}} words */
   constructor(words) {
     super(words);
+    this.spell = () => ""; // misspelt words are looked up as typed: pieces may lack letters
     const { raw, silent, split, unspaced, scores, merges } = (this.pieces = words.pieces);
     this.known = new Map(raw.map((piece, id) => [piece, id]));
     this.silent = new Set([-1, ...silent]);

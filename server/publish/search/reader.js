@@ -1,7 +1,6 @@
 // Reading queries: their terms, words that the index lacks or training rarely saw, substitutes.
 
 import { OPERATORS, parse, QueryError, searchable } from "./grammar.js";
-import { joined } from "./tokenizer.js";
 
 /** @import { Clause, Sign } from "./grammar.js" */
 /** @import { Tokenizer, Word } from "./tokenizer.js" */
@@ -76,10 +75,10 @@ export class Reader {
 
   /** Replace misspelt words. @param {ReadWord[]} words */
   async #correct(words) {
-    const { vocabulary, ids } = this.tokenizer;
+    const { vocabulary, ids, spell, fold } = this.tokenizer;
     for (const word of words) {
       if (!/^\p{L}+$/u.test(word.text) || this.#isFunction(word)) continue;
-      const lower = joined(word.terms.map((piece) => vocabulary[piece]), "") || this.tokenizer.fold(word.text);
+      const lower = spell(word.terms.map((piece) => vocabulary[piece]), "") || fold(word.text);
       if (ids.has(lower)) continue;
       const meant = await this.corrected(lower);
       if (meant === null) continue;

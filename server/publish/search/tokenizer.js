@@ -34,7 +34,7 @@ function remembered(find) {
 // Marks on a letter are in an order of their own, which those of Hangul's tones, that stay, show.
 const inOrder = (/** @type {string} */ text) => text.replace(/\p{M}{2,}/gu, (marks) => (/[\u302e\u302f]/.test(marks) ? marks.normalize("NFD") : marks));
 
-/** The text of terms. @param {string[]} terms */
+/** Text of terms, @param {string[]} terms */
 export const joined = (terms, space = " ") => terms.join(space).replaceAll(`${space}##`, "").replaceAll(`##${space}`, "");
 
 const codeOf = (/** @type {string} */ char) => char.codePointAt(0) ?? 0;
@@ -57,6 +57,7 @@ export class Tokenizer {
       return changed.get(char) ?? (isSyllable(char) ? char.normalize("NFD") : char);
     });
     this.fold = (/** @type {string} */ text) => (this.cleaned("A") === "a" ? text.toLowerCase() : text);
+    this.spell = joined;
     /** @type {(char: string) => "space" | "sign" | "letter"} */
     this.kind = remembered((char) => {
       if (isIn(characters.spaces, codeOf(char))) return "space";
