@@ -115,7 +115,7 @@ class WordPieceTokenizer:
             self.vocabulary, self._silent = self._terms(self.vocabulary, self.marks)
         self.ids = {term: i for i, term in enumerate(self.vocabulary)}
         self._parted = _parts_at_spaces(tokenizer)
-        self.lowers = "a" in _normalised(tokenizer, "A")
+        self.lowers = "a" in normalised(tokenizer, "A")
 
     def _terms(self, raw: list[str], marks: Marks) -> tuple[list[str], frozenset[int]]:
         """The terms that pieces are spelled as, and the ids of pieces that are no terms.
@@ -305,14 +305,15 @@ def _parts_at_spaces(tokenizer: tokenizers.Tokenizer) -> bool:
     )
 
 
-def _normalised(tokenizer: tokenizers.Tokenizer, text: str) -> str:
+def normalised(tokenizer: tokenizers.Tokenizer, text: str) -> str:
+    """What the normaliser of a tokenizer makes of a text."""
     normalizer = tokenizer.normalizer
     return text if normalizer is None else str(normalizer.normalize_str(text))
 
 
 def _marks_of(tokenizer: tokenizers.Tokenizer) -> Marks | None:
     """The marks that the tokenizer puts into a text, found by having it split one."""
-    model, splitter, text = tokenizer.model, tokenizer.pre_tokenizer, _normalised(tokenizer, "a 字")
+    model, splitter, text = tokenizer.model, tokenizer.pre_tokenizer, normalised(tokenizer, "a 字")
     if not isinstance(model, BPE | Unigram):
         return None
     if splitter is not None:

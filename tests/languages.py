@@ -36,8 +36,9 @@ def unigram() -> WordPieceTokenizer:
     made.normalizer = normalizers.NFKC()
     splitters = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
     made.pre_tokenizer = pre_tokenizers.Sequence(splitters)
-    special = {"special_tokens": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], "unk_token": "<unk>"}
-    return trained(made, trainers.UnigramTrainer(vocab_size=300, **special))
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    trainer = trainers.UnigramTrainer(vocab_size=300, special_tokens=special, unk_token="<unk>")
+    return trained(made, trainer)
 
 
 def byte_pairs(ends: str = "") -> WordPieceTokenizer:
@@ -50,8 +51,16 @@ def byte_pairs(ends: str = "") -> WordPieceTokenizer:
         made.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
         parts = pre_tokenizers.Split(Regex(CLIP), "removed", invert=True)
         made.pre_tokenizer = pre_tokenizers.Sequence([parts, made.pre_tokenizer])
-    letters = {"special_tokens": ["<|e|>"], "initial_alphabet": pre_tokenizers.ByteLevel.alphabet()}
-    return trained(made, trainers.BpeTrainer(vocab_size=900, end_of_word_suffix=ends, **letters))
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    return trained(
+        made,
+        trainers.BpeTrainer(
+            vocab_size=900,
+            special_tokens=["<|e|>"],
+            initial_alphabet=alphabet,
+            end_of_word_suffix=ends,
+        ),
+    )
 
 
 def sentence_pieces() -> WordPieceTokenizer:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 import tokenizers
@@ -25,7 +24,7 @@ from server.publish.folder import MARKER, SiteFolder, digest
 from sparta.errors import InputError
 from sparta.json_values import Json, JsonMapping
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import UNSPACED, Marks, WordPieceTokenizer
+from sparta.tokenizer import UNSPACED, Marks, WordPieceTokenizer, normalised
 from sparta.word_tables import Spelling
 
 FORMAT = 1
@@ -227,7 +226,7 @@ def check_tokenizer(tokenizer: tokenizers.Tokenizer) -> None:
 
 def _pieces(tokenizer: tokenizers.Tokenizer, terms: WordPieceTokenizer, marks: Marks) -> Json:
     """The model of a tokenizer that marks words, for JSON; see `Pieces` in search/pieces.js."""
-    settings, normalise = json.loads(tokenizer.to_str()), _normaliser(tokenizer.normalizer)
+    settings, normalise = json.loads(tokenizer.to_str()), partial(_inside, tokenizer)
     model = settings["model"]
     if model.get("continuing_subword_prefix") or model.get("ignore_merges"):
         raise InputError(REFUSED.format(f"model ({model['type']}) with unusual options"))
@@ -255,7 +254,7 @@ def _patterns(splitter: Json) -> list[str]:
             return [GPT_2] if regex else []
         case {"pattern": {"Regex": regex}} if (
             (splitter["behavior"], splitter["invert"]) in (("Removed", True), ("Isolated", False))
-            and not re.search(r"[?*+}]\+", regex)  # which JavaScript lacks
+            and not re.search(r"[?*+]\+|\(\?i", regex)  # which browsers lack
         ):
             return [regex]
         case None | {"type": "Metaspace" | "WhitespaceSplit"} | {"pattern": {"String": " "}}:
@@ -263,14 +262,9 @@ def _patterns(splitter: Json) -> list[str]:
     raise InputError(REFUSED.format(f"pre-tokenizer ({splitter['type']}) of another kind"))
 
 
-def _normaliser(normalizer: Any) -> Callable[[str], str]:
-    """What a normaliser of whole texts makes of characters within a word."""
-
-    def normalise(text: str) -> str:
-        found = normalizer.normalize_str(f"0{text}0") if normalizer else f"0{text}0"
-        return found[found.index("0") + 1 : found.rindex("0")]
-
-    return normalise
+def _inside(tokenizer: tokenizers.Tokenizer, text: str) -> str:
+    """What the normaliser of whole texts makes of characters within a word."""
+    return normalised(tokenizer, f"0{text}0").partition("0")[2].rpartition("0")[0]
 
 
 def characters(tokenizer: tokenizers.Tokenizer, marked: bool) -> Json:
@@ -295,7 +289,7 @@ def _characters(normalizer: str, pre_tokenizer: str) -> Json:
     whole = {**model, "continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
     tokenizer = tokenizers.Tokenizer.from_str(json.dumps({"model": whole} | parts))
     if (splitter := tokenizer.pre_tokenizer) is None:
-        normalise, split = _normaliser(tokenizer.normalizer), str.split
+        normalise, split = partial(_inside, tokenizer), str.split
     else:
         normalise, split = tokenizer.normalizer.normalize_str, splitter.pre_tokenize_str
     dropped: list[int] = []

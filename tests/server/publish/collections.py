@@ -91,7 +91,7 @@ def publish_collection(folder: Path, collection: Collection, **options: Any) -> 
 
 
 def answers(
-    page: Page | FirefoxPage, folder: str, calls: Sequence[Sequence[Any]], few: int = 0
+    page: Page | FirefoxPage | NodePage, folder: str, calls: Sequence[Sequence[Any]], few: int = 0
 ) -> list[Any]:
     """What calls of an index return: names of methods with their values.
 
