@@ -121,16 +121,16 @@ def write_spelling(
         texts: captions and sentences of the training.
         tokenizer: of the model. Its words of one piece are correct, and not in the table.
         folder: of the model.
-        listed: further correct words, in lower case without accents. Those that no correction
+        listed: further correct words, as the tokenizer normalises them. Those that no correction
             could replace are left out.
     """
-    typed = Counter(word for text in texts for word in {*_WORD.findall(text.lower())})
+    typed = Counter(word for text in texts for word in {*_WORD.findall(tokenizer.fold(text))})
     counts, pieces = Counter[str](), dict[str, int]()
     for word, count in typed.items():
         own = tokenizer.encode_query(word).pieces
-        spelled = "".join([*own[:1], *(piece.removeprefix("##") for piece in own[1:])])
-        counts[spelled] += count
-        pieces[spelled] = len(own)
+        whole = tokenizer.written(word, own) if own else ""
+        counts[whole] += count
+        pieces[whole] = len(own)
     # Possessives, which many type without the apostrophe.
     listed = {*listed, *(f"{word}s" for word, count in counts.items() if count >= MISSPELT)}
     most = Counter[str]()
@@ -139,7 +139,7 @@ def write_spelling(
     correct = [
         word
         for word, count in counts.most_common()
-        if pieces[word] > 1 and count >= LEAST and word.isalpha()
+        if (pieces[word] > 1 or word not in tokenizer.ids) and count >= LEAST and word.isalpha()
         and (word in listed or all(most[one] < MISSPELT * count for one in _shortened(word, 1)))
     ]  # fmt: skip
     frequent = [word for word in correct if counts[word] >= FREQUENT]
