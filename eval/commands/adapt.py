@@ -67,11 +67,10 @@ def adapt(
     set_up_libraries()
     import shutil
 
-    from sparta.adapt.sentences import read_sentences
-
     from eval.recall.retention import measure_retention
     from eval.report import head_of
     from sparta.adapt.adapt import STAGES, adapt
+    from sparta.adapt.sentences import read_sentences
     from sparta.console import Console
     from sparta.progress import progress_bars
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sparta.adapt.folder import write_spelling
 
 from indexer.build import build_index
 from indexer.encoding.features import open_images
@@ -24,7 +25,6 @@ from tests.indexer.tiny import draw, save_model
 from tests.languages import KINDS, SENTENCES
 from tests.server.publish.collections import NodePage, answers, hosting
 from tests.server.publish.test_search import WORDS, found, right, terms_of
-from training.terms.spelling import write_spelling
 
 TYPOS = {"elephant": "elepant", "Regenschirm": "Regenschrim", "велосипед": "велсипед"}
 TYPOS |= {"ελέφαντα": "ελέφνατα"}
