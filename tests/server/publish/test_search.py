@@ -164,7 +164,7 @@ baech dog | +bal cat | -skyy dog | runnign^2 red | dosg | bald | bold cat | rune
 dgo | show me dog | pictures of: cats. | find | the photo of a dog | (dog); cat… | of a to
 show all my photos of dogs | May I see a dog | dog´s cat™ | pics that show cats, we took of
 Balll^3 -caat | the the the the the the the the the
-"""
+"""  # noqa: RUF001
 
 
 def lines(text: str) -> list[str]:
