@@ -34,7 +34,7 @@ ourselves own perhaps quite rather re really s shall shan she should shouldn sho
 such t than that thats the their theirs them themselves then there therefore theres these they
 theyre this those thus to too unless until us ve very via was wasn wasnt we were weren werent weve
 what whatever whats when whenever where whereas whereby wherever whether which whichever while who
-whoever whom whose why will with wont would wouldn wouldnt y yet you your youre yours yourself
+whoever whom whose why will with wont would wouldn wouldnt yet you your youre yours yourself
 yourselves
 """
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
