@@ -89,14 +89,14 @@ def rows_of(heading: str) -> Iterator[Row]:
             published = {name: value for name, value in values.items() if "published" in name}
             name = values.get("row") or cells(line)[0]
             if published:
-                beside = name.endswith("S4") or re.match(r"S\d", values.get("table", ""))
+                beside = name.endswith("S4") or values.get("table", "").startswith("S")
                 printed = [
                     value
                     for head, value in published.items()
                     if beside or (heading, head) != ("GPO", "published, COCO 5K")
                 ]
                 figures, whole = numbers(" ".join(printed)), tuple(published.values())
-                yield Row(heading, name, figures, line, whole, bool(beside))
+                yield Row(heading, name, figures, line, whole, beside)
 
 
 ROWS = [row for heading in PAPERS for row in rows_of(heading)]
@@ -132,8 +132,8 @@ MISPRINTED = ["59.1/90.3/93.5, 81.8/96.1/98.4, 524.7"]  # as the page says
 
 
 def test_six_recalls_add_up_to_their_sum() -> None:
-    cells = [cell for row in ROWS for cell in row.published if cell not in MISPRINTED]
-    six = [[*map(float, numbers(cell))] for cell in cells if len(numbers(cell)) == 7]
+    found = [numbers(cell) for row in ROWS for cell in row.published if cell not in MISPRINTED]
+    six = [[*map(float, figures)] for figures in found if len(figures) == 7]
     assert len(six) > 60
     for *recalls, rsum in six:
         assert sum(recalls) == pytest.approx(rsum, abs=0.41), recalls

@@ -105,12 +105,7 @@ def test_texts_read_as_they_were_written(encoding: str, text: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("written", "text"),
-    [
-        ("x" * 10 + "éé", "x" * 10 + "é"),
-        ("日本語", "日本"),
-        ("\ufeffMüller ", "Müller"),
-    ],
+    ("written", "text"), [("xéé", "xé"), ("日本語", "日本"), ("\ufeffMüller ", "Müller")]
 )
 def test_a_text_is_cut_or_marked(written: str, text: str, tmp_path: Path) -> None:
     """Fields of a fixed length end within a character."""
