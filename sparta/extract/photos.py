@@ -43,8 +43,8 @@ _RAW = "3fr arw cr2 cr3 crw dcr erf iiq kdc mef mos mrw nef nrw orf pef raf raw 
 PASSED_OVER = {".jxl": "JPEG XL", **{f".{name}": "RAW" for name in _RAW.split()}}
 # Names of folders with copies, thumbnails and deleted photos; hidden ones are left out as well.
 _NOT_PHOTOS = frozenset(
-    ("@eadir", "@recycle", "#recycle", "#snapshot", "$recycle.bin", "__macosx", "lost+found")
-)
+    ("@eadir", "@recycle", "#recycle", "@recently-snapshot", "#snapshot", "@sharesnap", "@tmp")
+) | {"$recycle.bin", "recycler", "system volume information", "__macosx", "lost+found"}
 NO_MEDIA = ".nomedia"  # in a folder whose files are no photos of the user's
 MOST_WORKERS = 16
 SLOW = 5.0  # seconds after which a photo that is being decoded is named
