@@ -454,6 +454,14 @@ def test_an_image_has_so_many_fields(client: TestClient) -> None:
     fields = dict(list(fields.items())[:998])  # and what else an image has
     assert put(client, "a", terms={"red": 9}, metadata=fields).status_code == 200
     assert client.patch("/v1/images/a", json={"b": 1, "c": 2, "d": 3}).status_code == 422
+    wide = [{f"{line}-{number}": 1 for number in range(990)} for line in range(10)]
+    lines = [{"image_id": "b", "terms": {"red": 9}, "metadata": one} for one in wide]
+    answer = client.post("/v1/images/batch", content="\n".join(map(json.dumps, lines))).json()
+    [error] = answer["errors"]
+    assert error["line"] == 10 and "an index has at most 10,000" in error["detail"]
+    refused = put(client, "c", terms={"red": 9}, metadata=wide[-1])
+    assert "field '9-0' is one too many" in problem(refused, 422, "invalid-image")
+    assert client.patch("/v1/images/b", json=wide[-1]).status_code == 422
 
 
 def test_a_byte_order_mark_is_read(client: TestClient) -> None:
