@@ -223,7 +223,7 @@ def index(
     choice = _named_or_given(prefer, top_n, bits, frequency_power)
     pruning = _pruning(choice, offset, terms, frequencies)
     kinds, about = declared_kinds(field), read_metadata(metadata) if metadata else {}
-    console, lines = Console(), list[str]()
+    console, lines, chosen = Console(), list[str](), Choice(include, exclude)
     say = partial(console.print, soft_wrap=True, highlight=False)
     with connected(ray, device) as cluster, progress_bars(STAGES, console) as show:
         images = open_images(
@@ -235,7 +235,7 @@ def index(
             device=device,
             cluster=cluster,
             bfloat16=bfloat16,
-            choice=Choice(include, exclude),
+            choice=chosen,
             progress=show,
             notice=say,
         )
@@ -247,6 +247,7 @@ def index(
             metadata=about,
             kinds=kinds,
             read_photos=photo_metadata,
+            chosen=chosen,
             batch_size=batch_size,
             device=device,
             shards=shards,
