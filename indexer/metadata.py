@@ -19,7 +19,7 @@ from sparta.extract.photo_metadata import photo_metadata
 from sparta.json_values import Json, JsonMapping, JsonValue
 
 ID = "image"
-RESERVED = ("width", "height", "path", "folder", UPLOAD)  # those of the photo itself
+RESERVED = ("width", "height", "bytes", "path", "folder", UPLOAD)  # those of the photo itself
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d+)?")
 
 Metadata = Mapping[str, JsonMapping]  # image id → field → value of JSON

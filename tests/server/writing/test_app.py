@@ -226,7 +226,7 @@ def test_after_a_failure_of_the_disk_the_index_is_opened_again(
         with monkeypatch.context() as patch:
             patch.setattr(IndexWriter, name, fail)
             detail = problem(put(client, "b", terms={"red": 125}), 503, "writing-failed")
-            assert "No space left" in detail
+            assert "the disk is full" in detail
         assert put(client, "c", terms={"red": 124}).status_code == 200
     assert found(index, "red")[:3] == ["a", "b", "c"]
 
@@ -239,7 +239,7 @@ def test_photos(photos: Path, tmp_path: Path) -> None:
         one = client.put("/v1/images/one", content=content, headers={"content-type": "image/png"})
         assert one.json()["result"] == "created", one.text
         encoded = base64.b64encode(content).decode()
-        assert put(client, "two", photo=encoded, metadata={"bytes": 1}).status_code == 200
+        assert put(client, "two", photo=encoded, metadata={"iso": 1}).status_code == 200
         impacts = client.post("/v1/images/similar", content=content).json()
         refused = client.post("/v1/images/similar", content=b"a")
     assert "not an image" in problem(refused, 422, "invalid-image")
@@ -252,7 +252,7 @@ def test_photos(photos: Path, tmp_path: Path) -> None:
     assert [hit.image_id for hit in nearest] == ["one", "two"]
     assert {term.term: term.impact for term in stored} == impacts
     assert one_["bytes"] == len(content)
-    assert (one_["width"], one_["height"], two["bytes"]) == (9, 9, 1)
+    assert (one_["width"], one_["height"], two["iso"]) == (9, 9, 1)
     assert one_["upload"] == two["upload"]
     assert (index / "uploads" / one_["upload"]).read_bytes() == content
 
@@ -440,7 +440,7 @@ def test_features_are_finite(client: TestClient, value: str) -> None:
     assert "finite numbers" in problem(refused, 422, "invalid-image")
 
 
-@pytest.mark.parametrize("field", ["path", "folder", "width", "upload"])
+@pytest.mark.parametrize("field", ["path", "folder", "width", "bytes", "upload"])
 def test_fields_of_the_photo_are_not_changed(client: TestClient, field: str) -> None:
     put(client, "a", terms={"red": 9})
     refused = client.patch("/v1/images/a", json={field: "x"})
