@@ -142,7 +142,7 @@ class PhotoSync:
             seen = self._all_seen(scan)
             kept = DEFAULT if self._given else self._choice
             plan = compare(self.place.root, scan, seen.of(self.place.below), kept)
-            if self._encoding.read_photos:
+            if plan.beside and self._encoding.read_photos:
                 plan.described = described_again(self._index, self.place.root, plan.beside)
             if not yes:
                 self._check(plan)
@@ -150,8 +150,7 @@ class PhotoSync:
             unusable = plan.unusable | scan.problems
             report = SyncReport(plan, passed=scan.passed)
             report.skipped = [Skipped(*one) for one in unusable.items()]
-            there = (os.path.lexists(self.place.root / one) for one in plan.vanished)
-            report.left_out = sum(there)
+            report.left_out = sum(os.path.lexists(self.place.root / one) for one in plan.vanished)
             if not dry:
                 self._write(plan, scan, seen, report, progress)
             return report
@@ -191,11 +190,11 @@ class PhotoSync:
                 seen.photos[new] = one._replace(stamp=scan.photos[new])
             for image_id in plan.vanished:
                 del seen.photos[image_id]
-        if self._encoding.read_photos:
+        if plan.described:
             report.described = describe(self._index, self.place.root, plan.described)
-            for image_id in plan.beside:
-                one = seen.photos[image_id]
-                seen.photos[image_id] = one._replace(beside=scan.beside.get(image_id))
+        for image_id in plan.beside if self._encoding.read_photos else ():
+            one = seen.photos[image_id]
+            seen.photos[image_id] = one._replace(beside=scan.beside.get(image_id))
         self._save(seen)
         wanted = sorted(plan.new + plan.changed)
         for first in range(0, len(wanted), AT_ONCE):
@@ -371,9 +370,7 @@ def stable(now: Scan, before: Scan, seen: Mapping[str, Seen]) -> Scan:
             photos[image_id] = stamp
     beside = {}
     for image_id in photos:
-        said = now.beside.get(image_id)
-        if said != before.beside.get(image_id):
-            said = seen[image_id].beside if image_id in seen else None
-        if said is not None:
-            beside[image_id] = said
+        beside[image_id] = said = now.beside.get(image_id)
+        if image_id in seen and said != before.beside.get(image_id):
+            beside[image_id] = seen[image_id].beside
     return Scan(photos, now.closed, now.problems, now.passed, beside)

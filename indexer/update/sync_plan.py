@@ -6,16 +6,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import (
-    Callable,
-    Collection,
-    Container,
-    Hashable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -65,7 +56,7 @@ class Scan:
     closed: list[str]
     problems: dict[str, str]
     passed: Counter[str] = field(default_factory=Counter)
-    beside: dict[str, str] = field(default_factory=dict)
+    beside: dict[str, str | None] = field(default_factory=dict)
 
     @property
     def found(self) -> int:
@@ -104,8 +95,7 @@ def scan_photos(root: Path, below: str = "", choice: Choice = DEFAULT) -> Scan:
             except (OSError, PhotoError) as reason:
                 problems[image_id] = reason_of(reason)
     there = {below + path for path in others}
-    found = {one: beside_of(root, one, there) for one in photos} if there else {}
-    beside = {one: stamps for one, stamps in found.items() if stamps is not None}
+    beside = {one: beside_of(root, one, there) for one in photos} if there else {}
     ordered = dict(sorted(photos.items())), closed, dict(sorted(problems.items()))
     return Scan(*ordered, passed, beside)
 
@@ -171,10 +161,8 @@ class SeenPhotos:
         Raises InputError if it is damaged.
         """
         path = _path(index, root, built)
-        if not path.is_file():
-            return None
-        table = _read(path)
-        return cls(root, _photos(table), _choice(table))
+        table = _read(path) if path.is_file() else None
+        return cls(root, _photos(table), _choice(table)) if table else None
 
     def of(self, below: str) -> dict[str, Seen]:
         """The photos whose ids begin so."""
@@ -286,7 +274,6 @@ def _damaged(path: Path) -> InputError:
 Key = Callable[[str], Hashable]
 VANISHED = 0.2  # share of the photos from which a disk is rather not mounted
 AT_ONCE = 256  # images in memory
-SIDES = ("width", "height")  # which no file says
 
 
 @dataclass
@@ -319,8 +306,8 @@ class Plan:
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
-        other = self.touched or self.described
-        return bool(self.new or self.changed or self.moved or self.vanished or other)
+        moved = self.moved or self.vanished
+        return bool(self.new or self.changed or moved or self.touched or self.described)
 
     def alarm(self, folder: Path) -> str | None:
         """Why the folder is rather not there than emptied; None if all is well."""
@@ -350,13 +337,8 @@ def compare(root: Path, scan: Scan, before: Mapping[str, Seen], kept: Choice = D
             plan.touched[image_id] = former._replace(stamp=stamp)
         else:
             plan.changed.append(image_id)
-    gone = [
-        one
-        for one in before
-        if one not in scan.photos
-        and not scan.hides(one)
-        and not (kept.excludes(one) and os.path.lexists(root / one))
-    ]
+    gone = [one for one in before if one not in scan.photos and not scan.hides(one)]
+    gone = [one for one in gone if not (kept.excludes(one) and os.path.lexists(root / one))]
     # A photo may also have come to where another one was, which may be elsewhere now.
     arrived = {one: scan.photos[one] for one in plan.new + plan.changed}
     plan.moved = _moves(root, arrived, [*gone, *plan.changed], before)
@@ -456,32 +438,30 @@ def described_again(index: Path, root: Path, ids: Mapping[str, str]) -> dict[str
     `ids` are those of the photos, with those that the index has the images under. Only images with
     other metadata than that are returned, and none whose metadata are not of a file.
     """
-    former, found = FormerImages(index) if ids else None, {}
+    found: dict[str, Json] = {}
+    former = FormerImages(index)
     for image_id, former_id in ids.items():
-        image = former.image(former_id) if former else None
-        if former is None or image is None or size_of(image.metadata) is None:
+        image = former.image(former_id)
+        if image is None or size_of(image.metadata) is None or UPLOAD in image.metadata:
             continue
         with suppress(OSError):  # the photo has gone meanwhile
-            own = {name: image.metadata[name] for name in SIDES if name in image.metadata}
+            own = {name: image.metadata.get(name) for name in ("width", "height")}
             said = {**own, **photo_metadata(root / image_id)}
             given = former.given_to(replace(image, metadata=said))
-            said = with_given(said, given.fields if given else {})
-            if said != image.metadata and UPLOAD not in image.metadata:
-                found[image_id] = said
+            found[image_id] = with_given(said, given.fields if given else {})
+            if found[image_id] == image.metadata:
+                del found[image_id]
     return found
 
 
-def describe(index: Path, root: Path, ids: Collection[str]) -> int:
+def describe(index: Path, root: Path, ids: Iterable[str]) -> int:
     """Write what `described_again` finds; returns how many images have other metadata."""
-    if not ids:
-        return 0
     with open_writer(index) as writer:  # nobody changes metadata meanwhile
         writer.commit()
         found = described_again(index, root, {one: one for one in ids})
-        changes = [MetadataChange(one, said) for one, said in found.items() if one in writer]
-        for first in range(0, len(changes), AT_ONCE):
-            writer.write(changes[first : first + AT_ONCE])
-        return len(changes)
+        for image_id, metadata in found.items():
+            writer.write([MetadataChange(image_id, metadata)])
+        return len(found)
 
 
 def _renamed(index: Path, moved: Mapping[str, str]) -> Iterator[list[Change]]:

@@ -227,6 +227,10 @@ def test_after_a_failure_of_the_disk_the_index_is_opened_again(
             patch.setattr(IndexWriter, name, fail)
             detail = problem(put(client, "b", terms={"red": 125}), 503, "writing-failed")
             assert "the disk is full" in detail
+        with monkeypatch.context() as patch:
+            patch.setattr("server.writing.app.WritableIndex", fail)  # as when no lock can be made
+            detail = problem(put(client, "b", terms={"red": 125}), 409, "not-writable")
+            assert "the disk is full" in detail
         assert put(client, "c", terms={"red": 124}).status_code == 200
     assert found(index, "red")[:3] == ["a", "b", "c"]
 
