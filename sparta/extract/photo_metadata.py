@@ -78,8 +78,7 @@ def photo_metadata(path: str | Path) -> Json:
     """
     path = folder_at(path)
     size, found = path.stat().st_size, _try(_embedded, path) or {}
-    beside = [f"{name}{end}" for name in (path.name, path.stem) for end in (".xmp", ".XMP")]
-    for name in () if is_remote(path) else beside:
+    for name in () if is_remote(path) else _xmp_names(path.name):
         if content := _try(_content, path.with_name(name)):
             found |= _said(_xmp, content)
             break
@@ -209,6 +208,17 @@ def _xmp(content: bytes) -> JsonMapping:
         "description": next(filter(None, map(_text, values(f"{_DC}description"))), None),
         _POSITION: _position(*degrees),
     }
+
+
+def files_beside(image_id: str) -> Iterator[str]:
+    """Paths of the files that may say something about a photo, relative to what its path is."""
+    folder, slash, name = image_id.rpartition("/")
+    for beside in (*_xmp_names(name), *_takeout_names(name)):
+        yield f"{folder}{slash}{beside}"
+
+
+def _xmp_names(name: str) -> tuple[str, ...]:
+    return tuple(f"{one}{end}" for one in (name, Path(name).stem) for end in (".xmp", ".XMP"))
 
 
 def _takeout_names(name: str) -> Iterator[str]:
