@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import indexer.index
 from sparta.adapt import adapt as module
 from sparta.command_line import cli
+from sparta.errors import InputError
 from sparta.extract.image_files import load_photo
 from sparta.networks.pretrained import load_preprocessing
 from sparta.visualsparta.encode_photos import encode_images
@@ -52,8 +53,8 @@ def run(*arguments: str | Path) -> str:
 
 def refused(*arguments: str | Path) -> str:
     found = CliRunner().invoke(cli, [*map(str, arguments)])
-    assert found.exit_code == 2, found.output
-    return found.output
+    assert isinstance(found.exception, InputError), found.output
+    return str(found.exception)
 
 
 @torch.inference_mode()
