@@ -22,7 +22,7 @@ from transformers.masking_utils import create_bidirectional_mask
 
 from sparta.errors import InputError, first_line
 from sparta.model_id import DAMAGED_WEIGHTS, model_folder, read_model_config
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.batch import ImageBatch
 from sparta.visualsparta.config import ImageHeadConfig, VisualSpartaConfig
 from sparta.visualsparta.image_head import ConvolutionalStem, ImageHead
@@ -131,7 +131,7 @@ class VisualSparta(PreTrainedModel):
         self.register_buffer("trained_terms", torch.ones(inner.vocab_size, dtype=torch.bool))
         self.register_buffer("term_frequencies", torch.zeros(inner.vocab_size, dtype=torch.int64))
         self.register_buffer("indexable", torch.ones(inner.vocab_size, dtype=torch.bool))
-        self.tokenizer: WordPieceTokenizer | None = None
+        self.tokenizer: TermTokenizer | None = None
         self.post_init()
 
     def _add_transformer(self, config: VisualSpartaConfig, inner: PreTrainedConfig) -> None:
@@ -369,7 +369,7 @@ class VisualSparta(PreTrainedModel):
                     f"{name}: its weights cannot be read: {first_line(error)}"
                 ) from error
         if (folder / "tokenizer.json").is_file():
-            model.tokenizer = WordPieceTokenizer.from_folder(folder)
+            model.tokenizer = TermTokenizer.from_folder(folder)
         return model.eval()
 
 

@@ -23,7 +23,7 @@ from sparta.features.store import FeatureStore
 from sparta.model_id import model_folder
 from sparta.progress import Progress
 from sparta.text_encoder import cut_embeddings, load_text_encoder
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 
 BATCH = 256  # sentences
 LONGEST = 128  # word pieces of a sentence that the encoder reads
@@ -76,7 +76,7 @@ def read_texts(
     photos: Sequence[CaptionedPhoto],
     sentences: Sequence[str],
     encoder: str,
-    tokenizer: WordPieceTokenizer,
+    tokenizer: TermTokenizer,
     cache: Path,
     progress: Progress,
 ) -> Texts:

@@ -28,7 +28,7 @@ from sparta.networks.encoder import is_lite, scale_of, weights_file
 from sparta.networks.lite import RESAMPLE, EfficientNetLite
 from sparta.progress import Progress, progress_bars
 from sparta.text_encoder import encoder_config, load_word_pieces
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.config import ImageHeadConfig
 from sparta.visualsparta.init import from_config
 from sparta.visualsparta.model import VisualSparta
@@ -149,7 +149,7 @@ class _Run:
 
     config: TermVectorsConfig
     stores: Sequence[FeatureStore]
-    tokenizer: WordPieceTokenizer
+    tokenizer: TermTokenizer
     kept: Path  # folder of what is finished
     progress: Progress
 
@@ -236,7 +236,7 @@ def _recall(taught: TermVectors, bags: Bags, views: Views, texts: Texts) -> list
 
 
 def _model(
-    taught: TermVectors, bags: Bags, tokenizer: WordPieceTokenizer, source: FeatureSource
+    taught: TermVectors, bags: Bags, tokenizer: TermTokenizer, source: FeatureSource
 ) -> VisualSparta:
     """The model folder's VisualSparta, compact."""
     head = ImageHeadConfig(
@@ -257,7 +257,7 @@ def _model(
     return model
 
 
-def _write_rare(bags: Bags, texts: Texts, tokenizer: WordPieceTokenizer, folder: Path) -> None:
+def _write_rare(bags: Bags, texts: Texts, tokenizer: TermTokenizer, folder: Path) -> None:
     """List the terms that the captions of few training photos have."""
     counts = torch.zeros(len(tokenizer.vocabulary) + 1, dtype=torch.int64)
     for first, count in zip(texts.first, texts.count, strict=True):

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.word_tables import SPELLING
 
 LEAST, FREQUENT = 3, 10  # captions with a correct word, and with one that corrections may be
@@ -19,7 +19,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 def write_spelling(
     texts: Iterable[str],
-    tokenizer: WordPieceTokenizer,
+    tokenizer: TermTokenizer,
     folder: Path,
     listed: Collection[str] = frozenset(),
 ) -> None:
