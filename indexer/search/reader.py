@@ -15,7 +15,7 @@ from indexer.answer import Sign, Substitution, Version
 from indexer.query import OPERATORS, Clause, Query, QueryError
 from indexer.search.engine import Capability, Engine, Needs, Plan, Statistics
 from indexer.search.words import FUNCTION_WORDS, HeldWords, WordList
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.word_tables import WordTables
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Language:
         bits: of an impact.
     """
 
-    def __init__(self, tokenizer: WordPieceTokenizer, tables: WordTables, bits: int) -> None:
+    def __init__(self, tokenizer: TermTokenizer, tables: WordTables, bits: int) -> None:
         self.tokenizer, self.tables, self.bits = tokenizer, tables, bits
         self._parts: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
 

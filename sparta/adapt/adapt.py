@@ -40,7 +40,7 @@ from sparta.model_id import PHOTOS, TOWER
 from sparta.networks.backbone import pick_device
 from sparta.networks.load import copy_tower
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import WordPieceTokenizer, text_frequencies
+from sparta.tokenizer import TermTokenizer, text_frequencies
 from sparta.visualsparta.image_head import JointHead
 
 STAGES = {
@@ -109,7 +109,7 @@ def adapt(
     work = out.with_name(f"{out.name}.work")
     with writing(work):
         encoders = [open_dual_encoder(name, pick_device(device)) for name in names]
-        tokenizer = WordPieceTokenizer.from_folder(PHOTOS)
+        tokenizer = TermTokenizer.from_folder(PHOTOS)
         store = _photos(encoders[0], photos, captions, work, device, progress) if photos else None
         run = _Run(encoders, tokenizer, work, seed, progress)
         given = sentences or generated_sentences()
@@ -202,7 +202,7 @@ class _Run:
     """The steps of an adaptation."""
 
     encoders: Sequence[DualEncoder]
-    tokenizer: WordPieceTokenizer
+    tokenizer: TermTokenizer
     work: Path
     seed: int
     progress: Progress

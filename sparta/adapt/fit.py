@@ -24,7 +24,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer, text_frequencies
+from sparta.tokenizer import TermTokenizer, text_frequencies
 
 STRENGTH = 2.0  # λ of the ridge regression
 STEEP = 10.0  # factor on its vectors, which brings scores into the logarithm's curved part
@@ -64,7 +64,7 @@ class Texts:
         cls,
         captions: Sequence[Sequence[str]],
         sentences: Sequence[str],
-        tokenizer: WordPieceTokenizer,
+        tokenizer: TermTokenizer,
         weights: Tensor | None = None,
     ) -> Texts:
         """Of the captions of each photo, and of further sentences."""

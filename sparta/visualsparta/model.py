@@ -24,7 +24,7 @@ from transformers.masking_utils import create_bidirectional_mask
 from sparta.errors import InputError, first_line
 from sparta.features.record import FeatureSource
 from sparta.model_id import DAMAGED_WEIGHTS, TOWER, model_folder, read_model_config
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.batch import ImageBatch
 from sparta.visualsparta.config import DenseHeadConfig, ImageHeadConfig, VisualSpartaConfig
 from sparta.visualsparta.image_head import ConvolutionalStem, DenseHead, JointHead
@@ -139,7 +139,7 @@ class VisualSparta(PreTrainedModel):
         self.register_buffer("trained_terms", torch.ones(inner.vocab_size, dtype=torch.bool))
         self.register_buffer("term_frequencies", torch.zeros(inner.vocab_size, dtype=torch.int64))
         self.register_buffer("indexable", torch.ones(inner.vocab_size, dtype=torch.bool))
-        self.tokenizer: WordPieceTokenizer | None = None
+        self.tokenizer: TermTokenizer | None = None
         made_by = config.feature_source
         self.source = FeatureSource(**made_by) if made_by else None
         self.post_init()
@@ -391,7 +391,7 @@ class VisualSparta(PreTrainedModel):
         if model.source and (tower := folder / TOWER).is_dir():
             model.source = replace(model.source, backbone=str(tower.resolve()))
         if (folder / "tokenizer.json").is_file():
-            model.tokenizer = WordPieceTokenizer.from_folder(folder)
+            model.tokenizer = TermTokenizer.from_folder(folder)
         return model.eval()
 
 

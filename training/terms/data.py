@@ -17,7 +17,7 @@ from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.progress import Progress
 from sparta.readers.base import read_lines
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.vse.batch import collate_texts
 from sparta.vse.model import VseModel
 
@@ -49,7 +49,7 @@ def read_texts(
     photos: Sequence[CaptionedPhoto],
     sentences: Sequence[str],
     encode: Callable[[Sequence[str]], Tensor],
-    tokenizer: WordPieceTokenizer,
+    tokenizer: TermTokenizer,
     cache: Path,
 ) -> tuple[Texts, Tensor]:
     """Captions and sentences as word pieces, and their vectors [S, d] float16.

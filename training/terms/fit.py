@@ -37,7 +37,7 @@ from sparta.networks.encoder import is_lite, scale_of, weights_file
 from sparta.networks.lite import RESAMPLE, EfficientNetLite
 from sparta.progress import Progress, progress_bars
 from sparta.text_encoder import encoder_config, load_word_pieces
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.config import ImageHeadConfig
 from sparta.vse.init import from_bert
 from sparta.vse.model import VseModel
@@ -158,7 +158,7 @@ class _Run:
 
     config: TermVectorsConfig
     stores: Sequence[FeatureStore]
-    tokenizer: WordPieceTokenizer
+    tokenizer: TermTokenizer
     kept: Path  # folder of what is finished
     progress: Progress
 
