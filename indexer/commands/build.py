@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 STAGES = {
     **EXTRACT_STAGES,
+    "import": ("Reading embeddings", "images"),
     "offset": ("Measuring offsets", "images"),
     "encode": ("Encoding images", "images"),
     "write": ("Writing Lucene", "images"),
@@ -80,8 +81,9 @@ def _choice(manifest: Manifest) -> str:
 Features = Annotated[
     list[str],
     typer.Argument(
-        help="Folder of photos, or feature stores of the same photos: the plain one first, then "
-        "augmentations. Addresses such as s3://bucket/photos work too."
+        help="Folder of photos; feature stores of the same photos, the plain one first, then "
+        "augmentations; or image embeddings (.npy, .npz, Parquet, a folder of clip-retrieval). "
+        "Addresses such as s3://bucket/photos work too."
     ),
 ]
 Out = Annotated[Path, typer.Option(help="Folder for the index.")]
@@ -215,7 +217,7 @@ def index(
     from indexer.build import build_index
     from indexer.encoding.features import open_images
     from indexer.fields.kinds import declared_kinds
-    from indexer.metadata import read_metadata
+    from indexer.metadata import imported_metadata, read_metadata
     from sparta.console import Console
     from sparta.extract.photos import Choice
     from sparta.progress import progress_bars
@@ -244,7 +246,7 @@ def index(
             model,
             out,
             pruning,
-            metadata=about,
+            metadata=about if metadata else imported_metadata(images),
             kinds=kinds,
             read_photos=photo_metadata,
             batch_size=batch_size,

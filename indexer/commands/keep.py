@@ -53,7 +53,8 @@ def ask(question: str, yes: bool) -> None:
 
 
 NewPhotos = Annotated[
-    list[Path] | None, typer.Argument(help="Photos, or folders of photos, to add or replace.")
+    list[Path] | None,
+    typer.Argument(help="Photos, folders of photos, or image embeddings, to add or replace."),
 ]
 Features = Annotated[
     list[Path] | None,
@@ -122,13 +123,15 @@ def add(
     from indexer.commands.build import STAGES
 
     set_up_libraries()
-    from indexer.encoding.features import opened_stores
-    from indexer.metadata import read_metadata
+    from indexer.encoding.features import are_embeddings, opened_stores
+    from indexer.metadata import imported_metadata, read_metadata
     from indexer.update.images import add_images, models_of
     from sparta.console import Console
     from sparta.extract.photos import Choice
     from sparta.progress import progress_bars
 
+    if are_embeddings(photos or []):
+        photos, features = None, photos
     about, models = read_metadata(metadata) if metadata else {}, models_of(index, model or ())
     console = Console()
     chosen, say = Choice(include, exclude), partial(_print, console)
@@ -144,7 +147,7 @@ def add(
             stores,
             models,
             frequencies=frequencies,
-            metadata=about,
+            metadata=about if metadata else imported_metadata(stores),
             read_photos=photo_metadata,
             note=bool(photos),
             batch_size=batch_size,

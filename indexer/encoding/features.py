@@ -7,18 +7,19 @@ import json
 import os
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from indexer.encoding.models import ReadConfig
 from indexer.manifest import Manifest, index_folders, is_index
-from sparta.addresses import id_problem
+from sparta.addresses import id_problem, is_remote
 from sparta.cluster import Cluster
 from sparta.errors import InputError
 from sparta.extract.job import extract_augmented
-from sparta.extract.photos import DEFAULT, Choice, find_photos, list_photos
+from sparta.extract.photos import DEFAULT, Choice, find_photos, list_photos, stamp_of
 from sparta.features.record import (
     BFLOAT16,
     DetectorSettings,
@@ -28,14 +29,22 @@ from sparta.features.record import (
     read_skipped,
 )
 from sparta.features.store import HEADER, FeatureStore, Stamps
-from sparta.files import check_name, remove_entry, work_folder, writing
+from sparta.files import (
+    check_name,
+    find_work,
+    make_work,
+    recover,
+    remove_entry,
+    work_folder,
+    writing,
+)
 from sparta.model_id import read_model_config
 from sparta.progress import Notice, Progress, no_notice, no_progress
+from sparta.readers import embeddings
+from sparta.readers.registry import import_features, open_reader
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
-
-    from indexer.encoding.models import ReadConfig
 
 # `model_type` of a configuration → title, for messages.
 KINDS = {"visual_sparta": "VisualSparta model", "vse": "dense model"}
@@ -138,7 +147,8 @@ def open_images(
     `extract_stores`.
     """
     check_name(out)
-    for folder in folders:
+    given = are_embeddings(folders)
+    for folder in [] if given else folders:
         if not folder.is_dir():
             state = "is not a folder" if folder.exists() else "does not exist"
             raise InputError(f"{folder} {state}: give feature stores or a folder of photos")
@@ -147,7 +157,7 @@ def open_images(
                 f"{folder} is an index: give the photos or feature stores to build one from"
             )
     stores = [folder for folder in folders if (folder / HEADER).is_file()]
-    if not stores and len(folders) == 1:
+    if not stores and len(folders) == 1 and not given:
         source = feature_source(models, "visual_sparta")
         extract = partial(
             extract_stores,
@@ -169,13 +179,55 @@ def open_images(
             "--augmentations is for a folder of photos: give one feature store per augmentation "
             "instead"
         )
+    if given:
+        with writing(out):
+            recover(out)
+            work = next(iter(find_work(out)), None) or make_work(out)
+            return [import_embeddings(folders, work, models, progress, notice)]
     for folder in folders:
         if folder not in stores:
             raise InputError(
                 f"{folder} is not a feature store (no {HEADER} in it): give one folder of photos "
                 "alone, or feature stores"
             )
-    return [FeatureStore.open(folder) for folder in folders]
+    found = [FeatureStore.open(folder) for folder in folders]
+    say_trust(models, found[0].source, folders[0], notice)
+    return found
+
+
+def are_embeddings(paths: Sequence[Path]) -> bool:
+    """Whether all paths, of which there are some, look like embeddings of images."""
+    return bool(paths) and all(not is_remote(one) and embeddings.fits(one) for one in paths)
+
+
+def import_embeddings(
+    paths: Sequence[Path],
+    work: Path,
+    models: Sequence[str | Path],
+    progress: Progress,
+    notice: Notice,
+) -> FeatureStore:
+    """A feature store of embeddings, in a work folder where an interrupted run continues."""
+    reader = open_reader("embeddings", paths)
+    for name in models:
+        check_features(name, ReadConfig.open(name), reader.source, paths[0])
+    say_trust(models, reader.source, paths[0], notice)
+    files = [(str(one.resolve()), *stamp_of(one)) for one in reader.files]
+    digest = hashlib.sha256(json.dumps(files).encode()).hexdigest()
+    return import_features(reader, work / f"features-{digest[:16]}", progress)
+
+
+def say_trust(
+    models: Sequence[str | Path], source: FeatureSource, where: Path, notice: Notice
+) -> None:
+    """Give a line for each model that takes the embeddings at `where` on trust."""
+    for name in models if source.joint and not source.weights else ():
+        wanted = FeatureSource(**(ReadConfig.open(name).feature_source or asdict(source)))
+        if wanted.trusts(source):
+            notice(
+                f"{where}: it is taken on trust that these embeddings are from the encoder of "
+                f"--model {name} ({wanted.backbone})"
+            )
 
 
 def extract_stores(
@@ -247,11 +299,18 @@ def opened_stores(
         InputError: if a store or a photo does not exist, or no photo can be used.
     """
     manifest = Manifest.open(index_folders(index)[0])  # shards are encoded alike
+    added = index.with_name(f"{index.name}.added")
+    if are_embeddings(features):
+        with writing(added), work_folder(added) as work:
+            yield [import_embeddings(features, work, models, progress, notice)], []
+        return
     if features:
-        yield [FeatureStore.open(folder) for folder in features], []
+        found = [FeatureStore.open(folder) for folder in features]
+        say_trust(models, found[0].source, features[0], notice)
+        yield found, []
         return
     folder, ids = choose_photos(photos, manifest.photos, choice, notice)
-    added, source = index.with_name(f"{index.name}.added"), feature_source(models, kind)
+    source = feature_source(models, kind)
     with writing(added), work_folder(added) as work:
         stores = extract_stores(
             folder,
@@ -391,6 +450,14 @@ def _taken(
             )
         return "", source, source, ""
     wanted = FeatureSource(**config.feature_source)
+    if wanted.trusts(source):
+        return "", source, source, ""
+    if source.joint and not source.weights:
+        takes = f"embeddings of {wanted.dimension}" if wanted.joint else "no embeddings"
+        raise InputError(
+            f"{where} holds embeddings of {source.dimension} numbers, --model {name} takes {takes}:"
+            " give a model that sparta adapt made of their encoder"
+        )
     said = f"{where} holds other features than --model {name} was trained on (the model's against "
     remedy = f". Make them with {extract_command(wanted)}"
     return f"{said}the store's)", wanted, source, remedy

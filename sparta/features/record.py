@@ -16,6 +16,8 @@ from sparta.json_values import Json
 FeatureKind = Literal["region", "grid", "patch", "pixels"]
 REGIONS = 36  # of a detector, an image keeps
 SKIPPED = "skipped.jsonl"
+METADATA = "metadata.jsonl"  # what the files of others say of a store's images
+JOINT = "joint"  # space of images and texts, as a source's "space" names it
 FLOAT32, BFLOAT16 = "float32", "bfloat16"  # precisions of a network
 
 
@@ -120,6 +122,16 @@ class FeatureSource:
     def precision(self) -> str:
         """What the backbone computed in, "float32" or "bfloat16"."""
         return str(self.extra.get("precision", FLOAT32))
+
+    @property
+    def joint(self) -> bool:
+        """Whether the features are a dual encoder's vectors."""
+        return self.extra.get("space") == JOINT
+
+    def trusts(self, other: FeatureSource) -> bool:
+        """Whether others are of a joint space too, and of an encoder that nobody recorded."""
+        known = other.weights or self.dimension != other.dimension
+        return self.joint and other.joint and not known
 
     def differences(self, other: FeatureSource) -> list[str]:
         """Where another source would give other features, field by field ([] if equal).
