@@ -215,7 +215,7 @@ def index(
 
     set_up_libraries()
     from indexer.build import build_index
-    from indexer.encoding.features import open_images
+    from indexer.encoding.features import imported, open_images
     from indexer.fields.kinds import declared_kinds
     from indexer.metadata import imported_metadata, read_metadata
     from sparta.console import Console
@@ -227,9 +227,14 @@ def index(
     kinds, about = declared_kinds(field), read_metadata(metadata) if metadata else {}
     console, lines = Console(), list[str]()
     say = partial(console.print, soft_wrap=True, highlight=False)
-    with connected(ray, device) as cluster, progress_bars(STAGES, console) as show:
+    folders = [folder_at(place) for place in features]
+    with (
+        connected(ray, device) as cluster,
+        progress_bars(STAGES, console) as show,
+        imported(folders, model, out, show) as stores,
+    ):
         images = open_images(
-            [folder_at(place) for place in features],
+            stores or folders,
             model,
             out,
             augmentations=augmentations,

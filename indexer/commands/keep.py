@@ -123,22 +123,28 @@ def add(
     from indexer.commands.build import STAGES
 
     set_up_libraries()
-    from indexer.encoding.features import are_embeddings, opened_stores
+    from indexer.encoding.features import imported, opened_stores
     from indexer.metadata import imported_metadata, read_metadata
     from indexer.update.images import add_images, models_of
     from sparta.console import Console
     from sparta.extract.photos import Choice
     from sparta.progress import progress_bars
 
-    if are_embeddings(photos or []):
-        photos, features = None, photos
     about, models = read_metadata(metadata) if metadata else {}, models_of(index, model or ())
     console = Console()
     chosen, say = Choice(include, exclude), partial(_print, console)
     with (
         progress_bars(STAGES, console) as show,
+        imported(photos or features or [], models, index, show) as made,
         opened_stores(
-            index, photos or [], features or [], models, device, show, choice=chosen, notice=say
+            index,
+            (not made and photos) or [],
+            made or features or [],
+            models,
+            device,
+            show,
+            choice=chosen,
+            notice=say,
         ) as opened,
     ):
         stores, skipped = opened
@@ -149,7 +155,7 @@ def add(
             frequencies=frequencies,
             metadata=about if metadata else imported_metadata(stores),
             read_photos=photo_metadata,
-            note=bool(photos),
+            note=bool(photos) and not made,
             batch_size=batch_size,
             device=device,
             progress=show,

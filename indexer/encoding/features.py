@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -19,9 +20,10 @@ from sparta.addresses import id_problem, is_remote
 from sparta.cluster import Cluster
 from sparta.errors import InputError
 from sparta.extract.job import extract_augmented
-from sparta.extract.photos import DEFAULT, Choice, find_photos, list_photos, stamp_of
+from sparta.extract.photos import DEFAULT, Choice, find_photos, list_photos
 from sparta.features.record import (
     BFLOAT16,
+    JOINT,
     DetectorSettings,
     FeatureSource,
     Skipped,
@@ -29,15 +31,7 @@ from sparta.features.record import (
     read_skipped,
 )
 from sparta.features.store import HEADER, FeatureStore, Stamps
-from sparta.files import (
-    check_name,
-    find_work,
-    make_work,
-    recover,
-    remove_entry,
-    work_folder,
-    writing,
-)
+from sparta.files import check_name, remove_entry, work_folder, writing
 from sparta.model_id import read_model_config
 from sparta.progress import Notice, Progress, no_notice, no_progress
 from sparta.readers import embeddings
@@ -45,6 +39,8 @@ from sparta.readers.registry import import_features, open_reader
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
+
+log = logging.getLogger(__name__)
 
 # `model_type` of a configuration → title, for messages.
 KINDS = {"visual_sparta": "VisualSparta model", "vse": "dense model"}
@@ -147,8 +143,7 @@ def open_images(
     `extract_stores`.
     """
     check_name(out)
-    given = are_embeddings(folders)
-    for folder in [] if given else folders:
+    for folder in folders:
         if not folder.is_dir():
             state = "is not a folder" if folder.exists() else "does not exist"
             raise InputError(f"{folder} {state}: give feature stores or a folder of photos")
@@ -157,7 +152,7 @@ def open_images(
                 f"{folder} is an index: give the photos or feature stores to build one from"
             )
     stores = [folder for folder in folders if (folder / HEADER).is_file()]
-    if not stores and len(folders) == 1 and not given:
+    if not stores and len(folders) == 1:
         source = feature_source(models, "visual_sparta")
         extract = partial(
             extract_stores,
@@ -179,55 +174,33 @@ def open_images(
             "--augmentations is for a folder of photos: give one feature store per augmentation "
             "instead"
         )
-    if given:
-        with writing(out):
-            recover(out)
-            work = next(iter(find_work(out)), None) or make_work(out)
-            return [import_embeddings(folders, work, models, progress, notice)]
     for folder in folders:
         if folder not in stores:
             raise InputError(
                 f"{folder} is not a feature store (no {HEADER} in it): give one folder of photos "
                 "alone, or feature stores"
             )
-    found = [FeatureStore.open(folder) for folder in folders]
-    say_trust(models, found[0].source, folders[0], notice)
-    return found
+    return [FeatureStore.open(folder) for folder in folders]
 
 
-def are_embeddings(paths: Sequence[Path]) -> bool:
-    """Whether all paths, of which there are some, look like embeddings of images."""
-    return bool(paths) and all(not is_remote(one) and embeddings.fits(one) for one in paths)
+@contextmanager
+def imported(
+    paths: Sequence[Path], models: Sequence[str | Path], out: Path, progress: Progress
+) -> Iterator[list[Path]]:
+    """A feature store beside `out` until the end, of paths that look like embeddings; else none.
 
-
-def import_embeddings(
-    paths: Sequence[Path],
-    work: Path,
-    models: Sequence[str | Path],
-    progress: Progress,
-    notice: Notice,
-) -> FeatureStore:
-    """A feature store of embeddings, in a work folder where an interrupted run continues."""
+    Progress has the stage "import". Raises InputError as the reader, or if a model takes others.
+    """
+    if not paths or any(is_remote(path) or not embeddings.fits(path) for path in paths):
+        yield []
+        return
     reader = open_reader("embeddings", paths)
     for name in models:
         check_features(name, ReadConfig.open(name), reader.source, paths[0])
-    say_trust(models, reader.source, paths[0], notice)
-    files = [(str(one.resolve()), *stamp_of(one)) for one in reader.files]
-    digest = hashlib.sha256(json.dumps(files).encode()).hexdigest()
-    return import_features(reader, work / f"features-{digest[:16]}", progress)
-
-
-def say_trust(
-    models: Sequence[str | Path], source: FeatureSource, where: Path, notice: Notice
-) -> None:
-    """Give a line for each model that takes the embeddings at `where` on trust."""
-    for name in models if source.joint and not source.weights else ():
-        wanted = FeatureSource(**(ReadConfig.open(name).feature_source or asdict(source)))
-        if wanted.trusts(source):
-            notice(
-                f"{where}: it is taken on trust that these embeddings are from the encoder of "
-                f"--model {name} ({wanted.backbone})"
-            )
+    added = out.with_name(f"{out.name}.added")
+    with writing(added), work_folder(added) as work:
+        import_features(reader, work / "features", progress)
+        yield [work / "features"]
 
 
 def extract_stores(
@@ -299,18 +272,11 @@ def opened_stores(
         InputError: if a store or a photo does not exist, or no photo can be used.
     """
     manifest = Manifest.open(index_folders(index)[0])  # shards are encoded alike
-    added = index.with_name(f"{index.name}.added")
-    if are_embeddings(features):
-        with writing(added), work_folder(added) as work:
-            yield [import_embeddings(features, work, models, progress, notice)], []
-        return
     if features:
-        found = [FeatureStore.open(folder) for folder in features]
-        say_trust(models, found[0].source, features[0], notice)
-        yield found, []
+        yield [FeatureStore.open(folder) for folder in features], []
         return
     folder, ids = choose_photos(photos, manifest.photos, choice, notice)
-    source = feature_source(models, kind)
+    added, source = index.with_name(f"{index.name}.added"), feature_source(models, kind)
     with writing(added), work_folder(added) as work:
         stores = extract_stores(
             folder,
@@ -409,6 +375,8 @@ def check_stores(
         for one in stores[1:]
     ]
     _refuse([*sources, *(_taken(*model, first.source, first.folder) for model in models)])
+    if first.source.unknown_encoder and models:
+        log.warning("the embeddings are taken to be from the encoder of --model %s", models[0][0])
 
 
 def check_same_images(store: FeatureStore, ids: Sequence[str], folder: Path) -> None:
@@ -450,13 +418,12 @@ def _taken(
             )
         return "", source, source, ""
     wanted = FeatureSource(**config.feature_source)
-    if wanted.trusts(source):
-        return "", source, source, ""
-    if source.joint and not source.weights:
-        takes = f"embeddings of {wanted.dimension}" if wanted.joint else "no embeddings"
+    if source.unknown_encoder:
+        if wanted.extra.get("space") == JOINT and wanted.dimension == source.dimension:
+            return "", source, source, ""
         raise InputError(
-            f"{where} holds embeddings of {source.dimension} numbers, --model {name} takes {takes}:"
-            " give a model that sparta adapt made of their encoder"
+            f"{where} holds embeddings of {source.dimension} numbers, which --model {name} cannot "
+            "take: give a model that sparta adapt made of their encoder"
         )
     said = f"{where} holds other features than --model {name} was trained on (the model's against "
     remedy = f". Make them with {extract_command(wanted)}"

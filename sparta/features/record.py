@@ -16,8 +16,8 @@ from sparta.json_values import Json
 FeatureKind = Literal["region", "grid", "patch", "pixels"]
 REGIONS = 36  # of a detector, an image keeps
 SKIPPED = "skipped.jsonl"
-METADATA = "metadata.jsonl"  # what the files of others say of a store's images
-JOINT = "joint"  # space of images and texts, as a source's "space" names it
+METADATA = "metadata.jsonl"  # that an import found
+JOINT = "joint"  # space of vectors of images and texts
 FLOAT32, BFLOAT16 = "float32", "bfloat16"  # precisions of a network
 
 
@@ -124,14 +124,9 @@ class FeatureSource:
         return str(self.extra.get("precision", FLOAT32))
 
     @property
-    def joint(self) -> bool:
-        """Whether the features are a dual encoder's vectors."""
-        return self.extra.get("space") == JOINT
-
-    def trusts(self, other: FeatureSource) -> bool:
-        """Whether others are of a joint space too, and of an encoder that nobody recorded."""
-        known = other.weights or self.dimension != other.dimension
-        return self.joint and other.joint and not known
+    def unknown_encoder(self) -> bool:
+        """Whether the features are embeddings of a dual encoder that is not recorded."""
+        return self.extra.get("space") == JOINT and not self.weights
 
     def differences(self, other: FeatureSource) -> list[str]:
         """Where another source would give other features, field by field ([] if equal).

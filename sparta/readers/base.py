@@ -127,9 +127,9 @@ class FeatureReader(ABC):
     @abstractmethod
     def __getitem__(self, row: int) -> ImageFeatures: ...
 
-    def metadata(self) -> Iterator[Json]:
+    def metadata(self) -> Iterator[Json] | None:
         """What the files say of images beside their features, each with its id as `image`."""
-        return iter(())
+        return None
 
 
 def without_boxes(image_id: str, features: NDArray[np.float16]) -> ImageFeatures:

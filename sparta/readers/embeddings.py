@@ -6,12 +6,11 @@ writes (github.com/rom1504/clip-retrieval, `clip_inference/writer.py`).
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,15 +23,8 @@ from sparta.features.record import JOINT, FeatureSource, ImageFeatures
 from sparta.files import full_disk_reported
 from sparta.json_values import Json
 from sparta.readers.base import FeatureReader, ImportOptions, parse, read_lines, without_boxes
-from sparta.readers.npy import (
-    FLOATS,
-    INTEGERS,
-    TEXTS,
-    ArrayFile,
-    Arrays,
-    array_names,
-    decode_texts,
-)
+from sparta.readers.npy import FLOATS, INTEGERS, ArrayFile, Arrays, array_names
+from sparta.readers.splits import decode_names
 
 FOLDER, TABLES = "img_emb", "metadata"  # of clip-retrieval
 SUFFIXES = (".npy", ".npz", ".parquet")
@@ -43,6 +35,7 @@ TAKEN = ("width", "height", "path", "folder", "upload")  # fields that an index 
 AT_ONCE = 4096  # rows in memory
 NEAR = 1e-3  # how far from 1 half precision may leave a length
 _ROWS = TypeAdapter(list[str | int | dict[str, Any]])
+Parts: TypeAlias = Sequence[tuple[Path, Path]]  # files of vectors, and of their ids
 
 
 def fits(path: Path) -> bool:
@@ -55,142 +48,111 @@ def read_embeddings(path: str | Path) -> tuple[list[str], NDArray[np.float16]]:
 
     Raises InputError, which names the file and the row that cannot be used.
     """
-    reader = EmbeddingReader([Path(path)], ImportOptions(""))
-    for row, problem in reader.problems.items():
-        raise InputError(f"{reader.place(row)}: {problem}")
-    return reader.file_ids, reader.vectors
+    return _unpack(_parts([Path(path)]))
 
 
 class EmbeddingReader(FeatureReader):
-    """Each embedding is an image of one region, the whole image.
-
-    The vectors are unpacked to a temporary file at first: ids are in any order.
-
-    Attributes:
-        file_ids: ids of the N images in the files' order.
-        vectors: [N, d] float16 in this order, of length 1, read-only.
-        problems: row in this order → why it cannot be used.
-    """
+    """Each embedding is an image of one region, the whole image; all are checked at first."""
 
     def __init__(self, paths: Sequence[Path], options: ImportOptions) -> None:
-        if not options.limit.all_regions:
-            raise InputError("--regions and --keep: an embedding is of the whole image")
-        self._parts = [part for path in paths for part in _parts(path)]
-        self._starts, self._suffix = [0], options.image_suffix
-        self.file_ids, self.problems = list[str](), dict[int, str]()
-        with full_disk_reported(Path(gettempdir())), TemporaryFile() as file:
-            dimension = 0
-            for block in self._unpacked():
-                if block.shape[1] != (dimension or block.shape[1]):
-                    found = f"{dimension} and {block.shape[1]}"
-                    raise InputError(f"{paths[0]}: embeddings of {found} numbers: give one kind")
-                dimension = block.shape[1]
-                file.write(block.tobytes())
-            if not (self.file_ids and dimension):
-                known = f"{', '.join(SUFFIXES)} or a folder with {FOLDER}"
-                raise InputError(f"{paths[0]}: no embedding is in it: give {known}")
-            file.flush()
-            shape = len(self.file_ids), dimension
-            self.vectors = np.memmap(file, np.float16, "r", shape=shape)
-        first: dict[str, int] = {}
-        for row, one in enumerate(self.file_ids):
-            if (before := first.setdefault(one, row)) != row:
-                self.problems[row] = f"image {one!r} was already in {self.place(before)}"
-        self._order = sorted(range(len(self.file_ids)), key=self.file_ids.__getitem__)
-        ids = [self.file_ids[row] for row in self._order]
-        files = [*dict.fromkeys(chain.from_iterable(self._parts))]
-        super().__init__(options, dimension, ids, files)
-        # Files do not say which encoder made them.
-        extra = {"space": JOINT}
+        self._parts = _parts(paths)
+        names, self._vectors = _unpack(self._parts)
+        self._ids = [name + options.image_suffix for name in names]
+        self._order = sorted(range(len(names)), key=self._ids.__getitem__)
+        dimension, files = self._vectors.shape[1], [*dict.fromkeys(chain(*self._parts))]
+        super().__init__(options, dimension, [self._ids[row] for row in self._order], files)
+        extra = {"space": JOINT}  # the encoder's weights are unknown
         self.source = FeatureSource("patch", options.made_by, "", dimension, 0, extra=extra)
 
     def __getitem__(self, row: int) -> ImageFeatures:
         place = self._order[row]
-        if place in self.problems:
-            raise InputError(f"{self.place(place)}: {self.problems[place]}")
-        return without_boxes(self.ids[row], self.vectors[place : place + 1])
-
-    def place(self, row: int) -> str:
-        """Where a row is, for messages."""
-        part = bisect_right(self._starts, row) - 1
-        return f"{self._parts[part][0]}, row {row - self._starts[part] + 1}"
+        return without_boxes(self.ids[row], self._vectors[place : place + 1])
 
     def metadata(self) -> Iterator[Json]:
-        """Of each image that has any, its id as `image` and the other columns of its row."""
+        """The rows of the files of ids, as far as they have columns."""
         rows = chain.from_iterable(_table(table) for _, table in self._parts)
-        for row, fields in enumerate(rows):
-            image_id = self.file_ids[row]
-            if row in self.problems or not isinstance(fields, dict):
-                continue
-            known = image_id.removesuffix(self._suffix), "", None
-            kept = {
-                name: value
-                for name, value in fields.items()
-                if value not in known and value == value and name not in TAKEN  # NaN is not itself
-            }
-            if kept:
-                yield {**kept, "image": image_id}
+        for image_id, row in zip(self._ids, rows, strict=True):
+            if isinstance(row, dict):
+                said = {name: value for name, value in row.items() if name not in TAKEN}
+                kept = {n: v for n, v in said.items() if v not in (None, "", image_id) and v == v}
+                yield {**kept, "image": image_id}  # without NaN, which is unequal to itself
 
-    def _unpacked(self) -> Iterator[NDArray[np.float16]]:
-        for path, table in self._parts:
-            row = self._starts[-1]
+
+def _parts(paths: Sequence[Path]) -> Parts:
+    found: list[tuple[Path, Path]] = []
+    for path in paths:
+        for one in sorted((path / FOLDER).glob("*.npy")) or [path]:
+            number = one.stem.rpartition("_")[2]
+            tables = [path / TABLES / f"{TABLES}_{number}.parquet", *map(one.with_suffix, BESIDE)]
+            there = [table for table in tables if table.is_file()]
+            if len(there or [one][: one.suffix == ".npz"]) != 1:
+                names = " and ".join(table.name for table in there) or "none"
+                raise InputError(f"{one}: found ids in {names}: write one file, {one.stem}.txt")
+            found.append((one, (there or [one])[0]))
+    return found
+
+
+def _unpack(parts: Parts) -> tuple[list[str], NDArray[np.float16]]:
+    """The ids and vectors of all files, the vectors in a temporary file: ids are in any order."""
+    ids: dict[str, None] = {}
+    dimension = 0
+    with full_disk_reported(Path(gettempdir())), TemporaryFile() as file:
+        for path, table in parts:
+            before = len(ids)
+            for number, name in enumerate(_ids(table), 1):
+                if name in ids:
+                    raise InputError(f"{table}, row {number}: image {name!r} was there before")
+                ids[name] = None
+            row = before
             for block in _vectors(path):
-                vectors, usable = _unit(block)
-                for wrong in np.flatnonzero(~usable).tolist():
-                    self.problems[row + wrong] = "its numbers are all 0, or one is no finite number"
+                if block.shape[1] != (dimension := dimension or block.shape[1]):
+                    raise InputError(f"{path}: rows of {block.shape[1]} numbers, not {dimension}")
+                file.write(_unit(block, path, row - before).tobytes())
                 row += len(block)
-                yield vectors
-            self.file_ids += [one + self._suffix for one in _ids(table)]
-            if len(self.file_ids) != row:
-                ids, rows = (end - self._starts[-1] for end in (len(self.file_ids), row))
-                raise InputError(f"{table}: {ids:,} ids for the {rows:,} rows of {path}")
-            self._starts.append(row)
+            if row != len(ids):
+                count = f"{len(ids) - before:,} ids for the {row - before:,} rows"
+                raise InputError(f"{table}: {count} of {path}")
+        if not (ids and dimension):
+            raise InputError(f"no embedding in {', '.join(str(path) for path, _ in parts)}")
+        file.flush()
+        return [*ids], np.memmap(file, np.float16, "r", shape=(len(ids), dimension))
 
 
-def _parts(path: Path) -> list[tuple[Path, Path]]:
-    """Files of embeddings, each with the file of its ids, which may be the same."""
-    if path.is_dir():
-        found = sorted((path / FOLDER).glob("*.npy"))
-        numbers = [one.stem.rpartition("_")[2] for one in found]
-        tables = [path / TABLES / f"{TABLES}_{number}.parquet" for number in numbers]
-        return list(zip(found, tables, strict=True))
-    if path.suffix == ".parquet":
-        return [(path, path)]
-    beside = [one for one in map(path.with_suffix, BESIDE) if one.is_file()]
-    if len(beside) > 1 or (path.suffix == ".npy" and not beside):
-        names = " and ".join(one.name for one in beside) or "no file"
-        text = path.with_suffix(".txt").name
-        raise InputError(f"{path}: found {names} of ids; write one, such as {text}: an id a line")
-    return [(path, beside[0] if beside else path)]
-
-
-# ---- vectors -------------------------------------------------------------------------------------
-
-
-def _unit(block: NDArray[np.number]) -> tuple[NDArray[np.float16], NDArray[np.bool_]]:
-    """Vectors [n, d] at length 1, and which [n] can be used; those near it stay as they are."""
+def _unit(block: NDArray[np.number], path: Path, done: int) -> NDArray[np.float16]:
+    """Vectors [n, d] at length 1; those near it stay as they are. `done` rows were before them."""
     values = block.astype(np.float32)
     lengths = np.linalg.norm(values, axis=1)
-    usable = np.isfinite(lengths) & (lengths > 0)
-    other = usable & (np.abs(lengths - 1) > NEAR)
+    for row in np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))[:1]:
+        wrong = "all its numbers are 0, or one is NaN or infinite"
+        raise InputError(f"{path}, row {done + row + 1}: {wrong}")
+    other = np.abs(lengths - 1) > NEAR
     values[other] /= lengths[other, None]
-    values[~usable] = 0
-    return values.astype(np.float16), usable
+    return values.astype(np.float16)
 
 
 def _vectors(path: Path) -> Iterator[NDArray[np.number]]:
     """The vectors of a file, some [n, d] at a time."""
-    if path.suffix == ".npy":
-        yield from ArrayFile(path, (2,), "float").blocks(AT_ONCE)
-    elif path.suffix == ".npz":
-        found = Arrays(path, sorted(array_names(path))).like(FLOATS, 2)
-        yield found[_one([*found], path, "array of floats [N, d]")]
+    if path.suffix == ".npz":
+        yield _array(path, FLOATS, 2)
+    elif path.suffix == ".npy":
+        rows = len(ArrayFile(path, (2,), "float"))  # checked
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
+        yield from (values[start : start + AT_ONCE] for start in range(0, rows, AT_ONCE))
     else:
         done = 0
-        for batch in parquet_batches(path, lambda one: _is_list(one, types.is_floating)):
-            name = _one(batch.schema.names, path, "column of lists of floats")
-            yield _matrix(batch[name], path, done)
+        for batch in parquet_batches(path, _is_vector):
+            lists = batch[_one(batch.schema.names, path, "column of lists of floats")]
+            sizes = lists.value_lengths().fill_null(0).to_numpy()
+            for row in np.flatnonzero((sizes != sizes.max()) | (sizes == 0))[:1]:
+                raise InputError(f"{path}, row {done + row + 1}: expected {sizes.max()} numbers")
+            yield lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1)
             done += len(batch)
+
+
+def _array(path: Path, kinds: str, axes: int) -> NDArray[np.number]:
+    """The array of an archive whose entries are of some kinds, with so many axes."""
+    found = Arrays(path, sorted(array_names(path))).like(kinds, axes)
+    return found[_one([*found], path, f"array with {axes} axes")]
 
 
 def _one(names: Sequence[str], path: Path, what: str) -> str:
@@ -201,21 +163,9 @@ def _one(names: Sequence[str], path: Path, what: str) -> str:
     return ours[0]
 
 
-def _matrix(lists: pa.Array, path: Path, done: int) -> NDArray[np.number]:
-    """Lists of equally many numbers as [n, d]; `done` rows were before them."""
-    sizes = lists.value_lengths().fill_null(0).to_numpy()
-    for row in np.flatnonzero((sizes != sizes.max()) | (sizes == 0))[:1]:
-        raise InputError(f"{path}, row {done + row + 1}: expected {sizes.max()} numbers")
-    values: NDArray[np.number] = lists.flatten().to_numpy(zero_copy_only=False)
-    return values.reshape(len(lists), -1)
-
-
-# ---- ids and fields ------------------------------------------------------------------------------
-
-
 def _ids(table: Path) -> Iterator[str]:
     """Ids as an index can have them: paths without root, addresses without //."""
-    for number, row in enumerate(_table(table, ids_alone=True), 1):
+    for number, row in enumerate(_table(table), 1):
         cells = [row[name] for name in IDS if name in row] if isinstance(row, dict) else [row]
         parts = str(next((one for one in cells if isinstance(one, str | int)), "")).split("/")
         image_id = "/".join(part for part in parts if part not in ("", ".", ".."))
@@ -224,34 +174,26 @@ def _ids(table: Path) -> Iterator[str]:
         yield image_id
 
 
-def _table(path: Path, ids_alone: bool = False) -> Iterator[Any]:
+def _table(path: Path) -> Iterator[Any]:
     """The rows of a file of ids: texts, or dictionaries with an id and other fields."""
     if path.suffix == ".parquet":
-        for batch in parquet_batches(path, _is_id if ids_alone else _is_field):
+        for batch in parquet_batches(path, _is_field):
             yield from batch.to_pylist()
     elif path.suffix == ".npz":
-        found = Arrays(path, sorted(array_names(path))).like(TEXTS + INTEGERS, 1)
-        yield from decode_texts(found[_one([*found], path, "array of ids")], path)
+        yield from decode_names(_array(path, "US" + INTEGERS, 1), path)
     elif path.suffix == ".txt":
         yield from read_lines(path)
     else:
         yield from parse(_ROWS, "\n".join(read_lines(path)).encode(), str(path))
 
 
-def _is_list(column: pa.Field, of: Callable[[pa.DataType], bool]) -> bool:
-    kind = column.type
-    lists = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-    return lists and of(kind.value_type)
+def _is_vector(column: pa.Field) -> bool:
+    return bool(types.is_floating(getattr(column.type, "value_type", pa.null())))
 
 
 def _is_field(column: pa.Field) -> bool:
-    """Whether metadata can have the values of a column."""
-    plain = not (types.is_nested(column.type) or types.is_binary(column.type))
-    return (plain and column.name[:2] != "__") or _is_list(column, types.is_string)
-
-
-def _is_id(column: pa.Field) -> bool:
-    return column.name in IDS and _is_field(column)
+    kind = getattr(column.type, "value_type", column.type)  # of a list, the entries'
+    return not (_is_vector(column) or types.is_nested(kind) or types.is_binary(kind))
 
 
 def parquet_batches(

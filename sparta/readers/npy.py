@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sparta.errors import InputError, first_line
 from sparta.readers.base import check_read, check_size, unreadable
 
-FLOATS, INTEGERS, TEXTS = "f", "iu", "US"  # as numpy.dtype.kind spells them
-KINDS = {"float": FLOATS, "str": TEXTS}
+FLOATS, INTEGERS = "f", "iu"  # as numpy.dtype.kind spells them
+KINDS = {"float": FLOATS, "str": "US"}
 ZIP = b"PK"  # the first bytes of an archive
 MAGIC = b"\x93NUMPY"
 MEMBER = ".npy"  # of the members of an archive
@@ -91,18 +91,6 @@ class ArrayFile:
         content = self._read(self._header.offset + row * size, size, f"{self._path}, row {row + 1}")
         return np.frombuffer(content, dtype).reshape(shape)
 
-    def blocks(self, count: int) -> Iterator[NDArray[np.number]]:
-        """All rows, some at a time: [count] and further axes."""
-        if self._header.columns_first:
-            yield self.whole
-            return
-        rows = self._header.size // max(1, len(self))
-        for start in range(0, len(self), count):
-            stop = min(start + count, len(self))
-            where = f"{self._path}, rows {start + 1} to {stop}"
-            content = self._read(self._header.offset + start * rows, (stop - start) * rows, where)
-            yield np.frombuffer(content, self._header.dtype).reshape(-1, *self.shape[1:])
-
     @cached_property
     def whole(self) -> NDArray[np.number]:
         """All rows, as those in Fortran's order have to be read."""
@@ -147,21 +135,6 @@ def _open_header(path: Path, kind: str) -> Header:
             f"numpy.load({str(path)!r}, allow_pickle=True).astype({kind!r}))"
         )
     return header
-
-
-def decode_texts(array: NDArray[np.number], path: Path) -> list[str]:
-    """Strings of an array of them, or of whole numbers; NumPy fails over what is no character."""
-    if array.dtype.kind in INTEGERS:
-        return [str(number) for number in array.tolist()]
-    codec = "utf-32-le" if array.dtype.kind == "U" else "utf-8"
-    array = array.astype(array.dtype.newbyteorder("<"))
-    names = []
-    for row in range(len(array)):
-        try:
-            names.append(array[row : row + 1].tobytes().decode(codec).rstrip("\0"))
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path}, name {row + 1}: it is no text: {error.reason}") from error
-    return names
 
 
 def array_names(path: Path) -> set[str]:

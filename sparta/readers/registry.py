@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -229,10 +228,9 @@ def import_features(
             progress("import", rows.stop, images)
         if not writer.images:
             raise InputError(f"no image could be used; {out / SKIPPED} says why")
-        lines = (json.dumps(one, default=str) + "\n" for one in reader.metadata())
-        if first := next(lines, ""):
+        if (about := reader.metadata()) is not None:
             with (out / METADATA).open("w", encoding="utf-8") as file:
-                file.writelines(chain([first], lines))
+                file.writelines(json.dumps(one, default=str) + "\n" for one in about)
         return writer.finish()
 
 
