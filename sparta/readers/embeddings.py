@@ -120,8 +120,9 @@ def _unpack(parts: Parts) -> tuple[list[str], NDArray[np.float16]]:
 
 def _unit(block: NDArray[np.number], path: Path, done: int) -> NDArray[np.float16]:
     """Vectors [n, d] at length 1; those near it stay as they are. `done` rows were before them."""
-    values = block.astype(np.float32)
-    lengths = np.linalg.norm(values, axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):  # found below
+        values = block.astype(np.float32)
+        lengths = np.linalg.norm(values, axis=1)
     for row in np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))[:1]:
         wrong = "all its numbers are 0, or one is NaN or infinite"
         raise InputError(f"{path}, row {done + row + 1}: {wrong}")
