@@ -17,7 +17,7 @@ FeatureKind = Literal["region", "grid", "patch", "pixels"]
 REGIONS = 36  # of a detector, an image keeps
 SKIPPED = "skipped.jsonl"
 METADATA = "metadata.jsonl"  # that an import found
-JOINT = "joint"  # space of vectors of images and texts
+JOINT = "joint"  # space of vectors: that of a dual encoder's two towers
 FLOAT32, BFLOAT16 = "float32", "bfloat16"  # precisions of a network
 
 
@@ -95,7 +95,8 @@ class FeatureSource:
         image_size: side in pixels of the square the photo is resized to, 0 without a backbone.
         label_count: classes of the backbone's own classifier given to the whole-photo region.
         extra: whatever else decides the features; of a detector, hash of its weights and how its
-            regions are chosen; "grid" where a backbone's cells are averaged to fewer on a side;
+            regions are chosen; "space" where it is `JOINT`; "grid" where a backbone's cells are
+            averaged to fewer on a side;
             "precision" where a network did not compute in float32.
         detector: hub name or folder the detector was loaded from, "" for none.
     """
@@ -131,14 +132,16 @@ class FeatureSource:
     def differences(self, other: FeatureSource) -> list[str]:
         """Where another source would give other features, field by field ([] if equal).
 
-        The precision is no difference: models recall the same with features of either.
+        The precision is no difference: models recall the same with features of either. Nor are
+        embeddings of an unknown dual encoder, which are taken on trust, if `dimension` is the same.
         """
         mine, theirs = self.content, other.content
         for one in (mine, theirs):
             one["extra"].pop("precision", None)
+        trusted = other.unknown_encoder and self.extra.get("space") == JOINT
         return [
             f"{name}: {mine[name]!r} against {theirs[name]!r}"
-            for name in mine
+            for name in (["dimension"] if trusted else mine)
             if mine[name] != theirs[name]
         ]
 

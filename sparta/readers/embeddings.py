@@ -43,20 +43,12 @@ def fits(path: Path) -> bool:
     return (path.suffix in SUFFIXES and path.is_file()) or any((path / FOLDER).glob("*.npy"))
 
 
-def read_embeddings(path: str | Path) -> tuple[list[str], NDArray[np.float16]]:
-    """The ids of N images, and their vectors [N, d] of length 1, read-only, in the files' order.
-
-    Raises InputError, which names the file and the row that cannot be used.
-    """
-    return _unpack(_parts([Path(path)]))
-
-
 class EmbeddingReader(FeatureReader):
     """Each embedding is an image of one region, the whole image; all are checked at first."""
 
     def __init__(self, paths: Sequence[Path], options: ImportOptions) -> None:
         self._parts = _parts(paths)
-        names, self._vectors = _unpack(self._parts)
+        names, self._vectors = read_embeddings(*paths)
         self._ids = [name + options.image_suffix for name in names]
         self._order = sorted(range(len(names)), key=self._ids.__getitem__)
         dimension, files = self._vectors.shape[1], [*dict.fromkeys(chain(*self._parts))]
@@ -92,9 +84,13 @@ def _parts(paths: Sequence[Path]) -> Parts:
     return found
 
 
-def _unpack(parts: Parts) -> tuple[list[str], NDArray[np.float16]]:
-    """The ids and vectors of all files, the vectors in a temporary file: ids are in any order."""
-    ids: dict[str, None] = {}
+def read_embeddings(*paths: Path) -> tuple[list[str], NDArray[np.float16]]:
+    """The ids of N images, and their vectors [N, d] of length 1, in the files' order.
+
+    The vectors are read-only, in a temporary file. Raises InputError, which names the file and the
+    row that cannot be used.
+    """
+    parts, ids = _parts(paths), dict[str, None]()
     dimension = 0
     with full_disk_reported(Path(gettempdir())), TemporaryFile() as file:
         for path, table in parts:
@@ -113,7 +109,7 @@ def _unpack(parts: Parts) -> tuple[list[str], NDArray[np.float16]]:
                 count = f"{len(ids) - before:,} ids for the {row - before:,} rows"
                 raise InputError(f"{table}: {count} of {path}")
         if not (ids and dimension):
-            raise InputError(f"no embedding in {', '.join(str(path) for path, _ in parts)}")
+            raise InputError(f"no embedding in {', '.join(map(str, paths))}")
         file.flush()
         return [*ids], np.memmap(file, np.float16, "r", shape=(len(ids), dimension))
 
