@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +35,6 @@ TAKEN = ("width", "height", "path", "folder", "upload")  # fields that an index 
 AT_ONCE = 4096  # rows in memory
 NEAR = 1e-3  # how far from 1 half precision may leave a length
 _ROWS = TypeAdapter(list[str | int | dict[str, Any]])
-Parts: TypeAlias = Sequence[tuple[Path, Path]]  # files of vectors, and of their ids
 
 
 def fits(path: Path) -> bool:
@@ -70,7 +69,8 @@ class EmbeddingReader(FeatureReader):
                 yield {**kept, "image": image_id}  # without NaN, which is unequal to itself
 
 
-def _parts(paths: Sequence[Path]) -> Parts:
+def _parts(paths: Sequence[Path]) -> list[tuple[Path, Path]]:
+    """Files of vectors, each with the file of its ids."""
     found: list[tuple[Path, Path]] = []
     for path in paths:
         for one in sorted((path / FOLDER).glob("*.npy")) or [path]:

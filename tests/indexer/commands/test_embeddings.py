@@ -67,8 +67,8 @@ def write(folder: Path, kind: str) -> Path:
         np.savez(path, image_features=VECTORS, text_features=VECTORS, ids=np.array(IDS))
     else:
         np.save(path, np.asfortranarray(VECTORS) if "json" in kind else VECTORS.astype(np.float16))
-        rows = [{"id": 0, "image": name} for name in IDS]
-        text = json.dumps(rows) if "json" in kind else "\n".join(IDS)
+        objects = [{"id": 0, "image": name} for name in IDS]
+        text = json.dumps(objects) if "json" in kind else "\n".join(IDS)
         path.with_suffix(".json" if "json" in kind else ".txt").write_text(text)
     return path
 
@@ -96,7 +96,7 @@ def test_every_form_is_read(tmp_path: Path, kind: str) -> None:
 def test_answers_equal_the_definition(tmp_path: Path, model: Path, kind: str, way: str) -> None:
     (tmp_path / "in").mkdir()
     source, out = write(tmp_path / "in", kind), tmp_path / "index"
-    options = ["--model", model, "--out", out, "--bits", "16"]
+    options = ["--model", str(model), "--out", str(out), "--bits", "16"]
     if way == "imported":
         run("import", "embeddings", source, "--out", tmp_path / "features")
         run("index", tmp_path / "features", *options)
