@@ -53,7 +53,8 @@ def ask(question: str, yes: bool) -> None:
 
 
 NewPhotos = Annotated[
-    list[Path] | None, typer.Argument(help="Photos, or folders of photos, to add or replace.")
+    list[Path] | None,
+    typer.Argument(help="Photos, folders of photos, or image embeddings, to add or replace."),
 ]
 Features = Annotated[
     list[Path] | None,
@@ -122,8 +123,8 @@ def add(
     from indexer.commands.build import STAGES
 
     set_up_libraries()
-    from indexer.encoding.features import opened_stores
-    from indexer.metadata import read_metadata
+    from indexer.encoding.features import imported, opened_stores
+    from indexer.metadata import imported_metadata, read_metadata
     from indexer.update.images import add_images, models_of
     from sparta.console import Console
     from sparta.extract.photos import Choice
@@ -134,8 +135,16 @@ def add(
     chosen, say = Choice(include, exclude), partial(_print, console)
     with (
         progress_bars(STAGES, console) as show,
+        imported(photos or features or [], models, index, show) as made,
         opened_stores(
-            index, photos or [], features or [], models, device, show, choice=chosen, notice=say
+            index,
+            (not made and photos) or [],
+            made or features or [],
+            models,
+            device,
+            show,
+            choice=chosen,
+            notice=say,
         ) as opened,
     ):
         stores, skipped = opened
@@ -144,9 +153,9 @@ def add(
             stores,
             models,
             frequencies=frequencies,
-            metadata=about,
+            metadata=about if metadata else imported_metadata(stores),
             read_photos=photo_metadata,
-            note=bool(photos),
+            note=bool(photos) and not made,
             batch_size=batch_size,
             device=device,
             progress=show,
