@@ -172,9 +172,14 @@ class _Run:
     def dense(self) -> VseModel:
         """The sentence encoder, with untrained heads on it."""
         model = self.config.model
-        options = {"dimension": model.size, "visual": "whole", "visual_width": model.width}
         return from_bert(
-            str(model.init), self.source, sentence=True, name="dual-encoder", **options
+            str(model.init),
+            self.source,
+            sentence=True,
+            name="dual-encoder",
+            dimension=model.size,
+            visual="whole",
+            visual_width=model.width,
         )
 
     def read(self, photos: Sequence[CaptionedPhoto], sentences: Sequence[str], name: str) -> Data:
