@@ -194,7 +194,10 @@ class Lexicon:
         self.plurals = {form[0]: form[1] for form in forms if len(form) == 2}
         self.verbs = {form[0]: form[1:] for form in forms if len(form) == 3}
         described = {name for rule in self.rules.values() for name in rule.adjectives}
-        self.nouns = [name for name in self.words if name not in described | OTHERS]
+        no_nouns = described | OTHERS
+        self.nouns = [
+            name for name in self.words if self.rules[name].singular and name not in no_nouns
+        ]
         self.doubled = set(self.words["doubled"])
         people = {word for name in PEOPLE for word in self.words[name]}
         self.people = people | {plural(word, self) for word in people}
