@@ -99,7 +99,7 @@ def test_generated_sentences_are_distinct_varied_and_depend_on_the_seed() -> Non
     words = Counter(word for text in texts for word in re.findall(r"[a-z]+", text.lower()))
     assert len(words) > 2500
     # Nothing of the grammar's notation, and no wrong article.
-    assert not re.search(r"[\[\]{}|*=_]|\ba [aio]|  ", " ".join(whole).replace("a one", ""))
+    assert not re.search(r"[\[\]@|*=_#]|\ba [aio]|  ", " ".join(whole).replace("a one", ""))
 
 
 def test_forms_of_words() -> None:
