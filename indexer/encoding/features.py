@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from indexer.encoding.models import ReadConfig
 from indexer.manifest import Manifest, index_folders, is_index
-from indexer.update.sync_plan import choice_of
 from sparta.addresses import id_problem, is_remote
 from sparta.cluster import Cluster
 from sparta.errors import InputError
@@ -262,7 +261,7 @@ def opened_stores(
     device: str = "auto",
     progress: Progress = no_progress,
     kind: ModelKind = "visual_sparta",
-    choice: Choice = DEFAULT,
+    choice_of: Callable[[Path], Choice] = lambda _: DEFAULT,
     notice: Notice = no_notice,
 ) -> Iterator[tuple[list[FeatureStore], list[Skipped]]]:
     """Open feature stores, or extract photos as the index's were, for models to read.
@@ -277,8 +276,7 @@ def opened_stores(
     if features:
         yield [FeatureStore.open(folder) for folder in features], []
         return
-    chosen = partial(choice_of, index, given=choice, notice=notice)
-    folder, ids = choose_photos(photos, manifest.photos, chosen, notice)
+    folder, ids = choose_photos(photos, manifest.photos, choice_of, notice)
     added, source = index.with_name(f"{index.name}.added"), feature_source(models, kind)
     with writing(added), work_folder(added) as work:
         stores = extract_stores(

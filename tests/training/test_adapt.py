@@ -167,7 +167,7 @@ def test_a_killed_adaptation_continues(
 ) -> None:
     encoder = clip(tmp_path / "clip")
     sentences = photos.parent / "sentences.txt"
-    given = ["--photos", photos, "--sentences", sentences]
+    given: list[str | Path] = ["--photos", photos, "--sentences", sentences]
     run("adapt", encoder, *given, "--out", tmp_path / "whole")
     with monkeypatch.context() as patch:
         patch.setattr(module, "_save", None)
@@ -184,7 +184,7 @@ def test_a_killed_adaptation_continues(
 
 
 def test_what_is_no_dual_encoder_is_refused(photos: Path, tmp_path: Path) -> None:
-    out = ["--photos", photos, "--out", tmp_path / "out"]
+    out: list[str | Path] = ["--photos", photos, "--out", tmp_path / "out"]
     assert "VisualSparta model already" in refused("adapt", "photos", *out)
     bert = tmp_path / "bert"
     bert.mkdir()

@@ -16,7 +16,7 @@ from sparta.errors import InputError
 from sparta.features.record import FeatureSource
 from sparta.model_id import model_folder
 from sparta.readers.embeddings import read_embeddings
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.config import ImageHeadConfig
 from sparta.visualsparta.init import from_config
 from sparta.visualsparta.model import load_visualsparta
@@ -32,7 +32,7 @@ IDS = [f"{name}.jpg" for name in "fedcba"]
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model whose head passes on embeddings, with random vectors for a few words."""
-    tokenizer = WordPieceTokenizer.from_folder(model_folder("photos", weights=False))
+    tokenizer = TermTokenizer.from_folder(model_folder("photos", weights=False))
     head = ImageHeadConfig(len(tokenizer.vocabulary), SIZE + 1, 0)
     made = from_config(head, tokenizer, JOINT, use_labels=False, use_locations=False, offset="none")
     torch.manual_seed(0)
@@ -124,7 +124,7 @@ def test_answers_equal_the_definition(tmp_path: Path, model: Path, kind: str, wa
 
 
 def test_models_of_other_features_are_refused(tmp_path: Path, model: Path) -> None:
-    tokenizer = WordPieceTokenizer.from_folder(model)
+    tokenizer = TermTokenizer.from_folder(model)
     other = save_model(tmp_path / "other", tokenizer)
     wide = save_model(tmp_path / "wide", tokenizer, source=replace(JOINT, dimension=16))
     path = write(tmp_path, "npy")
