@@ -136,7 +136,13 @@ def _may_have_gpu() -> bool:
 # ---- conversion ----------------------------------------------------------------------------------
 
 
-def convert(module: nn.Module, inputs: Sequence[Tensor], path: Path, batches: bool = False) -> None:
+def convert(
+    module: nn.Module,
+    inputs: Sequence[Tensor],
+    path: Path,
+    batches: bool = False,
+    lengths: bool = False,
+) -> None:
     """Write a module as OpenVINO's files, weights in float32.
 
     Args:
@@ -144,6 +150,7 @@ def convert(module: nn.Module, inputs: Sequence[Tensor], path: Path, batches: bo
         inputs: examples; the network takes only arguments of these shapes and types.
         path: of the `.xml`; the `.bin` with the weights goes beside it.
         batches: whether the first dimension of all arguments may have any length.
+        lengths: the same of the second one.
 
     Raises:
         Exception: what torch's tracing or OpenVINO raises where it does not know a module.
@@ -153,7 +160,10 @@ def convert(module: nn.Module, inputs: Sequence[Tensor], path: Path, batches: bo
     ov = openvino()
     with torch.inference_mode(), warnings.catch_warnings(), _logging_unchanged():
         warnings.simplefilter("ignore")  # the tracer's, of shapes that it takes as constants
-        shapes = [[-1 if batches else len(value), *value.shape[1:]] for value in inputs]
+        shapes = [[*value.shape] for value in inputs]
+        for shape in shapes:
+            for place, free in enumerate((batches, lengths)):
+                shape[place] = -1 if free else shape[place]
         model = ov.convert_model(module, example_input=tuple(inputs), input=shapes)
     ov.save_model(model, path, compress_to_fp16=False)
 
