@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from indexer.encoding.encoder import (
     OFFSET_SAMPLE,
@@ -18,10 +19,11 @@ from indexer.encoding.impacts import (
     NO_TERM_FREQUENCIES,
     TermFrequencies,
 )
-from indexer.encoding.models import read_word_tables
+from indexer.encoding.models import ReadConfig, read_word_tables
 from indexer.fields.kinds import Kind
 from indexer.index_writer import write_index
 from indexer.maintenance.combine import split_index
+from indexer.maintenance.copies import link_file
 from indexer.manifest import Manifest, is_index
 from indexer.metadata import Metadata, described
 from indexer.rebuild import kept_of
@@ -42,6 +44,10 @@ from sparta.files import (
 from sparta.progress import Notice, Progress, no_notice, no_progress
 from sparta.visualsparta.offsets import OFFSETS
 
+if TYPE_CHECKING:
+    from sparta.adapt.text_tower import TextTower
+
+DEEPEST_RERANK = 1000  # hits that are ordered anew
 BYTES_A_POSTING = 16  # shards, Lucene's parts and their merger, columns and their spool
 DEFAULT_PRUNING = PruningSettings()
 
@@ -58,6 +64,7 @@ def build_index(
     batch_size: int = 32,
     device: str = "auto",
     shards: int | None = None,
+    rerank: int = 0,
     cluster: Cluster | None = None,
     progress: Progress = no_progress,
     notice: Notice = no_notice,
@@ -83,6 +90,8 @@ def build_index(
         batch_size: images per pass of a model.
         device: "auto" takes a GPU if there is one.
         shards: how many the finished index is divided into; None for one whole index.
+        rerank: hits that searches may re-rank by the images' vectors, which the index then keeps;
+            0 for none.
         cluster: whose workers encode the images, shard by shard; None for this process.
         progress: stages "extract", "convert" (models), "offset", "encode", "write", "merge",
             "columns" and "divide".
@@ -95,10 +104,12 @@ def build_index(
     check_name(out)
     with writing(out), full_disk_reported(out):
         check_target(out)
-        work, options = Workspace(out), (batch_size, device, pruning.terms, progress)
+        tower = open_tower(models, rerank) if rerank else None
+        work = Workspace(out)
+        options = batch_size, device, pruning.terms, progress, bool(rerank)
         encoder = _open_encoder(images, models, work, *options)
         frequencies = _frequencies(pruning, encoder)
-        settings = _settings(images, encoder, pruning, frequencies)
+        settings = _settings(images, encoder, pruning, frequencies, rerank)
         ids = list(images.stamps) if isinstance(images, Photos) else encoder.store.ids
         needed = _estimated_bytes(len(ids), encoder, settings)
         with kept_of(out, ids, encoder.models, encoder.tokenizer.vocabulary_hash) as kept:
@@ -122,6 +133,7 @@ def build_index(
                 images=sum(part.images for part in work.parts),
                 tables=read_word_tables(models[0]),
                 kinds={**kept.kinds, **(kinds or {})},
+                tower=partial(tower.save, copy=link_file) if tower else None,
                 progress=progress,
             )
             if shards is not None:
@@ -139,9 +151,10 @@ def _open_encoder(
     device: str,
     terms: TermSet,
     progress: Progress,
+    vectors: bool,
 ) -> ImageEncoder:
     """An encoder of the given stores, or of the first photos."""
-    options = batch_size, device, terms, progress
+    options = batch_size, device, terms, progress, vectors
     if not isinstance(images, Photos):
         return ImageEncoder.open(images, models, *options)
     stores = images.open_first(work.folder, progress)
@@ -171,6 +184,7 @@ def _settings(
     encoder: ImageEncoder,
     pruning: PruningSettings,
     frequencies: TermFrequencies,
+    rerank: int,
 ) -> IndexSettings:
     """All that decides the postings, to compare with those that an earlier run saved."""
     photos = encoder.store.photos
@@ -186,7 +200,35 @@ def _settings(
         features=features,
         photos=str(photos) if photos else None,
         offset_images=min(len(encoder.store), OFFSET_SAMPLE),
+        rerank=rerank,
     )
+
+
+def open_tower(models: Sequence[str | Path], depth: int) -> TextTower:
+    """The text tower that belongs to a model of images.
+
+    Raises:
+        InputError: if there are several models or one without a text tower, or the depth is out of
+            range.
+    """
+    if not 1 <= depth <= DEEPEST_RERANK:
+        raise InputError(f"--rerank must be from 1 to {DEEPEST_RERANK:,}, got {depth}")
+    config = ReadConfig.open(models[0])
+    if len(models) > 1 or not config.reranks:
+        problem = "several models have no vector in common" if len(models) > 1 else "it has none"
+        raise InputError(
+            f"--rerank needs a model with a dual encoder's text tower, which {models[0]} is not: "
+            f"{problem}; leave it out, or give one model that `sparta adapt` made"
+        )
+    from sparta.adapt.text_tower import TextTower
+
+    tower = TextTower.open(str(config.dual_encoder))
+    if tower.dimension + 1 != (config.encoder or {}).get("hidden_size"):
+        raise InputError(
+            f"--model {models[0]} has other vectors than its text tower {config.dual_encoder}, "
+            f"which has {tower.dimension} numbers: adapt it again"
+        )
+    return tower
 
 
 def check_target(out: Path) -> None:

@@ -167,6 +167,15 @@ Shards = Annotated[
     int | None,
     advanced(min=1, help="Divide the index into shards for several machines."),
 ]
+Rerank = Annotated[
+    int,
+    advanced(
+        min=0,
+        metavar="N",
+        help="Keep photos' vectors, so that searches can order their first hits, at most N, by a "
+        "dual encoder's similarity (default: 0, none).",
+    ),
+]
 
 
 def index(
@@ -191,6 +200,7 @@ def index(
     batch_size: BatchSize = 32,
     device: Device = "auto",
     shards: Shards = None,
+    rerank: Rerank = 0,
     ray: Ray = None,
 ) -> None:
     """Make an index of photos, or of their features.
@@ -250,6 +260,7 @@ def index(
             batch_size=batch_size,
             device=device,
             shards=shards,
+            rerank=rerank,
             cluster=cluster,
             progress=show,
             notice=lines.append,

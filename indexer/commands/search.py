@@ -41,6 +41,11 @@ def answer_tables(answer: Answer, explain: bool) -> Iterator[RenderableType]:
     if explain:
         for hit in answer.hits:
             yield terms_table(hit.explanation or [], f"{hit.image_id} ({hit.score:g})")
+    if answer.reranked:
+        yield (
+            f"Re-ranked: the first {answer.reranked} hits by score are in the order of similarity, "
+            "a dual encoder's cosine of text and photo."
+        )
     yield from _conditions(answer)
     for misspelt, name in ((True, "Corrected"), (False, "Substitutes")):
         some = [one for one in answer.substitutions if (one.similarity is None) == misspelt]
@@ -76,12 +81,16 @@ def _hits_table(hits: Sequence[Hit]) -> Table:
         for hit in hits:
             table.add_row(str(hit.rank), f"{hit.score:.4f}", hit.image_id)
         return table
-    table = Table("rank", "score", "covers", "image", "matching words")
+    anew = any(hit.similarity is not None for hit in hits)
+    named = ("similarity",) if anew else ()
+    table = Table("rank", *named, "score", "covers", "image", "matching words")
     for hit in hits:
         matching = sorted(hit.explanation or (), key=lambda term: -term.score)
         words = dict.fromkeys(_source(term) for term in matching if term.score)
         covers = "" if hit.coverage is None else f"{hit.coverage:.0%}"
-        table.add_row(str(hit.rank), f"{hit.score:g}", covers, hit.image_id, ", ".join(words))
+        row = f"{hit.score:g}", covers, hit.image_id, ", ".join(words)
+        cosine = "" if hit.similarity is None else f"{hit.similarity:.4f}"
+        table.add_row(str(hit.rank), *((cosine, *row) if anew else row))
     return table
 
 
@@ -168,6 +177,15 @@ Sort = Annotated[
         metavar="FIELD", help="Order all matching images by a field; - before it: largest first."
     ),
 ]
+Rerank = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Order the first N hits by a dual encoder's similarity, where the index was built "
+        "with --rerank.",
+    ),
+]
 Explain = Annotated[
     bool, typer.Option("--explain", help="Show each term's impact, and what in the photo won it.")
 ]
@@ -180,6 +198,7 @@ def search(
     filter_text: FilterText = None,
     sort: Sort = None,
     explain: Explain = False,
+    rerank: Rerank = 0,
     backend: Backend = SPARSE,
     engine: Engine = "columns",
     substitute: Substitute = True,
@@ -215,6 +234,7 @@ def search(
             filter=filter,
             min_coverage=min_coverage,
             sort=sort,
+            rerank=rerank,
             explain=Explain(grounded=explain) if explain or not as_json else None,
         )
     if as_json:

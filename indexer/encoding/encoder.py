@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
@@ -57,6 +57,7 @@ class ImageEncoder:
         stores: of the same photos, the plain one first, whose regions are shown.
         batch_size: images per pass of a model.
         term_set: terms to compute, "trained" (by at least one model) or "all".
+        vectors: whether inputs of images get the vectors of the one model's image head.
         trained_offsets: over the models' training photos, None if one does not record them.
     """
 
@@ -66,6 +67,7 @@ class ImageEncoder:
     batch_size: int
     term_set: TermSet = "all"
     trained_offsets: TermOffsets | None = None
+    vectors: bool = False
     _cache: dict[tuple[int, ...], ScoredImages] = field(default_factory=dict)
 
     @classmethod
@@ -77,6 +79,7 @@ class ImageEncoder:
         device: str = "auto",
         term_set: TermSet = "all",
         progress: Progress = no_progress,
+        vectors: bool = False,
     ) -> ImageEncoder:
         """Load models, by folder or hub name, and check that they and the stores go together.
 
@@ -86,9 +89,9 @@ class ImageEncoder:
         """
         check_stores(stores, [(name, ReadConfig.open(name)) for name in models])
         plain = stores[0]
-        regions = len(plain[0].features)
-        loaded = load_scorers(models, plain.source.kind, regions, device, term_set, progress)
-        return cls(*loaded, stores, batch_size, term_set, read_offsets(models))
+        sizes = plain.source.kind, len(plain[0].features)
+        loaded = load_scorers(models, *sizes, device, term_set, progress, vectors)
+        return cls(*loaded, stores, batch_size, term_set, read_offsets(models), vectors)
 
     @property
     def store(self) -> FeatureStore:
@@ -118,17 +121,24 @@ class ImageEncoder:
         """Score N images: the mean over all pairs of a model and an augmentation.
 
         `copies` are the same N images of each augmentation, the plain ones first. Returns scores of
-        the encoder's T terms; positions and inputs are those of the first pair.
+        the encoder's T terms; positions and inputs are those of the first pair, vectors the mean
+        of all copies, of length 1.
         """
         pairs = (
             self._score_by_length(scorer, padder, images)
             for scorer, padder in zip(self.scorers, self._padders, strict=True)
             for images in copies
         )
-        (scores, positions), inputs = next(pairs)
+        (scores, positions, vectors), inputs = next(pairs)
         for other, _ in pairs:
             scores += other.scores
+            if vectors is not None and other.vectors is not None:
+                vectors += other.vectors
         scores /= len(self.scorers) * len(copies)
+        if vectors is not None:
+            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+            kept = zip(inputs, vectors.astype(np.float16), strict=True)
+            inputs = [replace(one, vector=vector) for one, vector in kept]
         ids = [image.image_id for image in copies[0]]
         sizes = [{"width": image.width, "height": image.height} for image in copies[0]]
         return ScoredImages(ids, sizes, scores, positions, inputs)
@@ -155,14 +165,17 @@ class ImageEncoder:
         scores = np.empty((len(images), len(self.terms)), np.float32)
         positions = np.empty(scores.shape, np.int16)
         read: dict[int, Inputs] = {}
+        vectors: list[NDArray[np.float32]] = []
         for start in range(0, len(order), self.batch_size):
             part = order[start : start + self.batch_size].tolist()
             own = [images[place] for place in part]
             padded = padder.pad(own)
-            scores[part], positions[part] = scorer.term_scores(padded, self.terms)
+            scores[part], positions[part], own_vectors = scorer.term_scores(padded, self.terms)
+            vectors += [] if own_vectors is None else [own_vectors]
             inputs = read_inputs(own, padded, scorer.config.use_labels)
             read |= zip(part, inputs, strict=True)
-        return TermScores(scores, positions), [read[place] for place in range(len(images))]
+        joined = np.concatenate(vectors)[order.argsort()] if vectors else None
+        return TermScores(scores, positions, joined), [read[place] for place in range(len(images))]
 
     @cached_property
     def _padders(self) -> list[ImagePadder]:
@@ -340,7 +353,7 @@ def encode_on(
     Its machines have the stores, and models that are folders, under the same paths.
     """
     folders = [store.folder for store in encoder.stores]
-    options = encoder.batch_size, device, encoder.term_set
+    options = encoder.batch_size, device, encoder.term_set, encoder.vectors
     found = _fingerprints(encoder)
     return partial(cluster.map, partial(_open_copy, found, folders, list(models), *options))
 
@@ -352,10 +365,12 @@ def _open_copy(
     batch_size: int,
     device: str,
     term_set: TermSet,
+    vectors: bool,
 ) -> ImageEncoder:
     """An encoder whose stores and models have these fingerprints here, too."""
     stores = [FeatureStore.open(folder) for folder in folders]
-    encoder = ImageEncoder.open(stores, models, batch_size, device, term_set)
+    options = batch_size, device, term_set
+    encoder = ImageEncoder.open(stores, models, *options, vectors=vectors)
     names = [*folders, *models]
     for name, own, wanted in zip(names, _fingerprints(encoder), fingerprints, strict=True):
         if own != wanted:

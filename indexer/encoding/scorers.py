@@ -42,10 +42,12 @@ class TermScores(NamedTuple):
         scores: [B, T] float32, log(1 + ReLU(y + b)) of equation 11, zero where a term is absent.
         positions: [B, T] int16, the position that won the maximum of equation 10: of r regions and
             k label tokens, a region is one of 0 to r - 1, a token one of r to r + k - 1.
+        vectors: [B, d] float32 of length 1 that an image head gives; None unless they are wanted.
     """
 
     scores: NDArray[np.float32]
     positions: NDArray[np.int16]
+    vectors: NDArray[np.float32] | None = None
 
 
 def load_scorers(
@@ -55,26 +57,28 @@ def load_scorers(
     device: str,
     term_set: TermSet,
     progress: Progress = no_progress,
+    vectors: bool = False,
 ) -> tuple[Sequence[Scorer], WordPieceTokenizer]:
     """Load models, by folder or hub name, and check them against each other.
 
     On a CPU, OpenVINO runs models without labels whose images have equally many regions, as `kind`
     and `regions` say of the features; labels, and a detector's regions, differ in number from image
-    to image. If one model needs torch, or cannot be converted, all run in torch. Progress has the
+    to image. If one model needs torch, or cannot be converted, all run in torch. With `vectors`,
+    scorers give images the vectors of image heads, too. Progress has the
     stage "convert", in models. Raises InputError if there is none, one cannot be used, or their
     vocabularies differ.
     """
     files = _convertible(names) if on_cpu(device) and kind != "region" else []
     if not files:
-        return _load_torch(names, device)
+        return _load_torch(names, device, vectors)
     tokenizer = files[0].tokenizer
     wanted = wanted_terms(files, tokenizer, term_set)
     regions = min(files[0].config.max_regions, regions)
-    found = [ConvertedScorer.find(own, wanted, regions) for own in files]
+    found = [ConvertedScorer.find(own, wanted, regions, vectors) for own in files]
     converted = [scorer for scorer in found if scorer]
     if len(converted) == len(files):
         return converted, tokenizer
-    loaded, _ = _load_torch(names, "cpu")
+    loaded, _ = _load_torch(names, "cpu", vectors)
     converted = []
     try:
         for done, (scorer, own) in enumerate(zip(loaded, files, strict=True)):
@@ -110,12 +114,12 @@ def _convertible(names: Sequence[str | Path]) -> list[ModelFiles]:
 
 
 def _load_torch(
-    names: Sequence[str | Path], device: str
+    names: Sequence[str | Path], device: str, vectors: bool
 ) -> tuple[list[TorchScorer], WordPieceTokenizer]:
     from sparta.networks.backbone import pick_device
 
     loaded, tokenizer = load_models(names, pick_device(device))
-    return [TorchScorer(model) for model in loaded], tokenizer
+    return [TorchScorer(model, vectors) for model in loaded], tokenizer
 
 
 class TorchScorer:
@@ -129,8 +133,8 @@ class TorchScorer:
             that is unknown.
     """
 
-    def __init__(self, model: VisualSparta) -> None:
-        self.model = model
+    def __init__(self, model: VisualSparta, vectors: bool = False) -> None:
+        self.model, self.vectors = model, vectors
         self.config = ReadConfig.of(model.config.to_dict())
         self.fingerprint = model_fingerprint(model)
         self.trained_terms: NDArray[np.bool_] = model.trained_terms.cpu().numpy()
@@ -145,8 +149,10 @@ class TorchScorer:
         columns = torch.from_numpy(terms).to(self.model.device)
         wanted = torch.zeros(len(self.trained_terms), dtype=torch.bool, device=columns.device)
         wanted[columns] = True
-        found = self.model.term_scores(ImageBatch.of(images), wanted)
-        return TermScores(*(part[:, columns].cpu().numpy() for part in found))
+        batch = ImageBatch.of(images)
+        found = self.model.term_scores(batch, wanted)
+        vectors = self.model.photo_vectors(batch).cpu().numpy() if self.vectors else None
+        return TermScores(*(part[:, columns].cpu().numpy() for part in found), vectors)
 
 
 class ConvertedScorer:
@@ -165,10 +171,12 @@ class ConvertedScorer:
         self._network = Network(folder / NETWORK, weights=description.get("weights"))
 
     @classmethod
-    def find(cls, files: ModelFiles, wanted: Terms, regions: int) -> Self | None:
+    def find(
+        cls, files: ModelFiles, wanted: Terms, regions: int, vectors: bool = False
+    ) -> Self | None:
         """A model that was converted before for terms [T] and these regions, else None."""
         terms = wanted[files.indexable[wanted]]
-        entry = find_entry(_key(files, terms, regions))
+        entry = find_entry(_key(files, terms, regions, vectors))
         return cls(files, terms, *entry) if entry else None
 
     @classmethod
@@ -179,7 +187,7 @@ class ConvertedScorer:
         """
         terms = wanted[files.indexable[wanted]]
         make = partial(cls._write, scorer, files, terms, regions)
-        return cls(files, terms, *add_entry(_key(files, terms, regions), make))
+        return cls(files, terms, *add_entry(_key(files, terms, regions, scorer.vectors), make))
 
     @classmethod
     def _write(
@@ -191,14 +199,17 @@ class ConvertedScorer:
         from sparta.visualsparta.model import ImageTerms
 
         images = _noise(EXAMPLES, regions, files.config.feature_dim)
-        module = ImageTerms(scorer.model, torch.from_numpy(terms)).eval()
+        module = ImageTerms(scorer.model, torch.from_numpy(terms), scorer.vectors).eval()
         example = [torch.from_numpy(part) for part in (images.regions, images.locations)]
         convert(module, example, folder / NETWORK, batches=True)
         description = {"fingerprint": scorer.fingerprint}
         images = _noise(CHECKED, regions, files.config.feature_dim)
-        expected = scorer.term_scores(images, terms).scores
-        found = cls(files, terms, folder, description).term_scores(images, terms).scores
-        if np.abs(found - expected).max(initial=0) > LARGEST_ERROR:
+        expected = scorer.term_scores(images, terms)
+        found = cls(files, terms, folder, description).term_scores(images, terms)
+        pairs = [(found.scores, expected.scores)]
+        if found.vectors is not None and expected.vectors is not None:
+            pairs.append((found.vectors, expected.vectors))
+        if any(np.abs(one - other).max(initial=0) > LARGEST_ERROR for one, other in pairs):
             raise ValueError("the network that OpenVINO makes of it computes something else")
         return description
 
@@ -213,17 +224,19 @@ class ConvertedScorer:
         # Of compact models, the network may lack some terms.
         own_terms = np.searchsorted(terms, self._terms)
         columns = slice(None) if len(own_terms) == len(terms) else own_terms
-        for own, (best, regions) in zip(parts, found, strict=True):
+        for own, (best, regions, *_) in zip(parts, found, strict=True):
             scores[own, columns], positions[own, columns] = best, regions
-        return TermScores(scores, positions)
+        vectors = np.concatenate([one[2] for one in found]) if len(found[0]) > 2 else None
+        return TermScores(scores, positions, vectors)
 
 
 Scorer: TypeAlias = TorchScorer | ConvertedScorer
 
 
-def _key(files: ModelFiles, terms: Terms, regions: int) -> Json:
+def _key(files: ModelFiles, terms: Terms, regions: int, vectors: bool) -> Json:
     """All that decides a converted model, for the cache."""
-    return {"model": files.hashes, "terms": terms.tolist(), "regions": regions}
+    key: Json = {"model": files.hashes, "terms": terms.tolist(), "regions": regions}
+    return key | {"vectors": True} if vectors else key
 
 
 def _noise(images: int, regions: int, dimension: int) -> PaddedImages:

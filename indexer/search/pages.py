@@ -8,6 +8,7 @@ from time import perf_counter
 from indexer.answer import Answer, Condition, Correction, Hit, Position, Timings
 from indexer.search.engine import Capability, Engine, Found, Page, Plan, is_before
 from indexer.search.reader import Reader, Reading
+from indexer.search.rerank import Rerank
 
 MAX_CORRECTED, CORRECTIONS = 10, 3  # unknown words, and words for each
 MS = 1000.0
@@ -21,24 +22,42 @@ def ranked(
     offset: int,
     after: Position | None,
     reading: Reading,
+    rerank: Rerank | None = None,
 ) -> Answer:
-    """A page of the ranking: k hits from an offset, or after a position."""
-    if after is None:
-        found = engine.top(plan, k + offset)
-        reader.check(found.version)
-        if offset:
-            found = found.at(range(offset, len(found.image_ids)))
-        return _answer(reader, found, offset + 1, reading)
-    wanted = after.rank + k
+    """A page of the ranking: k hits from an offset, or after a position.
+
+    With `rerank` the first hits of the ranking are ordered anew, the others follow by score.
+    """
+    depth = rerank.depth if rerank else 0
+    wanted = max(depth, (after.rank if after else offset) + k)
     while True:
         found = engine.top(plan, wanted)
         reader.check(found.version)
-        pairs = enumerate(zip(found.scores, found.image_ids, strict=True))
-        later = [n for n, pair in pairs if is_before(after, *pair, falling=True)]
+        found = rerank(found) if rerank else found
+        count, own = len(found.image_ids), [*(found.similarities or ())][:depth]
+        if after is None:
+            places, first = range(offset, min(offset + k, count)), offset + 1
+            break
+        pairs = enumerate(zip([*own, *found.scores[depth:]], found.image_ids, strict=True))
+        # A position is among those that are ordered anew, or among the others.
+        anew, first = after.rank <= depth, after.rank + 1
+        later = [
+            n
+            for n, pair in pairs
+            if (anew and n >= depth)
+            or (anew == (n < depth) and is_before(after, *pair, falling=True))
+        ]
         # Images that came meanwhile have pushed others behind those looked at.
-        if len(later) >= k or len(found.image_ids) < wanted:
-            return _answer(reader, found.at(later[:k]), after.rank + 1, reading)
+        if len(later) >= k or count < wanted:
+            places = later[:k]
+            break
         wanted *= 2
+    answer = _answer(reader, found.at(places), first, reading)
+    if rerank is not None:
+        answer.reranked = min(depth, count)
+        if answer.last is not None and answer.last.rank <= depth:
+            answer.last = answer.last._replace(value=answer.hits[-1].similarity)
+    return answer
 
 
 def surveyed(engine: Engine, reader: Reader, plan: Plan, page: Page, reading: Reading) -> Answer:
@@ -64,6 +83,8 @@ def _answer(reader: Reader, found: Found, first: int, reading: Reading) -> Answe
     ranks = range(first, first + len(found.image_ids))
     hits = [*map(Hit, ranks, found.image_ids, found.scores, found.metadata)]
     answer = Answer(hits, Timings(0, 0, 0, found.encode_ms), found.version)
+    for hit, similarity in zip(hits, found.similarities or (), strict=False):
+        hit.similarity = similarity
     if found.views is not None:
         for hit, view in zip(hits, found.views, strict=True):
             hit.view = view

@@ -16,11 +16,12 @@ from indexer.answer import (
     UnavailableError,
     Version,
 )
-from indexer.query import Query, parsed, plain_text, searchable
+from indexer.query import Query, parsed, plain_text, searchable, spoken
 from indexer.search.engine import Capability, Documents, Engine, Page, Plan, Survey
 from indexer.search.explanations import AskDocuments, Explain, Explaining
 from indexer.search.pages import finish, ranked, surveyed
 from indexer.search.reader import NOTHING, Language, MovedError, Reader, Reading, image_query
+from indexer.search.rerank import Rerank, TextVectors
 from indexer.search.words import Completion, HeldWord
 from indexer.store.commit import ReplacedError
 from indexer.store.images import UnknownImageError
@@ -102,6 +103,7 @@ class Searcher:
         offset: int = 0,
         after: Position | None = None,
         explain: Explain | None = None,
+        rerank: int = 0,
         partial: bool = False,
     ) -> Answer:
         """The k best images for a text, or the first of all that match in another order.
@@ -117,6 +119,7 @@ class Searcher:
             offset: hits before the first one.
             after: where the page begins, in place of an offset.
             explain: how hits are explained, where the engine can; None for not at all.
+            rerank: first hits to order by the similarity of text and photo; 0 for none.
             partial: whether to do without shards that do not answer.
 
         Raises QueryError or FilterError; ValueError if k is not positive; RefusedError if the
@@ -126,6 +129,7 @@ class Searcher:
             return Searcher(self._lenient(), self.language).search(
                 query, k, substitute=substitute, filter=filter, min_coverage=min_coverage,
                 sort=sort, facets=facets, offset=offset, after=after, explain=explain,
+                rerank=rerank,
             )  # fmt: skip
         start = _started(k)
         words = bool((query if isinstance(query, str) else query.text).strip())
@@ -133,6 +137,7 @@ class Searcher:
         if browsed or min_coverage is not None:
             self._check_asked(min_coverage, browsed, sort, facets)
         wanted = self._wanted(query, words)
+        vectors = self._text_vectors(rerank, browsed) if rerank else None
 
         def attempt(reader: Reader) -> Answer:
             plan, reading = reader.plan(wanted, substitute, filter, min_coverage, browsed)
@@ -141,7 +146,10 @@ class Searcher:
                 page = Page(k, offset, sort, tuple(facets), after)
                 answer = surveyed(self.engine, reader, plan, page, reading)
             else:
-                answer = ranked(self.engine, reader, plan, k, offset, after, reading)
+                again = None
+                if vectors is not None:
+                    again = Rerank(rerank, spoken(wanted), vectors, self._documents(reader))
+                answer = ranked(self.engine, reader, plan, k, offset, after, reading, again)
             finish(answer, reader, self.can, start, tokenised)
             how = explain if explain and words and Capability.EXPLAIN in self.can else None
             if how or (min_coverage is not None and not browsed):
@@ -161,6 +169,21 @@ class Searcher:
             name = "sort" if sort else "facets" if facets else "q"
             problem = f"the {self.engine.name} engine lists the best images alone; search sparta"
             raise RefusedError(name, problem)
+
+    def _text_vectors(self, rerank: int, browsed: bool) -> TextVectors:
+        """What re-ranking needs; raises RefusedError if this search cannot re-rank so many hits."""
+        vectors = self.language.vectors
+        if vectors is None or Capability.REQUIRE not in self.can:
+            problem = "it has no vectors of photos; leave it out, or build it with --rerank"
+            raise RefusedError("rerank", f"{problem} and search sparta")
+        if browsed:
+            raise RefusedError("rerank", "it needs words, and neither sort nor facets")
+        if rerank > vectors.depth:
+            problem = (
+                f"the index was built to re-rank {vectors.depth} hits: ask for at most as many"
+            )
+            raise RefusedError("rerank", problem)
+        return vectors
 
     def _wanted(self, query: str | Query, words: bool) -> Query:
         """The query, parsed as far as the engine has operators."""

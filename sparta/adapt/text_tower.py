@@ -6,6 +6,7 @@ text is computed at a time, without padding, unless the tower was trained on pad
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError, first_line
-from sparta.inference import NETWORK, Network, add_entry, find_entry
+from sparta.inference import DESCRIPTION, NETWORK, Network, add_entry, find_entry
 from sparta.json_values import Json, JsonMapping
 from sparta.model_id import find_file, read_model_config
 from sparta.networks.encoder import hash_files, weights_hash
@@ -30,7 +31,14 @@ if TYPE_CHECKING:
 DENSE = "vse"  # model type of dense VSE models
 PADDED = {"siglip", "siglip2"}  # model types that read every text padded to the full length
 # Files that decide what a tower computes, beside its weights.
-SMALL_FILES = ("config.json", FILE, "tokenizer_config.json", "vocab.json", "merges.txt", "vocab.txt")
+SMALL_FILES = (
+    "config.json",
+    FILE,
+    "tokenizer_config.json",
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+)
 # Texts by which the converted tower is compared with torch's, and with its tokenizer.
 PROBES = ("a", "Two dogs, on a beach!", "two men's red hats " * 50, "Ein Café — 2 Stühle")
 LARGEST_ERROR = 1e-3  # of a number of a vector of length 1
@@ -96,6 +104,14 @@ class TextTower:
             raise ValueError("the network that OpenVINO makes of it computes something else")
         return description
 
+    @classmethod
+    def from_folder(cls, folder: Path) -> Self:
+        """A tower that was saved; raises InputError if it is damaged."""
+        try:
+            return cls(folder, json.loads((folder / DESCRIPTION).read_text()))
+        except (OSError, ValueError, LookupError, RuntimeError) as error:
+            raise InputError(f"{folder} is damaged: {first_line(error)}") from error
+
     def save(self, folder: Path, copy: Callable[[Path, Path], object] = shutil.copyfile) -> None:
         """Copy the files of the tower into a new folder, for `from_folder`."""
         folder.mkdir(parents=True)
@@ -149,9 +165,7 @@ def _load_dual(name: str | Path) -> tuple[nn.Module, Embed, _About]:
         backend = tokenizer.backend_tokenizer
     except (OSError, ValueError, ImportError, AttributeError) as error:
         raise InputError(f"{name} has no fast tokenizer: {first_line(error)}") from error
-    length = min(
-        tokenizer.model_max_length, model.config.get_text_config().max_position_embeddings
-    )
+    length = min(tokenizer.model_max_length, model.config.get_text_config().max_position_embeddings)
     padded = model.config.model_type in PADDED
 
     class Text(torch.nn.Module):
@@ -175,9 +189,7 @@ def _load_dual(name: str | Path) -> tuple[nn.Module, Embed, _About]:
         rows = (
             tokenizer(text, padding="max_length" if padded else False, **options) for text in texts
         )
-        return torch.cat(
-            [module(row.input_ids, row.get("attention_mask", None)) for row in rows]
-        )
+        return torch.cat([module(row.input_ids, row.get("attention_mask", None)) for row in rows])
 
     def save(folder: Path) -> None:
         backend.no_padding()

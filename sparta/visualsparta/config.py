@@ -93,6 +93,8 @@ class VisualSpartaConfig(PreTrainedConfig):
             embedding is a parameter of its own (section 3.1.1).
         offset: what an index subtracts from each term's scores, unless it is told otherwise: their
             "mean", "median" or "minimum" over its images, or "none".
+        dual_encoder: whose text tower gives texts the vectors that an image head gives photos: a
+            folder, or a hub name with its commit; None if there is none.
         compact: whether the folder has the weights in half precision and the query embedding of
             trained terms only.
 
@@ -123,6 +125,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         initial_bias: float = 0.0,
         tie_query_embedding: bool = False,
         offset: str = "mean",
+        dual_encoder: str | None = None,
         compact: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -147,6 +150,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         self.initial_bias = initial_bias
         self.tie_query_embedding = tie_query_embedding
         self.offset = offset
+        self.dual_encoder = dual_encoder
         self.compact = compact
         # The name under which transformers looks up whether `_tied_weights_keys` apply.
         super().__init__(**{**kwargs, "tie_word_embeddings": tie_query_embedding})
