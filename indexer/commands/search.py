@@ -154,7 +154,7 @@ def reading_filter(text: str | None) -> Iterator[Filter | None]:
         except FilterError as error:
             raise InputError(f"--{pointed(text, error)}") from error
     except RefusedError as error:
-        if error.field in ("sort", "min_coverage", "words"):
+        if error.field in ("sort", "min_coverage", "rerank", "words"):
             option = error.field.replace("_", "-")
             raise InputError(f"--{option}: {error.reason}") from error
         raise InputError(error.reason) from error

@@ -209,6 +209,7 @@ def _load_dense(name: str | Path) -> tuple[nn.Module, Embed, _About]:
     """The text encoder of a dense VSE model; raises InputError if it has no tokenizer."""
     import torch
 
+    from sparta.vse.aggregators import GPO
     from sparta.vse.batch import TextBatch
     from sparta.vse.encoders import unit
     from sparta.vse.model import VseModel
@@ -234,7 +235,9 @@ def _load_dense(name: str | Path) -> tuple[nn.Module, Embed, _About]:
                 words = self.model.word_encoder
                 hidden = words.gru(words.embedding(ids))[0]
                 read = hidden.unflatten(-1, (-1, words.gru.hidden_size)).mean(dim=-2)
-            return unit(self.model.text_pooling(read, lengths))
+            pooling = self.model.text_pooling
+            whole = isinstance(pooling, GPO)
+            return unit(pooling.pool_whole(read) if whole else pooling(read, lengths))
 
     description = {"kind": DENSE, "words": model.config.words, "pad_to": 0, "pad_id": 0}
     return Text().eval(), model.embed_texts, (tokenizer.save, description | {"masks": True})

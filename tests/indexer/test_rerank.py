@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fastapi.testclient import TestClient
 from transformers import AutoTokenizer, CLIPModel
 
 from indexer.answer import RefusedError
@@ -41,7 +40,7 @@ from sparta.vse.model import VseModel
 from tests.indexer.command_line import sparta
 from tests.indexer.tiny import write_store
 from tests.indexer.tiny_dense import save_dense_model
-from tests.server.apps import app_of
+from tests.server.apps import app_of, client_of
 from tests.sparta.vse import models as dense_models
 from tests.tiny import tokenizer
 from tests.training.encoders import clip, siglip
@@ -257,7 +256,7 @@ def test_the_server_reranks(
     build_index(stores[:1], [model], tmp_path / "plain", device="cpu")
     assert b"rerank" not in (tmp_path / "plain" / "manifest.json").read_bytes()
     assert not len(vector_of(Snapshot.open(tmp_path / "plain").groundings([0])[0]))
-    with TestClient(app_of(Backend("sparta", open_index(index), None))) as client:
+    with client_of(app_of(Backend("sparta", open_index(index)))) as client:
         asked: dict[str, Any] = {"q": QUERIES[0], "k": 4, "rerank": 6}
         first = client.get("/v1/search", params=asked).json()
         assert first["reranked"] == 6 and None not in [one["similarity"] for one in first["hits"]]
@@ -270,7 +269,7 @@ def test_the_server_reranks(
             {"cursor": first["cursor"], "k": 4, "rerank": 5},
         ):
             assert client.get("/v1/search", params=asked | more).status_code == 422
-    with TestClient(app_of(Backend("sparta", open_index(tmp_path / "plain"), None))) as client:
+    with client_of(app_of(Backend("sparta", open_index(tmp_path / "plain")))) as client:
         refused = client.get("/v1/search", params=asked)
         assert refused.status_code == 422 and "no vectors of photos" in refused.json()["detail"]
     with pytest.raises(RefusedError, match="no vectors"):
@@ -297,7 +296,7 @@ def test_text_towers_are_those_of_torch(encoder: Path, tmp_path: Path) -> None:
     tower = TextTower.open(encoder)
     for text, vector in zip(texts, tower.encode(texts), strict=True):
         assert np.abs(vector - embed(encoder, text).numpy()).max() < 1e-4
-    for number, pooling in enumerate(("mean", "gpo", "max")):
+    for number, pooling in enumerate(("mean", "gpo", "max", "adpool")):
         folder = tmp_path / f"bert{number}"
         dense_models.bert(folder / "encoder", text_pooling=pooling).save_pretrained(folder)
     save_dense_model(tmp_path / "gru")
