@@ -23,7 +23,6 @@ from indexer.encoding.models import ReadConfig, read_word_tables
 from indexer.fields.kinds import Kind
 from indexer.index_writer import write_index
 from indexer.maintenance.combine import split_index
-from indexer.maintenance.copies import link_file
 from indexer.manifest import Manifest, is_index
 from indexer.metadata import Metadata, described
 from indexer.rebuild import kept_of
@@ -133,7 +132,7 @@ def build_index(
                 images=sum(part.images for part in work.parts),
                 tables=read_word_tables(models[0]),
                 kinds={**kept.kinds, **(kinds or {})},
-                tower=partial(tower.save, copy=link_file) if tower else None,
+                tower=tower and tower.folder,
                 progress=progress,
             )
             if shards is not None:

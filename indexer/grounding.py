@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from indexer.answer import Box, WinningLabel
 from indexer.postings import NO_VECTOR, Inputs, Postings
+from sparta.tokenizer import spelled
 
 try:
     from indexer.columns.native import find_winners
@@ -251,7 +252,7 @@ def winners(
     spoken_words = [vocabulary[term] for term in words[:spoken].tolist()]
     places_of = zip(tokens[:different].tolist(), labels[:different].tolist(), strict=True)
     named = (
-        WinningLabel(vocabulary[token], _label(spoken_words[first:last])) if token >= 0 else None
+        WinningLabel(vocabulary[token], spelled(spoken_words[first:last])) if token >= 0 else None
         for token, (first, last) in places_of
     )
     boxes = zip(*relative(corners[:different]).T.tolist(), strict=True)
@@ -274,9 +275,5 @@ def _unpacked(packed: bytes, terms: Sequence[int], vocabulary: Sequence[str]) ->
         if token >= 0:
             spoken = inputs.label_terms[inputs.label_regions == region].tolist()
             words = [vocabulary[word] for word in spoken]
-            label = WinningLabel(vocabulary[inputs.label_terms[token]], _label(words))
+            label = WinningLabel(vocabulary[inputs.label_terms[token]], spelled(words))
         yield (region, tuple(boxes[region]), label) if place >= 0 else UNKNOWN
-
-
-def _label(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else " ".join(words).replace(" ##", "")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from heapq import merge
@@ -46,7 +47,7 @@ def write_index(
     tables: WordTables | None = None,
     kinds: Mapping[str, Kind] | None = None,
     lucene: bool = True,
-    tower: Callable[[Path], None] | None = None,
+    tower: Path | None = None,
     progress: Progress = no_progress,
 ) -> Manifest:
     """Write a whole index folder, which must not exist.
@@ -54,8 +55,8 @@ def write_index(
     Shards come in ascending order of image ids; they are taken one by one while earlier ones are
     being written, and have `images` in all. `offset` [V] is stored for images added later, `scale`
     is the term score that one impact stands for, `kinds` are declared, and `lucene` is whether to
-    write a Lucene index of the same postings beside. `tower` writes the text tower for re-ranking
-    into a new folder, if there is one. Progress has the stages "write", "merge" and
+    write a Lucene index of the same postings beside. `tower` is the folder of the text tower for
+    re-ranking, which is copied. Progress has the stages "write", "merge" and
     "columns", in images; the last two at once.
     """
     folder.mkdir(parents=True)
@@ -83,7 +84,7 @@ def write_index(
     np.save(folder / MEANS, (totals / max(1, count)).astype(np.float32))
     save_kinds(folder, kinds or {})
     if tower is not None:
-        tower(folder / TEXT_TOWER)
+        shutil.copytree(tower, folder / TEXT_TOWER)
     named = tokenizer.vocabulary_hash, settings, scale
     return finish_index(folder, count, frequencies, report, *named)
 

@@ -46,6 +46,7 @@ PANELS = {
         "keys revoke": "server.commands.keys:revoke",
     },
     "Models": {
+        "adapt": "eval.commands.adapt:adapt",
         "train": "training.commands.train:train",
         "extract": "sparta.commands.features:extract",
         "import": "sparta.commands.features:import_",

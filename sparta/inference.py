@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparta.errors import InputError
 from sparta.files import sha256
 from sparta.json_values import Json, JsonMapping
 
@@ -197,11 +198,27 @@ def find_entry(key: JsonMapping) -> tuple[Path, Json] | None:
     """
     for folder in (SHIPPED / digest_of(key), _folder(key)):
         try:
-            if json.loads((folder / HASHES).read_text()) == _hashes(folder):
-                return folder, json.loads((folder / DESCRIPTION).read_text())
-        except (OSError, ValueError):
+            return folder, read_entry(folder)
+        except InputError:
             continue
     return None
+
+
+def read_entry(folder: Path) -> Json:
+    """The description of an entry; raises InputError if a file of it is missing or damaged."""
+    try:
+        if json.loads((folder / HASHES).read_text()) == _hashes(folder):
+            description: Json = json.loads((folder / DESCRIPTION).read_text())
+            return description
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder} is no whole converted network: {error}") from error
+    raise InputError(f"{folder} is damaged: a file has not the content that {HASHES} states")
+
+
+def write_entry(folder: Path, description: JsonMapping) -> None:
+    """Describe the files in a folder."""
+    (folder / DESCRIPTION).write_text(json.dumps(description, indent=2))
+    seal(folder)
 
 
 def add_entry(key: JsonMapping, make: Make) -> tuple[Path, Json]:
@@ -215,8 +232,7 @@ def add_entry(key: JsonMapping, make: Make) -> tuple[Path, Json]:
     unfinished = Path(mkdtemp(dir=folder.parent, prefix=".unfinished-"))
     try:
         description = dict(make(unfinished))
-        (unfinished / DESCRIPTION).write_text(json.dumps(description, indent=2))
-        seal(unfinished)
+        write_entry(unfinished, description)
         if find_entry(key) is None:  # another process may have been faster
             shutil.rmtree(folder, ignore_errors=True)
             unfinished.rename(folder)

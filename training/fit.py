@@ -41,7 +41,6 @@ from training.run_folder import (
 )
 from training.terms.config import TermVectorsConfig
 from training.terms.fit import check_term_vectors, forget_term_vectors, train_term_vectors
-from training.visualsparta.config import VisualSpartaTrainConfig
 from training.visualsparta.module import OSCAR, check_visualsparta, prepare_visualsparta
 from training.vse.config import VseTrainConfig
 from training.vse.data import check_photo_settings, open_photos
@@ -139,8 +138,7 @@ def _has_vision_network(config: TrainConfig) -> bool:
 def _split(
     config: TrainConfig, there: PhotoList
 ) -> tuple[list[CaptionedPhoto], list[CaptionedPhoto]]:
-    taught = isinstance(config, VisualSpartaTrainConfig) and config.teacher is not None
-    return split_photos(config.data, there, config.seed, needs_captions=not taught)
+    return split_photos(config.data, there, config.seed)
 
 
 def pinned(config: TrainConfig) -> TrainConfig:
@@ -161,8 +159,6 @@ def pinned(config: TrainConfig) -> TrainConfig:
     if isinstance(config, VseTrainConfig) and config.has_vision_network:
         options = config.model.options
         options["vision"] = pin("model.options.vision", str(options["vision"]))
-    if isinstance(config, VisualSpartaTrainConfig) and config.teacher:
-        config.teacher.models = [pin("--teacher", name) for name in config.teacher.models]
     return config
 
 
@@ -221,7 +217,7 @@ def _open(
     if isinstance(config, VseTrainConfig):
         prepare = partial(prepare_vse, config, stores)
     else:
-        prepare = partial(prepare_visualsparta, config, stores, out)
+        prepare = partial(prepare_visualsparta, config, stores)
     return PhotoList.of(stores), partial(_fit, config, out, checkpoint, prepare)
 
 

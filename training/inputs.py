@@ -78,31 +78,21 @@ def record_stores(stores: Sequence[FeatureStore], out: Path, resume: bool) -> No
 
 
 def split_photos(
-    config: DataConfig, there: PhotoList, seed: int, needs_captions: bool = True
+    config: DataConfig, there: PhotoList, seed: int
 ) -> tuple[list[CaptionedPhoto], list[CaptionedPhoto]]:
     """Training photos and held-out photos, each sorted by id and among those of the run.
 
-    Without `needs_captions`, the photos that the captions do not mention are training photos that
-    have none. The seed chooses the held-out photos.
+    The seed chooses the held-out photos.
     """
     if config.captions is None:
-        if needs_captions:
-            raise InputError("data.captions: give a captions.jsonl (--set data.captions=FILE)")
-        if config.validation_split or config.validation_photos:
-            raise InputError("data.captions: held-out photos need captions; give them")
-        return _uncaptioned(config, there, set()), []
+        raise InputError("data.captions: give a captions.jsonl (--set data.captions=FILE)")
     if not config.captions.exists():
         raise InputError(f"data.captions: {config.captions} does not exist")
-    photos = read_captions(config.captions, config.split if needs_captions else None)
-    photos = _stored(photos, there)
-    listed = {photo.image_id for photo in photos}
-    photos = [photo for photo in photos if photo.split == config.split]
+    photos = _stored(read_captions(config.captions, config.split), there)
     photos = _present(photos, there, config.captions)
     held_out = _validation_split(config, there)
     if not held_out:
         photos, held_out = _divided(photos, config.validation_photos, seed)
-    if not needs_captions:
-        photos = sorted(photos + _uncaptioned(config, there, listed), key=lambda p: p.image_id)
     return photos, held_out
 
 
@@ -141,11 +131,6 @@ def _divided(
         [photo for i, photo in enumerate(photos) if i not in chosen],
         [photo for i, photo in enumerate(photos) if i in chosen],
     )
-
-
-def _uncaptioned(config: DataConfig, there: PhotoList, listed: set[str]) -> list[CaptionedPhoto]:
-    """The photos that the captions do not list, in any split."""
-    return [CaptionedPhoto(one, config.split, ()) for one in there.ids if one not in listed]
 
 
 def _stored(photos: Sequence[CaptionedPhoto], there: PhotoList) -> list[CaptionedPhoto]:

@@ -24,6 +24,7 @@ from sparta.commands.options import (
 )
 from sparta.errors import InputError
 from sparta.extract.job import EXTRACT_STAGES
+from sparta.extras import check_installed
 from sparta.json_values import Json
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ Models = Annotated[
     list[str],
     typer.Option(
         "--model",
-        help="VisualSparta model: folder, hub name, photos or sample. Repeat it to average models.",
+        help="VisualSparta model: folder, hub name, photos or sample. Repeat it to average models. "
+        "Of a dual encoder such as CLIP, term vectors are fitted first, once.",
     ),
 ]
 MetadataFile = Annotated[
@@ -231,13 +233,15 @@ def index(
     from sparta.progress import progress_bars
 
     choice = _named_or_given(prefer, top_n, bits, frequency_power)
+    places = [folder_at(place) for place in features]
+    model = [_adapted(name, places[0], device) for name in model]
     pruning = _pruning(choice, offset, terms, frequencies)
     kinds, about = declared_kinds(field), read_metadata(metadata) if metadata else {}
     console, lines = Console(), list[str]()
     say = partial(console.print, soft_wrap=True, highlight=False)
     with connected(ray, device) as cluster, progress_bars(STAGES, console) as show:
         images = open_images(
-            [folder_at(place) for place in features],
+            places,
             model,
             out,
             augmentations=augmentations,
@@ -269,6 +273,22 @@ def index(
         say(f"{out}: {line}")
     for line in _hints(manifest, frequencies, out):
         say(line)
+
+
+def _adapted(name: str, photos: Path, device: str) -> str:
+    """A VisualSparta model; of a dual encoder, the one of its term vectors, perhaps made now."""
+    from sparta.model_id import read_model_config
+
+    if read_model_config(name, (), "model", "--model").get("model_type") == "visual_sparta":
+        return name
+    check_installed("train", "torch", "transformers")
+    from sparta.adapt.adapt import STAGES as ADAPTING
+    from sparta.adapt.adapt import cached_model
+    from sparta.console import Console
+    from sparta.progress import progress_bars
+
+    with progress_bars(ADAPTING, Console()) as show:
+        return str(cached_model(name, photos, device, show))
 
 
 def _pruning(choice: Json, offset: str, terms: str, frequencies: str) -> PruningSettings:

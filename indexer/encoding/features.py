@@ -21,6 +21,7 @@ from sparta.extract.job import extract_augmented
 from sparta.extract.photos import DEFAULT, Choice, find_photos, list_photos
 from sparta.features.record import (
     BFLOAT16,
+    JOINT,
     DetectorSettings,
     FeatureSource,
     Skipped,
@@ -211,6 +212,7 @@ def extract_stores(
         device=device,
         cluster=cluster,
         bfloat16=bfloat16,
+        joint=source.extra.get("space") == JOINT,
         progress=progress,
         notice=notice,
     )

@@ -125,7 +125,8 @@ class Language:
         """The whole words of the vocabulary, and frequent words of several pieces."""
         spelling = self.tables.spelling
         frequent = () if spelling is None else filter(self.pieces, spelling.frequent)
-        return WordList(dict.fromkeys([*self.tokenizer.vocabulary, *frequent]))
+        words = dict.fromkeys([*self.tokenizer.vocabulary, *frequent])
+        return WordList(words, self.tokenizer.fold)
 
     @cached_property
     def word_ids(self) -> NDArray[np.int64]:
@@ -145,9 +146,8 @@ class Language:
         spelling = self.tables.spelling
         if spelling is None or not text.isalpha() or text.lower() in FUNCTION_WORDS:
             return None
-        terms = [self.tokenizer.vocabulary[piece] for piece in pieces]
-        word = "".join([*terms[:1], *(term.removeprefix("##") for term in terms[1:])])
-        word = word or text.lower()
+        terms = (self.tokenizer.vocabulary[piece] for piece in pieces)
+        word = self.tokenizer.written(text, terms)
         return None if word in spelling.correct or word in self.tokenizer.ids else word
 
     @cached_property

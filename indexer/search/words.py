@@ -69,12 +69,14 @@ class WordList:
         letters: [W, longest] uint32 code points, 0 after a word's end.
         lengths: [W] in letters.
         sets: [W] uint64, the letters of each as bits: an edit changes two of them at most.
+        fold: a typed word as the words are spelled.
 
     Args:
         words: each once; those with other characters than letters, such as word pieces, are none.
     """
 
-    def __init__(self, words: Iterable[str]) -> None:
+    def __init__(self, words: Iterable[str], fold: Callable[[str], str] = str.lower) -> None:
+        self.fold = fold
         self.words = sorted(word for word in words if word.isalpha())
         self.letters = _letters(self.words)
         self.lengths = np.count_nonzero(self.letters, axis=1)
@@ -108,7 +110,7 @@ class HeldWords:
         last = _LAST_WORD.search(text)
         if last is None:
             return []
-        found = self._beginning_with(last[0].lower(), most) or self.correct(last[0], most)
+        found = self._beginning_with(self._known.fold(last[0]), most) or self.correct(last[0], most)
         return [Completion(text[: last.start()] + held.word, *held) for held in found]
 
     def _beginning_with(self, beginning: str, most: int) -> list[HeldWord]:
@@ -124,7 +126,7 @@ class HeldWords:
         letters and more may have one edit, of six and more two if none has one. What was found last
         is remembered: the same names are unknown again and again.
         """
-        word = word.lower()
+        word = self._known.fold(word)
         found = self._nearest.get(word)
         if found is None:
             if len(self._nearest) >= REMEMBERED:

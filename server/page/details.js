@@ -66,7 +66,7 @@ function wonBy({ region, label, box }) {
 
 function makeRow(term, photo) {
   const shown = term.similarity === null ? ` ${term.term}` : ` → ${term.term}`;
-  const piece = term.term === term.word.toLowerCase() ? [] : [make("small", {}, shown)];
+  const piece = [term.word, term.word.toLowerCase()].includes(term.term) ? [] : [make("small", {}, shown)];
   const row = make(
     "tr",
     { className: term.impact ? "" : "nothing" },

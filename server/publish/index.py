@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 
 import numpy as np
@@ -23,6 +24,7 @@ from server.publish.folder import MARKER, SiteFolder, digest
 from sparta.errors import InputError
 from sparta.json_values import Json, JsonMapping
 from sparta.progress import Progress, no_progress
+from sparta.tokenizer import UNSPACED, Marks, WordPieceTokenizer, normalised
 from sparta.word_tables import Spelling
 
 FORMAT = 1
@@ -33,6 +35,12 @@ SURROGATES = range(0xD800, 0xE000)
 _LOOKED_AT = 256  # characters that are looked at together, as most blocks have only one kind
 _TYPES: Mapping[Kind, str] = {"number": "<f8", "date": "<i8", "boolean": "u1", "geo": "<f8"}
 Runs = list[list[int]]  # first and last of each run
+REFUSED = (
+    "the index's tokenizer has a {}: a browser cannot read queries as it does; publish an index of "
+    "another model"
+)
+# How GPT-2 splits a text into words.
+GPT_2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
 def write_index(
@@ -127,19 +135,23 @@ def write_words(site: SiteFolder, collection: Collection) -> Json:
     Raises InputError if a browser cannot read queries as the tokenizer does.
     """
     tokenizer = tokenizers.Tokenizer.from_str(collection.tokenizer.to_json())
-    check_tokenizer(tokenizer)
-    special = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
+    marks, special = collection.tokenizer.marks, list[str]()
+    if marks is None:
+        check_tokenizer(tokenizer)
+        special = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
     vocabulary, rare = collection.tokenizer.vocabulary, collection.tables.rare
     spelling = collection.tables.spelling
     words = {
         "vocabulary": vocabulary,
         "special": special,
-        "longest": tokenizer.model.max_input_chars_per_word,
-        "characters": characters(tokenizer),
+        "longest": 0 if marks else tokenizer.model.max_input_chars_per_word,
+        "characters": characters(tokenizer, marks is not None),
         "rare": [number for number, term in enumerate(vocabulary) if term in rare],
         "frequent": [] if spelling is None else spelling.frequent,
         "functionWords": sorted(FUNCTION_WORDS),
     }
+    if marks is not None:
+        words["pieces"] = _pieces(tokenizer, collection.tokenizer, marks)
     return {
         "words": site.put_named("index/words", packs.deflated(packs.as_json(words))),
         "spelling": _write_spelling(site, spelling),
@@ -209,14 +221,54 @@ def check_tokenizer(tokenizer: tokenizers.Tokenizer) -> None:
     }
     for name, known in parts.items():
         if not known:
-            raise InputError(
-                f"the index's tokenizer has a {name} that is not BERT's: a browser cannot read "
-                "queries as it does; publish an index of another model"
-            )
+            raise InputError(REFUSED.format(f"{name} that is not BERT's"))
 
 
-def characters(tokenizer: tokenizers.Tokenizer) -> Json:
-    """The tables of a tokenizer, for JSON.
+def _pieces(tokenizer: tokenizers.Tokenizer, terms: WordPieceTokenizer, marks: Marks) -> Json:
+    """The model of a tokenizer that marks words, for JSON; see `Pieces` in search/pieces.js."""
+    settings, normalise = json.loads(tokenizer.to_str()), partial(_inside, tokenizer)
+    model = settings["model"]
+    if model.get("continuing_subword_prefix") or model.get("ignore_merges"):
+        raise InputError(REFUSED.format(f"model ({model['type']}) with unusual options"))
+    scores = [score for _, score in model["vocab"]] if model["type"] == "Unigram" else []
+    merged = [tokenizer.token_to_id(piece) for pair in model.get("merges", ()) for piece in pair]
+    composes = normalise("e\u0301") == "\u00e9"
+    return {
+        **marks._asdict(),
+        "raw": [*map(tokenizer.id_to_token, range(len(scores) or len(terms.vocabulary)))],
+        "silent": np.flatnonzero(~terms.indexable).tolist(),
+        "split": _patterns(settings["pre_tokenizer"]),
+        "form": "NFKC" if normalise("\uff76\uff9e") == "\u30ac" else "NFC" if composes else None,
+        "unspaced": UNSPACED,
+        "scores": scores,
+        "merges": merged,
+    }
+
+
+def _patterns(splitter: Json) -> list[str]:
+    """The patterns whose matches are the parts of a word, one after the other."""
+    match splitter:
+        case {"type": "Sequence", "pretokenizers": parts}:
+            return [one for part in parts for one in _patterns(part)]
+        case {"type": "ByteLevel", "use_regex": regex}:
+            return [GPT_2] if regex else []
+        case {"pattern": {"Regex": regex}} if (
+            (splitter["behavior"], splitter["invert"]) in (("Removed", True), ("Isolated", False))
+            and not re.search(r"[?*+]\+|\(\?i", regex)  # which browsers lack
+        ):
+            return [regex]
+        case None | {"type": "Metaspace" | "WhitespaceSplit"} | {"pattern": {"String": " "}}:
+            return []
+    raise InputError(REFUSED.format(f"pre-tokenizer ({splitter['type']}) of another kind"))
+
+
+def _inside(tokenizer: tokenizers.Tokenizer, text: str) -> str:
+    """What the normaliser of whole texts makes of characters within a word."""
+    return normalised(tokenizer, f"0{text}0").partition("0")[2].rpartition("0")[0]
+
+
+def characters(tokenizer: tokenizers.Tokenizer, marked: bool) -> Json:
+    """The tables of a tokenizer, `marked` if it marks words, for JSON.
 
     Returns:
         `dropped` and `spaced` (as words of their own), runs of characters; `changed`, a text of
@@ -225,7 +277,8 @@ def characters(tokenizer: tokenizers.Tokenizer) -> Json:
         separate words or are words of their own, once the text is cleaned.
     """
     settings = json.loads(tokenizer.to_str())
-    return _characters(json.dumps(settings["normalizer"]), json.dumps(settings["pre_tokenizer"]))
+    splitter = None if marked else settings["pre_tokenizer"]
+    return _characters(json.dumps(settings["normalizer"]), json.dumps(splitter))
 
 
 @lru_cache(4)
@@ -235,8 +288,10 @@ def _characters(normalizer: str, pre_tokenizer: str) -> Json:
     model = {"type": "WordPiece", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"}
     whole = {**model, "continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
     tokenizer = tokenizers.Tokenizer.from_str(json.dumps({"model": whole} | parts))
-    normalise = tokenizer.normalizer.normalize_str
-    split = tokenizer.pre_tokenizer.pre_tokenize_str
+    if (splitter := tokenizer.pre_tokenizer) is None:
+        normalise, split = partial(_inside, tokenizer), str.split
+    else:
+        normalise, split = tokenizer.normalizer.normalize_str, splitter.pre_tokenize_str
     dropped: list[int] = []
     spaced: list[int] = []
     spaces: list[int] = []

@@ -8,13 +8,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from transformers import PreTrainedConfig
 
 from sparta.adapt.fit import Bags, TermVectors, Texts, Views
 from sparta.features.record import FeatureSource
+from sparta.json_values import Json
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.init import from_config
 from sparta.visualsparta.model import VisualSparta
@@ -35,7 +38,13 @@ class Fitted:
     sentences: Sequence[str]  # the same as typed
 
     def save(
-        self, folder: Path, head: PreTrainedConfig, source: FeatureSource, views: Views
+        self,
+        folder: Path,
+        head: PreTrainedConfig,
+        source: FeatureSource,
+        views: Views,
+        weights: nn.Module | None = None,
+        **options: Any,
     ) -> None:
         """Write the model, its tables and its offsets.
 
@@ -44,8 +53,10 @@ class Fitted:
             head: configuration of the image head; its sizes are set here.
             source: of the features.
             views: photos, whose scores decide the largest impact.
+            weights: of the image head; None for those of the term vectors' own.
+            options: further fields of `VisualSpartaConfig`.
         """
-        self._model(head, source).save_pretrained(folder)
+        self._model(head, source, weights or self.terms.head, options).save_pretrained(folder)
         if self.texts.count.any():
             self._write_rare(folder)
         write_spelling(self.sentences, self.tokenizer, folder)
@@ -54,22 +65,28 @@ class Fitted:
         none = np.zeros(len(self.tokenizer.vocabulary), np.float32)
         TermOffsets(none, float(scores.max())).save(folder / OFFSETS)
 
-    def _model(self, head: PreTrainedConfig, source: FeatureSource) -> VisualSparta:
+    def _model(
+        self, head: PreTrainedConfig, source: FeatureSource, weights: nn.Module, options: Json
+    ) -> VisualSparta:
         """VisualSparta with these vectors, compact."""
         head.vocab_size = len(self.tokenizer.vocabulary)
         head.hidden_size = self.terms.vectors.shape[1]
         model = from_config(
-            head, self.tokenizer, source, use_labels=False, use_locations=False, offset="none"
+            head,
+            self.tokenizer,
+            source,
+            **{"use_labels": False, "use_locations": False, "offset": "none", **options},
         )
         assert model.head is not None
-        model.head.load_state_dict(self.terms.head.state_dict())
+        model.head.load_state_dict(weights.state_dict())
         terms = self.bags.terms
         with torch.no_grad():
             model.query_embedding.weight.zero_()
             model.query_embedding.weight[terms] = self.terms.vectors
         model.term_frequencies.zero_()
         model.term_frequencies[terms] = self.bags.frequencies
-        model.trained_terms.copy_(model.term_frequencies > 0)
+        model.trained_terms.zero_()
+        model.trained_terms[terms] = True
         model.make_compact()
         return model
 
@@ -104,16 +121,16 @@ def write_spelling(
         texts: captions and sentences of the training.
         tokenizer: of the model. Its words of one piece are correct, and not in the table.
         folder: of the model.
-        listed: further correct words, in lower case without accents. Those that no correction
+        listed: further correct words, as the tokenizer normalises them. Those that no correction
             could replace are left out.
     """
-    typed = Counter(word for text in texts for word in {*_WORD.findall(text.lower())})
+    typed = Counter(word for text in texts for word in {*_WORD.findall(tokenizer.fold(text))})
     counts, pieces = Counter[str](), dict[str, int]()
     for word, count in typed.items():
         own = tokenizer.encode_query(word).pieces
-        spelled = "".join([*own[:1], *(piece.removeprefix("##") for piece in own[1:])])
-        counts[spelled] += count
-        pieces[spelled] = len(own)
+        whole = tokenizer.written(word, own) if own else ""
+        counts[whole] += count
+        pieces[whole] = len(own)
     # Possessives, which many type without the apostrophe.
     listed = {*listed, *(f"{word}s" for word, count in counts.items() if count >= MISSPELT)}
     most = Counter[str]()
@@ -122,7 +139,7 @@ def write_spelling(
     correct = [
         word
         for word, count in counts.most_common()
-        if pieces[word] > 1 and count >= LEAST and word.isalpha()
+        if (pieces[word] > 1 or word not in tokenizer.ids) and count >= LEAST and word.isalpha()
         and (word in listed or all(most[one] < MISSPELT * count for one in _shortened(word, 1)))
     ]  # fmt: skip
     frequent = [word for word in correct if counts[word] >= FREQUENT]

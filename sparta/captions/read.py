@@ -356,9 +356,7 @@ def _of_file(path: Path, restval_apart: bool) -> list[CaptionedPhoto]:
 
 
 def _of_text(path: Path) -> list[CaptionedPhoto]:
-    with path.open("rb") as file:
-        start = file.read(FIRST_BYTES).removeprefix(BOM_UTF8).partition(b"\n")[0]
-    line = start.decode(errors="replace").rstrip("\r")
+    line = _first_line(path)
     if path.suffix == ".jsonl" or line.lstrip().startswith("{"):
         return captioned(path, _objects(path))
     if TOKEN_LINE.fullmatch(line):
@@ -366,6 +364,23 @@ def _of_text(path: Path) -> list[CaptionedPhoto]:
     if _columns(line):
         return by_photo(path, _table_lines(path))
     raise _unknown(f"{path}: its first line {line[:60]!r} is of no known format")
+
+
+def is_captions(path: Path) -> bool:
+    """Whether a folder, or a file by its name or first line, should be one of `FORMATS`.
+
+    Raises OSError if the path cannot be read.
+    """
+    if path.is_dir() or path.suffix in (".json", ".jsonl"):
+        return True
+    line = _first_line(path)
+    return bool(line.lstrip().startswith("{") or TOKEN_LINE.fullmatch(line) or _columns(line))
+
+
+def _first_line(path: Path) -> str:
+    with path.open("rb") as file:
+        start = file.read(FIRST_BYTES).removeprefix(BOM_UTF8).partition(b"\n")[0]
+    return start.decode(errors="replace").rstrip("\r")
 
 
 def _unknown(found: str) -> InputError:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sparta.errors import InputError
 from sparta.extract.photos import Augmentation, Decoder, Photo
-from sparta.features.record import DetectorSettings, FeatureSource, ImageFeatures
+from sparta.features.record import JOINT, DetectorSettings, FeatureSource, ImageFeatures
 from sparta.networks.encoder import Encoder
 from sparta.networks.load import load_encoder
 from sparta.progress import Progress, no_progress
@@ -32,13 +32,14 @@ def load_extractor(
     grid: int | None = None,
     bfloat16: bool = False,
     progress: Progress = no_progress,
+    joint: bool = False,
 ) -> Extractor:
     """A detector's regions, or the cells of a backbone's grid; see `load_encoder`."""
     if backbone is None and (image_size or labels):
         raise InputError("--image-size and --labels are for a --backbone: name it too")
     encoder: Encoder | None = None
     if backbone:
-        encoder = load_encoder(backbone, image_size, labels, device, progress, bfloat16)
+        encoder = load_encoder(backbone, image_size, labels, device, progress, bfloat16, joint)
     if detection is not None:
         if grid:
             raise InputError("--grid is for cells of a --backbone: leave it out with --detector")
@@ -69,6 +70,7 @@ def load_extractor_of(
         device,
         source.extra.get("grid"),
         bfloat16,
+        joint=source.extra.get("space") == JOINT,
     )
     if differences := source.differences(extractor.source):
         raise InputError(

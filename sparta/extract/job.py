@@ -98,6 +98,7 @@ def extract_photos(
     progress: Progress = no_progress,
     notice: Notice = no_notice,
     bfloat16: bool = False,
+    joint: bool = False,
 ) -> ExtractReport:
     """Turn every photo of a folder into regions, the whole photo last.
 
@@ -125,6 +126,7 @@ def extract_photos(
         progress: stage "extract", in photos, and "convert" where the backbone is converted.
         notice: is called with one line if photos have changed, or lead out of the folder.
         bfloat16: as for `load_encoder`, unless there is a store at `out` in float32.
+        joint: as for `load_encoder`.
 
     Raises:
         InputError: if there is nothing to extract, no photo can be used but one is needed, the
@@ -138,8 +140,9 @@ def extract_photos(
         stamps = list_photos(photos, notice=notice)
     if bfloat16 and (out / HEADER).is_file():
         bfloat16 = FeatureSource(**read_header(out)["source"]).precision == BFLOAT16
-    load = partial(load_extractor, backbone, detection, image_size, labels, device, grid, bfloat16)
-    extractor = load(progress)
+    sizes = image_size, labels, device, grid, bfloat16
+    load = partial(load_extractor, backbone, detection, *sizes, joint=joint)
+    extractor = load(progress=progress)
     inputs = {"files": f"{len(stamps)} with hash {listing_hash(stamps)}"}
     with writing(out), full_disk_reported(out):
         writer = StoreWriter(
@@ -341,6 +344,7 @@ class ExtractOptions(TypedDict, total=False):
     device: str
     cluster: Cluster | None
     bfloat16: bool
+    joint: bool
 
 
 def extract_augmented(

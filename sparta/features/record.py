@@ -16,6 +16,7 @@ from sparta.json_values import Json
 FeatureKind = Literal["region", "grid", "patch", "pixels"]
 REGIONS = 36  # of a detector, an image keeps
 SKIPPED = "skipped.jsonl"
+JOINT = "joint"  # space of vectors: that of a dual encoder's two towers
 FLOAT32, BFLOAT16 = "float32", "bfloat16"  # precisions of a network
 
 
@@ -93,7 +94,8 @@ class FeatureSource:
         image_size: side in pixels of the square the photo is resized to, 0 without a backbone.
         label_count: classes of the backbone's own classifier given to the whole-photo region.
         extra: whatever else decides the features; of a detector, hash of its weights and how its
-            regions are chosen; "grid" where a backbone's cells are averaged to fewer on a side;
+            regions are chosen; "space" where it is `JOINT`; "grid" where a backbone's cells are
+            averaged to fewer on a side;
             "precision" where a network did not compute in float32.
         detector: hub name or folder the detector was loaded from, "" for none.
     """

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from sparta.errors import InputError
-from sparta.features.record import FeatureKind, FeatureSource
+from sparta.features.record import JOINT, FeatureKind, FeatureSource
 from sparta.model_id import pinned_name
 from sparta.networks.encoder import Encoder, best_classes, weights_hash
 from sparta.networks.pretrained import (
@@ -47,18 +48,23 @@ class NaflexVision(Adapter):
 
     def forward(self, pixel_values: Tensor) -> SimpleNamespace:
         """The patches of square photos, [B, cells, d], row by row."""
-        batch, channels, side, _ = pixel_values.shape
-        cells, rest = divmod(side, self.config.patch_size)
-        if rest:
-            raise ValueError(f"it needs a multiple of {self.config.patch_size}")
-        parts = pixel_values.reshape(batch, channels, cells, side // cells, cells, side // cells)
-        patches = parts.permute(0, 2, 4, 3, 5, 1).reshape(batch, cells * cells, -1)
-        found = self.vision(
-            pixel_values=patches,
-            pixel_attention_mask=torch.ones(patches.shape[:2], device=patches.device).int(),
-            spatial_shapes=torch.tensor([[cells, cells]] * batch, device=patches.device),
-        )
+        found = self.vision(**naflex_patches(pixel_values, self.config.patch_size))
         return SimpleNamespace(last_hidden_state=found.last_hidden_state)
+
+
+def naflex_patches(pixel_values: Tensor, patch_size: int) -> dict[str, Tensor]:
+    """The arguments of SigLIP 2 in NaFlex form for square photos [B, 3, side, side]."""
+    batch, channels, side, _ = pixel_values.shape
+    cells, rest = divmod(side, patch_size)
+    if rest:
+        raise ValueError(f"it needs a multiple of {patch_size}")
+    parts = pixel_values.reshape(batch, channels, cells, side // cells, cells, side // cells)
+    patches = parts.permute(0, 2, 4, 3, 5, 1).reshape(batch, cells * cells, -1)
+    return {
+        "pixel_values": patches,
+        "pixel_attention_mask": torch.ones(patches.shape[:2], device=patches.device).int(),
+        "spatial_shapes": torch.tensor([[cells, cells]] * batch, device=patches.device),
+    }
 
 
 class TokensOfCells(Adapter):
@@ -69,6 +75,43 @@ class TokensOfCells(Adapter):
         cells = self.vision(pixel_values=pixel_values).last_hidden_state[:, 1:]
         rows = isqrt(cells.shape[1])
         return SimpleNamespace(last_hidden_state=cells.transpose(1, 2).unflatten(2, (rows, rows)))
+
+
+class JointVision(Adapter):
+    """The image tower of a dual encoder: vectors in the space that it shares with the text tower.
+
+    A patch's vector is what the tower would make of a photo if its last layer saw nothing else.
+    Towers of kinds not known here have no vectors of patches; their only cell is the whole photo.
+    """
+
+    def __init__(self, dual: Any) -> None:
+        super().__init__(dual.vision_model)
+        self.dual = dual
+
+    def forward(self, pixel_values: Tensor) -> SimpleNamespace:
+        """Unit vectors [B, cells, d] of square photos, row by row, and of the whole photos [B, d].
+
+        The former is called `last_hidden_state`, the latter `whole`.
+        """
+        given = {"pixel_values": pixel_values}
+        if self.config.model_type == "siglip2_vision_model":
+            given = naflex_patches(pixel_values, self.config.patch_size)
+        found = self.dual.get_image_features(**given)
+        whole = F.normalize(found.pooler_output, dim=-1)
+        parts = self._parts(found.last_hidden_state)
+        cells = whole[:, None] if parts is None else F.normalize(parts, dim=-1)
+        return SimpleNamespace(last_hidden_state=cells, whole=whole)
+
+    def _parts(self, hidden: Tensor) -> Any:
+        vision, projection = self.vision, getattr(self.dual, "visual_projection", None)
+        if hidden.ndim == 4:  # a CNN, whose whole photo is the mean of the cells (ALIGN)
+            return hidden.flatten(2).transpose(1, 2)
+        if projection is not None and hasattr(vision, "post_layernorm"):  # CLIP: CLS, then patches
+            return projection(vision.post_layernorm(hidden[:, 1:]))
+        if hasattr(vision, "head"):  # SigLIP: attention over patches
+            alone = vision.head(hidden.flatten(0, 1)[:, None])
+            return alone.unflatten(0, hidden.shape[:2])
+        return None
 
 
 ADAPTERS = {"siglip2_vision_model": NaflexVision, "dinov3_convnext": TokensOfCells}
@@ -108,6 +151,7 @@ class Backbone(TorchEncoder):
         name: hub name or folder of a checkpoint.
         image_size: side of the square; the checkpoint's own by default.
         labels: how many of the classifier's top classes label the whole photo.
+        joint: whether a dual encoder's vectors are those of `JointVision`.
 
     Raises:
         InputError: if the checkpoint is no vision network, lacks weights or a trained
@@ -115,7 +159,12 @@ class Backbone(TorchEncoder):
     """
 
     def __init__(
-        self, name: str, image_size: int | None = None, labels: int = 0, device: str = "auto"
+        self,
+        name: str,
+        image_size: int | None = None,
+        labels: int = 0,
+        device: str = "auto",
+        joint: bool = False,
     ) -> None:
         super().__init__(device)
         name = pinned_name(name)
@@ -131,10 +180,14 @@ class Backbone(TorchEncoder):
         if classifier and adapter:
             raise InputError(f"{name}: its classifier is not read here; leave out --labels")
         adapted = adapter(vision) if adapter else vision
+        if joint:
+            adapted = JointVision(whole)
         network = PhotoNetwork(adapted, classifier, preprocessing).eval()
         self.network = network.to(self.device, torch.float32)
         kind, self.grid, dimension = _probe(name, network)
-        self.source = FeatureSource(kind, name, weights_hash(name), dimension, side, labels)
+        extra = {"space": JOINT} if joint else {}
+        weights = weights_hash(name)
+        self.source = FeatureSource(kind, name, weights, dimension, side, labels, extra)
 
 
 class PhotoNetwork(nn.Module):
@@ -152,23 +205,28 @@ class PhotoNetwork(nn.Module):
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
         """[B, side, side, 3] uint8 to rows [B, cells + 1, d], the mean last; and logits [B, C]."""
-        hidden, logits = self.last_state(pixels)
+        output, logits = self.output(pixels)
+        hidden = output.last_hidden_state
         if hidden.ndim == 4:
             rows = hidden.flatten(2).transpose(1, 2)
         else:
             rows = hidden if self.cells is None else hidden[:, -self.cells :]
-        rows = with_whole(rows)
+        whole = getattr(output, "whole", None)
+        rows = with_whole(rows) if whole is None else torch.cat([rows, whole[:, None]], dim=1)
         return (rows,) if logits is None else (rows, logits)
 
-    def last_state(self, pixels: Tensor) -> tuple[Tensor, Tensor | None]:
-        """[B, d, rows, columns] of a CNN or [B, tokens, d] of a transformer; and logits, if any."""
+    def output(self, pixels: Tensor) -> tuple[Any, Tensor | None]:
+        """What the network gives, and logits, if any.
+
+        Its `last_hidden_state` is [B, d, rows, columns] of a CNN, [B, tokens, d] of a transformer.
+        """
         values = self.preprocessing(pixels.permute(0, 3, 1, 2))
         if self.classifier is None:
-            return self.vision(pixel_values=values, **self._options).last_hidden_state, None
+            return self.vision(pixel_values=values, **self._options), None
         # One pass gives both: the hook sees what the network hands to its classifier.
-        seen: list[Tensor] = []
+        seen: list[Any] = []
         hook = self.vision.register_forward_hook(
-            lambda _module, _inputs, output: seen.append(output.last_hidden_state)
+            lambda _module, _inputs, output: seen.append(output)
         )
         try:
             logits = self.classifier(pixel_values=values, **self._options).logits
@@ -183,11 +241,12 @@ def _probe(name: str, network: PhotoNetwork) -> tuple[FeatureKind, tuple[int, in
     device = next(network.parameters()).device
     with torch.inference_mode():
         try:
-            hidden, _ = network.last_state(torch.zeros(1, side, side, 3, device=device).byte())
+            output, _ = network.output(torch.zeros(1, side, side, 3, device=device).byte())
         except (TypeError, ValueError, RuntimeError) as error:
             raise InputError(
                 f"{name} cannot read photos of {side} pixels ({error}); use another --image-size"
             ) from error
+    hidden = output.last_hidden_state
     if hidden.ndim == 4:
         return "grid", (hidden.shape[2], hidden.shape[3]), hidden.shape[1]
     cells = patch_side(hidden.shape[1], side, network.vision.config)

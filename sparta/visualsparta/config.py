@@ -93,8 +93,8 @@ class VisualSpartaConfig(PreTrainedConfig):
             embedding is a parameter of its own (section 3.1.1).
         offset: what an index subtracts from each term's scores, unless it is told otherwise: their
             "mean", "median" or "minimum" over its images, or "none".
-        dual_encoder: whose text tower gives texts the vectors that an image head gives photos: a
-            folder, or a hub name with its commit; None if there is none.
+        dual_encoder: hub name or folder of the dual encoder whose image side the model has, None
+            for no such.
         compact: whether the folder has the weights in half precision and the query embedding of
             trained terms only.
 

@@ -1,4 +1,4 @@
-"""What goes before the image transformer, or takes its place: a stem of pixels, image heads."""
+"""What goes before the image transformer, or takes its place: a stem of pixels, dense encoders."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from sparta.json_values import Json
 from sparta.networks.encoder import PATCH
 from sparta.vse.batch import RegionBatch
 from sparta.vse.config import VseConfig
+from sparta.vse.encoders import with_one
 from sparta.vse.model import VseModel
 
-LEAST = 1e-3  # deviation of a feature, for those that are always 0
-SMALLEST = 1e-6  # number whose root has a gradient
 BLOCKS = (1, 2, 1)  # residual blocks of the stages, at 4, 8 and 16 pixels a cell
 
 
@@ -82,61 +81,12 @@ class _Residual(nn.Module):
         return torch.relu(x + self.layers(x))
 
 
-class ImageHead(nn.Module):
-    """Features of a photo and of its parts to vectors of length 1 with a 1 behind.
-
-    Two layers beside a linear one, as dual encoders have them. With the 1, a term's bias is the
-    last number of its vector.
-
-    Args:
-        size: numbers of the vector, the 1 included.
-        dropout: share of either layer's inputs that training drops.
-    """
-
-    mean: Tensor
-    deviation: Tensor
-
-    def __init__(self, features: int, width: int, size: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(features))
-        self.register_buffer("deviation", torch.ones(features))
-        self.dropout = nn.Dropout(dropout)
-        self.hidden = nn.Linear(features, width)
-        self.output = nn.Linear(width, size - 1)
-        self.skip = nn.Linear(features, size - 1, bias=False)
-
-    def standardise(self, features: Tensor) -> None:
-        """Take mean and deviation of the features' square roots from examples [N, d]."""
-        roots = signed_root(features)
-        self.mean.copy_(roots.mean(dim=0))
-        self.deviation.copy_(roots.std(dim=0).clamp(min=LEAST))
-
-    def direction(self, features: Tensor) -> Tensor:
-        """[..., d] of whole photos to vectors [..., size - 1] of length 1."""
-        x = self.dropout(self._standard(features))
-        hidden = self.dropout(F.gelu(self.hidden(x)))
-        return F.normalize(self.output(hidden) + self.skip(x), dim=-1)
-
-    def forward(self, regions: Tensor) -> Tensor:
-        """Regions [B, n, d] of photos to [B, n, size].
-
-        The last one is the whole photo. The others go through the linear layer alone, which finds
-        the objects of terms as well as both do, in a fifth of the time.
-        """
-        parts = F.normalize(self.skip(self._standard(regions[:, :-1])), dim=-1)
-        vectors = torch.cat([parts, self.direction(regions[:, -1:])], dim=1)
-        return _with_one(vectors)
-
-    def _standard(self, features: Tensor) -> Tensor:
-        return (signed_root(features) - self.mean) / self.deviation
-
-
 class JointHead(nn.Module):
     """Vectors of an image tower in the space that it shares with a text tower, as they are."""
 
     def forward(self, regions: Tensor) -> Tensor:
         """[B, n, d] to [B, n, d + 1] of length 1 with a 1 behind."""
-        return _with_one(F.normalize(regions.float(), dim=-1))
+        return with_one(F.normalize(regions.float(), dim=-1))
 
 
 class DenseHead(nn.Module):
@@ -165,15 +115,4 @@ class DenseHead(nn.Module):
         ones = torch.ones(len(alone), dtype=torch.int64, device=alone.device)
         parts = self.dense.encode_images(RegionBatch(alone, ones)).unflatten(0, regions.shape[:2])
         vectors = torch.cat([parts[:, :, 0], whole], dim=1)
-        return _with_one(vectors), F.pad(mask, (0, 1), value=True)
-
-
-def _with_one(vectors: Tensor) -> Tensor:
-    return torch.cat([vectors, torch.ones_like(vectors[..., :1])], dim=-1)
-
-
-def signed_root(features: Tensor) -> Tensor:
-    """Square roots, signs kept, in float32: they even out the few large values of ReLU networks."""
-    values = features.float()
-    # The root's gradient at 0 is infinite; below the limit it is none.
-    return values.sign() * values.abs().clamp(min=SMALLEST).sqrt()
+        return with_one(vectors), F.pad(mask, (0, 1), value=True)

@@ -25,7 +25,8 @@ from sparta.model_id import DAMAGED_WEIGHTS, model_folder, read_model_config
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.batch import ImageBatch
 from sparta.visualsparta.config import DenseHeadConfig, ImageHeadConfig, VisualSpartaConfig
-from sparta.visualsparta.image_head import ConvolutionalStem, DenseHead, ImageHead, JointHead
+from sparta.visualsparta.image_head import ConvolutionalStem, DenseHead, JointHead
+from sparta.vse.encoders import ImageHead
 
 # Terms matched at once: their products with B images' positions stay in a cache, so that the
 # maximum is taken of them there. A GPU has one of 50 MB in all, and needs more work at once.

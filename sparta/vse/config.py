@@ -10,9 +10,9 @@ from transformers import PreTrainedConfig
 from sparta.errors import InputError
 from sparta.json_values import Json
 
-Visual = Literal["region", "grid", "patch"]
+Visual = Literal["region", "grid", "patch", "whole"]
 VisionVectors = Literal["output", "stored"]
-Text = Literal["bigru", "gru", "bert"]
+Text = Literal["bigru", "gru", "bert", "sentence"]
 Words = Literal["patterns", "nltk"]
 ViewProjections = Literal["shared", "separate"]
 CHOICES = {
@@ -34,7 +34,9 @@ class VseConfig(PreTrainedConfig):
             `vision`: the network it began as, the size photos are stretched to (`image_size`) and
             Pillow's filter for it (`extra["resample"]`).
         visual: how they are projected: "region" adds a residual MLP with batch norm to the linear
-            layer that "grid" and "patch" have alone (GPO section 5.1).
+            layer that "grid" and "patch" have alone (GPO section 5.1); "whole" takes the last
+            vector alone, that of the whole photo, and projects it by an `ImageHead`.
+        visual_width: of that head's hidden layer.
         square_root: take the square root of the visual vectors first, signs kept.
         input_dropout: share of each visual vector's numbers dropped in training.
         max_regions: vectors an image may have, None for any number.
@@ -45,14 +47,15 @@ class VseConfig(PreTrainedConfig):
             or patches without CLS, and their mean.
         text: "bigru" over words, "gru" for one that reads forwards alone (as MV-VSE's published
             code does, with the text pooling "last"), or "bert" for any BERT-like transformer over
-            word pieces.
+            word pieces; "sentence" pools that transformer's own tokens, and projects the vector and
+            the word pieces by a `TextHead`.
         words: how a GRU's texts are split: by the "patterns" of the folder's tokenizer, or by
             "nltk", as published vocabularies were (`sparta.vse.tokenizer`).
         word_dim: width of the GRU's word embedding.
         vocabulary_size: words the GRU knows, special ones included.
         text_encoder: configuration of the BERT-like transformer, a dict with `model_type`.
-        text_dropout: share dropped in training from the GRU's word embeddings, or from the
-            transformer's projected tokens.
+        text_dropout: share dropped in training from the GRU's word embeddings, from the
+            transformer's projected tokens, or within the `TextHead`.
         dimension: of the joint space.
         visual_pooling: a name `sparta.vse.aggregators.make_pooling` knows.
         visual_pooling_options: further arguments of that pooling.
@@ -62,6 +65,7 @@ class VseConfig(PreTrainedConfig):
         view_projections: "shared" pools one projected set K times, as MV-VSE's equation 4 and
             figure 3 have it; "separate" gives each view a projection of its own, as the authors'
             code does.
+        temperature: that training divided cosines by, None if it did not or if that is unknown.
 
     Raises:
         InputError: if a field has a value there is not.
@@ -73,6 +77,7 @@ class VseConfig(PreTrainedConfig):
     feature_dim: int = 2048
     feature_source: Json | None = None
     visual: Visual = "region"
+    visual_width: int = 1024
     square_root: bool = False
     input_dropout: float = 0.0
     max_regions: int | None = None
@@ -91,6 +96,7 @@ class VseConfig(PreTrainedConfig):
     text_pooling_options: Json | None = None
     views: int = 1
     view_projections: ViewProjections = "shared"
+    temperature: float | None = None
 
     def __init__(self, **values: Any) -> None:
         for name in OPTIONS:
@@ -100,7 +106,7 @@ class VseConfig(PreTrainedConfig):
                 raise InputError(f"{name}: {value!r} is not one of {', '.join(get_args(known))}")
         if self.views < 1:
             raise InputError(f"views: {self.views} is less than one")
-        if (self.text == "bert") != (self.text_encoder is not None):
+        if (self.text in ("bert", "sentence")) != (self.text_encoder is not None):
             raise InputError(
                 f"text: {self.text!r} with text_encoder: {self.text_encoder!r} do not go together"
             )

@@ -28,6 +28,8 @@ from sparta.vse.batch import real_rows
 from sparta.vse.config import VisionVectors
 
 BATCH = 32  # photos decoded at a time
+LEAST = 1e-3  # deviation of a feature, for those that are always 0
+SMALLEST = 1e-6  # number whose root has a gradient
 
 
 class RowNorm(nn.BatchNorm1d):
@@ -112,6 +114,111 @@ class WordEncoder(nn.Module):
             self.gru(packed)[0], batch_first=True, total_length=ids.shape[1]
         )
         return hidden.unflatten(-1, (-1, self.gru.hidden_size)).mean(dim=-2)
+
+
+# ---- heads of dual encoders: one vector of a whole photo, one of a sentence ----------------------
+
+
+class ImageHead(nn.Module):
+    """Features of a photo and of its parts to vectors of length 1 with a 1 behind.
+
+    Two layers beside a linear one, as dual encoders have them. With the 1, a term's bias is the
+    last number of its vector.
+
+    Args:
+        size: numbers of the vector, the 1 included.
+        dropout: share of either layer's inputs that training drops.
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, features: int, width: int, size: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("deviation", torch.ones(features))
+        self.dropout = nn.Dropout(dropout)
+        self.hidden = nn.Linear(features, width)
+        self.output = nn.Linear(width, size - 1)
+        self.skip = nn.Linear(features, size - 1, bias=False)
+
+    def standardise(self, features: Tensor) -> None:
+        """Take mean and deviation of the features' square roots from examples [N, d]."""
+        roots = signed_root(features)
+        self.mean.copy_(roots.mean(dim=0))
+        self.deviation.copy_(roots.std(dim=0).clamp(min=LEAST))
+
+    def direction(self, features: Tensor) -> Tensor:
+        """[..., d] of whole photos to vectors [..., size - 1] of length 1."""
+        x = self.dropout(self._standard(features))
+        hidden = self.dropout(functional.gelu(self.hidden(x)))
+        return functional.normalize(self.output(hidden) + self.skip(x), dim=-1)
+
+    def forward(self, regions: Tensor) -> Tensor:
+        """Regions [B, n, d] of photos to [B, n, size].
+
+        The last one is the whole photo. The others go through the linear layer alone, which finds
+        the objects of terms as well as both do, in a fifth of the time.
+        """
+        parts = functional.normalize(self.skip(self._standard(regions[:, :-1])), dim=-1)
+        vectors = torch.cat([parts, self.direction(regions[:, -1:])], dim=1)
+        return with_one(vectors)
+
+    def _standard(self, features: Tensor) -> Tensor:
+        return (signed_root(features) - self.mean) / self.deviation
+
+
+class WholeProjection(nn.Module):
+    """An `ImageHead` in the place of a `VisualProjection`."""
+
+    def __init__(self, feature_dim: int, width: int, dimension: int) -> None:
+        super().__init__()
+        self.head = ImageHead(feature_dim, width, dimension + 1)
+
+    def forward(self, features: Tensor, _lengths: Tensor) -> Tensor:
+        """[B, n, d] float → [B, n, D]."""
+        return self.head.direction(features)
+
+
+class TextHead(nn.Module):
+    """A sentence's vector and its word pieces to a vector of length 1.
+
+    Args:
+        features: d of the sentence vectors.
+        terms: V of the word pieces; V itself is padding.
+        size: of the vector.
+        dropout: share of either layer's inputs that training drops.
+    """
+
+    def __init__(self, features: int, terms: int, size: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.skip = nn.Linear(features, size)
+        self.hidden = nn.Linear(features, 2 * features)
+        self.output = nn.Linear(2 * features, size)
+        self.bag = nn.EmbeddingBag(terms + 1, size, mode="sum", padding_idx=terms)
+        nn.init.normal_(self.bag.weight, std=0.02)
+
+    def forward(self, vectors: Tensor, terms: Tensor) -> Tensor:
+        """[S, d] vectors of length sqrt(d) and [S, L] word pieces to [S, size]."""
+        x = self.dropout(vectors.float())
+        hidden = self.dropout(functional.gelu(self.hidden(x)))
+        return functional.normalize(self.skip(x) + self.output(hidden) + self.bag(terms), dim=-1)
+
+
+def with_one(vectors: Tensor) -> Tensor:
+    """[..., d] to [..., d + 1] with a 1 behind."""
+    return torch.cat([vectors, torch.ones_like(vectors[..., :1])], dim=-1)
+
+
+def signed_root(features: Tensor) -> Tensor:
+    """Square roots, signs kept, in float32: they even out the few large values of ReLU networks."""
+    values = features.float()
+    # The root's gradient at 0 is infinite; below the limit it is none.
+    return values.sign() * values.abs().clamp(min=SMALLEST).sqrt()
+
+
+# ---- what all models share -----------------------------------------------------------------------
 
 
 def build_network(config: Json) -> Any:

@@ -59,6 +59,7 @@ def from_bert(
     /,
     *,
     layers: int | None = None,
+    sentence: bool = False,
     vision: str | Path | None = None,
     **options: Any,
 ) -> VseModel:
@@ -68,6 +69,8 @@ def from_bert(
         checkpoint: hub name or folder of the checkpoint, with a `tokenizer.json` or a `vocab.txt`.
         source: as in `from_captions`.
         layers: keep only the first layers of the checkpoint (None: all).
+        sentence: whether a head reads the checkpoint's pooled vector (`VseConfig.text`
+            "sentence"), instead of projecting its tokens.
         vision: as in `from_captions`.
         options: as in `from_captions`.
 
@@ -79,7 +82,8 @@ def from_bert(
     tokenizer = load_tokenizer(checkpoint)
     cut_embeddings(encoder, len(tokenizer), checkpoint)
     limit_length(tokenizer, encoder)
-    fields = {"text": "bert", "text_encoder": portable_config(encoder.config)}
+    text = "sentence" if sentence else "bert"
+    fields = {"text": text, "text_encoder": portable_config(encoder.config)}
     model = _build(fields, tokenizer, source, vision, options)
     _copy(encoder, model.text_encoder)
     return model

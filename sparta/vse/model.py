@@ -21,7 +21,15 @@ from sparta.model_id import DAMAGED_WEIGHTS, model_folder, read_model_config
 from sparta.vse.aggregators import ADPool, make_pooling
 from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch, collate_texts, real_rows
 from sparta.vse.config import VseConfig
-from sparta.vse.encoders import Vision, VisualProjection, WordEncoder, build_network, unit
+from sparta.vse.encoders import (
+    TextHead,
+    Vision,
+    VisualProjection,
+    WholeProjection,
+    WordEncoder,
+    build_network,
+    unit,
+)
 from sparta.vse.tokenizer import FILE, TextTokenizer, nltk_words
 
 log = logging.getLogger(__name__)
@@ -69,7 +77,9 @@ class VseModel(PreTrainedModel):
             self.vision = Vision(config.vision, config.vision_vectors)
         self.input_dropout = nn.Dropout(config.input_dropout)
         self.visual_projections = nn.ModuleList(
-            VisualProjection(config.feature_dim, config.dimension, config.visual == "region")
+            WholeProjection(config.feature_dim, config.visual_width, config.dimension)
+            if config.visual == "whole"
+            else VisualProjection(config.feature_dim, config.dimension, config.visual == "region")
             for _ in range(1 if shared else config.views)
         )
         self.visual_poolings = nn.ModuleList(
@@ -79,6 +89,7 @@ class VseModel(PreTrainedModel):
             for _ in range(config.views)
         )
         self.text_encoder: PreTrainedModel | None = None
+        width = config.dimension  # of the vectors that the text pooling takes
         if config.text_encoder is None:
             self.word_encoder = WordEncoder(
                 config.vocabulary_size,
@@ -92,10 +103,14 @@ class VseModel(PreTrainedModel):
             if getattr(encoder, "pooler", None) is not None:
                 encoder.pooler = None
             self.text_encoder = encoder
-            self.text_projection = nn.Linear(encoder.config.hidden_size, config.dimension)
-            self.text_dropout = nn.Dropout(config.text_dropout)
+            if config.text == "sentence":
+                width, terms = encoder.config.hidden_size, encoder.config.vocab_size
+                self.text_head = TextHead(width, terms, config.dimension, config.text_dropout)
+            else:
+                self.text_projection = nn.Linear(encoder.config.hidden_size, config.dimension)
+                self.text_dropout = nn.Dropout(config.text_dropout)
         self.text_pooling = make_pooling(
-            config.text_pooling, config.dimension, **(config.text_pooling_options or {})
+            config.text_pooling, width, **(config.text_pooling_options or {})
         )
         self.tokenizer: TextTokenizer | None = None
         self.post_init()
@@ -115,16 +130,19 @@ class VseModel(PreTrainedModel):
         """B images → [B, K, D] float32 of unit length, differentiable; photos need its network."""
         if isinstance(images, PixelBatch):
             images = self.look(images)
-        visual = images.regions.float()
+        visual, lengths = images.regions.float(), images.lengths
+        if self.config.visual == "whole":
+            rows = torch.arange(len(visual), device=visual.device)
+            visual, lengths = visual[rows, lengths - 1][:, None], torch.ones_like(lengths)
         if self.config.square_root:
             # Of the size alone: vectors other than a ReLU network's may be negative.
             visual = visual.abs().sqrt().copysign(visual)
         visual = self.input_dropout(visual)
-        projected = [project(visual, images.lengths) for project in self.visual_projections]
+        projected = [project(visual, lengths) for project in self.visual_projections]
         if len(projected) == 1:
             projected *= self.config.views
         views = [
-            pool(features, images.lengths)
+            pool(features, lengths)
             for pool, features in zip(self.visual_poolings, projected, strict=True)
         ]
         return unit(torch.stack(views, dim=1))
@@ -139,15 +157,32 @@ class VseModel(PreTrainedModel):
 
     def encode_texts(self, texts: TextBatch) -> Tensor:
         """B texts → [B, D] float32 of unit length, differentiable."""
+        if self.config.text == "sentence":
+            padding = ~real_rows(texts.lengths, texts.ids.shape[1])
+            terms = texts.ids.masked_fill(padding, self.text_head.bag.padding_idx)
+            return unit(self.text_head(self.sentence_vectors(texts), terms))
         return unit(self.text_pooling(self._read(texts), texts.lengths))
+
+    def sentence_vectors(self, texts: TextBatch) -> Tensor:
+        """Of a "sentence" model, what its transformer makes of B texts: [B, d] of length sqrt(d).
+
+        The numbers are about 1, as a head wants them.
+        """
+        pooled = self.text_pooling(self._tokens(texts), texts.lengths)
+        return unit(pooled) * pooled.shape[1] ** 0.5
 
     def _read(self, texts: TextBatch) -> Tensor:
         """One vector of the joint space per token, start and end included: [B, L, D]."""
         if self.text_encoder is None:
             return self.word_encoder(texts.ids, texts.lengths)
+        return self.text_dropout(self.text_projection(self._tokens(texts)))
+
+    def _tokens(self, texts: TextBatch) -> Tensor:
+        """The transformer's vectors of tokens, start and end included: [B, L, d]."""
+        assert self.text_encoder is not None
         mask = real_rows(texts.lengths, texts.ids.shape[1]).long()
-        hidden = self.text_encoder(input_ids=texts.ids, attention_mask=mask).last_hidden_state
-        return self.text_dropout(self.text_projection(hidden))
+        hidden: Tensor = self.text_encoder(texts.ids, attention_mask=mask).last_hidden_state
+        return hidden
 
     def forward(self, texts: TextBatch, images: RegionBatch | PixelBatch) -> Tensor:
         """Similarities of every text with every view of every image: [Q, N, K]."""

@@ -87,10 +87,8 @@ def test_a_stem_is_not_averaged() -> None:
     assert load_config("sample", ["average=0", stem]).average == 0
 
 
-@pytest.mark.parametrize(
-    "override", ["data.captions_per_photo=2", "teacher.models=[clip]"], ids=["captions", "teacher"]
-)
-def test_an_epoch_of_pairs_has_one_caption_a_photo(override: str) -> None:
+def test_an_epoch_of_pairs_has_one_caption_a_photo() -> None:
+    override = "data.captions_per_photo=2"
     with pytest.raises(InputError, match=r"data\.epoch: pairs needs data\.captions_per_photo: 1"):
         load_config("coco/visualsparta", [override])
     load_config("coco/visualsparta", [override, "data.epoch=photos"])
@@ -320,35 +318,10 @@ def test_models_and_their_options_are_checked_first(
     refused(sparse_run, "data.backbone: .*absent does not exist", {"backbone": "./absent"})
 
 
-def test_teachers_and_sentences_are_checked_first(
-    refused: Callable[..., None], tmp_path: Path
-) -> None:
-    sparse_model = tmp_path / "sparse_run"
-    tiny.model().save_pretrained(sparse_model)
-
-    def lesson(model: str, **settings: Any) -> dict[str, Any]:
-        return {"teacher": {"models": [model]} | settings}
-
-    refused(sparse_run, r"--teacher: \./absent does not exist", {}, **lesson("./absent"))
-    (tmp_path / "config.json").write_text("{")
-    refused(sparse_run, r"its config\.json is not JSON", {}, **lesson(str(tmp_path)))
-    refused(
-        sparse_run, "is a VisualSparta model: give a dual encoder", {}, **lesson(str(sparse_model))
-    )
-    blank = {"sentences": tmp_path / "blank.txt"}
-    refused(
-        sparse_run,
-        "blank.txt is empty: give one sentence",
-        {},
-        **lesson(str(sparse_model), **blank),
-    )
-    gone = lesson(str(sparse_model), sentences="gone.txt")
-    refused(sparse_run, r"gone\.txt: cannot be read", {}, **gone)
-    wordless = lesson(str(sparse_model), captions=False)
-    refused(sparse_run, "without captions, give a text file of sentences", {}, **wordless)
-    (tmp_path / "lines.txt").write_text("a dog on the beach\n")
-    none = {"sentences": tmp_path / "lines.txt", "near_sentences": 0, "random_sentences": 0}
-    wordless = lesson(str(sparse_model), captions=False, **none)
-    refused(sparse_run, r"teacher\.near_sentences: without captions, draw at least", {}, **wordless)
+def test_sentences_are_checked_first(refused: Callable[..., None], tmp_path: Path) -> None:
     model = {"init": str(save_bert(tmp_path / "bert"))}
-    refused(term_vectors, "blank.txt is empty", {}, model=model, **blank)
+    blank, gone = tmp_path / "blank.txt", "gone.txt"
+    refused(term_vectors, "blank.txt is empty", {}, model=model, sentences=blank)
+    refused(term_vectors, r"gone\.txt: cannot be read", {}, model=model, sentences=gone)
+    both = {"model": model, "dense": True, "tune": {"batch_size": 2}}
+    refused(term_vectors, "a dense model or a network: set one", {}, **both)

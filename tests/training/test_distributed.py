@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -21,8 +20,7 @@ from sparta.visualsparta.batch import ImagePadder
 from tests import tiny
 from tests.training.corpus import write_corpus, write_settings
 from training.fit import train
-from training.teacher import Similarities, Teacher
-from training.visualsparta.config import TeacherConfig, VisualSpartaTrainConfig
+from training.visualsparta.config import VisualSpartaTrainConfig
 from training.visualsparta.data import TrainingBatch, TrainingCollator, TrainingExample
 from training.visualsparta.module import VisualSpartaTraining
 
@@ -31,45 +29,29 @@ CAPTIONS = [[6, 7, 8], [8, 9], [10, 11, 12, 13, 14], [20], [8, 8, 15, 16], [6, 2
 OPTIONS: dict[str, dict[str, Any]] = {
     "labels": {},
     "tied": {"use_labels": False, "tie_query_embedding": True},
-    "teacher": {"taught": True},
 }
 CONFIG = VisualSpartaTrainConfig(flops=0.05, label_smoothing=0.1, temperature=0.7)
-LESSON = TeacherConfig(models=["teacher"], weight=0.6, image_to_text=0.4)
-SENTENCES = [[7, 9], [13, 14, 14], [21, 6]]
-
-
-def teacher() -> Teacher:
-    """Of six photos and nine sentences, the captions first."""
-    rng = np.random.default_rng(0)
-    sentences = rng.standard_normal((9, 5)).astype(np.float16)
-    photos = rng.standard_normal((6, 1, 5)).astype(np.float16)
-    return Teacher([Similarities("a", sentences, photos)])
 
 
 class Step(nn.Module):
     """What data-parallel training wraps: the loss as `forward`."""
 
-    def __init__(self, taught: bool = False, **options: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         super().__init__()
-        config = CONFIG.model_copy(update={"teacher": LESSON if taught else None})
-        self.training_module = VisualSpartaTraining(
-            tiny.model(**options), config, teacher=teacher() if taught else None
-        )
+        self.training_module = VisualSpartaTraining(tiny.model(**options), CONFIG)
         self.training_module.log = lambda *_, **__: None  # type: ignore[method-assign]
 
     def forward(self, batch: TrainingBatch) -> Tensor:
         return self.training_module.training_step(batch, 0)
 
 
-def batch(photos: range, taught: bool = False) -> TrainingBatch:
-    """One caption a photo, another for every photo by its neighbour's words; and a sentence."""
+def batch(photos: range) -> TrainingBatch:
+    """One caption a photo, and another for every photo by its neighbour's words."""
     examples = [
         TrainingExample(
             i,
             tiny.image(2 + i % 3, ("dog",) * (i % 2), seed=i),
             [CAPTIONS[i], CAPTIONS[i - 1]],
-            [SENTENCES[i % 3]] if taught else [],
-            [i, (i - 1) % 6, 6 + i % 3] if taught else [],
         )
         for i in photos
     ]
@@ -86,7 +68,7 @@ def gradients(step: nn.Module) -> dict[str, Tensor]:
 
 def train_in_parallel(rank: int, options: dict[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     step = DistributedDataParallel(Step(**options))
-    own = batch(range(3 * rank, 3 * rank + 3), "taught" in options)
+    own = batch(range(3 * rank, 3 * rank + 3))
     step(own).backward()
     step.zero_grad()
     loss = step(own)  # the second step fails if the first left a parameter unused
@@ -113,7 +95,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 @pytest.mark.parametrize("name", OPTIONS)
 def test_two_processes_train_as_one(results: list[Any], name: str) -> None:
     alone = Step(**OPTIONS[name])
-    expected = alone(batch(range(6), "taught" in OPTIONS[name]))
+    expected = alone(batch(range(6)))
     expected.backward()
     for trained in results:
         loss, slopes = trained[name]

@@ -155,23 +155,6 @@ def test_photos_without_features_are_left_out_and_counted(
         split_photos(DataConfig(captions=captions), there, 0)
 
 
-def test_photos_may_have_no_captions(there: PhotoList, with_splits: DataConfig) -> None:
-    photos, held_out = split_photos(DataConfig(), there, 0, needs_captions=False)
-    assert [photo.image_id for photo in photos] == there.ids
-    assert {photo.captions for photo in photos} == {()}
-    assert held_out == []
-    with pytest.raises(InputError, match=r"data\.captions: held-out photos need captions"):
-        split_photos(DataConfig(validation_photos=3), there, 0, needs_captions=False)
-    photos, held_out = split_photos(with_splits, there, 0)
-    assert [p.image_id for p in photos] == ["p001.jpg", "p003.jpg"]
-    assert [p.image_id for p in held_out] == ["p002.jpg"]
-    photos, held_out = split_photos(with_splits, there, 0, needs_captions=False)
-    listed = {"p002.jpg", "p004.jpg"}  # in other splits
-    assert [photo.image_id for photo in photos] == sorted(set(there.ids) - listed)
-    assert [p.image_id for p in photos if p.captions] == ["p001.jpg", "p003.jpg"]
-    assert [photo.image_id for photo in held_out] == ["p002.jpg"]
-
-
 def pixel_settings(photos: Path, augmentations: int = 2, grid: int | None = 4) -> DataConfig:
     return DataConfig(photos=photos, backbone="pixels", augmentations=augmentations, grid=grid)
 

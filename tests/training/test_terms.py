@@ -18,7 +18,7 @@ from eval.recall.index import Gallery, measure_index_recall
 from indexer.build import build_index
 from indexer.engines.open import open_index
 from sparta.adapt import fit
-from sparta.adapt.fit import Bags, TermVectors, divergence
+from sparta.adapt.fit import Bags, TermVectors, Texts, divergence
 from sparta.captions.read import read_captions
 from sparta.command_line import cli
 from sparta.errors import InputError
@@ -26,15 +26,19 @@ from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.networks.encoder import LITE2, weights_file
 from sparta.networks.lite import EfficientNetLite
+from sparta.progress import no_progress
 from sparta.visualsparta.config import VisualSpartaConfig
-from sparta.visualsparta.image_head import ImageHead
 from sparta.visualsparta.offsets import OFFSETS, TermOffsets
+from sparta.vse.batch import collate_regions
+from sparta.vse.encoders import ImageHead
+from sparta.vse.model import VseModel
 from tests import tiny
 from tests.sparta.vse.models import save_bert
 from tests.stores import write_store
 from tests.training.corpus import THINGS, Corpus
 from training.fit import train
 from training.terms.config import TermVectorsConfig
+from training.terms.data import sentence_vectors
 from training.terms.models import DualEncoder
 
 DIMENSION = 16
@@ -273,3 +277,29 @@ def test_more_epochs_train_the_term_vectors_again(
     recall = " / ".join(f"{share:.1f}" for share in found.recall.values())
     assert f"Epoch 3 of 3: {recall} (R@1 / R@5 / R@10 of the held-out captions)" in said
     assert_same(load_file(found.model / "model.safetensors"), whole)
+
+
+def test_a_dense_run_writes_its_teacher(folder: Path, tmp_path: Path) -> None:
+    """The model encodes texts and photos as training did, and finds what that found."""
+    config = settings(folder, dense=True)
+    result = train(config, tmp_path / "run")
+    assert result.recall["held-out R@1"] > 30  # by chance 5
+    model = VseModel.from_pretrained(result.model)
+    kept = torch.load(tmp_path / "run" / "checkpoints" / "teacher-0.pt", weights_only=True)
+    store = FeatureStore.open(folder / "view0")
+    images = [store[row] for row in range(4)]
+    whole = torch.tensor(np.stack([image.features[-1] for image in images])).float()
+    member = DualEncoder(config, whole, 32, len(tiny.VOCABULARY))
+    member.load_state_dict(kept)
+    texts = ["a brown dog runs", "two men on the zzz", "dog", ""]
+    vectors = sentence_vectors(model, texts, no_progress)
+    terms = Texts.of([], texts, tiny.tokenizer())
+    expected = member.eval().text_vectors(terms, vectors).float()
+    assert_close(model.embed_texts(texts), expected, atol=2e-3, rtol=0)
+    with torch.no_grad():
+        found = model.encode_images(collate_regions(images))[:, 0]
+        assert_close(found, member.image.direction(whole))
+    arguments = ["eval", "model", str(tmp_path / "run"), "--device", "cpu", "--json"]
+    answer = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    recall = json.loads(answer.stdout)["text_to_image"]
+    assert [recall[f"at_{at}"] for at in (1, 5, 10)] == pytest.approx([*result.recall.values()])

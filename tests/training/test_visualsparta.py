@@ -17,7 +17,6 @@ from tests.stores import write_store
 from tests.training.corpus import Corpus
 from training.inputs import PhotoList, split_photos
 from training.module import ProcessPart, check_batch_size
-from training.teacher import SentenceDraw
 from training.visualsparta.config import VisualSpartaTrainConfig
 from training.visualsparta.data import (
     SPECIAL,
@@ -32,7 +31,6 @@ from training.visualsparta.module import (
     caption_ids,
     flops,
     in_batch_cross_entropy,
-    soft_cross_entropy,
     training_loader,
 )
 
@@ -82,30 +80,6 @@ def test_flops_is_the_sum_of_squared_means() -> None:
     given = torch.rand(3, 7, generator=torch.Generator().manual_seed(1))
     expected = sum((sum(row[t] for row in given.tolist()) / 3) ** 2 for t in range(7))
     assert flops(given).item() == pytest.approx(expected, rel=1e-5)
-
-
-def slow_soft_cross_entropy(scores: list[list[float]], targets: list[list[float]]) -> float:
-    """Mean over rows of -Σ_j p_j log q_j, p and q the softmax of targets and scores."""
-    losses = []
-    for row, aims in zip(scores, targets, strict=True):
-        log_sum = math.log(sum(map(math.exp, row)))
-        total = sum(map(math.exp, aims))
-        losses.append(
-            sum(math.exp(aim) / total * (log_sum - s) for s, aim in zip(row, aims, strict=True))
-        )
-    return sum(losses) / len(losses)
-
-
-@pytest.mark.parametrize("image_to_text", [0.0, 0.3, 1.0])
-def test_soft_targets_in_both_directions(image_to_text: float) -> None:
-    given, targets = scores()[:3], scores(seed=1)[:3]
-    means = [sum(row) / len(row) for row in given.tolist()]
-    centred = [[s - mean for s in row] for row, mean in zip(given.tolist(), means, strict=True)]
-    expected = (1 - image_to_text) * slow_soft_cross_entropy(given.tolist(), targets.tolist())
-    turned = [list(column) for column in zip(*centred, strict=True)]
-    expected += image_to_text * slow_soft_cross_entropy(turned, targets.T.tolist())
-    found = soft_cross_entropy(given, targets, image_to_text)
-    assert found.item() == pytest.approx(expected, rel=1e-5)
 
 
 def rates(module: VisualSpartaTraining) -> dict[str, float]:
@@ -234,32 +208,6 @@ def test_every_store_and_caption_of_a_photo_is_drawn(stores: list[FeatureStore])
         assert {first for pair in firsts for first in pair} == {10 * photo + c for c in range(3)}
         assert all(len(set(pair)) == 2 for pair in firsts)  # two different captions each time
     assert len(dataset(stores, per_photo=5)[0, 2].captions) == 5  # some twice
-
-
-def test_sentences_are_drawn_for_a_teacher(stores: list[FeatureStore]) -> None:
-    """Photo 2 has no captions: it draws near sentences in their place."""
-    captions = [texts if i != 2 else [] for i, texts in enumerate(CAPTIONS)]
-    numbers = [[3 * i + c for c in range(3)] if i != 2 else [] for i in range(6)]
-    ids = [[100 + n, 7, 8] for n in range(30)]
-    nearest = np.array([[20 + i, 24 + i] for i in range(6)], np.int32)
-    draw = SentenceDraw(ids, numbers, nearest, near=1, random=1)
-    data = CaptionedFeatures(stores, PHOTOS, captions, 0, 1, 0.0, 0.0, draw)
-    plain = CaptionedFeatures(stores, PHOTOS, CAPTIONS, 0, 1)
-    for epoch in range(20):
-        with_captions, without = data[epoch, 4], data[epoch, 2]
-        assert with_captions.captions == plain[epoch, 4].captions
-        first, near, other = with_captions.numbers
-        assert CAPTIONS[4][first - 12] == with_captions.captions[0]
-        assert near in (24, 28)
-        assert with_captions.sentences == [ids[near], ids[other]]
-        assert without.captions == []
-        assert set(without.numbers[:2]) == {22, 26}
-        assert without.sentences == [ids[n] for n in without.numbers]
-    collate = TrainingCollator(ImagePadder(tiny.tokenizer(), 50, 35))
-    batch = collate([data[0, 4], data[0, 2]])
-    assert batch.query_photos.tolist() == [4, -1, -1, -1, -1, -1]
-    assert batch.query_numbers.tolist() == [*data[0, 4].numbers, *data[0, 2].numbers]
-    assert len(collate([plain[0, 1]]).query_numbers) == 0
 
 
 SENTENCES = ["A brown dog runs.", "Two dogs run on the beach!", "The Beach by the sea"] * 3

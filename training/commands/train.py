@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,16 +21,6 @@ Settings = Annotated[
 Init = Annotated[
     str | None, typer.Option(help="Checkpoint to start from: NAME, DIR or oscar:DIR (model.init).")
 ]
-Teacher = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Model to learn from: CLIP, SigLIP or a dense model; repeatable (teacher.models)."
-    ),
-]
-Sentences = Annotated[
-    Path | None,
-    typer.Option(help="Text file for --teacher, one sentence a line (teacher.sentences)."),
-]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in OUT, or train it on.")]
 
 
@@ -40,16 +29,13 @@ def train(
     out: Out,
     set_: Settings = None,
     init: Init = None,
-    teacher: Teacher = None,
-    sentences: Sentences = None,
     resume: Resume = False,
 ) -> None:
     r"""Train a VisualSparta or dense VSE model on captioned photos or their features.
 
     Writes the model to OUT/model, curves to OUT/logs and OUT/tensorboard. Holds out a tenth of the
-    photos, and prints recall on them after each epoch. With a --teacher, which compares photos with
-    --sentences, photos need no captions. A resumed run ends with the same weights as an
-    uninterrupted one. Features of data.photos are extracted once, into features/ beside OUT.
+    photos, and prints recall on them after each epoch. A resumed run ends with the same weights as
+    an uninterrupted one. Features of data.photos are extracted once, into features/ beside OUT.
 
     For example:
 
@@ -58,9 +44,6 @@ def train(
 
     sparta train coco/visualsparta --out runs/mine --set data.features=\[features]
     --set data.captions=dataset_coco.json --init oscar:base-vg-labels/ep_67_588997
-
-    sparta train flickr8k-lite2 --out runs/mine --set data.photos=photos
-    --teacher openai/clip-vit-base-patch32 --sentences sentences.txt
 
     sparta train runs/mine/config.yaml --out runs/mine --resume
     """
@@ -73,7 +56,7 @@ def train(
     from training.config import load_config
 
     # Before torch is loaded, which takes seconds.
-    config = load_config(preset, overrides(set_, init, teacher, sentences))
+    config = load_config(preset, overrides(set_, init))
     check_installed("train", "lightning", "tensorboard", "torch", "transformers")
     from transformers.utils import logging as transformers_logging
 
@@ -84,10 +67,11 @@ def train(
 
     # After the import, which sets the level.
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    _show(fit(config, out, resume), config.family, out)
+    dense = config.family == "vse" or (config.family == "term-vectors" and config.dense)
+    _show(fit(config, out, resume), dense, out)
 
 
-def _show(result: TrainResult, family: str, out: Path) -> None:
+def _show(result: TrainResult, dense: bool, out: Path) -> None:
     """The figures, and what to do next."""
     from sparta.console import Console
 
@@ -97,7 +81,7 @@ def _show(result: TrainResult, family: str, out: Path) -> None:
     if result.model.is_dir():
         console.print(f"Model after {result.epochs} epochs: {result.model}")
         command = f"index PHOTOS --model {result.model} --out index"
-        if family == "vse":
+        if dense:
             command = f"add INDEX PHOTOS --dense {result.model}"
         console.print(f"Next: sparta {command}")
         if result.recall:
@@ -106,15 +90,9 @@ def _show(result: TrainResult, family: str, out: Path) -> None:
         console.print(f"Next: sparta train photos --set data.backbone={result.model}")
 
 
-def overrides(
-    set_: list[str] | None, init: str | None, teacher: list[str] | None, sentences: Path | None
-) -> list[str]:
+def overrides(set_: list[str] | None, init: str | None) -> list[str]:
     """The settings that options give, as `load_config` takes them."""
     settings = [*(set_ or [])]
     if init is not None:
         settings.append(f"model.init={init}")
-    if teacher:
-        settings.append(f"teacher.models={json.dumps(teacher)}")
-    if sentences is not None:
-        settings.append(f"teacher.sentences={json.dumps(str(sentences))}")
     return settings

@@ -11,7 +11,7 @@ from training.run_config import DataConfig, Section
 
 
 class TermModelConfig(Section):
-    """The model.
+    """The model of term vectors, or the dense one.
 
     Attributes:
         init: BERT-like sentence encoder, hub name or folder, whose word pieces the terms are. Its
@@ -68,6 +68,7 @@ class TermVectorsConfig(Section):
     most_sentences: int = Field(default=120_000, ge=0)  # so many of them at most, drawn by the seed
     model: TermModelConfig = TermModelConfig()  # see `TermModelConfig`
     teachers: DualEncoderConfig = DualEncoderConfig()  # see `DualEncoderConfig`
+    dense: bool = False  # train the first teacher alone, and save it as a dense model
     # Train only the vision network, with the first teacher, and write it to
     # `out/backbone.safetensors`, to be the `data.backbone` of another run; None for no such.
     tune: TuneConfig | None = None
@@ -87,5 +88,7 @@ class TermVectorsConfig(Section):
 
     @property
     def planned_epochs(self) -> int:
-        """How many epochs the run is to train its term vectors, or the vision network."""
+        """How many epochs the run is to train what it writes."""
+        if self.dense:
+            return self.teachers.epochs
         return self.tune.epochs if self.tune else self.epochs

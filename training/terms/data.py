@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
-from torch.nn import functional as F
-from transformers import AutoTokenizer
 
 from sparta.adapt.fit import Texts, Views
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.model_id import model_folder
 from sparta.progress import Progress
-from sparta.text_encoder import cut_embeddings, load_text_encoder
+from sparta.readers.base import read_lines
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.vse.batch import collate_texts
+from sparta.vse.model import VseModel
 
 BATCH = 256  # sentences
-LONGEST = 128  # word pieces of a sentence that the encoder reads
+
+
+def read_sentences(path: Path) -> list[str]:
+    """The lines of a UTF-8 text file, at least one; blank ones are left out."""
+    sentences = [line.strip() for line in read_lines(path) if line.strip()]
+    if not sentences:
+        raise InputError(f"{path} is empty: give one sentence a line")
+    return sentences
 
 
 def read_views(
@@ -44,14 +48,13 @@ def read_views(
 def read_texts(
     photos: Sequence[CaptionedPhoto],
     sentences: Sequence[str],
-    encoder: str,
+    encode: Callable[[Sequence[str]], Tensor],
     tokenizer: WordPieceTokenizer,
     cache: Path,
-    progress: Progress,
 ) -> tuple[Texts, Tensor]:
-    """Captions and sentences as word pieces, and their vectors [S, d] float16 of length sqrt(d).
+    """Captions and sentences as word pieces, and their vectors [S, d] float16.
 
-    Vectors are read from the cache if that file exists. Reports progress of the stage "sentences".
+    Vectors are read from the cache if that file exists.
     """
     texts = [*(caption for photo in photos for caption in photo.captions), *sentences]
     digest = hashlib.sha256("\n".join(texts).encode()).hexdigest()
@@ -64,7 +67,7 @@ def read_texts(
                 "in another --out"
             )
     else:
-        vectors = sentence_vectors(encoder, texts, progress)
+        vectors = encode(texts)
         partial = cache.with_suffix(".partial")
         save_file({"vectors": vectors}, partial, {"texts": digest})
         partial.replace(cache)
@@ -73,24 +76,14 @@ def read_texts(
 
 
 @torch.inference_mode()
-def sentence_vectors(encoder: str, texts: Sequence[str], progress: Progress) -> Tensor:
-    """Mean vectors [S, d] float16 of a BERT-like encoder, as sentence-transformers takes them.
-
-    Their length is sqrt(d), so that their numbers are about 1.
-    """
-    tokenizer = AutoTokenizer.from_pretrained(model_folder(encoder, weights=False))
-    model = load_text_encoder(encoder)
-    cut_embeddings(model, len(tokenizer), encoder)
-    size = model.config.hidden_size
-    found = torch.empty(len(texts), size, dtype=torch.half)
-    order = np.argsort([len(text) for text in texts], kind="stable")
-    for start in range(0, len(order), BATCH):
-        part = order[start : start + BATCH]
-        cut = {"padding": True, "truncation": True, "max_length": LONGEST}
-        given = tokenizer([texts[i] for i in part], **cut, return_tensors="pt")
-        hidden = model.eval()(**given).last_hidden_state
-        mask = given["attention_mask"][:, :, None]
-        mean = (hidden * mask).sum(dim=1) / mask.sum(dim=1)
-        found[torch.from_numpy(part)] = (F.normalize(mean, dim=-1) * math.sqrt(size)).half()
-        progress("sentences", min(start + BATCH, len(order)), len(order))
-    return found
+def sentence_vectors(model: VseModel, texts: Sequence[str], progress: Progress) -> Tensor:
+    """`VseModel.sentence_vectors` of texts, [S, d] float16; progress of stage "sentences"."""
+    assert model.tokenizer is not None
+    ids = [model.tokenizer.encode(text) for text in texts]
+    found = []
+    order = torch.tensor([len(row) for row in ids]).argsort(stable=True)
+    for part in order.split(BATCH):
+        batch = collate_texts([ids[i] for i in part.tolist()], model.tokenizer.pad_id)
+        found.append(model.eval().sentence_vectors(batch).half())
+        progress("sentences", sum(map(len, found)), len(ids))
+    return torch.cat(found)[order.argsort()]

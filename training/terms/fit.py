@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ from sparta.captions.read import CaptionedPhoto
 from sparta.console import Console
 from sparta.errors import InputError
 from sparta.extract.photos import Augmentation, Decoder, Photo
+from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.metrics import ranks, recall
 from sparta.networks.backbone import pick_device
@@ -38,10 +39,11 @@ from sparta.progress import Progress, progress_bars
 from sparta.text_encoder import encoder_config, load_word_pieces
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.config import ImageHeadConfig
+from sparta.vse.init import from_bert
+from sparta.vse.model import VseModel
 from training.run_folder import TrainResult, say_recall
-from training.teacher import read_sentences
 from training.terms.config import TermVectorsConfig
-from training.terms.data import read_texts, read_views
+from training.terms.data import read_sentences, read_texts, read_views, sentence_vectors
 from training.terms.models import DualEncoder, TunedEncoder
 
 STUDENT = "terms.pt"  # unfinished term vectors
@@ -50,11 +52,13 @@ STUDENT = "terms.pt"  # unfinished term vectors
 def check_term_vectors(config: TermVectorsConfig, photos: Sequence[CaptionedPhoto]) -> None:
     """Refuse settings of a run that cannot be carried out."""
     sizes, data = {"teachers.batch_size": config.teachers.batch_size}, config.data
+    if config.tune and config.dense:
+        raise InputError("dense and tune: a run writes a dense model or a network: set one of them")
     if config.tune:
         if data.photos is None or data.backbone is None or not is_lite(data.backbone):
             raise InputError("tune: give data.photos, and efficientnet-lite2 as data.backbone")
         sizes["tune.batch_size"] = config.tune.batch_size
-    else:
+    elif not config.dense:
         sizes["batch_size"] = config.batch_size
     for key, size in sizes.items():
         if size > len(photos):
@@ -82,16 +86,18 @@ def train_term_vectors(
     photos: Sequence[CaptionedPhoto],
     held_out: Sequence[CaptionedPhoto],
 ) -> TrainResult:
-    """Train teachers and model; write the model to `out/model`, or tune the backbone alone.
+    """Train teachers and model; write the model to `out/model`.
+
+    A run may also write its first teacher there, or tune the backbone.
 
     Everything that is finished is kept in `out/checkpoints`, from where a killed run continues.
-    Recall is that of all term scores.
+    Recall is that of all term scores, or of the dense model.
     """
     assert config.model.init is not None
     tokenizer = load_word_pieces(config.model.init)
     kept = out / "checkpoints"
     kept.mkdir(exist_ok=True)
-    count = 1 if config.tune else config.teachers.count
+    count = 1 if config.tune or config.dense else config.teachers.count
     stages = {
         "features": ("Reading features", "views"),
         "sentences": ("Sentence vectors", "sentences"),
@@ -102,27 +108,26 @@ def train_term_vectors(
     }
     with progress_bars(stages, Console()) as progress:
         run = _Run(config, stores, tokenizer, kept, progress)
-        sentences = _sentences(config, held_out)
+        sentences = [] if config.dense else _sentences(config, held_out)
         data = run.read(photos, sentences, "texts")
+        validation = run.read(held_out, [], "held-out") if held_out and not config.tune else None
+        if config.dense:
+            member = run.teacher(0, data, validation)
+            member.save(run.dense, out / "model")
+            found = _named(_dense_recall(member, validation)) if validation else {}
+            return TrainResult(out / "model", found, config.planned_epochs, config.planned_epochs)
         members = [run.teacher(number, data) for number in range(count)]
         if config.tune:
             ids = [photo.image_id for photo in photos]
             file = _tune(config, members[0], data, ids, out, progress)
             return TrainResult(file, {}, config.planned_epochs, config.planned_epochs)
         bags = Bags.of(data.texts, len(tokenizer.vocabulary), config.model.least_sentences)
-        validation = run.read(held_out, [], "held-out") if held_out else None
         taught = run.student(members, data, bags, validation)
-    found = {}
-    if validation:
-        recall = _recall(taught, bags, validation)
-        found = dict(zip(("held-out R@1", "R@5", "R@10"), recall, strict=True))
-    source = stores[0].source
-    if config.model.grid is not None:
-        source = replace(source, extra=source.extra | {"grid": config.model.grid})
+    found = _named(_recall(taught, bags, validation)) if validation else {}
     captions = [caption for photo in photos for caption in photo.captions]
     head = ImageHeadConfig(intermediate_size=config.model.width)
     fitted = Fitted(taught, bags, tokenizer, data.texts, [*captions, *sentences])
-    fitted.save(out / "model", head, source, data.views)
+    fitted.save(out / "model", head, run.source, data.views)
     return TrainResult(out / "model", found, config.epochs, config.epochs)
 
 
@@ -157,14 +162,34 @@ class _Run:
     kept: Path  # folder of what is finished
     progress: Progress
 
+    @property
+    def source(self) -> FeatureSource:
+        """Of the features that the model reads."""
+        source, grid = self.stores[0].source, self.config.model.grid
+        return source if grid is None else replace(source, extra=source.extra | {"grid": grid})
+
+    @cached_property
+    def dense(self) -> VseModel:
+        """The sentence encoder, with untrained heads on it."""
+        model = self.config.model
+        options = {"dimension": model.size, "visual": "whole", "visual_width": model.width}
+        return from_bert(
+            str(model.init), self.source, sentence=True, name="dual-encoder", **options
+        )
+
     def read(self, photos: Sequence[CaptionedPhoto], sentences: Sequence[str], name: str) -> Data:
         """Features of photos; their captions and further sentences, whose vectors are kept."""
-        encoder, cache = str(self.config.model.init), self.kept / f"{name}.safetensors"
-        views = read_views(self.stores, photos, self.progress)
-        texts = read_texts(photos, sentences, encoder, self.tokenizer, cache, self.progress)
+
+        def encode(texts: Sequence[str]) -> Tensor:
+            return sentence_vectors(self.dense, texts, self.progress)
+
+        views, cache = read_views(self.stores, photos, self.progress), self.kept / name
+        texts = read_texts(
+            photos, sentences, encode, self.tokenizer, cache.with_suffix(".safetensors")
+        )
         return Data(views, *texts)
 
-    def teacher(self, number: int, data: Data) -> DualEncoder:
+    def teacher(self, number: int, data: Data, validation: Data | None = None) -> DualEncoder:
         """One trained dual encoder, or the one that was trained before."""
         config, settings = self.config, self.config.teachers
         seed = config.seed * 1000 + number
@@ -177,6 +202,11 @@ class _Run:
             member.load_state_dict(torch.load(done, weights_only=True))
             return member.eval()
         rate = settings.learning_rate
+
+        def measure(epoch: int) -> None:
+            assert validation
+            say_recall(epoch, settings.epochs, _dense_recall(member, validation))
+
         optimise(
             member,
             torch.optim.AdamW(member.parameters(), rate, betas=(0.9, 0.98), weight_decay=0.1),
@@ -184,6 +214,7 @@ class _Run:
             _plan(config, data, settings.batch_size, settings.epochs, seed),
             partial(self.progress, f"teacher {number + 1}"),
             unfinished,
+            measure if validation else None,
         )
         partial_file = done.with_suffix(".partial")
         torch.save(member.state_dict(), partial_file)
@@ -239,6 +270,19 @@ def _recall(taught: TermVectors, bags: Bags, data: Data) -> list[float]:
     columns = bags.places[data.texts.terms[: len(owners)]]
     sums = term_sums(taught.scores(data.views.features[0].float()), columns)
     return list(recall(ranks(sums, owners[:, None].tolist(), ties="by_id"))[:3])
+
+
+@torch.inference_mode()
+def _dense_recall(member: DualEncoder, data: Data) -> list[float]:
+    """R@1, R@5 and R@10 of held-out captions by cosines, text → image."""
+    owners = data.texts.owners()[:, None].tolist()
+    photos = member.image.direction(data.views.features[0].float())
+    cosines = member.text_vectors(data.texts, data.vectors).float() @ photos.T
+    return list(recall(ranks(cosines, owners, ties="pessimistic"))[:3])
+
+
+def _named(found: Sequence[float]) -> dict[str, float]:
+    return dict(zip(("held-out R@1", "R@5", "R@10"), found, strict=True))
 
 
 # ---- tuning the backbone -------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -10,37 +11,13 @@ from torch.nn import functional as F
 
 from sparta.adapt.fit import BLOCK, Texts, Views, contrast
 from sparta.networks.lite import DEVIATION, MEAN, EfficientNetLite, order_channels_last
-from sparta.visualsparta.image_head import ImageHead
+from sparta.vse.encoders import ImageHead, TextHead, WholeProjection
+from sparta.vse.model import VseModel
 from training.terms.config import TermVectorsConfig, TuneConfig
 
 START = 1 / 0.07  # inverse temperature at the start
 COLDEST = 100.0  # and at most
 TEXT_DROPOUT = 0.2
-
-
-class TextHead(nn.Module):
-    """A sentence's vector and its word pieces to a vector of length 1.
-
-    Args:
-        features: d of the sentence vectors.
-        terms: V of the word pieces; V itself is padding.
-        size: of the vector.
-    """
-
-    def __init__(self, features: int, terms: int, size: int) -> None:
-        super().__init__()
-        self.dropout = nn.Dropout(TEXT_DROPOUT)
-        self.skip = nn.Linear(features, size)
-        self.hidden = nn.Linear(features, 2 * features)
-        self.output = nn.Linear(2 * features, size)
-        self.bag = nn.EmbeddingBag(terms + 1, size, mode="sum", padding_idx=terms)
-        nn.init.normal_(self.bag.weight, std=0.02)
-
-    def forward(self, vectors: Tensor, terms: Tensor) -> Tensor:
-        """[S, d] vectors and [S, L] word pieces to [S, size]."""
-        x = self.dropout(vectors.float())
-        hidden = self.dropout(F.gelu(self.hidden(x)))
-        return F.normalize(self.skip(x) + self.output(hidden) + self.bag(terms), dim=-1)
 
 
 class DualEncoder(nn.Module):
@@ -55,7 +32,7 @@ class DualEncoder(nn.Module):
         size, dropout = config.model.size, config.teachers.dropout
         self.image = ImageHead(features.shape[1], config.model.width, size + 1, dropout)
         self.image.standardise(features)
-        self.text = TextHead(width, terms, size)
+        self.text = TextHead(width, terms, size, TEXT_DROPOUT)
         self.log_scale = nn.Parameter(torch.tensor(math.log(START)))
 
     @property
@@ -91,6 +68,20 @@ class DualEncoder(nn.Module):
     def teaches(self, views: Views, texts: Texts, vectors: Tensor) -> tuple[float, Tensor, Tensor]:
         """A part of `Teachers`."""
         return self.scale.item(), self.text_vectors(texts, vectors), self.photo_vectors(views)
+
+    @torch.no_grad()
+    def save(self, dense: VseModel, folder: Path) -> None:
+        """Write a dense model that encodes as this one does, over the same sentence encoder."""
+        projection, tokenizer = dense.visual_projections[0], dense.tokenizer
+        assert isinstance(projection, WholeProjection) and tokenizer is not None
+        projection.head.load_state_dict(self.image.state_dict())
+        dense.text_head.load_state_dict(self.text.state_dict())
+        # Training left out start, end and unknown words, which a text of the model has.
+        others = torch.ones(len(tokenizer), dtype=torch.bool)
+        others[tokenizer.ordinary_ids] = False
+        dense.text_head.bag.weight[:-1][others] = 0
+        dense.config.temperature = 1 / self.scale.item()
+        dense.save_pretrained(folder)
 
 
 # ---- tuning a vision network: what captions tell apart moves apart in it ------------------------

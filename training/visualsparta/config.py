@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -51,41 +50,6 @@ class VisualSpartaModelConfig(Section):
     query_embedding: Literal["trained", "frozen"] = "trained"
 
 
-class TeacherConfig(Section):
-    """Models to learn from, the sentences they compare with photos, and what is learnt.
-
-    Attributes:
-        models: hub names or folders: dual encoders of the transformers library (CLIP, SigLIP,
-            Chinese-CLIP and others), dense VSE models. Several are averaged, each standardised
-            first.
-        sentences: text file, one sentence a line. The captions are sentences, too.
-        features: feature stores that dense models read, if not those of the run. Each model
-            reads all stores of the features it was trained on, and averages over them.
-        photos: folder of the photos, which dual encoders read, if it is neither `data.photos` nor
-            recorded in the feature stores.
-        captions: whether to learn from the captions of the training photos. Without them only the
-            split and the held-out photos are taken from the captions file.
-        weight: of the teacher in the objective; equation 13 has the rest. It is 1 without captions.
-        temperature: the teacher's standardised similarities are divided by it.
-        image_to_text: share of the direction image → text.
-        nearest: how many of the sentences nearest to a photo it draws from.
-        near_sentences: sentences drawn of those, for each photo and step.
-        random_sentences: sentences drawn of all, for each photo and step.
-    """
-
-    models: list[str] = Field(min_length=1)
-    sentences: Path | None = None
-    features: list[Path] = Field(default=[])
-    photos: Path | None = None
-    captions: bool = True
-    weight: float = Field(default=0.5, gt=0, le=1)
-    temperature: float = Field(default=0.3, gt=0)
-    image_to_text: float = Field(default=0.5, ge=0, le=1)
-    nearest: int = Field(default=32, ge=1)
-    near_sentences: int = Field(default=4, ge=0)
-    random_sentences: int = Field(default=1, ge=0)
-
-
 class VisualSpartaTrainConfig(RunConfig):
     """A VisualSparta run; the preset `visualsparta` has the paper's settings (section 4.3).
 
@@ -99,7 +63,6 @@ class VisualSpartaTrainConfig(RunConfig):
         temperature: scores are divided by it in the objective (1 in the paper).
         label_smoothing: share of the target spread evenly over the photos of the batch.
         flops: weight of the sparsity regulariser.
-        teacher: models whose similarities of photos and sentences are learnt, None for none.
     """
 
     family: Literal["visual-sparta"] = "visual-sparta"
@@ -117,7 +80,6 @@ class VisualSpartaTrainConfig(RunConfig):
     temperature: float = Field(default=1.0, gt=0)
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     flops: float = Field(default=0.0, ge=0)
-    teacher: TeacherConfig | None = None
 
     @model_validator(mode="after")
     def _stem_is_not_averaged(self) -> VisualSpartaTrainConfig:
@@ -129,9 +91,8 @@ class VisualSpartaTrainConfig(RunConfig):
 
     @model_validator(mode="after")
     def _pairs_have_one_caption(self) -> VisualSpartaTrainConfig:
-        if self.data.epoch == "pairs" and (self.data.captions_per_photo > 1 or self.teacher):
+        if self.data.epoch == "pairs" and self.data.captions_per_photo > 1:
             raise ValueError(
-                "data.epoch: pairs needs data.captions_per_photo: 1 and no teacher; use "
-                "data.epoch: photos"
+                "data.epoch: pairs needs data.captions_per_photo: 1; use data.epoch: photos"
             )
         return self

@@ -1,9 +1,9 @@
-"""Photos and sentences as training examples; a draw depends only on seed, epoch and photo."""
+"""Photos and captions as training examples; a draw depends only on seed, epoch and photo."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,6 @@ from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.batch import ImageBatch, ImagePadder
 from sparta.visualsparta.model import pad_ids
 from training.module import drop_regions, drop_words
-from training.teacher import SentenceDraw
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 # Photos in one forward pass. With region dropout, a third of a large batch would be padding; and
@@ -27,54 +26,39 @@ PART = 64
 
 
 class TrainingBatch(NamedTuple):
-    """B photos and Q queries: their captions, and the sentences drawn with them."""
+    """B photos and Q queries, their captions."""
 
     images: list[ImageBatch]  # B photos in parts, those of similar length together
     photos: Tensor  # [B] int64, index of each photo in the data set
     query_ids: Tensor  # [Q, L] int64 term ids
     query_mask: Tensor  # [Q, L] bool
-    # [Q] int64, index of the photo each caption describes, -1 for a sentence that is no photo's
-    # caption.
-    query_photos: Tensor
-    # [Q] int64, number of each query among the teacher's sentences; [0] without a teacher.
-    query_numbers: Tensor
+    query_photos: Tensor  # [Q] int64, index of the photo each caption describes
 
 
 @dataclass(frozen=True)
 class TrainingExample:
-    """One photo with its captions and further sentences as drawn in one epoch."""
+    """One photo with its captions as drawn in one epoch."""
 
     photo: int  # its index in the data set
     image: ImageFeatures  # its features
     captions: list[list[int]]  # term ids of each
-    # Term ids of each sentence drawn with it that is not its caption.
-    sentences: list[list[int]] = field(default_factory=list)
-    # Of captions and sentences among the teacher's; [] without a teacher.
-    numbers: list[int] = field(default_factory=list)
-
-    @property
-    def query_photos(self) -> list[int]:
-        """The photo that each caption describes, and -1 for each sentence."""
-        return [self.photo] * len(self.captions) + [-1] * len(self.sentences)
 
 
 @dataclass
 class CaptionedFeatures(Dataset[TrainingExample]):
-    """Photos with tokenised captions, and with sentences that a teacher compares with them.
+    """Photos with tokenised captions.
 
     Keys are those of `EpochSampler` or `PairSampler`. Every epoch draws one of the feature stores,
-    some captions (if the key names none) and sentences, and dropout for each photo.
+    some captions (if the key names none), and dropout for each photo.
     """
 
     stores: Sequence[FeatureStore]  # of the same photos
     image_ids: Sequence[str]  # N photos
-    # Term ids of each caption of each photo. Only with a teacher may there be none.
-    captions: Sequence[list[list[int]]]
+    captions: Sequence[list[list[int]]]  # term ids of each caption of each photo, at least one
     seed: int  # of all draws
     captions_per_photo: int = 1  # drawn per photo and epoch
     word_dropout: float = 0.0  # probability that a term is dropped
     region_dropout: float = 0.0  # probability that a region is dropped
-    sentences: SentenceDraw | None = None  # draws further sentences for a teacher
 
     def __post_init__(self) -> None:
         self.rows = [[store.index(name) for name in self.image_ids] for store in self.stores]
@@ -88,18 +72,13 @@ class CaptionedFeatures(Dataset[TrainingExample]):
         store = int(rng.integers(len(self.stores)))
         image = self.stores[store][self.rows[store][photo]]
         captions = self.captions[photo]
-        # A photo with too few captions repeats some: all processes need equally many.
-        wanted = self.captions_per_photo if captions else 0
-        if wanted and not chosen:
+        if not chosen:
+            # A photo with too few captions repeats some: all processes need equally many.
+            wanted = self.captions_per_photo
             chosen = rng.choice(len(captions), wanted, replace=len(captions) < wanted).tolist()
         image = drop_regions(image, self.region_dropout, rng)
         drawn = [drop_words(captions[i], self.word_dropout, rng) for i in chosen]
-        if self.sentences is None:
-            return TrainingExample(photo, image, drawn)
-        further = self.sentences(photo, self.captions_per_photo - wanted, rng)
-        texts = [drop_words(self.sentences.ids[i], self.word_dropout, rng) for i in further]
-        own = [self.sentences.captions[photo][i] for i in chosen]
-        return TrainingExample(photo, image, drawn, texts, [*own, *further])
+        return TrainingExample(photo, image, drawn)
 
 
 class TrainingCollator:
@@ -112,14 +91,13 @@ class TrainingCollator:
         """Pad the regions of photos and the terms of queries; photos are ordered by length."""
         ordered = sorted(examples, key=lambda e: self.images.length(e.image))
         parts = [ordered[start : start + PART] for start in range(0, len(ordered), PART)]
-        ids, mask = pad_ids((q for e in ordered for q in (*e.captions, *e.sentences)), "cpu")
+        ids, mask = pad_ids((ids for e in ordered for ids in e.captions), "cpu")
         return TrainingBatch(
             [self.images([e.image for e in part]) for part in parts],
             torch.tensor([e.photo for e in ordered]),
             ids,
             mask,
-            torch.tensor([photo for e in ordered for photo in e.query_photos]),
-            torch.tensor([n for e in ordered for n in e.numbers], dtype=torch.int64),
+            torch.tensor([e.photo for e in ordered for _ in e.captions]),
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,10 @@ from torch.utils.data import DataLoader
 from transformers import BertConfig
 
 from sparta.captions.read import CaptionedPhoto
-from sparta.console import Console
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.metrics import ranks, recall
-from sparta.networks.backbone import pick_device
-from sparta.progress import progress_bars
 from sparta.text_encoder import encoder_config, load_word_pieces
 from sparta.tokenizer import text_frequencies
 from sparta.visualsparta.batch import ImageBatch, ImagePadder
@@ -49,19 +45,7 @@ from training.module import (
     gather_padded,
     validation_batches,
 )
-from training.teacher import (
-    STAGES,
-    SentenceDraw,
-    Teacher,
-    TeacherInputs,
-    check_teachers,
-    find_nearest,
-    open_teacher,
-    read_sentences,
-    teacher_key,
-)
 from training.visualsparta.config import (
-    TeacherConfig,
     VisualSpartaModelConfig,
     VisualSpartaTrainConfig,
 )
@@ -114,19 +98,6 @@ def in_batch_cross_entropy(
     return (log_sum - target).mean()
 
 
-def soft_cross_entropy(scores: Tensor, targets: Tensor, image_to_text: float = 0.5) -> Tensor:
-    """Cross-entropy against a teacher's distribution over the batch, in both directions.
-
-    D2S (arXiv 2402.17535), probabilistic distillation. From image to text, scores are first
-    centred for each query over the photos, as the teacher's are: longer queries have larger sums.
-    Scores f(q, v) and the teacher's targets are [Q, B] float, divided by their temperatures.
-    """
-    centred = scores - scores.mean(dim=1, keepdim=True)
-    to_images = -(targets.softmax(dim=1) * scores.log_softmax(dim=1)).sum(dim=1).mean()
-    to_texts = -(targets.softmax(dim=0) * centred.log_softmax(dim=0)).sum(dim=0).mean()
-    return (1 - image_to_text) * to_images + image_to_text * to_texts
-
-
 def flops(term_scores: Tensor) -> Tensor:
     """Expected cost of scoring a random pair: Σ_t (mean over images of score_t)².
 
@@ -137,7 +108,7 @@ def flops(term_scores: Tensor) -> Tensor:
 
 
 class VisualSpartaTraining(TrainingModule):
-    """Trains a VisualSparta model with equation 13, a teacher's soft targets, or both.
+    """Trains a VisualSparta model with equation 13.
 
     Args:
         validation: captions of the held-out photos as term counts over T terms, and for each
@@ -149,13 +120,11 @@ class VisualSpartaTraining(TrainingModule):
         model: VisualSparta,
         config: VisualSpartaTrainConfig,
         validation: tuple[TermCounts, Tensor] | None = None,
-        teacher: Teacher | None = None,
     ) -> None:
         super().__init__()
         self.model: VisualSparta = model
         self.config: VisualSpartaTrainConfig = config
         self.validation = validation
-        self.teacher = teacher
         self._held_out: list[Tensor] = []
         if not model.config.use_labels:
             # They get no gradient, which data-parallel training treats as an error.
@@ -167,26 +136,16 @@ class VisualSpartaTraining(TrainingModule):
             register_parametrization(model.query_embedding, "weight", _Scaled(len(model.indexable)))
 
     def training_step(self, batch: TrainingBatch, step: int) -> Tensor:
-        """The objective over the photos and queries of all processes."""
-        config, lesson = self.config, self.config.teacher
+        """The objective over the photos and captions of all processes."""
+        config = self.config
         ids, mask = gather_padded(batch.query_ids, batch.query_mask)
         queries = count_terms(ids, mask)
         term_scores = self.model.image_term_scores(batch.images, queries.terms)
         scores = gather_columns(queries.counts @ term_scores.T) / config.temperature
         query_photos = gather_columns(batch.query_photos[None])[0]
         photos = gather_columns(batch.photos[None])[0]
-        losses: list[tuple[float, Tensor]] = []  # each with its weight
-        captions, weight = query_photos >= 0, 0.0
-        if lesson is not None and self.teacher is not None:
-            numbers = gather_columns(batch.query_numbers[None])[0]
-            targets = gather_columns(self.teacher(numbers, batch.photos)) / lesson.temperature
-            weight = lesson.weight if captions.any() else 1.0
-            losses.append((weight, soft_cross_entropy(scores, targets, lesson.image_to_text)))
-        if weight < 1:
-            own = scores[captions], query_photos[captions], photos
-            options = config.include_positive, config.label_smoothing
-            losses.append((1 - weight, in_batch_cross_entropy(*own, *options)))
-        loss = torch.stack([share * one for share, one in losses]).sum()
+        options = config.include_positive, config.label_smoothing
+        loss = in_batch_cross_entropy(scores, query_photos, photos, *options)
         self.log("loss", loss, prog_bar=True, on_epoch=True, on_step=False)
         if config.flops:
             # The mean over the whole batch, as if one process held it.
@@ -263,33 +222,27 @@ class _Scaled(nn.Module):
 def prepare_visualsparta(
     config: VisualSpartaTrainConfig,
     stores: Sequence[FeatureStore],
-    out: Path,
     photos: Sequence[CaptionedPhoto],
     held_out: Sequence[CaptionedPhoto],
     part: ProcessPart,
 ) -> Run:
     """Prepare a VisualSparta run."""
-    sentences: list[str] = []
-    if config.teacher is not None:
-        photos, sentences = _lesson_texts(config.teacher, photos)
-    texts = [*(text for photo in photos for text in photo.captions), *sentences]
+    texts = [text for photo in photos for text in photo.captions]
     model = build_model(config.model, stores[0].source, texts)
     assert model.tokenizer is not None
     ids = map(model.tokenizer.encode_ids, texts)
     frequencies = torch.from_numpy(text_frequencies(ids, len(model.term_frequencies)))
     model.term_frequencies.copy_(frequencies)
     model.trained_terms.copy_(frequencies > 0)
-    queries, teacher, draw = None, None, None
+    queries = None
     if held_out:
         own = caption_ids(model, held_out)
         counts = count_terms(*pad_ids((ids for photo in own for ids in photo), "cpu"))
         queries = counts, torch.tensor([i for i, photo in enumerate(own) for _ in photo])
-    if config.teacher is not None:
-        teacher, draw = _prepare_lesson(config, stores, out, photos, sentences, model)
     images = ImagePadder.of(model.tokenizer, model.config)
     return Run(
-        VisualSpartaTraining(model, config, queries, teacher),
-        training_loader(config, stores, photos, model, part, draw),
+        VisualSpartaTraining(model, config, queries),
+        training_loader(config, stores, photos, model, part),
         validation_batches(config, stores[0], held_out, images),
     )
 
@@ -308,9 +261,6 @@ def check_visualsparta(config: VisualSpartaTrainConfig, photos: Sequence[Caption
     else:
         encoder_config(init, config.model.layers)
         load_word_pieces(init)
-    if config.teacher is not None:
-        _lesson_texts(config.teacher, photos)
-        check_teachers(config.teacher.models)
 
 
 def build_model(
@@ -345,9 +295,8 @@ def training_loader(
     photos: Sequence[CaptionedPhoto],
     model: VisualSparta,
     part: ProcessPart,
-    sentences: SentenceDraw | None = None,
 ) -> DataLoader[TrainingExample]:
-    """Batches of photos with captions, and with sentences for a teacher; see `batches`."""
+    """Batches of photos with captions; see `batches`."""
     assert model.tokenizer is not None
     data = config.data
     sampler = EpochSampler(len(photos), config.seed, part.rank, part.world)
@@ -359,61 +308,9 @@ def training_loader(
         [photo.image_id for photo in photos],
         caption_ids(model, photos),
         config.seed,
-        data.captions_per_photo if any(photo.captions for photo in photos) else 0,
+        data.captions_per_photo,
         data.word_dropout,
         data.region_dropout,
-        sentences,
     )
     collate = TrainingCollator(ImagePadder.of(model.tokenizer, model.config))
     return batches(config, dataset, sampler, collate, part, data.epoch)
-
-
-def _lesson_texts(
-    config: TeacherConfig, photos: Sequence[CaptionedPhoto]
-) -> tuple[list[CaptionedPhoto], list[str]]:
-    """The training photos with the captions to learn from, and the sentences of the file."""
-    kept = [photo if config.captions else replace(photo, captions=()) for photo in photos]
-    sentences = [] if config.sentences is None else read_sentences(config.sentences)
-    if not any(photo.captions for photo in kept):
-        if not sentences:
-            raise InputError(
-                "teacher.sentences: without captions, give a text file of sentences, one a line "
-                "(--sentences FILE)"
-            )
-        if not config.near_sentences + config.random_sentences:
-            raise InputError("teacher.near_sentences: without captions, draw at least one sentence")
-    return kept, sentences
-
-
-def _prepare_lesson(
-    config: VisualSpartaTrainConfig,
-    stores: Sequence[FeatureStore],
-    out: Path,
-    photos: Sequence[CaptionedPhoto],
-    sentences: Sequence[str],
-    model: VisualSparta,
-) -> tuple[Teacher, SentenceDraw]:
-    """Open the teachers, whose vectors go to `out/teacher`, and find each photo's sentences."""
-    assert config.teacher is not None and model.tokenizer is not None
-    settings, data = config.teacher, config.data
-    captions = [text for photo in photos for text in photo.captions]
-    numbers = {text: n for n, text in enumerate(dict.fromkeys([*captions, *sentences]))}
-    folders = [FeatureStore.open(folder) for folder in settings.features]
-    with progress_bars(STAGES, Console()) as progress:
-        inputs = TeacherInputs(
-            [photo.image_id for photo in photos],
-            [*numbers],
-            folders or stores,
-            settings.photos or data.photos or stores[0].photos,
-            out / "teacher",
-            pick_device("cpu" if config.accelerator == "cpu" else "auto"),
-            config.workers,
-            progress,
-        )
-        teacher = open_teacher(settings.models, inputs)
-        key = teacher_key(settings.models, inputs)
-        nearest = find_nearest(teacher, key, settings.nearest, inputs)
-    ids = [model.tokenizer.encode_ids(text) for text in numbers]
-    own = [[numbers[text] for text in photo.captions] for photo in photos]
-    counts = settings.near_sentences, settings.random_sentences
-    return teacher, SentenceDraw(ids, own, nearest, *counts)

@@ -58,7 +58,8 @@ export async function open(folder) {
     source.whole(about.words).then(inflated).then(parsed),
     source.whole(about.terms).then(inflated),
   ]);
-  return new Index(about, source, new Tokenizer(words), words, new Terms(terms, words.vocabulary.length, about));
+  const tokenizer = words.pieces ? new (await import("./pieces.js")).PieceTokenizer(words) : new Tokenizer(words);
+  return new Index(about, source, tokenizer, words, new Terms(terms, words.vocabulary.length, about));
 }
 
 export class Index {
@@ -222,7 +223,7 @@ export class Index {
       const words = new Map(this.frequent.map((word) => [word, this.reader.spoken(this.reader.tokenizer.words(word))]));
       for (const [id, word] of this.vocabulary.entries()) words.set(word, [id]);
       const { HeldWords } = await import("./words.js");
-      return new HeldWords(words, this.terms);
+      return new HeldWords(words, this.terms, this.reader.tokenizer.fold);
     };
     return (this.held ??= read());
   }

@@ -75,11 +75,10 @@ export class Reader {
 
   /** Replace misspelt words. @param {ReadWord[]} words */
   async #correct(words) {
-    const { vocabulary, ids } = this.tokenizer;
+    const { vocabulary, ids, spell, fold } = this.tokenizer;
     for (const word of words) {
       if (!/^\p{L}+$/u.test(word.text) || this.#isFunction(word)) continue;
-      const spelled = word.terms.map((piece, i) => (i ? vocabulary[piece].replace(/^##/, "") : vocabulary[piece])).join("");
-      const lower = spelled || word.text.toLowerCase();
+      const lower = spell(word.terms.map((piece) => vocabulary[piece]), "") || fold(word.text);
       if (ids.has(lower)) continue;
       const meant = await this.corrected(lower);
       if (meant === null) continue;

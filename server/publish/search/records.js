@@ -1,6 +1,7 @@
 // What the index knows of single images, and what won their terms.
 
 import { Bytes, parsed } from "./files.js";
+import { joined } from "./tokenizer.js";
 
 /** @import { Pack } from "./files.js" */
 
@@ -86,8 +87,7 @@ export class ImageRecord {
     for (let other = 0; other < this.labels; other++) {
       if (this.#region(other) === region) words.push(this.#term(other, vocabulary));
     }
-    const whole = words.length === 1 ? words[0] : words.join(" ").replaceAll(" ##", "");
-    return { token: this.#term(token, vocabulary), words: whole };
+    return { token: this.#term(token, vocabulary), words: joined(words) };
   }
 }
 

@@ -5,7 +5,7 @@
  * @typedef {{dropped: Runs, spaced: Runs, changed: string, into: string[], hangul: boolean,
  *   spaces: Runs, signs: Runs}} Characters
  * @typedef {{vocabulary: string[], special: string[], longest: number, characters: Characters,
- *   rare: number[], frequent: string[], functionWords: string[]}} Words
+ *   rare: number[], frequent: string[], functionWords: string[], pieces?: import("./pieces.js").Pieces}} Words
  * @typedef {{text: string, pieces: number[]}} Word a word as it was typed, and its pieces' term ids
  */
 
@@ -34,6 +34,9 @@ function remembered(find) {
 // Marks on a letter are in an order of their own, which those of Hangul's tones, that stay, show.
 const inOrder = (/** @type {string} */ text) => text.replace(/\p{M}{2,}/gu, (marks) => (/[\u302e\u302f]/.test(marks) ? marks.normalize("NFD") : marks));
 
+/** Text of terms, @param {string[]} terms */
+export const joined = (terms, space = " ") => terms.join(space).replaceAll(`${space}##`, "").replaceAll(`##${space}`, "");
+
 const codeOf = (/** @type {string} */ char) => char.codePointAt(0) ?? 0;
 
 export class Tokenizer {
@@ -53,6 +56,8 @@ export class Tokenizer {
       if (isIn(characters.spaced, codeOf(char))) return ` ${char} `;
       return changed.get(char) ?? (isSyllable(char) ? char.normalize("NFD") : char);
     });
+    this.fold = (/** @type {string} */ text) => (this.cleaned("A") === "a" ? text.toLowerCase() : text);
+    this.spell = joined;
     /** @type {(char: string) => "space" | "sign" | "letter"} */
     this.kind = remembered((char) => {
       if (isIn(characters.spaces, codeOf(char))) return "space";
@@ -63,11 +68,11 @@ export class Tokenizer {
   /** The words of a text in order; one that the vocabulary lacks has no pieces. @param {string} text @returns {Word[]} */
   words(text) {
     const parts = text.toWellFormed().split(this.spelled);
-    return parts.flatMap((part, i) => (i % 2 ? [{ text: part, pieces: [] }] : this.#plain(part)));
+    return parts.flatMap((part, i) => (i % 2 ? [{ text: part, pieces: [] }] : this.plain(part)));
   }
 
   /** The words of a text that spells no special token. @param {string} text */
-  #plain(text) {
+  plain(text) {
     /** @type {{start: number, end: number, letters: string[]}[]} */
     const found = [];
     let open = false;

@@ -22,8 +22,9 @@ export function compared(a, b) {
 }
 
 export class HeldWords {
-  /** @param {Map<string, number[]>} words with their pieces @param {Terms} terms */
-  constructor(words, terms) {
+  /** @param {Map<string, number[]>} words with their pieces @param {Terms} terms @param {(word: string) => string} fold a typed word */
+  constructor(words, terms, fold) {
+    this.fold = fold;
     const least = (/** @type {number[]} */ pieces, /** @type {ArrayLike<number>} */ of) => Math.min(...pieces.map((id) => of[id]));
     /** @type {HeldWord[]} */
     this.words = [];
@@ -39,7 +40,7 @@ export class HeldWords {
     text = text.normalize();
     const last = LAST_WORD.exec(text);
     if (!last) return [];
-    const beginning = last[0].toLowerCase();
+    const beginning = this.fold(last[0]);
     const completed = this.words.filter(({ word }) => word.startsWith(beginning)).sort((a, b) => b.strength - a.strength);
     const found = completed.length ? completed.slice(0, most) : this.correct(last[0], most);
     return found.map(({ word, images }) => ({ text: text.slice(0, last.index) + word, word, images }));
@@ -47,7 +48,7 @@ export class HeldWords {
 
   /** The words nearest to one, the likeliest first. @param {string} word @param {number} most */
   correct(word, most) {
-    const typed = [...word.toLowerCase()];
+    const typed = [...this.fold(word)];
     const allowed = Number(typed.length >= ONE_EDIT) + Number(typed.length >= TWO_EDITS);
     for (let edits = 1; edits <= allowed; edits++) {
       const near = this.words.filter((held) => editsBetween(typed, [...held.word], edits) === edits);

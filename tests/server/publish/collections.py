@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -90,7 +91,7 @@ def publish_collection(folder: Path, collection: Collection, **options: Any) -> 
 
 
 def answers(
-    page: Page | FirefoxPage, folder: str, calls: Sequence[Sequence[Any]], few: int = 0
+    page: Page | FirefoxPage | NodePage, folder: str, calls: Sequence[Sequence[Any]], few: int = 0
 ) -> list[Any]:
     """What calls of an index return: names of methods with their values.
 
@@ -169,3 +170,28 @@ def hosting(folder: Path, ranges: bool = False) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class NodePage:
+    """A module of Node.js, with the method of Playwright's `Page` that runs a script.
+
+    Args:
+        site: with the script that searches.
+        address: of the site's host.
+    """
+
+    def __init__(self, site: Path, address: str) -> None:
+        (site / "package.json").write_text('{"type": "module"}')
+        self._site, self._address = site, address
+
+    def evaluate(self, function: str, value: Any = None) -> Any:
+        """What an asynchronous function of one value returns; values are passed as JSON."""
+        function = function.replace('import("/', f'import("{self._site.as_uri()}/')
+        program = f"""import {{ text }} from "node:stream/consumers";
+        globalThis.document = {{ baseURI: {json.dumps(self._address)} }};
+        const found = await ({function})(JSON.parse(await text(process.stdin)));
+        console.log(JSON.stringify(found));"""
+        command = ["node", "--input-type=module", "--eval", program]
+        done = subprocess.run(command, input=json.dumps(value), capture_output=True, text=True)
+        assert not done.returncode, done.stderr
+        return json.loads(done.stdout)

@@ -16,6 +16,7 @@ from sparta.visualsparta.batch import ImageBatch
 from sparta.visualsparta.config import ImageHeadConfig
 from sparta.visualsparta.init import from_config
 from sparta.visualsparta.model import ImageTerms, VisualSparta
+from sparta.vse.encoders import ImageHead
 from tests import tiny
 
 
@@ -135,7 +136,7 @@ def model() -> VisualSparta:
     made = from_config(
         head, tokenizer, tiny.source(DIMENSION), use_labels=False, use_locations=False
     )
-    assert made.head is not None
+    assert isinstance(made.head, ImageHead)
     made.head.standardise(torch.rand(50, DIMENSION))
     torch.nn.init.normal_(made.query_embedding.weight)
     return made.eval()

@@ -1,0 +1,374 @@
+"""A model of term vectors from dual encoders, whose networks stay as they are."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sparta.adapt.fit import (
+    Aims,
+    Bags,
+    Plan,
+    Teachers,
+    TermVectors,
+    Texts,
+    Views,
+    optimise,
+    term_sums,
+)
+from sparta.adapt.folder import Fitted
+from sparta.adapt.sentences import Sentences, generated_sentences
+from sparta.adapt.towers import DualEncoder, TransformersEncoder, open_dual_encoder
+from sparta.captions.read import read_captions
+from sparta.captions.record import as_stored
+from sparta.errors import InputError
+from sparta.extract.job import extract_photos
+from sparta.extract.photos import find_photos, list_photos
+from sparta.features.record import JOINT
+from sparta.features.store import HEADER, FeatureStore
+from sparta.files import writing
+from sparta.inference import cache_folder
+from sparta.model_id import PHOTOS, TOWER
+from sparta.networks.backbone import pick_device
+from sparta.networks.load import copy_tower
+from sparta.progress import Progress, no_progress
+from sparta.tokenizer import WordPieceTokenizer, text_frequencies
+from sparta.visualsparta.image_head import JointHead
+
+STAGES = {
+    "convert": ("Converting the image tower", "networks"),
+    "sentences": ("Sentence vectors", "sentences"),
+    "extract": ("Photos' vectors", "photos"),
+    "fit": ("Fitting term vectors", "steps"),
+}
+FORMAT = 1  # of cached models; raised when the code that makes them changes
+MOST_PHOTOS = 4096  # whose vectors guide the refinement
+LEAST_PHOTOS = 64  # fewer tell too little; the vectors are those of the ridge regression
+HELD_OUT = 1000  # sentences, or a twentieth, that are not fitted, to measure by
+PROMPT, PROMPT_WEIGHT = "a photo of a {}", 0.05  # for every word of the vocabulary
+SHORTEST_WORD = 3  # letters
+STRENGTH = 0.5  # λ of the ridge regression
+STEPS, BATCH, RATE = 500, 1024, 5e-3  # of the refinement: photos per step, learning rate
+AIMS = Aims(sentences=512, captions=0.5, flops=0.01)
+LINEAR = 3.0  # factor on the ridge regression's vectors, without a refinement
+READ, BLOCK = 256, 4096  # photos and sentences at once
+SPREAD = 2.0  # deviation of a sentence's similarities divided by the temperature, if it is unknown
+SUM_SPREAD = 1.2  # deviation of a sentence's sums over the photos at the start
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A model, and what measures it: nothing of this was fitted but the photos' mean."""
+
+    folder: Path
+    encoder: DualEncoder  # the first, whose image side the model has
+    sentences: list[str]  # held out
+    store: FeatureStore | None  # features of photos
+    captions: dict[str, tuple[str, ...]]  # held out, of some of the photos
+
+
+def adapt(
+    names: Sequence[str],
+    out: Path,
+    sentences: Sentences | None = None,
+    photos: Path | None = None,
+    captions: Path | None = None,
+    *,
+    device: str = "auto",
+    seed: int = 0,
+    progress: Progress = no_progress,
+) -> Adapted:
+    """Fit term vectors to dual encoders, and write a model folder that needs them no more.
+
+    The work is kept in `OUT.work`, from where a killed run continues, until the caller removes it.
+
+    Args:
+        names: hub names or folders; the first one's image side becomes the model's, and the mean
+            of all their similarities is what the refinement pursues.
+        out: folder of the model.
+        sentences: to fit on; None for `generated_sentences`.
+        photos: folder of photos, or a feature store, which need no captions; None for none.
+        captions: of some of the photos.
+        device: of the towers: "auto" takes a GPU if there is one.
+        seed: of all random draws.
+        progress: of `STAGES`.
+
+    Raises:
+        InputError: if a model is no dual encoder, an input cannot be used, or there is `out`.
+    """
+    if out.exists():
+        raise InputError(f"{out} exists: name another folder with --out")
+    work = out.with_name(f"{out.name}.work")
+    with writing(work):
+        encoders = [open_dual_encoder(name, pick_device(device)) for name in names]
+        tokenizer = WordPieceTokenizer.from_folder(PHOTOS)
+        store = _photos(encoders[0], photos, captions, work, device, progress) if photos else None
+        run = _Run(encoders, tokenizer, work, seed, progress)
+        given = sentences or generated_sentences()
+        own, held_captions = _captions(captions, store, seed)
+        fitted, held = run.fit(given, store, own)
+        _save(fitted, encoders[0], store, work / "model", progress)
+        (work / "model").replace(out)
+    return Adapted(out, encoders[0], held, store, held_captions)
+
+
+def cached_model(name: str, photos: Path, device: str, progress: Progress) -> Path:
+    """The model of a dual encoder and the package's own sentences, made once."""
+    encoder = open_dual_encoder(name, pick_device("cpu"))
+    digest = hashlib.sha256(f"{FORMAT} {encoder.key}".encode()).hexdigest()[:32]
+    folder = cache_folder() / "adapted" / digest
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        adapt([name], folder, photos=photos, device=device, progress=progress)
+        shutil.rmtree(folder.with_name(f"{folder.name}.work"))
+    return folder
+
+
+def _photos(
+    encoder: DualEncoder,
+    photos: Path,
+    captions: Path | None,
+    work: Path,
+    device: str,
+    progress: Progress,
+) -> FeatureStore:
+    """A feature store, opened; or the features of photos of a folder, captioned ones first."""
+    if (photos / HEADER).is_file():
+        store = FeatureStore.open(photos)
+        if differences := encoder.source.differences(store.source):
+            raise InputError(
+                f"{photos} has other features than {encoder.name} reads (the model's against the "
+                f"store's): {'; '.join(differences)}"
+            )
+        return store
+    ids = find_photos(photos)
+    known = {one.image_id for one in read_captions(captions)} if captions else set()
+    order = np.random.default_rng(0).permutation(len(ids)).tolist()
+    order.sort(key=lambda place: ids[place] not in known)
+    most = max(MOST_PHOTOS, len(known))
+    chosen = sorted(ids[place] for place in order[:most])
+    source, folder = encoder.source, work / "features"
+    extract_photos(
+        photos,
+        folder,
+        source.backbone or None,
+        stamps=list_photos(photos, chosen),
+        image_size=source.image_size or None,
+        labels=source.label_count,
+        grid=source.extra.get("grid"),
+        joint=source.extra.get("space") == JOINT,
+        device=device,
+        bfloat16=True,
+        progress=progress,
+    )
+    return FeatureStore.open(folder)
+
+
+Captions = dict[str, tuple[str, ...]]  # of a photo by its id
+
+
+def _captions(
+    path: Path | None, store: FeatureStore | None, seed: int
+) -> tuple[Captions, Captions]:
+    """Those to fit on, and those of a tenth of the photos, at most 1,000, to measure by."""
+    if path is None:
+        return {}, {}
+    if store is None:
+        raise InputError("--captions are of photos: give their folder with --photos")
+    listed = as_stored(read_captions(path), set(store.ids), str(store.folder))
+    known = set(store.ids)
+    found = {one.image_id: one.captions for one in listed if one.image_id in known}
+    if not found:
+        raise InputError(f"{path} has no caption of a photo in {store.folder}")
+    ids = sorted(found)
+    order = np.random.default_rng(seed).permutation(len(ids))
+    held = {ids[place] for place in order[: min(len(ids) // 10, 1000)]}
+    return (
+        {one: found[one] for one in ids if one not in held},
+        {one: found[one] for one in ids if one in held},
+    )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The steps of an adaptation."""
+
+    encoders: Sequence[DualEncoder]
+    tokenizer: WordPieceTokenizer
+    work: Path
+    seed: int
+    progress: Progress
+
+    def fit(
+        self, given: Sentences, store: FeatureStore | None, captions: Captions
+    ) -> tuple[Fitted, list[str]]:
+        """Term vectors, and the sentences that were held out."""
+        order = np.random.default_rng(self.seed).permutation(len(given.texts))
+        count = min(HELD_OUT, len(order) // 20)
+        held = [given.texts[place] for place in sorted(order[:count].tolist())]
+        rows = sorted(order[count:].tolist())
+        ids = sorted(store.ids) if store else []
+        own = [captions.get(one, ()) for one in ids]
+        prompts = [PROMPT.format(word) for word in self.tokenizer.vocabulary if _is_word(word)]
+        typed = [caption for one in own for caption in one]
+        texts = [*typed, *(given.texts[row] for row in rows), *prompts]
+        weights = torch.cat(
+            [
+                torch.ones(len(typed)),
+                torch.from_numpy(given.weights[rows]),
+                torch.full((len(prompts),), PROMPT_WEIGHT),
+            ]
+        )
+        bag = Texts.of(own, texts[len(typed) :], self.tokenizer, weights)
+        terms, bags = self._terms(bag, texts, store, ids)
+        typed = texts[: len(texts) - len(prompts)]
+        ids_of = (
+            row[row < len(self.tokenizer.vocabulary)].tolist() for row in bag.terms[: len(typed)]
+        )
+        counts = text_frequencies(ids_of, len(self.tokenizer.vocabulary))
+        bags.frequencies = torch.from_numpy(counts)[bags.terms]
+        return Fitted(terms, bags, self.tokenizer, bag, typed), held
+
+    def _terms(
+        self, bag: Texts, texts: Sequence[str], store: FeatureStore | None, ids: Sequence[str]
+    ) -> tuple[TermVectors, Bags]:
+        vectors = [_embedded(one, texts, self.work, self.progress) for one in self.encoders]
+        bags = Bags.of(bag, len(self.tokenizer.vocabulary), 1)
+        first = bags.ridge(vectors[0], bag.weights, STRENGTH)
+        if store is None or len(ids) < LEAST_PHOTOS:
+            return _unguided(first), bags
+        shown = [_shown(one, store, ids) for one in self.encoders]
+        parts = list(zip(self.encoders, vectors, shown, strict=True))
+        teachers = Teachers([(_scale(*part), part[1], part[2]) for part in parts])
+        space = _Space(shown[0])
+        steep = SUM_SPREAD / _spread(bags, first, space(shown[0][:, None].float())[:, 0, :-1])
+        taught = TermVectors(space, first, torch.zeros(first.shape[1]), steep)
+        optimise(
+            taught,
+            taught.optimiser(RATE, 0.0),
+            partial(taught.loss, AIMS, Views(shown[0][None]), bag, bags, teachers),
+            Plan(len(ids), min(BATCH, len(ids)), STEPS, self.seed),
+            partial(self.progress, "fit"),
+            self.work / "fit.pt",
+        )
+        space.unfold(taught)
+        return taught, bags
+
+
+class _Space(nn.Module):
+    """Photos' vectors less their mean, scaled to the length 1 on average, with a 1 behind.
+
+    Encoders differ in how near their photos are to each other; here they do not.
+    """
+
+    mean: Tensor
+    size: Tensor
+
+    def __init__(self, photos: Tensor) -> None:
+        super().__init__()
+        mean = photos.float().mean(dim=0)
+        self.register_buffer("mean", mean)
+        self.register_buffer("size", (photos.float() - mean).square().sum(dim=1).mean().sqrt())
+
+    def forward(self, regions: Tensor) -> Tensor:
+        """[B, n, d] to [B, n, d + 1]."""
+        vectors = (regions.float() - self.mean) / self.size
+        return torch.cat([vectors, torch.ones_like(vectors[..., :1])], dim=-1)
+
+    @torch.no_grad()
+    def unfold(self, taught: TermVectors) -> None:
+        """Give term vectors the same scores for photos' vectors as they are."""
+        vectors = taught.vectors[:, :-1] / self.size
+        bias = taught.vectors[:, -1] - vectors @ self.mean
+        taught.vectors.copy_(torch.cat([vectors, bias[:, None]], dim=1))
+        taught.head = JointHead()
+
+
+def _spread(bags: Bags, vectors: Tensor, photos: Tensor) -> float:
+    """Deviation of a sentence's sums over photos [N, d], from term vectors [T, d]."""
+    rows = _sample(len(bags.columns))
+    sums = term_sums(photos[_sample(len(photos))] @ vectors.T, bags.columns[rows])
+    return float((sums - sums.mean(dim=1, keepdim=True)).square().mean().sqrt())
+
+
+def _scale(encoder: DualEncoder, texts: Tensor, photos: Tensor) -> float:
+    """What an encoder's similarities are multiplied by, if need be so that they differ enough."""
+    if encoder.scale is not None:
+        return encoder.scale
+    some = photos[_sample(len(photos))].float()
+    found = texts[_sample(len(texts))].float() @ some.T
+    return SPREAD / float((found - found.mean(dim=1, keepdim=True)).square().mean().sqrt())
+
+
+def _sample(count: int) -> Tensor:
+    """At most 1,000 numbers below `count`, evenly spread."""
+    return torch.linspace(0, count - 1, min(count, 1000)).long()
+
+
+def _unguided(vectors: Tensor) -> TermVectors:
+    """Of ridge regression alone; nearly linear scores, whose mean an index subtracts."""
+    taught = TermVectors(JointHead(), vectors, torch.zeros(vectors.shape[1]), LINEAR)
+    with torch.no_grad():
+        taught.vectors[:, -1] = 1.0
+    return taught
+
+
+def _shown(encoder: DualEncoder, store: FeatureStore, ids: Sequence[str]) -> Tensor:
+    """[N, d] float16 of photos."""
+    parts = [
+        encoder.photo_vectors([store[store.index(one)] for one in ids[start : start + READ]])
+        for start in range(0, len(ids), READ)
+    ]
+    return torch.cat(parts).half()
+
+
+def _embedded(encoder: DualEncoder, texts: Sequence[str], work: Path, progress: Progress) -> Tensor:
+    """[S, d] float16 of sentences, kept in a file of the folder that a killed run continues."""
+    digest = hashlib.sha256("\n".join([encoder.key, *texts]).encode()).hexdigest()[:16]
+    size = len(encoder.embed(["a"])[0])
+    path = work / f"sentences-{digest}.f16"
+    with path.open("ab") as file:
+        done = file.tell() // (2 * size)
+        file.truncate(done * 2 * size)
+        for start in range(done, len(texts), BLOCK):
+            found = encoder.embed(texts[start : start + BLOCK])
+            file.write(found.numpy().tobytes())
+            progress("sentences", start + len(found), len(texts))
+    return torch.from_numpy(np.fromfile(path, np.float16).reshape(len(texts), size))
+
+
+def _save(
+    fitted: Fitted,
+    encoder: DualEncoder,
+    store: FeatureStore | None,
+    folder: Path,
+    progress: Progress,
+) -> None:
+    """Write the model's folder, its image tower included."""
+    shutil.rmtree(folder, ignore_errors=True)  # of a killed run
+    guided = store is not None and len(store) >= LEAST_PHOTOS
+    size = fitted.terms.vectors.shape[1] - 1
+    shown = _shown(encoder, store, sorted(store.ids)) if store else torch.eye(size)
+    fitted.save(
+        folder,
+        encoder.head,
+        encoder.source,
+        Views(shown[None]),
+        encoder.image_head(),
+        dual_encoder=encoder.name,
+        offset="none" if guided else "mean",
+    )
+    if isinstance(encoder, TransformersEncoder):
+        copy_tower(encoder.name, folder / TOWER, progress)
+
+
+def _is_word(term: str) -> bool:
+    return term.isalpha() and len(term) >= SHORTEST_WORD
