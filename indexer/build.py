@@ -46,7 +46,6 @@ from sparta.visualsparta.offsets import OFFSETS
 if TYPE_CHECKING:
     from sparta.adapt.text_tower import TextTower
 
-DEEPEST_RERANK = 1000  # hits that are ordered anew
 BYTES_A_POSTING = 16  # shards, Lucene's parts and their merger, columns and their spool
 DEFAULT_PRUNING = PruningSettings()
 
@@ -104,8 +103,7 @@ def build_index(
     with writing(out), full_disk_reported(out):
         check_target(out)
         tower = open_tower(models, rerank) if rerank else None
-        work = Workspace(out)
-        options = batch_size, device, pruning.terms, progress, bool(rerank)
+        work, options = Workspace(out), (batch_size, device, pruning.terms, progress)
         encoder = _open_encoder(images, models, work, *options)
         frequencies = _frequencies(pruning, encoder)
         settings = _settings(images, encoder, pruning, frequencies, rerank)
@@ -150,10 +148,9 @@ def _open_encoder(
     device: str,
     terms: TermSet,
     progress: Progress,
-    vectors: bool,
 ) -> ImageEncoder:
     """An encoder of the given stores, or of the first photos."""
-    options = batch_size, device, terms, progress, vectors
+    options = batch_size, device, terms, progress
     if not isinstance(images, Photos):
         return ImageEncoder.open(images, models, *options)
     stores = images.open_first(work.folder, progress)
@@ -203,30 +200,20 @@ def _settings(
     )
 
 
-def open_tower(models: Sequence[str | Path], depth: int) -> TextTower:
-    """The text tower that belongs to a model of images.
-
-    Raises:
-        InputError: if there are several models or one without a text tower, or the depth is out of
-            range.
-    """
-    if not 1 <= depth <= DEEPEST_RERANK:
-        raise InputError(f"--rerank must be from 1 to {DEEPEST_RERANK:,}, got {depth}")
+def open_tower(models: Sequence[str | Path], rerank: int) -> TextTower:
+    """The text tower of the one model; raises InputError if it has none that fits."""
     config = ReadConfig.open(models[0])
-    if len(models) > 1 or not config.reranks:
-        problem = "several models have no vector in common" if len(models) > 1 else "it has none"
+    if rerank < 1 or len(models) > 1 or not config.reranks:
         raise InputError(
-            f"--rerank needs a model with a dual encoder's text tower, which {models[0]} is not: "
-            f"{problem}; leave it out, or give one model that `sparta adapt` made"
+            f"--rerank {rerank} needs one model with a dual encoder's text tower, as `sparta adapt` "
+            f"makes them from a dual encoder; {' and '.join(map(str, models))} cannot be re-ranked"
         )
     from sparta.adapt.text_tower import TextTower
 
     tower = TextTower.open(str(config.dual_encoder))
-    if tower.dimension + 1 != (config.encoder or {}).get("hidden_size"):
-        raise InputError(
-            f"--model {models[0]} has other vectors than its text tower {config.dual_encoder}, "
-            f"which has {tower.dimension} numbers: adapt it again"
-        )
+    if tower.encode(["a"]).shape[1] + 1 != (config.encoder or {}).get("hidden_size"):
+        other = f"the text tower of {config.dual_encoder} has other vectors than its images"
+        raise InputError(f"--model {models[0]}: {other}: adapt it again")
     return tower
 
 

@@ -173,6 +173,7 @@ Rerank = Annotated[
     int,
     advanced(
         min=0,
+        max=1000,
         metavar="N",
         help="Keep photos' vectors, so that searches can order their first hits, at most N, by a "
         "dual encoder's similarity (default: 0, none).",

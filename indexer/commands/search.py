@@ -42,10 +42,7 @@ def answer_tables(answer: Answer, explain: bool) -> Iterator[RenderableType]:
         for hit in answer.hits:
             yield terms_table(hit.explanation or [], f"{hit.image_id} ({hit.score:g})")
     if answer.reranked:
-        yield (
-            f"Re-ranked: the first {answer.reranked} hits by score are in the order of similarity, "
-            "a dual encoder's cosine of text and photo."
-        )
+        yield f"Re-ranked: the first {answer.reranked} by a dual encoder's similarity of text and photo"
     yield from _conditions(answer)
     for misspelt, name in ((True, "Corrected"), (False, "Substitutes")):
         some = [one for one in answer.substitutions if (one.similarity is None) == misspelt]
@@ -81,16 +78,15 @@ def _hits_table(hits: Sequence[Hit]) -> Table:
         for hit in hits:
             table.add_row(str(hit.rank), f"{hit.score:.4f}", hit.image_id)
         return table
-    anew = any(hit.similarity is not None for hit in hits)
-    named = ("similarity",) if anew else ()
-    table = Table("rank", *named, "score", "covers", "image", "matching words")
+    table = Table("rank", "score", "covers", "image", "matching words")
     for hit in hits:
         matching = sorted(hit.explanation or (), key=lambda term: -term.score)
         words = dict.fromkeys(_source(term) for term in matching if term.score)
         covers = "" if hit.coverage is None else f"{hit.coverage:.0%}"
-        row = f"{hit.score:g}", covers, hit.image_id, ", ".join(words)
-        cosine = "" if hit.similarity is None else f"{hit.similarity:.4f}"
-        table.add_row(str(hit.rank), *((cosine, *row) if anew else row))
+        score = f"{hit.score:g}"
+        if hit.similarity is not None:
+            score += f" (similarity {hit.similarity:.4f})"
+        table.add_row(str(hit.rank), score, covers, hit.image_id, ", ".join(words))
     return table
 
 

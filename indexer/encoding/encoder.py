@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
@@ -25,7 +25,7 @@ from indexer.encoding.impacts import (
 from indexer.encoding.models import ReadConfig, read_offsets
 from indexer.encoding.scorers import Scorer, TermScores, load_scorers, wanted_terms
 from indexer.manifest import OFFSETS, Manifest
-from indexer.postings import Inputs, Postings, PostingShard, QuantisationReport
+from indexer.postings import NO_VECTOR, Inputs, Postings, PostingShard, QuantisationReport
 from indexer.settings import FREQUENCY_KINDS, IndexSettings, TermSet
 from sparta.cluster import Cluster
 from sparta.errors import InputError
@@ -57,7 +57,6 @@ class ImageEncoder:
         stores: of the same photos, the plain one first, whose regions are shown.
         batch_size: images per pass of a model.
         term_set: terms to compute, "trained" (by at least one model) or "all".
-        vectors: whether inputs of images get the vectors of the one model's image head.
         trained_offsets: over the models' training photos, None if one does not record them.
     """
 
@@ -67,7 +66,6 @@ class ImageEncoder:
     batch_size: int
     term_set: TermSet = "all"
     trained_offsets: TermOffsets | None = None
-    vectors: bool = False
     _cache: dict[tuple[int, ...], ScoredImages] = field(default_factory=dict)
 
     @classmethod
@@ -79,7 +77,6 @@ class ImageEncoder:
         device: str = "auto",
         term_set: TermSet = "all",
         progress: Progress = no_progress,
-        vectors: bool = False,
     ) -> ImageEncoder:
         """Load models, by folder or hub name, and check that they and the stores go together.
 
@@ -89,9 +86,9 @@ class ImageEncoder:
         """
         check_stores(stores, [(name, ReadConfig.open(name)) for name in models])
         plain = stores[0]
-        sizes = plain.source.kind, len(plain[0].features)
-        loaded = load_scorers(models, *sizes, device, term_set, progress, vectors)
-        return cls(*loaded, stores, batch_size, term_set, read_offsets(models), vectors)
+        regions = len(plain[0].features)
+        loaded = load_scorers(models, plain.source.kind, regions, device, term_set, progress)
+        return cls(*loaded, stores, batch_size, term_set, read_offsets(models))
 
     @property
     def store(self) -> FeatureStore:
@@ -121,24 +118,17 @@ class ImageEncoder:
         """Score N images: the mean over all pairs of a model and an augmentation.
 
         `copies` are the same N images of each augmentation, the plain ones first. Returns scores of
-        the encoder's T terms; positions and inputs are those of the first pair, vectors the mean
-        of all copies, of length 1.
+        the encoder's T terms; positions and inputs are those of the first pair.
         """
         pairs = (
             self._score_by_length(scorer, padder, images)
             for scorer, padder in zip(self.scorers, self._padders, strict=True)
             for images in copies
         )
-        (scores, positions, vectors), inputs = next(pairs)
+        (scores, positions, _), inputs = next(pairs)
         for other, _ in pairs:
             scores += other.scores
-            if vectors is not None and other.vectors is not None:
-                vectors += other.vectors
         scores /= len(self.scorers) * len(copies)
-        if vectors is not None:
-            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-            kept = zip(inputs, vectors.astype(np.float16), strict=True)
-            inputs = [replace(one, vector=vector) for one, vector in kept]
         ids = [image.image_id for image in copies[0]]
         sizes = [{"width": image.width, "height": image.height} for image in copies[0]]
         return ScoredImages(ids, sizes, scores, positions, inputs)
@@ -165,17 +155,14 @@ class ImageEncoder:
         scores = np.empty((len(images), len(self.terms)), np.float32)
         positions = np.empty(scores.shape, np.int16)
         read: dict[int, Inputs] = {}
-        vectors: list[NDArray[np.float32]] = []
         for start in range(0, len(order), self.batch_size):
             part = order[start : start + self.batch_size].tolist()
             own = [images[place] for place in part]
             padded = padder.pad(own)
-            scores[part], positions[part], own_vectors = scorer.term_scores(padded, self.terms)
-            vectors += [] if own_vectors is None else [own_vectors]
-            inputs = read_inputs(own, padded, scorer.config.use_labels)
+            scores[part], positions[part], vectors = scorer.term_scores(padded, self.terms)
+            inputs = read_inputs(own, padded, scorer.config.use_labels, vectors)
             read |= zip(part, inputs, strict=True)
-        joined = np.concatenate(vectors)[order.argsort()] if vectors else None
-        return TermScores(scores, positions, joined), [read[place] for place in range(len(images))]
+        return TermScores(scores, positions), [read[place] for place in range(len(images))]
 
     @cached_property
     def _padders(self) -> list[ImagePadder]:
@@ -185,17 +172,21 @@ class ImageEncoder:
 
 
 def read_inputs(
-    images: Iterable[ImageFeatures], padded: PaddedImages, labels: bool
+    images: Iterable[ImageFeatures],
+    padded: PaddedImages,
+    labels: bool,
+    vectors: NDArray[np.float32] | None = None,
 ) -> Iterator[Inputs]:
     """What a model reads of each image of a batch, label tokens if it reads them.
 
-    `padded` are the same images, for the model.
+    `padded` are the same images, for the model; `vectors` [B, d] are theirs, if they have any.
     """
     regions = padded.region_mask.sum(axis=1).tolist()
     tokens = (padded.label_mask.sum(axis=1) * labels).tolist()
     for i, (image, r, k) in enumerate(zip(images, regions, tokens, strict=True)):
         terms, owners = padded.label_ids[i, :k], padded.label_regions[i, :k]
-        yield Inputs(image.boxes[:r], terms.astype(np.int32), owners.astype(np.int16))
+        vector = NO_VECTOR if vectors is None else vectors[i].astype(np.float16)
+        yield Inputs(image.boxes[:r], terms.astype(np.int32), owners.astype(np.int16), vector)
 
 
 def encode_rows(
@@ -227,7 +218,8 @@ def measured_parameters(
     """
     found = saved or _measure(encode, encoder, settings, frequencies, progress)
     pruning = Pruning.of(encoder.terms, found.offset, settings.top_n, frequencies.weights)
-    return found, ImpactParameters(pruning, Quantiser.fit(found.largest, settings.bits))
+    quantiser = Quantiser.fit(found.largest, settings.bits)
+    return found, ImpactParameters(pruning, quantiser, bool(settings.rerank))
 
 
 def _measure(
@@ -316,7 +308,8 @@ def parameters_of(
         )
     offset: NDArray[np.float32] = np.load(index / OFFSETS, allow_pickle=False)
     pruning = Pruning.of(encoder.terms, offset, manifest.top_n, found.weights)
-    return ImpactParameters(pruning, Quantiser(manifest.scale, manifest.bits))
+    quantiser = Quantiser(manifest.scale, manifest.bits)
+    return ImpactParameters(pruning, quantiser, bool(manifest.rerank))
 
 
 def _named(models: list[str]) -> str:
@@ -353,7 +346,7 @@ def encode_on(
     Its machines have the stores, and models that are folders, under the same paths.
     """
     folders = [store.folder for store in encoder.stores]
-    options = encoder.batch_size, device, encoder.term_set, encoder.vectors
+    options = encoder.batch_size, device, encoder.term_set
     found = _fingerprints(encoder)
     return partial(cluster.map, partial(_open_copy, found, folders, list(models), *options))
 
@@ -365,12 +358,10 @@ def _open_copy(
     batch_size: int,
     device: str,
     term_set: TermSet,
-    vectors: bool,
 ) -> ImageEncoder:
     """An encoder whose stores and models have these fingerprints here, too."""
     stores = [FeatureStore.open(folder) for folder in folders]
-    options = batch_size, device, term_set
-    encoder = ImageEncoder.open(stores, models, *options, vectors=vectors)
+    encoder = ImageEncoder.open(stores, models, batch_size, device, term_set)
     names = [*folders, *models]
     for name, own, wanted in zip(names, _fingerprints(encoder), fingerprints, strict=True):
         if own != wanted:

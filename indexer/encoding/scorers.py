@@ -42,7 +42,7 @@ class TermScores(NamedTuple):
         scores: [B, T] float32, log(1 + ReLU(y + b)) of equation 11, zero where a term is absent.
         positions: [B, T] int16, the position that won the maximum of equation 10: of r regions and
             k label tokens, a region is one of 0 to r - 1, a token one of r to r + k - 1.
-        vectors: [B, d] float32 of length 1 that an image head gives; None unless they are wanted.
+        vectors: [B, d] float32 of length 1 of a model that `reranks`; None of others.
     """
 
     scores: NDArray[np.float32]
@@ -57,28 +57,26 @@ def load_scorers(
     device: str,
     term_set: TermSet,
     progress: Progress = no_progress,
-    vectors: bool = False,
 ) -> tuple[Sequence[Scorer], WordPieceTokenizer]:
     """Load models, by folder or hub name, and check them against each other.
 
     On a CPU, OpenVINO runs models without labels whose images have equally many regions, as `kind`
     and `regions` say of the features; labels, and a detector's regions, differ in number from image
-    to image. If one model needs torch, or cannot be converted, all run in torch. With `vectors`,
-    scorers give images the vectors of image heads, too. Progress has the
+    to image. If one model needs torch, or cannot be converted, all run in torch. Progress has the
     stage "convert", in models. Raises InputError if there is none, one cannot be used, or their
     vocabularies differ.
     """
     files = _convertible(names) if on_cpu(device) and kind != "region" else []
     if not files:
-        return _load_torch(names, device, vectors)
+        return _load_torch(names, device)
     tokenizer = files[0].tokenizer
     wanted = wanted_terms(files, tokenizer, term_set)
     regions = min(files[0].config.max_regions, regions)
-    found = [ConvertedScorer.find(own, wanted, regions, vectors) for own in files]
+    found = [ConvertedScorer.find(own, wanted, regions) for own in files]
     converted = [scorer for scorer in found if scorer]
     if len(converted) == len(files):
         return converted, tokenizer
-    loaded, _ = _load_torch(names, "cpu", vectors)
+    loaded, _ = _load_torch(names, "cpu")
     converted = []
     try:
         for done, (scorer, own) in enumerate(zip(loaded, files, strict=True)):
@@ -114,12 +112,12 @@ def _convertible(names: Sequence[str | Path]) -> list[ModelFiles]:
 
 
 def _load_torch(
-    names: Sequence[str | Path], device: str, vectors: bool
+    names: Sequence[str | Path], device: str
 ) -> tuple[list[TorchScorer], WordPieceTokenizer]:
     from sparta.networks.backbone import pick_device
 
     loaded, tokenizer = load_models(names, pick_device(device))
-    return [TorchScorer(model, vectors) for model in loaded], tokenizer
+    return [TorchScorer(model) for model in loaded], tokenizer
 
 
 class TorchScorer:
@@ -133,8 +131,8 @@ class TorchScorer:
             that is unknown.
     """
 
-    def __init__(self, model: VisualSparta, vectors: bool = False) -> None:
-        self.model, self.vectors = model, vectors
+    def __init__(self, model: VisualSparta) -> None:
+        self.model = model
         self.config = ReadConfig.of(model.config.to_dict())
         self.fingerprint = model_fingerprint(model)
         self.trained_terms: NDArray[np.bool_] = model.trained_terms.cpu().numpy()
@@ -151,8 +149,9 @@ class TorchScorer:
         wanted[columns] = True
         batch = ImageBatch.of(images)
         found = self.model.term_scores(batch, wanted)
-        vectors = self.model.photo_vectors(batch).cpu().numpy() if self.vectors else None
-        return TermScores(*(part[:, columns].cpu().numpy() for part in found), vectors)
+        scores, positions = (part[:, columns].cpu().numpy() for part in found)
+        vectors = self.model.photo_vectors(batch).cpu().numpy() if self.config.reranks else None
+        return TermScores(scores, positions, vectors)
 
 
 class ConvertedScorer:
@@ -171,12 +170,10 @@ class ConvertedScorer:
         self._network = Network(folder / NETWORK, weights=description.get("weights"))
 
     @classmethod
-    def find(
-        cls, files: ModelFiles, wanted: Terms, regions: int, vectors: bool = False
-    ) -> Self | None:
+    def find(cls, files: ModelFiles, wanted: Terms, regions: int) -> Self | None:
         """A model that was converted before for terms [T] and these regions, else None."""
         terms = wanted[files.indexable[wanted]]
-        entry = find_entry(_key(files, terms, regions, vectors))
+        entry = find_entry(_key(files, terms, regions))
         return cls(files, terms, *entry) if entry else None
 
     @classmethod
@@ -187,7 +184,7 @@ class ConvertedScorer:
         """
         terms = wanted[files.indexable[wanted]]
         make = partial(cls._write, scorer, files, terms, regions)
-        return cls(files, terms, *add_entry(_key(files, terms, regions, scorer.vectors), make))
+        return cls(files, terms, *add_entry(_key(files, terms, regions), make))
 
     @classmethod
     def _write(
@@ -199,18 +196,18 @@ class ConvertedScorer:
         from sparta.visualsparta.model import ImageTerms
 
         images = _noise(EXAMPLES, regions, files.config.feature_dim)
-        module = ImageTerms(scorer.model, torch.from_numpy(terms), scorer.vectors).eval()
+        wanted = torch.from_numpy(terms)
+        module = ImageTerms(scorer.model, wanted, files.config.reranks).eval()
         example = [torch.from_numpy(part) for part in (images.regions, images.locations)]
-        convert(module, example, folder / NETWORK, batches=True)
+        convert(module, example, folder / NETWORK, free=1)
         description = {"fingerprint": scorer.fingerprint}
         images = _noise(CHECKED, regions, files.config.feature_dim)
         expected = scorer.term_scores(images, terms)
         found = cls(files, terms, folder, description).term_scores(images, terms)
-        pairs = [(found.scores, expected.scores)]
-        if found.vectors is not None and expected.vectors is not None:
-            pairs.append((found.vectors, expected.vectors))
-        if any(np.abs(one - other).max(initial=0) > LARGEST_ERROR for one, other in pairs):
-            raise ValueError("the network that OpenVINO makes of it computes something else")
+        for own, right in ((found.scores, expected.scores), (found.vectors, expected.vectors)):
+            different = own is not None and right is not None and np.abs(own - right)
+            if np.max(different, initial=0) > LARGEST_ERROR:
+                raise ValueError("the network that OpenVINO makes of it computes something else")
         return description
 
     def term_scores(self, images: PaddedImages, terms: Terms) -> TermScores:
@@ -226,17 +223,17 @@ class ConvertedScorer:
         columns = slice(None) if len(own_terms) == len(terms) else own_terms
         for own, (best, regions, *_) in zip(parts, found, strict=True):
             scores[own, columns], positions[own, columns] = best, regions
-        vectors = np.concatenate([one[2] for one in found]) if len(found[0]) > 2 else None
+        vectors = np.concatenate([one[2] for one in found]) if self.config.reranks else None
         return TermScores(scores, positions, vectors)
 
 
 Scorer: TypeAlias = TorchScorer | ConvertedScorer
 
 
-def _key(files: ModelFiles, terms: Terms, regions: int, vectors: bool) -> Json:
+def _key(files: ModelFiles, terms: Terms, regions: int) -> Json:
     """All that decides a converted model, for the cache."""
     key: Json = {"model": files.hashes, "terms": terms.tolist(), "regions": regions}
-    return key | {"vectors": True} if vectors else key
+    return key | {"vectors": True} if files.config.reranks else key
 
 
 def _noise(images: int, regions: int, dimension: int) -> PaddedImages:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from time import perf_counter
 
 from indexer.answer import Answer, Condition, Correction, Hit, Position, Timings
 from indexer.search.engine import Capability, Engine, Found, Page, Plan, is_before
 from indexer.search.reader import Reader, Reading
-from indexer.search.rerank import Rerank
 
 MAX_CORRECTED, CORRECTIONS = 10, 3  # unknown words, and words for each
 MS = 1000.0
@@ -18,45 +17,39 @@ def ranked(
     engine: Engine,
     reader: Reader,
     plan: Plan,
-    k: int,
-    offset: int,
-    after: Position | None,
+    page: Page,
     reading: Reading,
-    rerank: Rerank | None = None,
+    depth: int = 0,
+    reorder: Callable[[Found], Found] | None = None,
 ) -> Answer:
-    """A page of the ranking: k hits from an offset, or after a position.
-
-    With `rerank` the first hits of the ranking are ordered anew, the others follow by score.
-    """
-    depth = rerank.depth if rerank else 0
-    wanted = max(depth, (after.rank if after else offset) + k)
+    """A page of the ranking, of which `reorder` orders the first `depth` images anew."""
+    after, k = page.after, page.k
+    begin = page.offset if after is None else after.rank
+    wanted = max(depth, begin + k)
     while True:
         found = engine.top(plan, wanted)
         reader.check(found.version)
-        found = rerank(found) if rerank else found
-        count, own = len(found.image_ids), [*(found.similarities or ())][:depth]
+        found = found if reorder is None else reorder(found)
+        count = len(found.image_ids)
         if after is None:
-            places, first = range(offset, min(offset + k, count)), offset + 1
+            later = [*range(begin, count)]
             break
-        pairs = enumerate(zip([*own, *found.scores[depth:]], found.image_ids, strict=True))
-        # A position is among those that are ordered anew, or among the others.
-        anew, first = after.rank <= depth, after.rank + 1
+        values = [*(found.similarities or ())][:depth] + found.scores[depth:]
+        anew = after.rank <= depth  # whether the position is among the first
         later = [
             n
-            for n, pair in pairs
+            for n, pair in enumerate(zip(values, found.image_ids, strict=True))
             if (anew and n >= depth)
             or (anew == (n < depth) and is_before(after, *pair, falling=True))
         ]
         # Images that came meanwhile have pushed others behind those looked at.
         if len(later) >= k or count < wanted:
-            places = later[:k]
             break
         wanted *= 2
-    answer = _answer(reader, found.at(places), first, reading)
-    if rerank is not None:
-        answer.reranked = min(depth, count)
-        if answer.last is not None and answer.last.rank <= depth:
-            answer.last = answer.last._replace(value=answer.hits[-1].similarity)
+    answer = _answer(reader, found.at(later[:k]), begin + 1, reading)
+    answer.reranked = min(depth, count)
+    if answer.last is not None and answer.last.rank <= depth:
+        answer.last = answer.last._replace(value=answer.hits[-1].similarity)
     return answer
 
 

@@ -21,7 +21,7 @@ from sparta.word_tables import WordTables
 if TYPE_CHECKING:
     from indexer.fields.kinds import Kind
     from indexer.filters.expression import Filter
-    from indexer.search.rerank import TextVectors
+    from indexer.search.rerank import Reranker
 
 # Share of the term's largest impact in the index with which an image has a term: one that needs no
 # adjusting to a model; see docs/results/recall.md.
@@ -107,7 +107,7 @@ class Language:
         tokenizer: of the index.
         tables: of words.
         bits: of an impact.
-        vectors: of texts, for re-ranking; None if the index has no vectors of photos.
+        reranker: of hits; None if the index has no vectors of photos.
     """
 
     def __init__(
@@ -115,9 +115,9 @@ class Language:
         tokenizer: WordPieceTokenizer,
         tables: WordTables,
         bits: int,
-        vectors: TextVectors | None = None,
+        reranker: Reranker | None = None,
     ) -> None:
-        self.tokenizer, self.tables, self.bits, self.vectors = tokenizer, tables, bits, vectors
+        self.tokenizer, self.tables, self.bits, self.reranker = tokenizer, tables, bits, reranker
         self._parts: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
 
     @cached_property

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from indexer.answer import UnavailableError
 from indexer.grounding import vector_of
@@ -16,73 +15,45 @@ from indexer.manifest import TEXT_TOWER
 from indexer.search.engine import Found
 from indexer.search.explanations import AskDocuments
 from sparta.errors import InputError
+from sparta.inference import read_entry
 
 if TYPE_CHECKING:
     from sparta.adapt.text_tower import TextTower
 
-MS = 1000.0
 
-
-class TextVectors:
-    """The text tower of an index, opened by its first text. Safe from any thread.
+class Reranker:
+    """Orders hits of an index that keeps vectors; its text tower is opened by the first text.
 
     Attributes:
-        depth: hits that a search may re-rank at most.
+        deepest: hits that a search may re-rank at most.
     """
 
-    def __init__(self, index: Path, depth: int) -> None:
-        self._folder, self.depth = index / TEXT_TOWER, depth
-
-    def of(self, text: str) -> NDArray[np.float32]:
-        """[d] the vector of a text; raises UnavailableError if the tower cannot be opened."""
-        vector: NDArray[np.float32] = self._tower.encode([text])[0]
-        return vector
+    def __init__(self, index: Path, deepest: int) -> None:
+        self._folder, self.deepest = index / TEXT_TOWER, deepest
 
     @cached_property
     def _tower(self) -> TextTower:
-        # OpenVINO, which other searches do not need
-        from sparta.adapt.text_tower import TextTower
+        from sparta.adapt.text_tower import TextTower  # OpenVINO, which other searches do not need
 
         try:
-            return TextTower.from_folder(self._folder)
+            return TextTower(self._folder, read_entry(self._folder))
         except InputError as error:
             raise UnavailableError(str(error)) from error
 
-
-class Rerank(NamedTuple):
-    """How the ranking of one search is ordered anew.
-
-    Attributes:
-        depth: hits that are.
-        text: whose similarity to a photo decides.
-        vectors: of texts.
-        ask: for what the index stores of images.
-    """
-
-    depth: int
-    text: str
-    vectors: TextVectors
-    ask: AskDocuments
-
-    def __call__(self, found: Found) -> Found:
+    def __call__(self, text: str, depth: int, ask: AskDocuments, found: Found) -> Found:
         """The images with their similarities: cosines, None for images without a vector.
 
         The first `depth` fall by them; images without a vector follow, and equal ones are in the
-        order of their ids.
+        order of their ids. Raises UnavailableError if the tower is damaged.
         """
         start = perf_counter()
-        text = self.vectors.of(self.text)
-        encode_ms = (perf_counter() - start) * MS
-        ids = found.image_ids[: self.depth]
-        packed = self.ask(ids, (), True).groundings or []
-        # Number by number: a product of matrices rounds by their shapes.
-        photos = [vector_of(one).astype(np.float32) for one in packed]
-        cosines = [float((one * text).sum()) if len(one) else None for one in photos]
-        keys = [
-            (one is None, -(one or 0), image_id) for one, image_id in zip(cosines, ids, strict=True)
-        ]
-        order = sorted(range(len(ids)), key=keys.__getitem__)
-        others = range(len(ids), len(found.image_ids))
-        similarities = [*(cosines[n] for n in order), *(None for _ in others)]
-        ordered = found.at([*order, *others])
-        return ordered._replace(similarities=similarities, encode_ms=encode_ms)
+        [vector] = self._tower.encode([text])
+        encode_ms = (perf_counter() - start) * 1000
+        ids, count = found.image_ids[:depth], len(found.image_ids)
+        photos = [vector_of(one).astype(np.float32) for one in ask(ids, (), True).groundings or ()]
+        # Image by image: a product of matrices rounds by their shapes.
+        cosines = [float((one * vector).sum()) if len(one) else None for one in photos]
+        keys = [(one is None, -(one or 0), ids[n]) for n, one in enumerate(cosines)]
+        order = [*sorted(range(len(ids)), key=keys.__getitem__), *range(len(ids), count)]
+        every = [*cosines, *[None] * (count - len(ids))]
+        return found._replace(similarities=every, encode_ms=encode_ms).at(order)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial as partial_of
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,7 +22,7 @@ from indexer.search.engine import Capability, Documents, Engine, Page, Plan, Sur
 from indexer.search.explanations import AskDocuments, Explain, Explaining
 from indexer.search.pages import finish, ranked, surveyed
 from indexer.search.reader import NOTHING, Language, MovedError, Reader, Reading, image_query
-from indexer.search.rerank import Rerank, TextVectors
+from indexer.search.rerank import Reranker
 from indexer.search.words import Completion, HeldWord
 from indexer.store.commit import ReplacedError
 from indexer.store.images import UnknownImageError
@@ -137,7 +138,7 @@ class Searcher:
         if browsed or min_coverage is not None:
             self._check_asked(min_coverage, browsed, sort, facets)
         wanted = self._wanted(query, words)
-        vectors = self._text_vectors(rerank, browsed) if rerank else None
+        reranker = self._reranker(rerank, browsed) if rerank else None
 
         def attempt(reader: Reader) -> Answer:
             plan, reading = reader.plan(wanted, substitute, filter, min_coverage, browsed)
@@ -146,10 +147,11 @@ class Searcher:
                 page = Page(k, offset, sort, tuple(facets), after)
                 answer = surveyed(self.engine, reader, plan, page, reading)
             else:
-                again = None
-                if vectors is not None:
-                    again = Rerank(rerank, spoken(wanted), vectors, self._documents(reader))
-                answer = ranked(self.engine, reader, plan, k, offset, after, reading, again)
+                order = None
+                if reranker is not None:
+                    order = partial_of(reranker, spoken(wanted), rerank, self._documents(reader))
+                page = Page(k, offset, after=after)
+                answer = ranked(self.engine, reader, plan, page, reading, rerank, order)
             finish(answer, reader, self.can, start, tokenised)
             how = explain if explain and words and Capability.EXPLAIN in self.can else None
             if how or (min_coverage is not None and not browsed):
@@ -170,20 +172,18 @@ class Searcher:
             problem = f"the {self.engine.name} engine lists the best images alone; search sparta"
             raise RefusedError(name, problem)
 
-    def _text_vectors(self, rerank: int, browsed: bool) -> TextVectors:
-        """What re-ranking needs; raises RefusedError if this search cannot re-rank so many hits."""
-        vectors = self.language.vectors
-        if vectors is None or Capability.REQUIRE not in self.can:
-            problem = "it has no vectors of photos; leave it out, or build it with --rerank"
-            raise RefusedError("rerank", f"{problem} and search sparta")
-        if browsed:
-            raise RefusedError("rerank", "it needs words, and neither sort nor facets")
-        if rerank > vectors.depth:
-            problem = (
-                f"the index was built to re-rank {vectors.depth} hits: ask for at most as many"
-            )
+    def _reranker(self, rerank: int, browsed: bool) -> Reranker:
+        """What orders hits anew; raises RefusedError if this search cannot re-rank so many."""
+        found, problem = self.language.reranker, ""
+        if found is None or Capability.REQUIRE not in self.can:
+            problem = "it has no vectors of photos: build it with --rerank, and search sparta"
+        elif rerank > found.deepest:
+            problem = f"the index was built to re-rank {found.deepest} hits: ask for at most these"
+        elif browsed:
+            problem = "it needs words, and neither sort nor facets"
+        if found is None or problem:
             raise RefusedError("rerank", problem)
-        return vectors
+        return found
 
     def _wanted(self, query: str | Query, words: bool) -> Query:
         """The query, parsed as far as the engine has operators."""
@@ -423,7 +423,7 @@ class Searcher:
         if filter is not None:
             plan = plan._replace(filter=filter, kinds=reader.kinds)
         tokenised = perf_counter()
-        answer = ranked(self.engine, reader, plan, k, 0, None, reading)
+        answer = ranked(self.engine, reader, plan, Page(k), reading)
         vocabulary = self.language.tokenizer.vocabulary
         answer.terms = [QueryTerm(vocabulary[term], n) for term, n in plan.terms.items()]
         finish(answer, reader, self.can, start, tokenised)

@@ -190,8 +190,7 @@ def add_images(
     index = index.resolve()  # an alias may be switched meanwhile
     first = index_folders(index)[0]  # shards are encoded alike
     manifest, follower = Manifest.open(first), DenseFollower(first, device)
-    options = batch_size, device, _terms(manifest), progress, bool(manifest.rerank)
-    encoder = ImageEncoder.open(stores, models, *options)
+    encoder = ImageEncoder.open(stores, models, batch_size, device, _terms(manifest), progress)
     parameters = parameters_of(first, manifest, encoder, len(stores), frequencies)
     _compare_precision(first, manifest, stores[0].source)
     plain, rows, added = stores[0], range(len(stores[0])), 0
@@ -309,9 +308,8 @@ class ResidentEncoder:
     def _encode(self, copies: Sequence[ImageFeatures], path: Path | None = None) -> ImagePostings:
         plain, content_id = copies[0], content_id_of(copies[0])
         if self._encoding is None:
-            sizes, terms = (self._source.kind, len(plain.features)), _terms(self._manifest)
-            vectors = bool(self._manifest.rerank)
-            loaded = load_scorers(self._models, *sizes, self._device, terms, vectors=vectors)
+            kind, regions, terms = self._source.kind, len(plain.features), _terms(self._manifest)
+            loaded = load_scorers(self._models, kind, regions, self._device, terms)
             encoder = ImageEncoder(*loaded, [], 1, terms)
             found = parameters_of(self._index, self._manifest, encoder, len(copies))
             self._encoding = encoder, found

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError, first_line
-from sparta.inference import NETWORK, Network, add_entry, find_entry, read_entry
+from sparta.inference import NETWORK, Network, add_entry, find_entry
 from sparta.json_values import Json, JsonMapping
 from sparta.model_id import find_file
 from sparta.networks.encoder import hash_files, weights_hash
@@ -44,15 +44,11 @@ class TextTower:
 
     Args:
         folder: with the network and the tokenizer.
-        description: of the tower, as `DualEncoder.text_side` returns it, and its "dimension".
-
-    Attributes:
-        dimension: d, numbers of a vector.
+        description: of the tower, as `DualEncoder.text_side` returns it.
     """
 
     def __init__(self, folder: Path, description: JsonMapping) -> None:
         self.folder = folder
-        self.dimension: int = description["dimension"]
         self._length, self._pad_id = description["padded_to"], description["pad_id"]
         self._masks: bool = description["masks"]
         self._tokenise = _tokeniser(folder, description)
@@ -80,11 +76,6 @@ class TextTower:
             raise InputError(f"{name}: {problem}") from error
 
     @classmethod
-    def from_folder(cls, folder: Path) -> Self:
-        """A copy of a tower's folder; raises InputError if it is damaged."""
-        return cls(folder, read_entry(folder))
-
-    @classmethod
     def _convert(cls, encoder: DualEncoder, folder: Path) -> Json:
         """Write network and tokenizer, and compare vectors with torch's; returns the description.
 
@@ -96,23 +87,22 @@ class TextTower:
 
         module, description = encoder.text_side(folder)
         expected = encoder.embed(PROBES).float().numpy()
-        description["dimension"] = expected.shape[1]
         ids = torch.tensor([_tokeniser(folder, description)(PROBES[1])])
-        convert(module, [ids, torch.ones_like(ids)], folder / NETWORK, lengths=True)
+        convert(module, [ids, torch.ones_like(ids)], folder / NETWORK, free=2)
         found = cls(folder, description).encode(PROBES)
         if not np.abs(found - expected).max() <= LARGEST_ERROR:
             raise ValueError("the network that OpenVINO makes of it computes something else")
         return description
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """[Q, d] float32 vectors of length 1."""
+        """[Q, d] float32 vectors of length 1, of at least one text."""
         inputs = []
         for ids in map(self._tokenise, texts):
             padding = max(0, self._length - len(ids))
             mask = [1] * len(ids) + [0 if self._masks else 1] * padding
             inputs.append([np.array([row]) for row in (ids + [self._pad_id] * padding, mask)])
-        found = (outputs[0] for outputs in self._network(inputs))
-        return np.concatenate([np.empty((0, self.dimension), np.float32), *found])
+        found: NDArray[np.float32] = np.concatenate([own[0] for own in self._network(inputs)])
+        return found
 
 
 def _tokeniser(folder: Path, description: JsonMapping) -> Callable[[str], list[int]]:

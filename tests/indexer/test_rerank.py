@@ -110,7 +110,7 @@ class Slow:
         return self.model.photo_vectors(batch)[0]
 
     def check(self, index: Path | Searcher, depth: int = DEPTH, **options: Any) -> None:
-        """Compare answers with the hits of a search by score, the first of them reordered."""
+        """Compare answers with the hits by score, the first of them reordered."""
         searcher = open_index(index) if isinstance(index, Path) else index
         for query in QUERIES:
             plain = searcher.search(query, 1000, **options)
@@ -282,13 +282,16 @@ def test_models_without_a_text_tower_are_refused(
     bare = save(tmp_path / "bare", None)
     gone = save(tmp_path / "gone", tmp_path / "nothing")
     other = save(tmp_path / "other", siglip(tmp_path / "siglip"))
-    cases = {"which .* is not": [[bare], [model_dir], [model, bare]], "does not exist": [[gone]]}
+    cases = {
+        "cannot be re-ranked": [[bare], [model_dir], [model, bare]],
+        "does not exist": [[gone]],
+    }
     for message, lists in (cases | {"adapt it again": [[other]]}).items():
         for models in lists:
             with pytest.raises(InputError, match=message):
                 build_index(stores[:1], models, tmp_path / "index", rerank=5)
-    with pytest.raises(InputError, match="from 1 to 1,000"):
-        build_index(stores[:1], [model], tmp_path / "index", rerank=2000)
+    with pytest.raises(InputError, match="needs one model"):
+        build_index(stores[:1], [model], tmp_path / "index", rerank=-1)
 
 
 def test_text_towers_are_those_of_torch(encoder: Path, tmp_path: Path) -> None:
