@@ -30,6 +30,7 @@ from indexer.settings import OFFSET_OF_MODEL, IndexSettings, PruningSettings, Te
 from indexer.workspace import Workspace
 from sparta.cluster import Cluster
 from sparta.errors import InputError
+from sparta.extract.photos import DEFAULT, Choice
 from sparta.features.record import read_skipped
 from sparta.features.store import FeatureStore
 from sparta.files import (
@@ -59,6 +60,7 @@ def build_index(
     metadata: Metadata | None = None,
     kinds: Mapping[str, Kind] | None = None,
     read_photos: bool = True,
+    chosen: Choice = DEFAULT,
     batch_size: int = 32,
     device: str = "auto",
     shards: int | None = None,
@@ -85,6 +87,7 @@ def build_index(
         metadata: of images, returned with every hit beside the photo's width and height.
         kinds: declared kinds of its fields; those of others are inferred.
         read_photos: whether EXIF, XMP and IPTC of photos that are still there are metadata too.
+        chosen: which photos of the folder were chosen, for `sparta sync`.
         batch_size: images per pass of a model.
         device: "auto" takes a GPU if there is one.
         shards: how many the finished index is divided into; None for one whole index.
@@ -136,7 +139,7 @@ def build_index(
             if shards is not None:
                 split_index(work.whole, work.index, shards, progress)
             kept.finish(work.index, models, device, notice)
-            work.publish(encoder.store.photos, out)
+            work.publish(encoder.store.photos, out, chosen)
             return manifest
 
 

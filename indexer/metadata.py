@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
+from indexer.fields.kinds import check_count
 from indexer.manifest import UPLOAD
 from indexer.postings import PostingShard
 from sparta.addresses import id_problem
@@ -18,7 +19,7 @@ from sparta.extract.photo_metadata import photo_metadata
 from sparta.json_values import Json, JsonMapping, JsonValue
 
 ID = "image"
-RESERVED = ("width", "height", "path", "folder", UPLOAD)  # those of the photo itself
+RESERVED = ("width", "height", "bytes", "path", "folder", UPLOAD)  # those of the photo itself
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d+)?")
 
 Metadata = Mapping[str, JsonMapping]  # image id → field → value of JSON
@@ -32,10 +33,12 @@ def read_metadata(path: Path) -> dict[str, Json]:
     as such.
 
     Raises:
-        InputError: naming the line or row that is damaged or has an id of an earlier one.
+        InputError: naming the line or row that is damaged, has an id of an earlier one, or more
+            fields than an index can have.
         OSError: if the file cannot be read.
     """
     found: dict[str, Json] = {}
+    names: set[str] = set()
     for place, fields in _READERS.get(path.suffix.lower(), _json_lines)(path):
         if not isinstance(fields, dict) or not isinstance(fields.get(ID), str):
             raise InputError(f'{path}, {place} is not an object with "{ID}": the image id')
@@ -47,6 +50,9 @@ def read_metadata(path: Path) -> dict[str, Json]:
         if image_id in found:
             raise InputError(f"{path}, {place}: {image_id!r} is there twice")
         found[image_id] = fields
+        given = {name for name, value in fields.items() if value is not None}
+        check_count(names, given, f"{path}, {place}")
+        names |= given
     return found
 
 

@@ -20,10 +20,10 @@ from indexer.encoding.features import Photos
 from indexer.encoding.impacts import ImpactParameters
 from indexer.postings import ImagePostings, Postings, PostingShard, QuantisationReport
 from indexer.settings import IndexSettings
-from indexer.update.sync_plan import Seen, SeenPhotos, content_hash
+from indexer.update.sync_plan import Seen, SeenPhotos, beside_of, content_hash
 from sparta.addresses import is_remote
 from sparta.errors import InputError
-from sparta.extract.photos import Stamp, not_utf8, stamp_of
+from sparta.extract.photos import DEFAULT, Choice, Stamp, not_utf8, stamp_of
 from sparta.features.record import SKIPPED, Skipped, read_skipped
 from sparta.features.store import FeatureStore, Stamps
 from sparta.files import MARKER, find_work, make_work, remove_entry, remove_work, replace_folder
@@ -251,10 +251,11 @@ class Workspace:
                 )
             yield shard
 
-    def publish(self, photos: Path | None, out: Path) -> None:
+    def publish(self, photos: Path | None, out: Path, choice: Choice = DEFAULT) -> None:
         """Put the finished index in its place, and remove the workspace.
 
-        The index notes which photos it has seen, for `sparta sync`, and which could not be used.
+        The index notes which photos it has seen, by which `choice`, for `sparta sync`, and which
+        could not be used.
         """
         skipped = {image_id: why for part in self.parts for image_id, why in part.skipped.items()}
         listed = [Skipped(*one) for one in sorted(skipped.items())]
@@ -266,11 +267,17 @@ class Workspace:
             named = [image_id for image_id in stamps if not not_utf8(image_id)]
             contents = {one: own for part in self.parts for one, own in part.contents.items()}
             problems = {one.image_id: one.reason for one in listed if not one.warning}
+            root = Path(os.path.realpath(photos))
             seen = {
-                one: Seen(Stamp(*stamps[one]), contents.get(one) or None, problems.get(one))
+                one: Seen(
+                    Stamp(*stamps[one]),
+                    contents.get(one) or None,
+                    problems.get(one),
+                    beside_of(root, one),
+                )
                 for one in named
             }
-            SeenPhotos(Path(os.path.realpath(photos)), seen).save(self.index, built=True)
+            SeenPhotos(root, seen, choice).save(self.index, built=True)
         replace_folder(self.index, out, self.folder)
         # First what a next run would continue from: it must not find half of the shards.
         (self.folder / SETTINGS).unlink()

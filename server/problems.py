@@ -167,7 +167,10 @@ def plain_problem(status: HTTPStatus, detail: str, instance: str | None = None) 
 
 
 class PlainErrors:
-    """Middleware that turns errors in plain text, as of ranges and static files, into problems."""
+    """Middleware that turns errors in plain text, as of ranges and static files, into problems.
+
+    Ranges of other units than bytes are ignored (RFC 9110, 14.2); Starlette would refuse them.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -190,6 +193,9 @@ class PlainErrors:
                 await send(start)
                 await send({**message, "body": body})
 
+        headers = scope.get("headers", [])
+        if Headers(raw=headers).get("range", "").partition("=")[0].strip().lower() != "bytes":
+            scope = {**scope, "headers": [one for one in headers if one[0] != b"range"]}
         await self.app(scope, receive, send_problem)
 
 

@@ -182,9 +182,10 @@ def check_names(given: Iterable[str], known: Collection[str], what: str) -> None
     """
     for name in given:
         if name not in known:
-            near = get_close_matches(name[:200], known, 1, 0)
+            cased = {one.lower(): one for one in known}
+            near = get_close_matches(name[:200].lower(), cased, 1, 0)
             text = f"{name[:200]}: there is no such {what}"
-            text += f"; do you mean {near[0]}?" if near else ""
+            text += f"; do you mean {cased[near[0]]}?" if near else ""
             raise PydanticCustomError(UNKNOWN_NAME, "{text}", {"text": text, "name": name[:200]})
 
 

@@ -32,9 +32,12 @@ def main() -> None:
 def _exit(error: Exception) -> NoReturn:
     import typer
 
+    from sparta.files import FULL, is_full
+
     text = str(error)
-    if isinstance(error, OSError) and error.strerror:  # without its number
-        text = f"{error.filename or ''}: {error.strerror}".removeprefix(": ")
+    if isinstance(error, OSError) and (error.strerror or is_full(error)):  # without its number
+        said = FULL if is_full(error) else error.strerror
+        text = f"{error.filename or ''}: {said}".removeprefix(": ")
     typer.secho(f"error: {readable(text)}", fg="red", file=getattr(sys.stderr, "unguarded", None))
     sys.exit(1)
 

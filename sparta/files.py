@@ -48,21 +48,22 @@ def check_room(out: Path, needed: int) -> None:
         )
 
 
+FULL = "the disk is full: free some room and start again"
+
+
 @contextmanager
 def full_disk_reported(out: Path) -> Iterator[None]:
     """Report that the disk is full in one line, whichever library notices it."""
     try:
         yield
     except Exception as error:
-        if not _is_full(error):
+        if not is_full(error):
             raise
-        raise InputError(
-            f"{out}: the disk is full: free some room and start again; what is finished is used "
-            "again"
-        ) from error
+        raise InputError(f"{out}: {FULL}; what is finished is used again") from error
 
 
-def _is_full(error: Exception) -> bool:
+def is_full(error: Exception) -> bool:
+    """Whether an error says that the disk is full."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
     # Of Java, Arrow and FAISS, and of NumPy, which counts the items that it could write.

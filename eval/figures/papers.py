@@ -40,7 +40,7 @@ from sparta.vse.batch import collate_regions
 from sparta.vse.encoders import unit
 from sparta.vse.model import VseModel, view_scores
 
-REGIONS, WORDS = 36, 12  # sizes of sets whose coefficients are drawn, start and end included
+REGIONS, WORDS = 36, 12  # elements of drawn sets; a model with `max_regions` has its own number
 WINDOW = 5  # logged steps that a drawn mean of negatives is taken over
 CELLS = 256  # of each side of a map of attention
 WHOLE = 0.999  # share of the photo from which a box locates nothing
@@ -75,8 +75,9 @@ def draw_coefficients(given: Inputs) -> Drawn:
     """The pooling coefficients a GPO model has learned (GPO, figure 5); dashed, mean pooling."""
     model = load_dense_model(given.sources[0])
     several = len(model.visual_poolings) > 1
+    size = model.config.max_regions or REGIONS
     poolings = [
-        ("image", f"image, view {number}" if several else "image", pooling, REGIONS)
+        ("image", f"image, view {number}" if several else "image", pooling, size)
         for number, pooling in enumerate(model.visual_poolings, 1)
     ]
     poolings.append(("text", "text", model.text_pooling, WORDS))

@@ -238,7 +238,7 @@ def index(
     model = [_adapted(name, places[0], device) for name in model]
     pruning = _pruning(choice, offset, terms, frequencies)
     kinds, about = declared_kinds(field), read_metadata(metadata) if metadata else {}
-    console, lines = Console(), list[str]()
+    console, lines, chosen = Console(), list[str](), Choice(include, exclude)
     say = partial(console.print, soft_wrap=True, highlight=False)
     with connected(ray, device) as cluster, progress_bars(STAGES, console) as show:
         images = open_images(
@@ -250,7 +250,7 @@ def index(
             device=device,
             cluster=cluster,
             bfloat16=bfloat16,
-            choice=Choice(include, exclude),
+            choice=chosen,
             progress=show,
             notice=say,
         )
@@ -262,6 +262,7 @@ def index(
             metadata=about,
             kinds=kinds,
             read_photos=photo_metadata,
+            chosen=chosen,
             batch_size=batch_size,
             device=device,
             shards=shards,

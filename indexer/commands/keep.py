@@ -329,6 +329,7 @@ def sync(
     """
     set_up_libraries()
     from indexer.commands.build import STAGES
+    from indexer.maintenance.info import is_rebuild_due
     from indexer.update.images import models_of
     from indexer.update.sync import Encoding, PhotoSync
     from sparta.console import Console
@@ -340,10 +341,12 @@ def sync(
     console = Console()
     models = models_of(index, model or ())
     how = Encoding(models, frequencies, photo_metadata, batch_size, device)
-    job = PhotoSync(index, photos, how, Choice(include, exclude))
+    job = PhotoSync(index, photos, how, Choice(include, exclude), partial(_print, console))
     with progress_bars(STAGES, console) as show:
         report = job.run(yes=yes, dry=dry_run, progress=show)
     _show(console, index, report, dry_run)
+    if report.did and is_rebuild_due(index):
+        _print(console, f"{index}: the photos differ from the build's: a rebuild is worth it")
     if watch:
         _watch(console, index, job, every)
 
@@ -381,6 +384,8 @@ def _show(console: Console, index: Path, report: SyncReport, dry: bool = False) 
             "moved": report.moved,
             "deleted": report.deleted,
         }
+    if described := len(plan.described) if dry else report.described:
+        counts["to describe again" if dry else "described again"] = described
     if not any(counts.values()):
         counts = {}
     text = ", ".join(f"{count:,} {name}" for name, count in counts.items()) or "up to date"
@@ -388,6 +393,9 @@ def _show(console: Console, index: Path, report: SyncReport, dry: bool = False) 
     left = f", {count:,} skipped" if count else ""
     left += kept_aside(report.aside)
     _print(console, f"{index}: {text}{left}; {plan.found:,} photos in the folder")
+    if report.left_out:
+        which = f"{report.left_out:,} of the deleted are left out by name or pattern"
+        _print(console, f"{index}: {which}; their photos are still in the folder")
     if report.passed:
         _print(console, f"{index}: {passed_over(report.passed)}")
 

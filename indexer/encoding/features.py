@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from indexer.manifest import Manifest, index_folders, is_index
+from indexer.update.sync_plan import choice_of
 from sparta.addresses import id_problem
 from sparta.cluster import Cluster
 from sparta.errors import InputError
@@ -252,7 +253,8 @@ def opened_stores(
     if features:
         yield [FeatureStore.open(folder) for folder in features], []
         return
-    folder, ids = choose_photos(photos, manifest.photos, choice, notice)
+    chosen = partial(choice_of, index, given=choice, notice=notice)
+    folder, ids = choose_photos(photos, manifest.photos, chosen, notice)
     added, source = index.with_name(f"{index.name}.added"), feature_source(models, kind)
     with writing(added), work_folder(added) as work:
         stores = extract_stores(
@@ -273,12 +275,16 @@ def opened_stores(
 
 
 def choose_photos(
-    paths: Sequence[Path], photos: str | None, choice: Choice = DEFAULT, notice: Notice = no_notice
+    paths: Sequence[Path],
+    photos: str | None,
+    choice_of: Callable[[Path], Choice] = lambda _: DEFAULT,
+    notice: Notice = no_notice,
 ) -> tuple[Path, list[str]]:
     """Find photos, in folders at any depth, and give them ids as `sparta index` would.
 
     Photos in the folder that the index was built from have ids relative to it. Others must be in
-    one folder, to which theirs are relative. Returns that folder, and the ids, sorted, each once.
+    one folder, to which theirs are relative; `choice_of` it are those to take. Returns that folder,
+    and the ids, sorted, each once.
     Raises InputError if a path does not exist, a folder has no photo, or they are in several
     others.
     """
@@ -294,9 +300,11 @@ def choose_photos(
     places = [_real(path if one else path.parent) for path, one in zip(paths, folders, strict=True)]
     folder = _common_folder(places, _real(Path(photos)) if photos else None)
     ids: set[str] = set()
+    choice = choice_of(folder) if any(folders) else DEFAULT
     for path, place, is_folder in zip(paths, places, folders, strict=True):
         inside = place.relative_to(folder)
-        names = find_photos(place, choice, notice) if is_folder else [path.name]
+        own = choice._replace(below="" if place == folder else f"{inside.as_posix()}/")
+        names = find_photos(place, own, notice) if is_folder else [path.name]
         ids |= {(inside / name).as_posix() for name in names}
     return folder, sorted(ids)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,11 +71,35 @@ class FieldColumn:
         return found
 
 
+class _Columns(Mapping[str, FieldColumn]):
+    """Columns by the name of the field, each made when it is first read.
+
+    Of thousands of fields a filter reads a few.
+    """
+
+    def __init__(self, makers: Mapping[str, Callable[[], FieldColumn]]) -> None:
+        self.makers = makers
+        self._made: dict[str, FieldColumn] = {}
+
+    def __getitem__(self, name: str) -> FieldColumn:
+        column = self._made.get(name)
+        if column is None:
+            column = self._made[name] = self.makers[name]()
+        return column
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.makers)
+
+    def __len__(self) -> int:
+        return len(self.makers)
+
+
 class FieldPart:
     """The fields of the documents 0 to N - 1 of a segment. Immutable, and safe from any thread.
 
     Attributes:
         images: N.
+        kinds: of each field.
         columns: by the name of the field.
         ranks: [N] places of the documents in the order of their image ids; None if these rise.
     """
@@ -83,18 +107,13 @@ class FieldPart:
     def __init__(
         self,
         images: int,
-        columns: Mapping[str, FieldColumn],
+        kinds: Mapping[str, Kind],
+        makers: Mapping[str, Callable[[], FieldColumn]],
         ranks: NDArray[np.int64] | None = None,
     ) -> None:
-        self.images = images
-        self.columns = columns
-        self.ranks = ranks
+        self.images, self.kinds, self.ranks = images, kinds, ranks
+        self.columns = _Columns(makers)
         self._remembered: OrderedDict[Any, Any] = OrderedDict()
-
-    @property
-    def kinds(self) -> dict[str, Kind]:
-        """The kind of each field."""
-        return {name: column.kind for name, column in self.columns.items()}
 
     def remembered(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What was made for a key before, or is made now; the last few are remembered."""
@@ -119,11 +138,9 @@ class FieldPart:
             fields = with_derived(*stored(document))
             for name, found in values.items():
                 found.put(document, fields.get(name))
-        made = {
-            name: _column_of(kind, values[name].column(kind, self.images))
-            for name, kind in wrong.items()
-        }
-        return FieldPart(self.images, {**self.columns, **made}, self.ranks)
+        made = {name: values[name].maker(kind, self.images) for name, kind in wrong.items()}
+        makers = {**self.columns.makers, **made}
+        return FieldPart(self.images, {**self.kinds, **wrong}, makers, self.ranks)
 
     @classmethod
     def open(cls, folder: Path) -> FieldPart:
@@ -131,16 +148,11 @@ class FieldPart:
         path = folder / FIELDS
         try:
             table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-            table.validate(full=True)
-            return cls.of(table, len(table))
-        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-            raise InputError(f"{path} is damaged ({first_line(error)}): {REMEDY}") from error
-
-    @classmethod
-    def of(cls, table: pa.Table, images: int, ranks: NDArray[np.int64] | None = None) -> FieldPart:
-        """The columns of a table of lists, whose fields name their kinds."""
-        columns = {field.name: _column(field, table.column(field.name)) for field in table.schema}
-        return cls(images, columns, ranks)
+            kinds = _kinds(table.schema)
+        except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
+            raise _damaged(path, error) from error
+        makers = {name: partial(_read_column, path, table, name, kinds[name]) for name in kinds}
+        return cls(len(table), kinds, makers)
 
 
 def stored_kinds(folder: Path) -> dict[str, Kind]:
@@ -152,18 +164,28 @@ def stored_kinds(folder: Path) -> dict[str, Kind]:
     if not path.is_file():
         return {}
     try:
-        schema = pa.ipc.open_file(pa.memory_map(str(path))).schema
-        return {field.name: field.metadata[KIND].decode() for field in schema}
+        return _kinds(pa.ipc.open_file(pa.memory_map(str(path))).schema)
     except (pa.ArrowException, OSError, TypeError, KeyError) as error:
-        raise InputError(
-            f"{path} is damaged: {first_line(error)}; build the index again"
-        ) from error
+        raise _damaged(path, error) from error
 
 
-def _column(field: pa.Field, column: pa.ChunkedArray) -> FieldColumn:
+def _kinds(schema: pa.Schema) -> dict[str, Kind]:
+    return {field.name: field.metadata[KIND].decode() for field in schema}
+
+
+def _damaged(path: Path, error: Exception) -> InputError:
+    return InputError(f"{path} is damaged ({first_line(error)}): {REMEDY}")
+
+
+def _read_column(path: Path, table: pa.Table, name: str, kind: Kind) -> FieldColumn:
     """One column of the table, whose lists are read as they lie in the file."""
-    lists = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    return _column_of(field.metadata[KIND].decode(), lists)
+    column = table.column(name)
+    try:
+        column.validate(full=True)
+        lists = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        return _column_of(kind, lists)
+    except (pa.ArrowException, ValueError) as error:
+        raise _damaged(path, error) from error
 
 
 def _column_of(kind: Kind, lists: pa.ListArray) -> FieldColumn:
@@ -224,7 +246,11 @@ class FieldWriter:
 
     def write(self, folder: Path) -> None:
         """Write the columns into a folder."""
-        batch = self._batch()
+        kinds, schema, columns = self._all_kinds(), [], []
+        for name, kind in kinds.items():
+            columns.append(self._fields[name].column(kind, self._images))
+            schema.append(pa.field(name, columns[-1].type, metadata={KIND: kind}))
+        batch = pa.record_batch(columns, schema=pa.schema(schema))
         with (
             pa.OSFile(str(folder / FIELDS), "wb") as file,
             pa.ipc.new_file(file, batch.schema) as writer,
@@ -232,20 +258,23 @@ class FieldWriter:
             writer.write_batch(batch)
 
     def part(self, ranks: NDArray[np.int64] | None = None) -> FieldPart:
-        """The columns in memory; `ranks` as of a `FieldPart`."""
-        return FieldPart.of(pa.Table.from_batches([self._batch()]), self._images, ranks)
+        """The columns in memory, of all images that were added; `ranks` as of a `FieldPart`."""
+        kinds = self._all_kinds()
+        makers = {
+            name: self._fields[name].maker(kind, self._images) for name, kind in kinds.items()
+        }
+        return FieldPart(self._images, kinds, makers, ranks)
 
-    def _batch(self) -> pa.RecordBatch:
-        schema, columns = [], []
+    def _all_kinds(self) -> dict[str, Kind]:
+        """The kinds of the fields that have values, by rising name."""
+        found: dict[str, Kind] = {}
         for name, values in sorted(self._fields.items()):
             kind = self._kinds.get(name)
             if kind is None and (kind := values.kind()) is not None:
                 kind = OF_PHOTOS.get(name, kind)
             if kind is not None:
-                column = values.column(kind, self._images)
-                columns.append(column)
-                schema.append(pa.field(name, column.type, metadata={KIND: kind}))
-        return pa.record_batch(columns, schema=pa.schema(schema))
+                found[name] = kind
+        return found
 
 
 def part_of(
@@ -301,6 +330,10 @@ class _FieldValues:
     def kind(self) -> Kind | None:
         """The kind that all values have, None if there is no value of any."""
         return narrowest(self._distinct)
+
+    def maker(self, kind: Kind, images: int) -> Callable[[], FieldColumn]:
+        """What makes the column of the values, which are complete."""
+        return lambda: _column_of(kind, self.column(kind, images))
 
     def column(self, kind: Kind, images: int) -> pa.ListArray:
         """The values as lists [images] of the kind, those that cannot be of it left out."""

@@ -6,13 +6,15 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from sparta.errors import InputError
 
+# Of an index: a segment has a column of each of its fields, at least 4 bytes an image.
+MOST_FIELDS = 10_000
 EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
 _LAST = (datetime.max - EPOCH) // _MICROSECOND
@@ -184,6 +186,19 @@ def joined(parts: Iterable[Mapping[str, Kind]]) -> dict[str, Kind]:
         for name, kind in part.items():
             found[name] = kind if found.get(name, kind) == kind else "keyword"
     return found
+
+
+def check_count(known: Set[str], more: Set[str], what: str) -> None:
+    """Raise InputError, about `what`, if an index with some fields cannot have more.
+
+    It can always have those of photos' files.
+    """
+    new = more - known - OF_PHOTOS.keys()
+    if new and len(known) + len(new) > MOST_FIELDS:
+        raise InputError(
+            f"{what}: the field {min(new)[:60]!r} is one too many, an index has at most "
+            f"{MOST_FIELDS:,}: put such values into one field"
+        )
 
 
 def declared_kinds(declarations: list[str]) -> dict[str, Kind]:

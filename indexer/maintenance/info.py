@@ -14,7 +14,7 @@ from indexer.dense.manifest import dense_folder, dense_names
 from indexer.encoding.impacts import MEANS, REBUILD, drift
 from indexer.engines.open import open_dense, open_index, snapshot_of
 from indexer.fields.kinds import Kind
-from indexer.manifest import LUCENE, UPLOADS, Manifest
+from indexer.manifest import LUCENE, UPLOADS, Manifest, index_folders
 from indexer.state import bytes_below
 from indexer.store.commit import LOGS, SEGMENTS, log_numbers, log_path
 from indexer.store.snapshot import Snapshot
@@ -78,6 +78,11 @@ def index_info(index: Path) -> IndexInfo:
         fields=snapshot.kinds,
         live=live,
     )
+
+
+def is_rebuild_due(index: Path) -> bool:
+    """Whether an index, divided or not, has drifted so far that a rebuild is worth it."""
+    return any(_live(one, Snapshot.open(one))[0].rebuild for one in index_folders(index))
 
 
 def _live(index: Path, snapshot: Snapshot) -> tuple[LiveInfo, int]:

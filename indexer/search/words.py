@@ -24,11 +24,18 @@ NEAREST = 3  # words that a misspelt one may stand for
 FAR = 10_000  # edits
 # Words without meaning for photos: not unknown if no image has them, nor rarely seen in training.
 _FUNCTION_WORDS = """
-a about also am an and any are as at be because been being but by can could did do does for from
-had has have he her here hers him his how i if in into is it its just let me may might mine more
-most much must my no nor not of on one or our ours own s shall she should so some such t than
-that the their theirs them then there these they this those to too us very was we were what when
-where which while who whom whose why will with would you your yours
+a about again ain already also although always am an and any anyone anything are aren arent as at be
+because been being below but by can cant could couldn couldnt d did didn didnt do does doesn doesnt
+dont else enough ever every everyone everything for from further had hadn hadnt has hasn hasnt have
+haven havent he hence her here hers herself him himself his how however i if im in into is isn isnt
+it its itself ive just let ll m may maybe me might mightn mine more most much must mustn my myself
+needn neither never no nobody none nor not nothing now of on once one oneself or ought our ours
+ourselves own perhaps quite rather re really s shall shan she should shouldn shouldnt since so some
+such t than that thats the their theirs them themselves then there therefore theres these they
+theyre this those thus to too unless until us ve very via was wasn wasnt we were weren werent weve
+what whatever whats when whenever where whereas whereby wherever whether which whichever while who
+whoever whom whose why will with wont would wouldn wouldnt yet you your youre yours yourself
+yourselves
 """
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
 _LAST_WORD = re.compile(r"[^\W\d_]+\Z")
@@ -137,8 +144,11 @@ class HeldWords:
     def corrected(self, word: str) -> str | None:
         """The word that was meant by a misspelt one; None unless that is likely enough."""
         for other, _ in self.correct(word, NEAREST):
+            same = sorted(word) == sorted(other)
+            if same and len(other) < LEAST_LETTERS:
+                return None  # "hte" is no misspelt "hate"
             near = len(word) >= SURE_OF_TWO or _is_one_edit(word, other)
-            if len(other) >= LEAST_LETTERS and (near or sorted(word) == sorted(other)):
+            if len(other) >= LEAST_LETTERS and (near or same):
                 return other
         return None
 

@@ -76,6 +76,13 @@ Change = Add | MetadataChange | Delete
 KINDS = (Add, MetadataChange, Delete)
 
 
+def metadata_of(change: Change) -> Json | None:
+    """The metadata of an image after a change, None if it is deleted."""
+    if isinstance(change, Delete):
+        return None
+    return change.image.metadata if isinstance(change, Add) else change.metadata
+
+
 def pack_changes(changes: Sequence[Change]) -> bytes:
     """Changes as one Arrow record batch of `SCHEMA`, and one of `VECTORS` if any image has one.
 

@@ -21,11 +21,11 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from indexer.fields.columns import FieldWriter
+from indexer.fields.columns import FieldWriter, stored_kinds
 from indexer.fields.kinds import Kind
 from indexer.manifest import REMEDY
 from indexer.postings import ImagePostings
-from indexer.store.changes import Add, Change, Delete, MetadataChange
+from indexer.store.changes import Add, Change, MetadataChange, metadata_of
 from indexer.store.commit import SegmentList, segment_folder
 from sparta.errors import InputError, first_line
 from sparta.json_values import Json, JsonMapping
@@ -265,6 +265,9 @@ class KnownImages:
     """The images of some segments, with changes since. Safe from any thread.
 
     One thread at a time changes it, while others look images up.
+
+    Attributes:
+        fields: the names of those that images have, or had until their segment is merged.
     """
 
     def __init__(self, index: Path, listed: SegmentList) -> None:
@@ -278,12 +281,8 @@ class KnownImages:
         """Change an image; `log`, the number of the log with the change, never falls."""
         if not isinstance(change, MetadataChange):
             self._count += isinstance(change, Add) - (change.image_id in self)
-        own = self._changes.setdefault(log, {})
-        if isinstance(change, Delete):
-            own[change.image_id] = None
-        else:
-            metadata = change.image.metadata if isinstance(change, Add) else change.metadata
-            own[change.image_id] = metadata
+        metadata = self._changes.setdefault(log, {})[change.image_id] = metadata_of(change)
+        self.fields.update(metadata or ())
 
     def follow(self, listed: SegmentList) -> None:
         """Forget changes that newer segments have."""
@@ -293,6 +292,11 @@ class KnownImages:
         ]
         # After the tables, so that whoever misses a change here finds it there.
         self._changes = {log: own for log, own in self._changes.items() if log >= listed.log}
+        self.fields = {
+            name for one in live for name in stored_kinds(segment_folder(self._index, one))
+        }
+        for own in self._changes.values():
+            self.fields.update(*filter(None, own.values()))
 
     def metadata(self, image_id: str) -> JsonMapping | None:
         """An image's metadata, None if there is no such image."""

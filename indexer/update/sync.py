@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +22,11 @@ from indexer.update.sync_plan import (
     Seen,
     SeenPhotos,
     SyncScope,
+    choice_of,
     compare,
     content_hash,
+    describe,
+    described_again,
     move_and_delete,
     scan_photos,
     scope_of,
@@ -33,7 +37,7 @@ from sparta.extract.photos import DEFAULT, Choice, Stamp, stamp_of
 from sparta.features.record import BFLOAT16, Skipped, read_skipped
 from sparta.features.store import FeatureStore
 from sparta.files import work_folder, writing
-from sparta.progress import Notice, Progress, no_progress
+from sparta.progress import Notice, Progress, no_notice, no_progress
 
 AT_ONCE = 512  # photos after which the index has them, whatever happens then
 
@@ -59,6 +63,8 @@ class SyncReport:
         replaced: images of photos with other content.
         moved: images that have another id.
         deleted: images of photos that have vanished.
+        described: images whose files beside the photo say something else.
+        left_out: how many of the deleted photos are there, but left out.
         skipped: photos that could not be used, now or when they were last tried.
         aside: images whose photos show something else than what the user gave fields to.
         passed: how many photos are of formats that are not read, by format.
@@ -69,6 +75,8 @@ class SyncReport:
     replaced: int = 0
     moved: int = 0
     deleted: int = 0
+    described: int = 0
+    left_out: int = 0
     skipped: list[Skipped] = field(default_factory=list)
     aside: int = 0
     passed: Counter[str] = field(default_factory=Counter)
@@ -76,17 +84,25 @@ class SyncReport:
     @property
     def did(self) -> int:
         """How many images of the index are others than before."""
-        return self.added + self.replaced + self.moved + self.deleted
+        return self.added + self.replaced + self.moved + self.deleted + self.described
 
 
 class PhotoSync:
     """One index and one folder of photos; raises InputError if ids would not be clear."""
 
     def __init__(
-        self, index: Path, photos: Path, encoding: Encoding, choice: Choice = DEFAULT
+        self,
+        index: Path,
+        photos: Path,
+        encoding: Encoding,
+        choice: Choice = DEFAULT,
+        notice: Notice = no_notice,
     ) -> None:
-        self._index, self._encoding, self._choice = index, encoding, choice
+        self._index, self._encoding = index, encoding
         self.place: SyncScope = scope_of(index, photos, Manifest.open(index).photos)
+        self._choice = choice_of(index, self.place.root, choice, notice)
+        # Patterns of the last time delete nothing; given ones may, and count for the next time.
+        self._given = self._choice is choice
         # One run at a time; the index itself is locked while something is written.
         self._lock = index.with_name(f"{index.name}.sync")
 
@@ -124,13 +140,17 @@ class PhotoSync:
             self._began_at = state.place_of(self._index)
             scan = scan or self.scan()
             seen = self._all_seen(scan)
-            plan = compare(self.place.root, scan, seen.of(self.place.below))
+            kept = DEFAULT if self._given else self._choice
+            plan = compare(self.place.root, scan, seen.of(self.place.below), kept)
+            if plan.beside and self._encoding.read_photos:
+                plan.described = described_again(self._index, self.place.root, plan.beside)
             if not yes:
                 self._check(plan)
             self._check_ids(plan)
             unusable = plan.unusable | scan.problems
             report = SyncReport(plan, passed=scan.passed)
             report.skipped = [Skipped(*one) for one in unusable.items()]
+            report.left_out = sum(os.path.lexists(self.place.root / one) for one in plan.vanished)
             if not dry:
                 self._write(plan, scan, seen, report, progress)
             return report
@@ -161,6 +181,8 @@ class PhotoSync:
         self, plan: Plan, scan: Scan, seen: SeenPhotos, report: SyncReport, progress: Progress
     ) -> None:
         seen.photos |= plan.touched
+        if not self.place.below and self._given:
+            seen.choice = self._choice
         if plan.moved or plan.vanished:
             report.moved, report.deleted = move_and_delete(self._index, plan.moved, plan.vanished)
             moved_photos = {new: seen.photos.pop(former) for new, former in plan.moved.items()}
@@ -168,6 +190,11 @@ class PhotoSync:
                 seen.photos[new] = one._replace(stamp=scan.photos[new])
             for image_id in plan.vanished:
                 del seen.photos[image_id]
+        if plan.described:
+            report.described = describe(self._index, self.place.root, plan.described)
+        for image_id in plan.beside if self._encoding.read_photos else ():
+            one = seen.photos[image_id]
+            seen.photos[image_id] = one._replace(beside=scan.beside.get(image_id))
         self._save(seen)
         wanted = sorted(plan.new + plan.changed)
         for first in range(0, len(wanted), AT_ONCE):
@@ -212,7 +239,9 @@ class PhotoSync:
             # be read to its end is tried again.
             stamp = scan.photos[image_id]
             if hashes[image_id] and stamp_of(self.place.root / image_id) == stamp:
-                seen.photos[image_id] = Seen(stamp, hashes[image_id], problems.get(image_id))
+                seen.photos[image_id] = Seen(
+                    stamp, hashes[image_id], problems.get(image_id), scan.beside.get(image_id)
+                )
 
     def _extract(
         self, ids: list[str], scan: Scan, work: Path, progress: Progress
@@ -248,7 +277,7 @@ def as_built(index: Path, root: Path, scan: Scan) -> SeenPhotos:
         stamp = scan.photos.get(image_id)
         if stamp is not None and any(one.deleted and one.fits(stamp.bytes) for one in given):
             seen.setdefault(image_id, Seen(stamp))
-    return SeenPhotos(root, seen)
+    return SeenPhotos(root, seen, choice_of(index, root, DEFAULT))
 
 
 def _recorded(index: Path, root: Path, scan: Scan) -> dict[str, Seen] | None:
@@ -339,4 +368,9 @@ def stable(now: Scan, before: Scan, seen: Mapping[str, Seen]) -> Scan:
             stamp = seen[image_id].stamp if image_id in seen else None
         if stamp is not None and image_id not in now.problems:
             photos[image_id] = stamp
-    return Scan(photos, now.closed, now.problems, now.passed)
+    beside = {}
+    for image_id in photos:
+        beside[image_id] = said = now.beside.get(image_id)
+        if image_id in seen and said != before.beside.get(image_id):
+            beside[image_id] = seen[image_id].beside
+    return Scan(photos, now.closed, now.problems, now.passed, beside)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,14 +15,17 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from indexer.store.changes import Add, Change, Delete
-from indexer.store.given import read_given
+from indexer.manifest import UPLOAD
+from indexer.store.changes import Add, Change, Delete, MetadataChange
+from indexer.store.given import FormerImages, read_given, size_of, with_given
 from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from sparta.extract.image_files import PhotoError, open_photo, reason_of
+from sparta.extract.photo_metadata import files_beside, photo_metadata
 from sparta.extract.photos import (
     DEFAULT,
+    UNKNOWN,
     Choice,
     Stamp,
     is_listed,
@@ -32,6 +36,8 @@ from sparta.extract.photos import (
 )
 from sparta.features.store import FeatureStore
 from sparta.files import sync, writing
+from sparta.json_values import Json
+from sparta.progress import Notice, no_notice
 
 
 @dataclass(frozen=True)
@@ -43,12 +49,14 @@ class Scan:
         closed: folders that cannot be read, as beginnings of ids; what is in them is unknown.
         problems: why paths cannot be read, those of closed folders too.
         passed: how many photos are of formats that are not read, by format.
+        beside: sizes and times of the files beside a photo that may say something about it, by id.
     """
 
     photos: dict[str, Stamp]
     closed: list[str]
     problems: dict[str, str]
     passed: Counter[str] = field(default_factory=Counter)
+    beside: dict[str, str | None] = field(default_factory=dict)
 
     @property
     def found(self) -> int:
@@ -69,7 +77,8 @@ def scan_photos(root: Path, below: str = "", choice: Choice = DEFAULT) -> Scan:
     closed: list[str] = []
     problems: dict[str, str] = {}
     passed: Counter[str] = Counter()
-    for path, error in walk_photos(root / below, choice, passed):
+    others: set[str] = set()
+    for path, error in walk_photos(root / below, choice._replace(below=below), passed, others):
         image_id = below + path
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             continue  # a folder that has gone meanwhile
@@ -85,7 +94,20 @@ def scan_photos(root: Path, below: str = "", choice: Choice = DEFAULT) -> Scan:
                 photos[image_id] = read_stamp(root / image_id)
             except (OSError, PhotoError) as reason:
                 problems[image_id] = reason_of(reason)
-    return Scan(dict(sorted(photos.items())), closed, dict(sorted(problems.items())), passed)
+    there = {below + path for path in others}
+    beside = {one: beside_of(root, one, there) for one in photos} if there else {}
+    ordered = dict(sorted(photos.items())), closed, dict(sorted(problems.items()))
+    return Scan(*ordered, passed, beside)
+
+
+def beside_of(root: Path, image_id: str, there: Container[str] | None = None) -> str | None:
+    """Sizes and times of the files beside a photo that may say something about it, None for none.
+
+    If it is known which files are `there`, others are not looked for.
+    """
+    names = (one for one in files_beside(image_id) if there is None or one in there)
+    stamps = [stamp for name in names if (stamp := stamp_of(root / name)) != UNKNOWN]
+    return " ".join(f"{one.bytes}:{one.mtime_ns}" for one in stamps) or None
 
 
 SYNC = "sync"  # folder of an index
@@ -97,6 +119,7 @@ SCHEMA = pa.schema(
         "mtime_ns": pa.int64(),
         "sha256": pa.string(),  # null if the content was not read
         "problem": pa.string(),  # null if the photo could be used
+        "beside": pa.string(),  # null if nothing is beside it
     }
 )
 
@@ -108,11 +131,13 @@ class Seen(NamedTuple):
         stamp: of its file.
         sha256: of its content; None if it was not read, as of an index built from features.
         problem: why it cannot be used, None if it can.
+        beside: as in `Scan`, when metadata were read; None if there was nothing.
     """
 
     stamp: Stamp
     sha256: str | None = None
     problem: str | None = None
+    beside: str | None = None
 
 
 @dataclass
@@ -122,10 +147,12 @@ class SeenPhotos:
     Attributes:
         root: the folder that ids are relative to.
         photos: by id.
+        choice: by which they were chosen.
     """
 
     root: Path
     photos: dict[str, Seen] = field(default_factory=dict)
+    choice: Choice = DEFAULT
 
     @classmethod
     def open(cls, index: Path, root: Path, built: bool = False) -> SeenPhotos | None:
@@ -134,7 +161,8 @@ class SeenPhotos:
         Raises InputError if it is damaged.
         """
         path = _path(index, root, built)
-        return cls(root, _photos(_read(path))) if path.is_file() else None
+        table = _read(path) if path.is_file() else None
+        return cls(root, _photos(table), _choice(table)) if table else None
 
     def of(self, below: str) -> dict[str, Seen]:
         """The photos whose ids begin so."""
@@ -143,6 +171,8 @@ class SeenPhotos:
     def save(self, index: Path, built: bool = False) -> None:
         """Write the file, whole or not at all."""
         ordered = sorted(self.photos.items())
+        about = {"version": VERSION, "root": os.fsencode(self.root)}
+        about["choice"] = json.dumps([list(one) for one in self.choice[:2]])
         table = pa.table(
             [
                 [image_id for image_id, _ in ordered],
@@ -150,8 +180,9 @@ class SeenPhotos:
                 [one.stamp.mtime_ns for _, one in ordered],
                 [one.sha256 for _, one in ordered],
                 [one.problem for _, one in ordered],
+                [one.beside for _, one in ordered],
             ],
-            schema=SCHEMA.with_metadata({"version": VERSION, "root": os.fsencode(self.root)}),
+            schema=SCHEMA.with_metadata(about),
         )
         path = _path(index, self.root, built)
         path.parent.mkdir(exist_ok=True)
@@ -179,7 +210,7 @@ def note_added(index: Path, store: FeatureStore) -> None:
         for image_id in filter(partial(is_listed, root), store.ids):
             stamp, digest = Stamp(*stamps[image_id]), content_hash(root / image_id)
             if digest and stamp_of(root / image_id) == stamp:
-                seen.photos[image_id] = Seen(stamp, digest)
+                seen.photos[image_id] = Seen(stamp, digest, None, beside_of(root, image_id))
         seen.save(index, built)
 
 
@@ -189,6 +220,25 @@ def synced_folders(index: Path) -> list[Path]:
         Path(os.fsdecode(_read(path).schema.metadata[b"root"]))
         for path in sorted((index / SYNC).glob("*.arrow"))
     ]
+
+
+def choice_of(index: Path, root: Path, given: Choice, notice: Notice = no_notice) -> Choice:
+    """Which photos of a folder to take: as given, else as at the last time; raises InputError.
+
+    `notice` gets a line about patterns of the last time.
+    """
+    if given.include or given.exclude:
+        return given
+    paths = [_path(index, root, built) for built in (False, True)]
+    found = next((_choice(_read(path)) for path in paths if path.is_file()), DEFAULT)
+    if str(found):
+        notice(f"{root}: {found} as the last time; patterns that you give replace these")
+    return found
+
+
+def _choice(table: pa.Table) -> Choice:
+    noted = json.loads(table.schema.metadata.get(b"choice", "[[], []]"))
+    return Choice(tuple(noted[0]), tuple(noted[1]))
 
 
 def _path(index: Path, root: Path, built: bool) -> Path:
@@ -209,11 +259,9 @@ def _read(path: Path) -> pa.Table:
 
 
 def _photos(table: pa.Table) -> dict[str, Seen]:
-    columns = [table.column(name).to_pylist() for name in SCHEMA.names]
-    return {
-        image_id: Seen(Stamp(size, mtime), digest, problem)
-        for image_id, size, mtime, digest, problem in zip(*columns, strict=True)
-    }
+    names = [name for name in SCHEMA.names if name in table.schema.names]  # "beside" came later
+    rows = zip(*(table.column(name).to_pylist() for name in names), strict=True)
+    return {image_id: Seen(Stamp(size, mtime), *more) for image_id, size, mtime, *more in rows}
 
 
 def _damaged(path: Path) -> InputError:
@@ -240,6 +288,8 @@ class Plan:
         moved: former id by the id that the same content has now.
         vanished: ids.
         touched: photos whose file has another time, and the same content.
+        beside: ids of photos beside which something else is now, with the former id of each.
+        described: other metadata, by id, that these have therefore.
         unusable: ids of photos that could not be used and are as they were, with the reason.
     """
 
@@ -250,11 +300,14 @@ class Plan:
     moved: dict[str, str] = field(default_factory=dict)
     vanished: list[str] = field(default_factory=list)
     touched: dict[str, Seen] = field(default_factory=dict)
+    beside: dict[str, str] = field(default_factory=dict)
+    described: dict[str, Json] = field(default_factory=dict)
     unusable: dict[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.new or self.changed or self.moved or self.vanished or self.touched)
+        moved = self.moved or self.vanished
+        return bool(self.new or self.changed or moved or self.touched or self.described)
 
     def alarm(self, folder: Path) -> str | None:
         """Why the folder is rather not there than emptied; None if all is well."""
@@ -266,10 +319,11 @@ class Plan:
         return None
 
 
-def compare(root: Path, scan: Scan, before: Mapping[str, Seen]) -> Plan:
+def compare(root: Path, scan: Scan, before: Mapping[str, Seen], kept: Choice = DEFAULT) -> Plan:
     """Compare photos with what was seen: by size and time, and where these differ by content.
 
-    Files below the root are read.
+    Files below the root are read. A photo that is there and that a pattern of `kept` excludes has
+    not vanished.
     """
     plan = Plan(len(before), scan.found)
     for image_id, stamp in scan.photos.items():
@@ -284,6 +338,7 @@ def compare(root: Path, scan: Scan, before: Mapping[str, Seen]) -> Plan:
         else:
             plan.changed.append(image_id)
     gone = [one for one in before if one not in scan.photos and not scan.hides(one)]
+    gone = [one for one in gone if not (kept.excludes(one) and os.path.lexists(root / one))]
     # A photo may also have come to where another one was, which may be elsewhere now.
     arrived = {one: scan.photos[one] for one in plan.new + plan.changed}
     plan.moved = _moves(root, arrived, [*gone, *plan.changed], before)
@@ -291,6 +346,10 @@ def compare(root: Path, scan: Scan, before: Mapping[str, Seen]) -> Plan:
     plan.new = [image_id for image_id in plan.new if image_id not in plan.moved]
     plan.changed = [image_id for image_id in plan.changed if image_id not in plan.moved]
     plan.vanished = [image_id for image_id in gone if image_id not in former_ids]
+    same = {one: one for one in before.keys() & scan.photos.keys() - arrived.keys()} | plan.moved
+    for image_id, former_id in sorted(same.items()):
+        if scan.beside.get(image_id) != before[former_id].beside:
+            plan.beside[image_id] = former_id
     return plan
 
 
@@ -371,6 +430,38 @@ def move_and_delete(index: Path, moved: Mapping[str, str], gone: Sequence[str]) 
         if deletions:
             writer.write(deletions)
     return len(there), len(deletions)
+
+
+def described_again(index: Path, root: Path, ids: Mapping[str, str]) -> dict[str, Json]:
+    """The metadata of some images as their photos and the files beside these say it now.
+
+    `ids` are those of the photos, with those that the index has the images under. Only images with
+    other metadata than that are returned, and none whose metadata are not of a file.
+    """
+    found: dict[str, Json] = {}
+    former = FormerImages(index)
+    for image_id, former_id in ids.items():
+        image = former.image(former_id)
+        if image is None or size_of(image.metadata) is None or UPLOAD in image.metadata:
+            continue
+        with suppress(OSError):  # the photo has gone meanwhile
+            own = {name: image.metadata.get(name) for name in ("width", "height")}
+            said = {**own, **photo_metadata(root / image_id)}
+            given = former.given_to(replace(image, metadata=said))
+            found[image_id] = with_given(said, given.fields if given else {})
+            if found[image_id] == image.metadata:
+                del found[image_id]
+    return found
+
+
+def describe(index: Path, root: Path, ids: Iterable[str]) -> int:
+    """Write what `described_again` finds; returns how many images have other metadata."""
+    with open_writer(index) as writer:  # nobody changes metadata meanwhile
+        writer.commit()
+        found = described_again(index, root, {one: one for one in ids})
+        for image_id, metadata in found.items():
+            writer.write([MetadataChange(image_id, metadata)])
+        return len(found)
 
 
 def _renamed(index: Path, moved: Mapping[str, str]) -> Iterator[list[Change]]:

@@ -11,8 +11,9 @@ from pathlib import Path
 from threading import Lock, RLock
 from uuid import uuid4
 
+from indexer.fields.kinds import check_count
 from indexer.manifest import Manifest, index_folders, owner
-from indexer.store.changes import Add, Change, Delete, MetadataChange
+from indexer.store.changes import Add, Change, Delete, MetadataChange, metadata_of
 from indexer.store.commit import LOGS, Commit, log_numbers, log_path, read_commit
 from indexer.store.compaction import Compactor
 from indexer.store.given import Record, given_of, open_given, records_of
@@ -27,7 +28,7 @@ from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 
 COMMIT_AT = 10_000  # changes that no commit has
-MOST_FIELDS = 1000  # of an image: each field of an index has columns of its own
+MOST_FIELDS = 1000  # of an image
 COMPACT_AT = 4096  # changes in the log; until then searchers hold those images in memory
 
 
@@ -83,21 +84,22 @@ class IndexWriter:
 
     def _check(self, changes: Sequence[Change]) -> None:
         there: dict[str, bool] = {}
+        fields: set[str] = set()  # that the index lacks
         for change in changes:
             image_id = change.image_id
             # An index may have an image whose id no new one may have, which can be deleted.
             if not (isinstance(change, Delete) and image_id in self):
                 check_id(image_id)
-            if isinstance(change, MetadataChange):
-                if not there.get(image_id, image_id in self):
-                    raise InputError(f"{self._folder} has no image {image_id!r}")
-                _check_metadata(image_id, change.metadata)
-                continue
-            there[image_id] = isinstance(change, Add)
-            if isinstance(change, Add):
-                _check_metadata(image_id, change.image.metadata)
-                if problem := problem_of(change.image, *self._shape):
-                    raise InputError(f"image {image_id!r} cannot be written: {problem}")
+            if isinstance(change, MetadataChange) and not there.get(image_id, image_id in self):
+                raise InputError(f"{self._folder} has no image {image_id!r}")
+            there[image_id] = not isinstance(change, Delete)
+            if (metadata := metadata_of(change)) is not None:
+                _check_metadata(image_id, metadata)
+                if new := metadata.keys() - self._known.fields - fields:
+                    check_count(self._known.fields | fields, new, f"image {image_id!r}")
+                    fields |= new
+            if isinstance(change, Add) and (problem := problem_of(change.image, *self._shape)):
+                raise InputError(f"image {image_id!r} cannot be written: {problem}")
 
     def write(self, changes: Sequence[Change]) -> int:
         """Write changes to the log, all or none; deletions of images that are not there are none.
@@ -192,7 +194,8 @@ class IndexWriter:
         commit = self._lineage(commit, version=former.version + 1)
         commit.save(self._folder)
         if listed != former.segments:
-            self._known.follow(listed)
+            with self._logging:
+                self._known.follow(listed)
         self._commit = commit
         if finished:
             self._compactor.compact(commit.log)

@@ -126,8 +126,10 @@ addEventListener("click", (event) => {
 addEventListener("popstate", () => {
   const wasOpen = at("details").open;
   at("details").close();
-  if (location.search !== address) showResults();
-  else if (!wasOpen && !history.state?.photo) history.back(); // from a photo that was closed before
+  if (location.search !== address) {
+    if (!history.state?.scroll) scrollTo(0, 0); // the browser would keep the end of fewer results
+    showResults();
+  } else if (!wasOpen && !history.state?.photo) history.back(); // from a photo that was closed before
 });
 addEventListener("photo-given", async ({ detail: file }) => {
   open(addressOf({ q: "", like: "", filter: [], compare: "", backend: "" }));

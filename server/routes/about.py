@@ -26,7 +26,7 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 router = APIRouter(route_class=JsonRoute)
 
 
-@router.get("/v1/backends", summary="List the backends")
+@router.get("/v1/backends", dependencies=[KNOWN_PARAMETERS], summary="List the backends")
 def list_backends(request: Request) -> schemas.BackendList:
     """Every backend with its number of images and example queries, the default backend first.
 
@@ -155,14 +155,16 @@ def metrics(request: Request) -> Response:
     return Response(found.text(), media_type=METRICS_TYPE)
 
 
-@router.get("/v1/keys", summary="List the API keys", dependencies=[requires("admin")])
+@router.get(
+    "/v1/keys", summary="List the API keys", dependencies=[requires("admin"), KNOWN_PARAMETERS]
+)
 async def list_keys(request: Request) -> schemas.KeyList:
     """Every key that the server accepts, expired ones included, with a key of scope admin."""
     ring: KeyRing = request.app.state.keys
     return schemas.KeyList(keys=[schemas.KeyInfo.model_validate(key) for key in ring])
 
 
-@router.get("/v1/session", summary="Show who sends the requests")
+@router.get("/v1/session", dependencies=[KNOWN_PARAMETERS], summary="Show who sends the requests")
 async def get_session(request: Request) -> schemas.Session:
     """The key that was sent, if any, and what requests with it may do."""
     caller: Caller = request.scope["caller"]

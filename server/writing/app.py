@@ -33,6 +33,7 @@ from server.writing.bodies import FIELDS, IDS, IMAGE, LINE, BatchLine, ImageBody
 from server.writing.forward import COMMIT, PLACE, REPLACED, Board
 from server.writing.index import PhotoEncoder, WritableIndex
 from sparta.errors import InputError
+from sparta.files import FULL, is_full
 
 Answer = WriteAnswer | DeleteAnswer | BatchAnswer
 Task = Callable[[WritableIndex], tuple[Answer, int]]
@@ -91,7 +92,8 @@ class Writing:
                     response = _written(index, task, wait)
                 except OSError as error:
                     if index.is_at(self.folder):
-                        detail = f"{error.strerror or error}: look at the server's disk"
+                        said = FULL if is_full(error) else error.strerror or error
+                        detail = f"{said}: look at the server's disk"
                         raise ProblemError("writing-failed", detail) from error
                 else:
                     # Nobody finds a change of an index whose place another one has taken.
@@ -106,7 +108,8 @@ class Writing:
             try:
                 index = self._opened()
             except (InputError, OSError) as error:
-                raise ProblemError("not-writable", str(error)) from error
+                detail = FULL if is_full(error) else str(error)
+                raise ProblemError("not-writable", detail) from error
             with self._unused:
                 self._users += 1
         try:

@@ -212,7 +212,7 @@ class _Run:
     ) -> tuple[Fitted, list[str]]:
         """Term vectors, and the sentences that were held out."""
         order = np.random.default_rng(self.seed).permutation(len(given.texts))
-        count = min(HELD_OUT, len(order) // 20)
+        count = min(HELD_OUT, max(1, len(order) // 20))
         held = [given.texts[place] for place in sorted(order[:count].tolist())]
         rows = sorted(order[count:].tolist())
         ids = sorted(store.ids) if store else []

@@ -132,7 +132,8 @@ def write_spelling(
         counts[whole] += count
         pieces[whole] = len(own)
     # Possessives, which many type without the apostrophe.
-    listed = {*listed, *(f"{word}s" for word, count in counts.items() if count >= MISSPELT)}
+    plain = (word for word, count in counts.items() if count >= MISSPELT and word[-1] != "s")
+    listed = {*listed, *(f"{word}s" for word in plain)}
     most = Counter[str]()
     for word, count in counts.items():
         most |= Counter(dict.fromkeys(_shortened(word, 1), count)) if count >= MISSPELT else {}

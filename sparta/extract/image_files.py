@@ -7,7 +7,7 @@ import os
 import stat
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from io import BufferedReader, BytesIO
 from pathlib import Path
@@ -340,10 +340,13 @@ def _upright(image: Image.Image, side: int) -> UprightPhoto:
             None, (min(wanted[0], width // fraction), min(wanted[1], height // fraction))
         )
     x, y = drafted[1][2:] if drafted else (width, height)
-    orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+    image.load()
+    orientation = 1
+    with suppress(Exception):  # anything may come out of damaged EXIF
+        orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+        ImageOps.exif_transpose(image, in_place=True)
     if orientation in (5, 6, 7, 8):  # a quarter turn
         width, height, x, y = height, width, y, x
-    ImageOps.exif_transpose(image, in_place=True)
     upright = _to_rgb(image)
     # Padding is at the right and at the bottom of the image as it is stored.
     left = upright.width - x if orientation in (2, 3, 6, 7) else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import re
@@ -23,9 +24,10 @@ LONGEST = 2000  # characters of a text
 LARGEST = 2**22  # bytes of a file beside a photo
 EARLIEST = 1000  # year; earlier ones are how software writes "unknown"
 _MOMENT = re.compile(
-    r"(\d{4})[:/.-](\d\d?)[:/.-](\d\d?)"
-    r"(?:[\sT]+(\d\d?):(\d\d)(?::(\d\d)(?:[.,]\d*)?)?\s*(?:Z|[+-]\d\d:?\d\d)?)?",
-    re.ASCII,
+    r"(\d{4})(?:[:/.年-](\d\d?)[:/.月-](\d\d?)日?|(\d\d)(\d\d))"
+    r"(?:(?:[\sT,:]+|(?<=\d{8}))(?:(\d\d?):(\d\d?)(?::(\d\d?))?|(\d\d)(\d\d)(\d\d)?)(?:[.,]\d*)?"
+    r"\s*([ap]m)?\s*(?:Z|UTC|GMT)?\s*(?:[+-]\d\d:?\d\d)?)?",
+    re.ASCII | re.IGNORECASE,
 )
 _XMP, _EXIF = "{http://ns.adobe.com/xap/1.0/}", "{http://ns.adobe.com/exif/1.0/}"
 _PHOTOSHOP = "{http://ns.adobe.com/photoshop/1.0/}"
@@ -37,7 +39,16 @@ _XMP_DATES = (
     f"{_EXIF}DateTimeDigitized",
     f"{_XMP}CreateDate",
 )
-_XMP_DEGREES = re.compile(r"([\d.]+)(?:,([\d.]+))?(?:,([\d.]+))?\s*([NSEW])", re.ASCII | re.I)
+_UNIT = r"\s*(?:,|°|deg|['\u2032\"\u2033])\s*"
+_XMP_DEGREES = re.compile(
+    rf"([NSEW]?)\s*([\d.]+)(?:{_UNIT}([\d.]+))?(?:{_UNIT}([\d.]+))?(?:{_UNIT})?\s*([NSEW]?)",
+    re.ASCII | re.IGNORECASE,
+)
+# What no XML may have: an "&" that begins no entity, control characters, references to them.
+_NO_XML = re.compile(
+    r"[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:x0*[01]?[\da-f]|0*[0-2]?\d|0*3[01]);", re.I
+)
+_NO_ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d+|#x[\dA-Fa-f]+);)")
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _IPTC_KEYWORDS, _IPTC_CAPTION = (2, 25), (2, 120)
 _IPTC_DATE, _IPTC_TIME = (2, 55), (2, 60)
@@ -67,7 +78,7 @@ def photo_metadata(path: str | Path) -> Json:
     """
     path = folder_at(path)
     size, found = path.stat().st_size, _try(_embedded, path) or {}
-    for name in () if is_remote(path) else (f"{path.name}.xmp", f"{path.stem}.xmp"):
+    for name in () if is_remote(path) else _xmp_names(path.name):
         if content := _try(_content, path.with_name(name)):
             found |= _said(_xmp, content)
             break
@@ -151,9 +162,8 @@ def _iptc(image: ImageFile.ImageFile) -> JsonMapping:
         found = found if isinstance(found, list) else [found]
         return [text for one in found if (text := _text(one))]
 
-    dates = [re.sub(r"^(\d{4})(\d\d)(\d\d)$", r"\1-\2-\3", one) for one in values(_IPTC_DATE)]
-    times = [re.sub(r"^(\d\d)(\d\d)(\d\d)", r"\1:\2:\3", one) for one in values(_IPTC_TIME)]
-    whole = [f"{date} {time}" for date, time in zip(dates, times, strict=False)]
+    dates = values(_IPTC_DATE)
+    whole = [" ".join(moment) for moment in zip(dates, values(_IPTC_TIME), strict=False)]
     return {
         "taken": _first_moment(*whole, *dates),
         "tags": values(_IPTC_KEYWORDS),
@@ -169,10 +179,12 @@ def _xmp_of(image: ImageFile.ImageFile) -> JsonMapping:
 
 
 def _xmp(content: bytes) -> JsonMapping:
-    plain = content.replace(b"\0", b"")  # of whatever encoding
-    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
+    packet = _NO_ENTITY.sub("&amp;", _NO_XML.sub("", _decoded(content))).lstrip("\ufeff \t\r\n")
+    if "<!DOCTYPE" in packet or "<!ENTITY" in packet:
         return {}  # XMP has no document type, in which entities could grow without end
-    root = ElementTree.fromstring(content.strip(b"\0 \t\r\n"))
+    parser: Any = ElementTree.XMLPullParser(("start",))
+    parser.feed(packet)  # of a damaged or cut one the tree has what is before the damage
+    root: ElementTree.Element = next(parser.read_events())[1]
 
     def values(name: str) -> Iterator[str]:
         """Attributes, and elements or the items of lists in them, those of any language first."""
@@ -198,22 +210,41 @@ def _xmp(content: bytes) -> JsonMapping:
     }
 
 
+def files_beside(image_id: str) -> Iterator[str]:
+    """Paths of the files that may say something about a photo, relative to what its path is."""
+    folder, slash, name = image_id.rpartition("/")
+    for beside in (*_xmp_names(name), *_takeout_names(name)):
+        yield f"{folder}{slash}{beside}"
+
+
+def _xmp_names(name: str) -> tuple[str, ...]:
+    return tuple(f"{one}{end}" for one in (name, Path(name).stem) for end in (".xmp", ".XMP"))
+
+
 def _takeout_names(name: str) -> Iterator[str]:
     """How Google Takeout names the file about a photo: older ways, newer ones, and of copies."""
     copy = _COPY.fullmatch(name)
-    for plain, number in [(name, ""), *([(copy[1] + copy[3], copy[2])] if copy else [])]:
+    names = [(name, ""), *([(copy[1] + copy[3], copy[2])] if copy else [])]
+    # A photo that was edited there has no file of its own.
+    names += [(one.replace("-edited", ""), number) for one, number in names if "-edited" in one]
+    for plain, number in names:
         for whole in (f"{plain}.supplemental-metadata", plain):
             yield f"{whole[:_TAKEOUT]}{number}.json"
 
 
 def _takeout(content: bytes) -> JsonMapping:
     said = json.loads(content)
-    place, seconds = said.get("geoData") or {}, said.get("photoTakenTime", {}).get("timestamp")
-    taken = _try(lambda: datetime.fromtimestamp(int(seconds), UTC).isoformat()[:19])
+
+    def place(name: str) -> tuple[float, float] | None:
+        return _position(_number(said[name]["latitude"]), _number(said[name]["longitude"]))
+
+    def taken() -> str:
+        return datetime.fromtimestamp(int(said["photoTakenTime"]["timestamp"]), UTC).isoformat()
+
     return {
-        "taken": _first_moment(taken),
+        "taken": _first_moment(_try(taken)),
         "description": _text(said.get("description")),
-        _POSITION: _position(_number(place.get("latitude")), _number(place.get("longitude"))),
+        _POSITION: _try(place, "geoData") or _try(place, "geoDataExif"),
     }
 
 
@@ -229,12 +260,19 @@ def _text(value: Any) -> str | None:
 
 
 def _decoded(text: bytes) -> str:
-    """A text in UTF-8, or else in what Windows or a camera may have written."""
-    for encoding in ("utf-8", "cp1252"):
+    """A text with a byte order mark, in UTF-8, or in what Windows or a camera may have written."""
+    marks = [(codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16")]
+    marks += [(codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_BE, "utf-16")]
+    marked = [encoding for mark, encoding in marks if text.startswith(mark)]
+    for encoding in (*marked[:1], "utf-8-sig", "cp1252"):
         try:
             return text.decode(encoding)
-        except UnicodeDecodeError:
-            continue
+        except UnicodeDecodeError as error:
+            # Fields of a fixed length cut characters, which two bytes or other letters show.
+            if encoding == "utf-8-sig" and error.reason == "unexpected end of data":
+                whole = text[: error.start].decode(encoding)
+                if not whole.isascii() or len(text) - error.start > 1:
+                    return whole
     return text.decode("latin-1")
 
 
@@ -258,7 +296,10 @@ def _first_moment(*values: Any) -> str | None:
         written = _MOMENT.fullmatch(f"{date} {time}" if time.strip(" :-") else date)
         if written is None:
             continue
-        parts = [int(part) for part in written.groups() if part is not None]
+        *found, half = written.groups()
+        parts = [int(part) for part in found if part is not None]
+        if half:
+            parts[3] = parts[3] % 12 + 12 * (half.lower() == "pm")
         try:
             moment = datetime(*parts)  # type: ignore[arg-type]
         except ValueError:
@@ -285,9 +326,10 @@ def _degrees(value: Any, side: Any) -> float | None:
 
 
 def _xmp_degrees(text: str) -> float | None:
-    """Degrees such as 43,17.8N or 43,17,48N; or a number, as some programs write."""
+    """Degrees such as 43,17.8N or 43° 17' 48" N; or a number, as some programs write."""
     if written := _XMP_DEGREES.fullmatch(text.strip()):
-        return _degrees(tuple(part or "0" for part in written.groups()[:3]), written[4])
+        first, *parts, last = written.groups()
+        return _degrees(tuple(part or "0" for part in parts), first or last)
     return _number(text)
 
 

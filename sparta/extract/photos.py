@@ -23,6 +23,7 @@ from fnmatch import fnmatchcase
 from itertools import cycle
 from multiprocessing.sharedctypes import RawArray
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple, TypeAlias
 from unicodedata import normalize
 
@@ -43,8 +44,8 @@ _RAW = "3fr arw cr2 cr3 crw dcr erf iiq kdc mef mos mrw nef nrw orf pef raf raw 
 PASSED_OVER = {".jxl": "JPEG XL", **{f".{name}": "RAW" for name in _RAW.split()}}
 # Names of folders with copies, thumbnails and deleted photos; hidden ones are left out as well.
 _NOT_PHOTOS = frozenset(
-    ("@eadir", "@recycle", "#recycle", "#snapshot", "$recycle.bin", "__macosx", "lost+found")
-)
+    ("@eadir", "@recycle", "#recycle", "@recently-snapshot", "#snapshot", "@sharesnap", "@tmp")
+) | {"$recycle.bin", "recycler", "system volume information", "__macosx", "lost+found"}
 NO_MEDIA = ".nomedia"  # in a folder whose files are no photos of the user's
 MOST_WORKERS = 16
 SLOW = 5.0  # seconds after which a photo that is being decoded is named
@@ -195,30 +196,41 @@ class Choice(NamedTuple):
     """Which photos of a folder to take.
 
     A pattern such as *.png, raw or 2019/* names a file or a folder by name, or by path below the
-    folder that is walked.
+    folder that is walked, or below the folder of an index that this is a part of.
 
     Attributes:
         include: taken although it is hidden, in a folder such as @eaDir, or beside .nomedia.
         exclude: not taken.
+        below: the part that is walked, with a slash at the end; "" for a whole folder.
     """
 
     include: Sequence[str] = ()
     exclude: Sequence[str] = ()
+    below: str = ""
 
     def takes(self, path: str, hidden: bool) -> bool:
         """Whether to take a path, which is left out by default if it is `hidden`."""
-        taken = not hidden or _matches(path, self.include)
-        return taken and not _matches(path, self.exclude)
+        taken = not hidden or _matches(path, self.below, self.include)
+        return taken and not self.excludes(path)
+
+    def excludes(self, path: str) -> bool:
+        """Whether a pattern leaves a path out."""
+        return _matches(path, self.below, self.exclude)
+
+    def __str__(self) -> str:
+        named = zip(("--include", "--exclude"), (self.include, self.exclude), strict=True)
+        return " ".join(f"{flag} {quote(one)}" for flag, own in named for one in own if one)
 
 
 DEFAULT = Choice()
 
 
-def _matches(path: str, patterns: Sequence[str]) -> bool:
+def _matches(path: str, below: str, patterns: Sequence[str]) -> bool:
     if not patterns:
         return False
-    parts = normalize("NFC", path).split("/")
-    names = [*parts, *("/".join(parts[:end]) for end in range(2, len(parts) + 1))]
+    parts, before = normalize("NFC", path).split("/"), normalize("NFC", below)
+    paths = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
+    names = [*parts, *paths, *(before + one for one in paths)]
     wanted = [normalize("NFC", one).removeprefix("**/").rstrip("/") for one in patterns]
     return any(fnmatchcase(name, one) for one in wanted for name in names)
 
@@ -252,12 +264,16 @@ def passed_over(passed: Counter[str]) -> str:
 
 
 def walk_photos(
-    folder: Path, choice: Choice = DEFAULT, passed: Counter[str] | None = None
+    folder: Path,
+    choice: Choice = DEFAULT,
+    passed: Counter[str] | None = None,
+    beside: set[str] | None = None,
 ) -> Iterator[tuple[str, OSError | None]]:
     """Paths in a folder, at any depth, that are named like photos, whatever they lead to.
 
     Links to folders are not followed. A folder that is named like a photo counts as one if it holds
-    neither photos nor folders. `passed` counts photos of formats that are not read.
+    neither photos nor folders. `passed` counts photos of formats that are not read, `beside` gets
+    files that may say something about a photo.
 
     Yields:
         path relative to the folder, and None; or the path of a folder that cannot be read, or not
@@ -298,6 +314,8 @@ def walk_photos(
                 waiting.append((path, aside))
             elif taken and not is_folder and _is_photo(path, passed):
                 yield path, None
+            elif beside is not None and path.endswith((".xmp", ".json")):
+                beside.add(path)
             useless = useless and not is_folder and not _is_photo(path)
         if useless and choice.takes(inside, hidden):
             yield inside, None

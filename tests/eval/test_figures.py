@@ -68,6 +68,14 @@ def test_every_pooling_of_a_model(tmp_path: Path) -> None:
         assert curve == {"side": side, "name": name, "size": size}
 
 
+def test_as_many_cells_as_a_model_takes(tmp_path: Path) -> None:
+    """GPO's figure 5, right: the 256 cells of a model of grids."""
+    model = bigru(visual_pooling="gpo", text_pooling="gpo", max_regions=256)
+    model.save_pretrained(tmp_path / "model")
+    curves = drawn("coefficients", tmp_path / "model", "--out", tmp_path / "a.png")["curves"]
+    assert [len(curve["weights"]) for curve in curves] == [256, 12]
+
+
 def test_what_cannot_be_drawn(tmp_path: Path) -> None:
     mean = save_dense(tmp_path / "mean")
     for out, message in (

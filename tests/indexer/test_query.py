@@ -74,6 +74,11 @@ SPOKEN = [
     *((f"{frame} a dog", "a dog") for frame in ("a photo of", "Show me", "please find", "find me")),
     *((f"{frame} a dog", "a dog") for frame in ("SHOW ME: pictures of", "I'm looking for")),
     *((f"{frame} a dog", "a dog") for frame in ("can you show us some pics of", "images showing")),
+    *((f"{frame} a dog", "a dog") for frame in ("show photos of", "Do you have any pics with")),
+    *((f"{frame} a dog", "a dog") for frame in ("all of my photos of", "May I see", "images of")),
+    *((f"{frame} a dog", "a dog") for frame in ("Im searching for", "pictures that show", "pls")),
+    *((f"{frame} a dog", "a dog") for frame in ("where are the photos of", "photos we took of")),
+    *((f"a man{sign}s dog™", "a man s dog") for sign in "'\u2019\u02bc\xb4`\uff07\u2032"),
     *((text, text) for text in ("photo", "a photo of", "show me pictures of", "find", "please")),
     *((text, text) for text in ("a man takes a photo of a dog", "show dogs", "findings", "photos")),
 ]

@@ -159,3 +159,6 @@ def test_most_typos_are_corrected_and_correct_words_stay(photos: Searcher, share
         if any(one.similarity is None for one in photos.search(word).substitutions)
     ]
     assert len(touched) <= 0.01 * len(words), touched
+    for word in ("dont", "ive", "again", "below", "hte"):
+        found = photos.search(f"dog {word}")
+        assert not (found.unknown or found.corrections or found.substitutions), word

@@ -335,6 +335,8 @@ def test_more_photos_come_when_the_end_is_near(browser: Browser, photos: Path) -
         page.go_back()
         expect(cards).to_have_count(60)
         page.wait_for_function(f"Math.abs(scrollY - {place}) < 100")
+        page.go_forward()
+        page.wait_for_function("scrollY < 100")
         page.close()
 
 

@@ -67,6 +67,8 @@ CASES = [
     ("/v1/fields?backends=sparta", 422, INVALID, "backends", "do you mean backend?"),
     ("/v1/images/garden/one.png/similar?wrods=a", 422, INVALID, "wrods", "no such parameter"),
     ("/v1/images/garden/one.png/thumbnail?sizes=256", 422, INVALID, "sizes", "do you mean size?"),
+    ("/v1/backends?K=3", 422, INVALID, "K", "there is no such parameter"),
+    ("/v1/search?Q=red", 422, INVALID, "Q", "Q: there is no such field; do you mean q?"),
     ("/v1/images/none.jpg", 404, UNKNOWN, "image_id", "'none.jpg' is not in the index"),
     ("/v1/images/none.jpg/similar", 404, UNKNOWN, "image_id", "'none.jpg' is not in the index"),
     ("/v1/images/garden/one.png/similar?k=0", 422, INVALID, "k", "greater than or equal to 1"),

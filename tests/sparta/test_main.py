@@ -135,6 +135,19 @@ def test_a_package_of_another_project_is_named(file: str, tmp_path: Path) -> Non
     assert "an environment of its own" in found.stderr and found.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("error", ['OSError(28, "No space", "a/b")', 'OSError(122, "Quota")'])
+def test_a_full_disk_is_said_in_words_by_every_command(error: str, tmp_path: Path) -> None:
+    program = f"""
+import sparta.command_line, sparta.__main__
+def full(**_): raise {error}
+sparta.command_line.cli = full
+sparta.__main__.main()
+"""
+    found = run_in(tmp_path, "-c", program)
+    assert found.returncode == 1 and found.stderr.count("\n") == 1
+    assert "the disk is full: free some room and start again" in found.stderr
+
+
 def test_without_extras_every_command_works_or_names_its_extra(tmp_path: Path) -> None:
     assert {*COMMANDS} - {"keys revoke"} <= {*map(command_of, OUTCOMES)}
     prepare(tmp_path)

@@ -9,10 +9,19 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import (
+    AlignConfig,
+    AlignModel,
+    ChineseCLIPConfig,
+    ChineseCLIPImageProcessorPil,
+    ChineseCLIPModel,
     CLIPConfig,
     CLIPImageProcessorPil,
     CLIPModel,
+    EfficientNetImageProcessorPil,
     PreTrainedTokenizerFast,
+    Siglip2Config,
+    Siglip2ImageProcessorPil,
+    Siglip2Model,
     SiglipConfig,
     SiglipImageProcessorPil,
     SiglipModel,
@@ -49,9 +58,35 @@ def siglip(folder: Path) -> Path:
     return _save(folder, SiglipModel(config), SiglipImageProcessorPil(**size))
 
 
+def siglip2(folder: Path) -> Path:
+    """In NaFlex form."""
+    vision = {name: VISION[name] for name in VISION if name != "image_size"}
+    text = TEXT | {"projection_size": 16}
+    config = Siglip2Config(text_config=text, vision_config=vision | {"num_patches": 16})
+    processor = Siglip2ImageProcessorPil(patch_size=8, max_num_patches=16)
+    return _save(folder, Siglip2Model(config), processor)
+
+
+def chinese_clip(folder: Path) -> Path:
+    config = ChineseCLIPConfig(text_config=TEXT, vision_config=VISION, projection_dim=8)
+    size: dict[str, Any] = {"size": {"shortest_edge": SIDE}, "crop_size": SIDE}
+    return _save(folder, ChineseCLIPModel(config), ChineseCLIPImageProcessorPil(**size))
+
+
+def align(folder: Path) -> Path:
+    vision = {"image_size": SIDE, "width_coefficient": 0.25, "depth_coefficient": 0.2}
+    vision |= {"hidden_dim": 64}
+    config = AlignConfig(text_config=TEXT, vision_config=vision, projection_dim=80)
+    size: dict[str, Any] = {"size": {"height": SIDE, "width": SIDE}, "do_center_crop": False}
+    return _save(folder, AlignModel(config), EfficientNetImageProcessorPil(**size))
+
+
 ENCODERS: dict[str, Callable[[Path], Path]] = {
     "clip": clip,
     "siglip": siglip,
+    "siglip2": siglip2,
+    "chinese-clip": chinese_clip,
+    "align": align,
 }
 
 

@@ -12,6 +12,7 @@ TOKENIZER = small_tokenizer(["dog", "with", *LETTERS, *(f"##{letter}" for letter
 
 def test_the_table_has_words_of_several_pieces_without_common_typos(tmp_path: Path) -> None:
     texts = ["Dog with frisbee."] * 1500 + ["wiht frisbees"] * 4 + ["boats"] * 12 + ["drog"] * 2
+    texts += ["boats"] * 400 + ["boatss"]
     listed = {"frisbeer", "zeppelin", "dig"}
     write_spelling(texts, TOKENIZER, tmp_path, listed)
     spelling = WordTables.open(tmp_path).spelling

@@ -1,9 +1,6 @@
 // The grammar of queries: signs, weights and phrases; see docs/queries.md.
 
-/**
- * What each sign does, as `OPERATORS` of indexer/query.py: whether the word counts towards the score,
- * and whether images must have it (null: need not). All that reads signs follows this table.
- */
+/** As `OPERATORS` of indexer/query.py; null: images need not have the word. */
 export const OPERATORS = {
   "": { counts: true, required: null },
   "+": { counts: true, required: true },
@@ -30,7 +27,6 @@ const SPACE = sticky(`[${SPACES}]+`);
 const PART = sticky(`[^${SPACES}]+`);
 const PHRASE = sticky(`(?<sign>${SIGN}?)${QUOTE}(?<words>(?:\\\\[^]|[^"“”\\\\])*)${QUOTE}(?:${WEIGHT})?${END}`);
 const UNCLOSED = sticky(`${SIGN}(?=${QUOTE})`);
-// Not a sign: the first hyphen of "rock -n- roll".
 const SIGNED = sticky(
   `(?<sign>${SIGN})(?=${LETTER})(?![^${SPACES}]*-(?:[${SPACES}]|$))(?<words>[^${SPACES}]+?)(?:${WEIGHT})?${END}`,
 );
@@ -41,20 +37,24 @@ const SUSPECT = new RegExp(`(?:^|[${SPACES}\\\\])(?:${SIGN}${LETTER}|${SIGN}?${Q
 const OUTER = new RegExp(`^[${SPACES}]+|[${SPACES}]+$`, "g");
 
 const SPACED = new RegExp(`[\\p{P}\\p{S}${SPACES}]+`, "gu");
+const NO_LETTERS = /[\xb4\u2120\u2122\u02b9-\u02bc]/g;
 // What people put before a query, as in indexer/query.py.
-const ASKED =
-  "please|(?:can|could|would|will) you|let me see|i (?:want|need)(?: to see)?" +
-  "|i (?:m|am) looking for|i (?:d|would) like(?: to see)?" +
-  "|(?:show|give|find|get|fetch) (?:me|us)|find|(?:search|look|looking) for";
 const PICTURES =
-  "(?:(?:an?|the|some|any|all|every|more|my|our) )*" +
-  "(?:photo|photograph|picture|pic|image|snapshot)s? (?:of|showing|with|containing|depicting)";
+  "(?:(?:an?|the|some|any|all|every|each|more|my|our|of|these|those) )*" +
+  "(?:photo|photograph|picture|pic|image|snap|snapshot|foto)s? (?:of|showing|with|containing" +
+  "|depicting|featuring|including|where|(?:i|we) took of|(?:that|which) (?:show|contain|have)s?)";
+const ASKED =
+  "please|pls|(?:can|could|would|will|may) (?:you|(?:i|we) (?:see|have|get))|let (?:me|us|s) see" +
+  "|i (?:want|need|d like|would like)(?: to see)?|(?:i ?m|i am|we are) (?:looking|searching) for" +
+  "|(?:show|give|find|get|fetch|bring) (?:me|us)|find|(?:search|look|looking|searching) for" +
+  "|(?:show|display|see|view|get|search|list|browse|do you have|(?:are|is) there" +
+  `|where (?:is|are))(?= ${PICTURES}(?: |$))`;
 const FRAME = new RegExp(`^(?:(?:${ASKED}|${PICTURES})(?: |$))+`);
 
 /** Text without punctuation and symbols, its compatibility forms folded. @param {string} text */
-const words = (text) => (/^[a-z0-9 ]*$/i.test(text) ? text : stripped(text.normalize("NFKC").replace(SPACED, " ")));
+const words = (text) => (/^[a-z0-9 ]*$/i.test(text) ? text : stripped(text.replace(NO_LETTERS, " ").normalize("NFKC").replace(SPACED, " ")));
 
-/** Words without the frame before them, if others are left or `counted` elsewhere. @param {string} text @param {boolean} counted */
+/** @param {string} text @param {boolean} counted */
 function unframed(text, counted) {
   const found = FRAME.exec(text.toLowerCase());
   return found && (counted || found[0].length < text.length) ? text.slice(found[0].length) : text;

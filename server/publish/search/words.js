@@ -64,8 +64,9 @@ export class HeldWords {
   corrected(word) {
     const typed = [...word];
     const likely = (/** @type {string[]} */ own) =>
-      own.length >= LEAST_LETTERS && (typed.length >= SURE_OF_TWO || editsBetween(typed, own, 1) === 1 || isReordered(typed, own.join("")));
-    return this.correct(word, NEAREST).find((held) => likely([...held.word]))?.word ?? null;
+      isReordered(typed, own.join("")) || (own.length >= LEAST_LETTERS && (typed.length >= SURE_OF_TWO || editsBetween(typed, own, 1) === 1));
+    const found = this.correct(word, NEAREST).find((held) => likely([...held.word]));
+    return found && [...found.word].length >= LEAST_LETTERS ? found.word : null; // "hte" is no misspelt "hate"
   }
 }
 

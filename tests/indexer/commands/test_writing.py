@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from typer.testing import CliRunner
@@ -134,6 +135,58 @@ def test_a_folder_is_synced_and_followed(
     assert f"{index}: following {photos}; Ctrl+C ends it" in output
     assert f"{index}: ended; the next run continues" in output
     assert contents(photos) == files
+
+
+def test_patterns_count_until_others_are_given(
+    photos: Path, model_dir: Path, tmp_path: Path
+) -> None:
+    """Those of the build leave out what is new, and delete nothing; given ones may."""
+    index, device = tmp_path / "index", ("--device", "cpu")
+    for seed, name in enumerate(["raw/a.png", "year/raw/b.png", "year/c.png", ".h/d.png"], 5):
+        draw(photos / name, seed)
+    chosen = ("--exclude", "raw", "--include", ".h")
+    run("index", photos, "--out", index, "--model", model_dir, *chosen, *device)
+
+    def folders() -> set[str]:
+        return {one.rpartition("/")[0] for one in open_index(index).ids()}
+
+    said = f"{photos}: --include .h --exclude raw as the last time; patterns that you give"
+    for folder in (photos, photos / "year"):
+        output = run("sync", index, folder, *device)
+        assert said in output and "up to date" in output
+    assert said in run("add", index, photos / "year", *device)
+    assert folders() == {"", "year", ".h"}
+    assert "1 images added" in run("add", index, photos / "raw", *device)
+    draw(photos / "year/raw/e.png", 10)
+    assert "up to date" in run("sync", index, photos, "--yes", *device)
+    assert folders() == {"", "year", ".h", "raw"}
+    (photos / "raw/a.png").rename(tmp_path / "a.png")
+    assert "1 deleted" in run("sync", index, photos, *device)
+    (tmp_path / "a.png").rename(photos / "raw/a.png")
+    output = run("sync", index, photos, "--exclude", "year/*", "--yes", *device)
+    assert "1 added, 0 encoded again, 0 moved, 2 deleted" in output and "last time" not in output
+    assert "2 of the deleted are left out by name or pattern" in output
+    assert folders() == {"", "raw"}
+    assert "--exclude 'year/*' as the last time" in run("sync", index, photos, *device)
+    assert "3 added" in run("sync", index, photos, "--exclude", "", *device)
+    assert "last time" not in run("sync", index, photos, *device)
+
+
+def test_a_rebuild_is_advised(photos: Path, model_dir: Path, tmp_path: Path) -> None:
+    """Where the photos differ from those of the build, by `sync` as by `info`."""
+    index, device = tmp_path / "index", ("--device", "cpu")
+    run("index", photos, "--out", index, "--model", model_dir, *device)
+    advice = "a rebuild is worth it"
+    for name in ("0.png", "1.png"):
+        (photos / name).unlink()
+    with patch("indexer.maintenance.info.REBUILD", 2):
+        draw(photos / "new.png", 4)
+        assert advice not in run("sync", index, photos, "--yes", *device)
+    draw(photos / "new.png", 5)
+    with patch("indexer.maintenance.info.REBUILD", 1e-9):
+        assert advice in run("sync", index, photos, *device)
+        assert advice in run("info", index)
+        assert advice not in run("sync", index, photos, *device)  # it is up to date
 
 
 def test_images_are_deleted_without_torch(copy: Path) -> None:

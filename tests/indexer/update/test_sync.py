@@ -160,6 +160,67 @@ def test_photos_left_out_and_passed_over(built: Path, photos: Path, encoding: En
     assert sorted(images_of(built)) == [".1.png", "0.png", "1.png", "2.png"]
 
 
+XMP = """<x:xmpmeta xmlns:x="adobe:ns:meta/"><r:RDF
+ xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><r:Description
+ xmlns:xmp="http://ns.adobe.com/xap/1.0/" xmp:Rating="%d"/></r:RDF></x:xmpmeta>"""
+TAKEOUT = '{"description": "%d"}'
+
+
+@pytest.mark.parametrize(
+    ("beside", "text", "field"),
+    [
+        ("0.png.xmp", XMP, "rating"),
+        ("0.xmp", XMP, "rating"),
+        ("0.png.json", TAKEOUT, "description"),
+        ("0.png.supplemental-metadata.json", TAKEOUT, "description"),
+    ],
+)
+@pytest.mark.parametrize("first", [None, 1])
+def test_files_beside_photos_are_followed(
+    photos: Path,
+    model_dir: Path,
+    tmp_path: Path,
+    encoding: Encoding,
+    beside: str,
+    text: str,
+    field: str,
+    first: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They change metadata, and nothing is encoded; what the user gave stays."""
+    out = tmp_path / "index"
+    if first:
+        (photos / beside).write_text(text % first)
+    images = open_images([photos], [model_dir], out, device="cpu")
+    build_index(images, [model_dir], out, device="cpu")
+    update_metadata(out, {"0.png": {"album": "a"}})
+    monkeypatch.setattr(module, "add_images", nothing)
+
+    def synced(described: int, **options: Any) -> Any:
+        report = PhotoSync(out, photos, encoding).run(**options)
+        assert (report.did, report.described) == (described, described)
+        return images_of(out)["0.png"].get(field)
+
+    before = images_of(out)["0.png"]
+    assert synced(0) == (None if first is None else type(before.get(field))(first))
+    for value in (2, 3):
+        (photos / beside).write_text(text % value)
+        assert list(PhotoSync(out, photos, encoding).run(dry=True).plan.described) == ["0.png"]
+        assert str(synced(1)) == str(value)
+        assert synced(0) is not None
+    os.utime(photos / beside, ns=(0, 1))
+    assert str(synced(0)) == "3"
+    (photos / beside).rename(tmp_path / "aside")
+    assert synced(1) is None and synced(0) is None
+    (tmp_path / "aside").rename(photos / beside)
+    assert str(synced(1)) == "3"
+    (photos / "sub").mkdir()
+    (photos / "0.png").rename(photos / "sub" / "0.png")  # away from what is beside it
+    assert counts(PhotoSync(out, photos, encoding).run()) == (0, 0, 1, 0, [])
+    wanted = {name: value for name, value in before.items() if name != field} | {"album": "a"}
+    assert images_of(out)["sub/0.png"] == wanted
+
+
 def test_bad_photos_are_tried_again_only_when_they_change(
     job: Job, built: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """The one writer of an index, divided or not; store/test_snapshot.py has any order of writes."""
 
+import json
 import threading
 import time
 from dataclasses import replace
@@ -11,19 +12,21 @@ import pytest
 
 from indexer.engines.open import open_index
 from indexer.maintenance.combine import split_index
+from indexer.metadata import read_metadata
 from indexer.postings import ImagePostings, Postings
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.commit import Commit, log_path, read_commit
 from indexer.store.compaction import Compactor
 from indexer.store.images import UnknownImageError
 from indexer.store.log import read_log
+from indexer.store.snapshot import Snapshot
 from indexer.update import writer as writer_module
 from indexer.update.images import delete_images
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
-from tests.indexer.live_index import LiveReference, Opened, assert_same
-from tests.indexer.random_postings import random_postings
+from tests.indexer.live_index import LiveReference, Opened, assert_same, write
+from tests.indexer.random_postings import random_postings, write_postings
 from tests.indexer.vocabulary import RARE, TOKENIZER
 
 IMAGES = 12
@@ -257,3 +260,29 @@ def test_all_changes_of_shards_are_written_or_none(built: Path, small: Postings)
     with pytest.raises(InputError, match="nothing was deleted"):
         delete_images(divided, [ids[0], "nothing"])
     assert len(open_index(divided)) == 1
+
+
+def test_an_index_has_at_most_ten_thousand_fields(tmp_path: Path) -> None:
+    images, index = random_postings(TOKENIZER, 20), tmp_path / "index"
+    write_postings(index, [images], TOKENIZER)
+    first, second, *_ = images.ids
+    own = [dict.fromkeys([f"f{place}-{n}" for n in range(998)], 1) for place in range(10)]
+    write(index, *map(MetadataChange, images.ids, own))
+    for merged in (False, True):
+        with open_writer(index) as writer:
+            if merged:
+                writer.merge()
+            more = own[0] | {"x0": 1, "x1": 1}, {f"y{n}": 1 for n in range(30)}
+            with pytest.raises(InputError, match=r"the field 'y0' .* at most 10,000"):
+                writer.write([*map(MetadataChange, (first, second), more)])
+            # What has known fields, or those that photos' files have, is written.
+            writer.write([MetadataChange(first, own[1]), MetadataChange(second, {"iso": 100})])
+            writer.write([MetadataChange(first, own[0]), MetadataChange(second, own[1])])
+    assert "f9-997" in (kinds := Snapshot.open(index).kinds) and not {"x0", "y0"} & kinds.keys()
+
+
+def test_a_file_of_metadata_has_no_more_fields_than_an_index(tmp_path: Path) -> None:
+    rows = [{"image": str(n), **{f"{n}-{m}": 1 for m in range(900)}} for n in range(12)]
+    (path := tmp_path / "m.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(InputError, match=r"m\.jsonl, line 12: the field '11-0' is one too many"):
+        read_metadata(path)

@@ -12,7 +12,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sparta.adapt.folder import write_spelling
 
 from indexer.build import build_index
 from indexer.encoding.features import open_images
@@ -20,6 +19,7 @@ from indexer.engines.open import open_index
 from indexer.search.searcher import Searcher
 from indexer.settings import PruningSettings
 from server.publish.publishing import Choices, publish
+from sparta.adapt.folder import write_spelling
 from sparta.visualsparta.model import VisualSparta
 from tests.indexer.tiny import draw, save_model
 from tests.languages import KINDS, SENTENCES

@@ -162,8 +162,9 @@ dog -cat | +dog cat^3 | +"the dogs" beach | -"red ball" sky | dog^100 running^2 
 +"" the | 犬 é ǅ | +dog, the. | "dog cat"^2 | a "dog" the | THE Dog[MASK]s | zebra dog | -zebra the
 baech dog | +bal cat | -skyy dog | runnign^2 red | dosg | bald | bold cat | runer | a Beahc!
 dgo | show me dog | pictures of: cats. | find | the photo of a dog | (dog); cat… | of a to
+show all my photos of dogs | May I see a dog | dog´s cat™ | pics that show cats, we took of
 Balll^3 -caat | the the the the the the the the the
-"""
+"""  # noqa: RUF001
 
 
 def lines(text: str) -> list[str]:

@@ -98,8 +98,9 @@ def test_a_bad_range_is_a_problem(client: TestClient, value: str, status: int) -
 
 @pytest.mark.parametrize("unit", ["lines=1-2", "items=0-5", "pages=1", "BITS=0-"])
 def test_a_range_of_another_unit_is_ignored(client: TestClient, unit: str) -> None:
-    response = client.get(FILE, headers={"Range": unit})
-    assert (response.status_code, response.content) == (200, client.get(FILE).content)
+    for path in (FILE, "/", "/docs", "/page/icon.svg"):
+        response = client.get(path, headers={"Range": unit})
+        assert (response.status_code, response.content) == (200, client.get(path).content)
 
 
 def test_a_name_with_a_line_feed_is_an_image_id(client: TestClient) -> None:

@@ -226,7 +226,11 @@ def test_after_a_failure_of_the_disk_the_index_is_opened_again(
         with monkeypatch.context() as patch:
             patch.setattr(IndexWriter, name, fail)
             detail = problem(put(client, "b", terms={"red": 125}), 503, "writing-failed")
-            assert "No space left" in detail
+            assert "the disk is full" in detail
+        with monkeypatch.context() as patch:
+            patch.setattr("server.writing.app.WritableIndex", fail)  # as when no lock can be made
+            detail = problem(put(client, "b", terms={"red": 125}), 409, "not-writable")
+            assert "the disk is full" in detail
         assert put(client, "c", terms={"red": 124}).status_code == 200
     assert found(index, "red")[:3] == ["a", "b", "c"]
 
@@ -239,7 +243,7 @@ def test_photos(photos: Path, tmp_path: Path) -> None:
         one = client.put("/v1/images/one", content=content, headers={"content-type": "image/png"})
         assert one.json()["result"] == "created", one.text
         encoded = base64.b64encode(content).decode()
-        assert put(client, "two", photo=encoded, metadata={"bytes": 1}).status_code == 200
+        assert put(client, "two", photo=encoded, metadata={"iso": 1}).status_code == 200
         impacts = client.post("/v1/images/similar", content=content).json()
         refused = client.post("/v1/images/similar", content=b"a")
     assert "not an image" in problem(refused, 422, "invalid-image")
@@ -252,7 +256,7 @@ def test_photos(photos: Path, tmp_path: Path) -> None:
     assert [hit.image_id for hit in nearest] == ["one", "two"]
     assert {term.term: term.impact for term in stored} == impacts
     assert one_["bytes"] == len(content)
-    assert (one_["width"], one_["height"], two["bytes"]) == (9, 9, 1)
+    assert (one_["width"], one_["height"], two["iso"]) == (9, 9, 1)
     assert one_["upload"] == two["upload"]
     assert (index / "uploads" / one_["upload"]).read_bytes() == content
 
@@ -440,7 +444,7 @@ def test_features_are_finite(client: TestClient, value: str) -> None:
     assert "finite numbers" in problem(refused, 422, "invalid-image")
 
 
-@pytest.mark.parametrize("field", ["path", "folder", "width", "upload"])
+@pytest.mark.parametrize("field", ["path", "folder", "width", "bytes", "upload"])
 def test_fields_of_the_photo_are_not_changed(client: TestClient, field: str) -> None:
     put(client, "a", terms={"red": 9})
     refused = client.patch("/v1/images/a", json={field: "x"})
@@ -454,6 +458,14 @@ def test_an_image_has_so_many_fields(client: TestClient) -> None:
     fields = dict(list(fields.items())[:998])  # and what else an image has
     assert put(client, "a", terms={"red": 9}, metadata=fields).status_code == 200
     assert client.patch("/v1/images/a", json={"b": 1, "c": 2, "d": 3}).status_code == 422
+    wide = [{f"{line}-{number}": 1 for number in range(990)} for line in range(10)]
+    lines = [{"image_id": "b", "terms": {"red": 9}, "metadata": one} for one in wide]
+    answer = client.post("/v1/images/batch", content="\n".join(map(json.dumps, lines))).json()
+    [error] = answer["errors"]
+    assert error["line"] == 10 and "an index has at most 10,000" in error["detail"]
+    refused = put(client, "c", terms={"red": 9}, metadata=wide[-1])
+    assert "field '9-0' is one too many" in problem(refused, 422, "invalid-image")
+    assert client.patch("/v1/images/b", json=wide[-1]).status_code == 422
 
 
 def test_a_byte_order_mark_is_read(client: TestClient) -> None:

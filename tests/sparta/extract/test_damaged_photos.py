@@ -62,6 +62,13 @@ def chunk(kind: bytes, data: bytes, checksum: int = 0) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", right)
 
 
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
+def test_damaged_exif_costs_no_photo(form: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(saved(form, exif=b"Exif\0\0junk"))
+    photo = load_photo(tmp_path / "a")
+    assert (photo.width, photo.height) == NOISE.size
+
+
 LARGE = zlib.compress(bytes(3 * 2**20))
 TIME = struct.pack(">HBBBBB", 2024, 5, 6, 7, 8, 9)
 

@@ -51,6 +51,11 @@ def test_a_value_that_cannot_be_read_costs_no_other(
         ("2014-08-09T10:11:12+02:00", ("", ""), "2014-08-09T10:11:12"),
         ("2013:09:10     :  :  ", ("", ""), "2013-09-10"),
         ("2013:09:10\0\0", ("", ""), "2013-09-10"),
+        ("2014:08:09 10:11:12 PM", ("", ""), "2014-08-09T22:11:12"),
+        ("2014:8:9 1:2:3", ("", ""), "2014-08-09T01:02:03"),
+        ("20140809101112", ("", ""), "2014-08-09T10:11:12"),
+        ("2014:08:09:10:11:12 UTC", ("", ""), "2014-08-09T10:11:12"),
+        ("2014:12", ("", ""), None),
     ],
 )
 def test_the_first_date_that_is_possible_counts(
@@ -99,6 +104,15 @@ def test_texts_read_as_they_were_written(encoding: str, text: str, tmp_path: Pat
     assert found["taken"] == "2016-07-08T10:11:12"
 
 
+@pytest.mark.parametrize(
+    ("written", "text"), [("xéé", "xé"), ("日本語", "日本"), ("\ufeffMüller ", "Müller")]
+)
+def test_a_text_is_cut_or_marked(written: str, text: str, tmp_path: Path) -> None:
+    """Fields of a fixed length end within a character."""
+    exif = exif_of({BASE.Make: written.encode()[:-1]}, {}, {})
+    assert saved(tmp_path / "a.jpg", exif=exif)["make"] == text
+
+
 XMP = """<?xpacket begin="" id="W5M0MpCehiHzreSzNTczkc9d"?><!-- a comment -->
 <x:xmpmeta xmlns:x="adobe:ns:meta/">
 <rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">
@@ -126,6 +140,11 @@ DESCRIPTION = """<dc:description><rdf:Alt><rdf:li xml:lang="de">Hafen</rdf:li>
             {"rating": 4},
         ),
         ('exif:GPSLatitude="-43.5" exif:GPSLongitude="5"', "", {"latitude": -43.5, "longitude": 5}),
+        (
+            'exif:GPSLatitude="43 deg 17\' 48.0&quot; N" exif:GPSLongitude="W5, 22, 12"',
+            "",
+            {"latitude": 43.2966667, "longitude": -5.37},
+        ),
     ],
 )
 def test_xmp_in_a_photo_and_beside_it(
@@ -137,6 +156,36 @@ def test_xmp_in_a_photo_and_beside_it(
         (tmp_path / name).write_bytes(packet)
         assert saved(tmp_path / "a.jpg") == wanted
         (tmp_path / name).unlink()
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        lambda text: text.encode("utf-16"),
+        lambda text: text.encode("utf-16-be"),
+        lambda text: text.encode("cp1252"),
+        lambda text: text.replace("Hä", "H\x0b&#0;&#x1F;ä").encode(),
+        lambda text: (text + '<?xpacket end="w"?>\0\0 junk').encode(),
+        lambda text: text[: text.index("</rdf:RDF")].encode(),
+    ],
+)
+def test_damage_of_xmp_costs_nothing_before_it(spoilt: Any, tmp_path: Path) -> None:
+    text = XMP.format(attributes='xmp:Rating="3"', elements=DESCRIPTION)
+    packet = spoilt(text.replace("Harbour", "Häfen & sea&nbsp;"))
+    wanted = {"rating": 3, "description": "Häfen & sea&nbsp;"}
+    assert saved(tmp_path / "in.jpg", xmp=packet) == wanted
+    for name in ("a.XMP", "a.jpg.XMP"):
+        (tmp_path / name).write_bytes(packet)
+        assert saved(tmp_path / "a.jpg") == wanted
+        (tmp_path / name).unlink()
+
+
+@pytest.mark.parametrize("value", [None, [], {}, 5, "x"])
+def test_a_value_of_takeout_that_cannot_be_read_costs_no_other(value: Any, tmp_path: Path) -> None:
+    place = {"latitude": 52.5163, "longitude": 13.3777}
+    said = {"description": "d", "photoTakenTime": value, "geoData": value, "geoDataExif": place}
+    (tmp_path / "a.jpg.json").write_text(json.dumps(said))
+    assert saved(tmp_path / "a.jpg") == {"description": "d", **place}
 
 
 def test_a_file_beside_a_photo_says_it_last_but_takeout_first(tmp_path: Path) -> None:
@@ -172,6 +221,7 @@ LONG = "a photo with a very long name from a phone"
         ),
         ("a(2).jpg", "a.jpg(2).json"),
         ("a(2).jpg", "a.jpg.supplemental-metadata(2).json"),
+        ("a-edited.jpg", "a.jpg.json"),
     ],
 )
 def test_names_of_takeout(photo: str, beside: str, tmp_path: Path) -> None:

@@ -142,6 +142,7 @@ LEFT_OUT = [
     *(".hidden.jpg", ".cache/e.jpg", "._f.jpg", "trips/@eaDir/b.jpg/thumb.jpg", "#recycle/g.jpg"),
     *(".Trashes/501/h.jpg", ".Trash-1000/files/i.jpg", ".thumbnails/j.jpg"),
     *("__MACOSX/trips/k.jpg", "covers/l.jpg", "covers/in/m.jpg", "$RECYCLE.BIN/n.jpg"),
+    *("@Recently-Snapshot/n.jpg", "System Volume Information/n.jpg"),
 ]
 OTHERS = ("o.cr2", "p.NEF", "q.jxl", ".r.jxl", "covers/s.arw", "notes.txt")
 

@@ -1,0 +1,170 @@
+"""Dual encoders of random weights: from `sparta adapt` to an index, against the definition."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.testing import assert_close
+from transformers import AutoModel
+from typer.testing import CliRunner
+
+import indexer.index
+from sparta.adapt import adapt as module
+from sparta.command_line import cli
+from sparta.extract.image_files import load_photo
+from sparta.networks.pretrained import load_preprocessing
+from sparta.visualsparta.encode_photos import encode_images
+from sparta.visualsparta.model import VisualSparta
+from tests.training.encoders import ENCODERS, SIDE, clip
+
+SENTENCES = ["a red photo", "a photo of green and blue", "blue", "a green photo of red"]
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("photos")
+    rng = np.random.default_rng(0)
+    for number in range(70):
+        colour = rng.integers(0, 255, 3)
+        noise = rng.integers(-40, 40, (20 + number, 60, 3))
+        pixels = np.clip(colour + noise, 0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / f"p{number:02d}.png")
+    (folder.parent / "sentences.txt").write_text("\n".join(SENTENCES * 10))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few steps, and few words of the vocabulary in prompts."""
+    monkeypatch.setattr(module, "STEPS", 20)
+    monkeypatch.setattr(module, "_is_word", ["red", "green", "blue", "yellow"].__contains__)
+
+
+def run(*arguments: str | Path) -> str:
+    found = CliRunner().invoke(cli, [*map(str, arguments)])
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+def refused(*arguments: str | Path) -> str:
+    found = CliRunner().invoke(cli, [*map(str, arguments)])
+    assert found.exit_code == 2, found.output
+    return found.output
+
+
+@torch.inference_mode()
+def defined(folder: Path, photo: Path, model: VisualSparta) -> dict[str, float]:
+    """Term scores of a photo by the dual encoder itself."""
+    dual = AutoModel.from_pretrained(folder).eval()
+    preprocessing = load_preprocessing(str(folder), None)
+    image = load_photo(photo, SIDE).image.convert("RGB")
+    square = image.resize((SIDE, SIDE), preprocessing.resample)
+    values = preprocessing(torch.from_numpy(np.array(square)).permute(2, 0, 1)[None])
+    given = {"pixel_values": values}
+    if dual.config.model_type == "siglip2":
+        cells = values.unfold(2, 8, 8).unfold(3, 8, 8)  # [1, 3, 4, 4, 8, 8]
+        patches = cells.permute(0, 2, 3, 4, 5, 1).reshape(1, 16, -1)
+        given = {"pixel_values": patches, "pixel_attention_mask": torch.ones(1, 16).int()}
+        given["spatial_shapes"] = torch.tensor([[4, 4]])
+    vector = dual.get_image_features(**given).pooler_output[0]
+    hidden = torch.cat([vector / vector.norm(), torch.ones(1)])
+    assert model.tokenizer is not None
+    scores = {}
+    for term in model.trained_terms.nonzero()[:, 0].tolist():
+        product = float(model.query_embedding.weight[term] @ hidden + model.bias)
+        scores[model.tokenizer.vocabulary[term]] = float(np.log1p(max(product, 0.0)))
+    return {term: score for term, score in scores.items() if score > 0}
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_term_scores_are_those_of_the_encoder_and_need_it_no_more(
+    kind: str, photos: Path, tmp_path: Path
+) -> None:
+    encoder, model = ENCODERS[kind](tmp_path / kind), tmp_path / "model"
+    sentences = photos.parent / "sentences.txt"
+    said = run("adapt", encoder, "--photos", photos, "--sentences", sentences, "--out", model)
+    assert "its first hit among our first 1, 5, 10" in " ".join(said.split())
+    loaded = VisualSparta.from_pretrained(model)
+    names = [photos / f"p{number:02d}.png" for number in (0, 33, 69)]
+    wanted = [defined(encoder, name, loaded) for name in names]
+    shutil.rmtree(encoder)
+    for found, expected in zip(encode_images(names, model).values(), wanted, strict=True):
+        for term in found.keys() | expected.keys():
+            assert found.get(term, 0) == pytest.approx(expected.get(term, 0), abs=0.03)
+    run("index", photos, "--model", model, "--out", tmp_path / "index", "--top-n", "all")
+    index = indexer.index.open(tmp_path / "index")
+    answer = index.search("red green", k=70)
+    assert answer.hits and all(hit.score > 0 for hit in answer.hits)
+    run("publish", tmp_path / "index", "--out", tmp_path / "site")
+
+
+def test_a_table_says_what_is_kept(photos: Path, tmp_path: Path) -> None:
+    encoder, model = clip(tmp_path / "clip"), tmp_path / "model"
+    captions = tmp_path / "captions.jsonl"
+    lines = [{"image": f"p{n:02d}.png", "captions": SENTENCES[n % 4 :][:1]} for n in range(70)]
+    captions.write_text("\n".join(map(json.dumps, lines)))
+    run("adapt", encoder, "--photos", photos, "--captions", captions, "--out", model)
+    kept = json.loads((model / "retention.json").read_text())
+    assert kept["captions"] == 7 and len(kept["recall"]) == len(kept["dense_recall"]) == 3
+    assert kept["dense_bytes"] == 16 and kept["photos"] == 70
+    assert "its ten best among ours" in (model / "README.md").read_text()
+    assert not model.with_name("model.work").exists()
+
+
+def test_an_index_of_a_dual_encoder_makes_its_model_once(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VISUALSPARTA_CACHE", str(tmp_path / "cache"))
+    encoder = clip(tmp_path / "clip")
+    said = run("index", photos, "--model", encoder, "--out", tmp_path / "first")
+    assert "Fitting term vectors" in said
+    said = run("index", photos, "--model", encoder, "--out", tmp_path / "second")
+    assert "Fitting term vectors" not in said
+    first, second = (indexer.index.open(tmp_path / name) for name in ("first", "second"))
+    assert first.search("red").hits == second.search("red").hits
+    extra = tmp_path / "more"
+    extra.mkdir()
+    shutil.copy(photos / "p01.png", extra / "new.png")
+    run("add", tmp_path / "first", extra)
+    assert len(indexer.index.open(tmp_path / "first")) == 71
+
+
+def test_a_killed_adaptation_continues(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = clip(tmp_path / "clip")
+    sentences = photos.parent / "sentences.txt"
+    given = ["--photos", photos, "--sentences", sentences]
+    run("adapt", encoder, *given, "--out", tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_save", None)
+        found = CliRunner().invoke(
+            cli, [*map(str, ["adapt", encoder, *given, "--out", tmp_path / "killed"])]
+        )
+        assert found.exit_code == 1
+    run("adapt", encoder, *given, "--out", tmp_path / "killed")
+    whole, killed = (
+        VisualSparta.from_pretrained(tmp_path / name).query_embedding.weight
+        for name in ("whole", "killed")
+    )
+    assert_close(killed, whole, rtol=0, atol=0)
+
+
+def test_what_is_no_dual_encoder_is_refused(photos: Path, tmp_path: Path) -> None:
+    out = ["--photos", photos, "--out", tmp_path / "out"]
+    assert "VisualSparta model already" in refused("adapt", "photos", *out)
+    bert = tmp_path / "bert"
+    bert.mkdir()
+    (bert / "config.json").write_text('{"model_type": "bert"}')
+    assert "which is no dual encoder: give a model such as CLIP" in refused("adapt", bert, *out)
+    encoder = clip(tmp_path / "clip")
+    (tmp_path / "out").mkdir()
+    assert "exists: name another folder" in refused("adapt", encoder, *out)
+    captions = tmp_path / "captions.jsonl"
+    captions.write_text('{"image": "p00.png", "captions": ["red"]}')
+    said = refused("adapt", encoder, "--captions", captions, "--out", tmp_path / "other")
+    assert "give their folder with --photos" in said
