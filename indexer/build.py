@@ -133,7 +133,7 @@ def build_index(
                 images=sum(part.images for part in work.parts),
                 tables=read_word_tables(models[0]),
                 kinds={**kept.kinds, **(kinds or {})},
-                tower=tower and tower.folder,
+                tower=tower.folder if tower else None,
                 progress=progress,
             )
             if shards is not None:
@@ -208,8 +208,8 @@ def open_tower(models: Sequence[str | Path], rerank: int) -> TextTower:
     config = ReadConfig.open(models[0])
     if rerank < 1 or len(models) > 1 or not config.reranks:
         raise InputError(
-            f"--rerank {rerank} needs one model with a dual encoder's text tower, as `sparta adapt` "
-            f"makes them from a dual encoder; {' and '.join(map(str, models))} cannot be re-ranked"
+            f"--rerank {rerank} needs one model that `sparta adapt` made of a dual encoder, not "
+            f"{' and '.join(map(str, models))}: leave it out, or give another --model"
         )
     from sparta.adapt.text_tower import TextTower
 

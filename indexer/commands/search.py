@@ -42,7 +42,7 @@ def answer_tables(answer: Answer, explain: bool) -> Iterator[RenderableType]:
         for hit in answer.hits:
             yield terms_table(hit.explanation or [], f"{hit.image_id} ({hit.score:g})")
     if answer.reranked:
-        yield f"Re-ranked: the first {answer.reranked} by a dual encoder's similarity of text and photo"
+        yield f"Re-ranked: the first {answer.reranked}, by a dual encoder's similarity"
     yield from _conditions(answer)
     for misspelt, name in ((True, "Corrected"), (False, "Substitutes")):
         some = [one for one in answer.substitutions if (one.similarity is None) == misspelt]

@@ -176,7 +176,8 @@ class TransformersEncoder(DualEncoder):
             return_tensors="pt",
         )
         given = given.to(self._device)
-        return self._text(given["input_ids"], given.get("attention_mask"))
+        vectors: Tensor = self._text(given["input_ids"], given.get("attention_mask"))
+        return vectors
 
     def text_side(self, folder: Path) -> tuple[nn.Module, Json]:
         """See `DualEncoder`."""
@@ -302,6 +303,6 @@ class _DenseText(nn.Module):
             words = model.word_encoder
             hidden = words.gru(words.embedding(ids))[0]
             read = hidden.unflatten(-1, (-1, words.gru.hidden_size)).mean(dim=-2)
-        pooling = model.text_pooling
+        pooling: Any = model.text_pooling
         whole = isinstance(pooling, GPO)
         return unit(pooling.pool_whole(read) if whole else pooling(read, texts.lengths))
