@@ -170,7 +170,7 @@ class Timings:
         tokenise_ms: reading the text, or the terms of images.
         search_ms: finding the images.
         total_ms: the whole search, without explanations.
-        encode_ms: embedding the text with a dense model; 0 for the inverted index.
+        encode_ms: embedding the text with a dense model, or for re-ranking; else 0.
         explain_ms: explaining all hits; None if nothing is explained.
     """
 

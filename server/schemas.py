@@ -99,7 +99,7 @@ class TimingsAnswer(_Answer):
         description="Splitting the query into terms, or reading the terms of an image"
     )
     encode_ms: float = Field(
-        description="Embedding the text with a dense model; 0 for the inverted index"
+        description="Embedding the text with a dense model, or for re-ranking; else 0"
     )
     search_ms: float = Field(description="Finding the hits")
     total_ms: float = Field(description="The whole search, without explanations")

@@ -32,6 +32,8 @@ SMALL_FILES = (
 PROBES = ("a", "Two dogs, on a beach!", "two men's red hats " * 50, "Ein Café — 2 Stühle")
 LARGEST_ERROR = 2e-3  # of a number of a vector of length 1, half of it torch's in half precision
 
+Ids = list[NDArray[np.int64]]  # ids and mask, [1, L] each
+
 
 def text_key(name: str | Path) -> str:
     """Names all that decides a text's vector."""
@@ -49,8 +51,6 @@ class TextTower:
 
     def __init__(self, folder: Path, description: JsonMapping) -> None:
         self.folder = folder
-        self._length, self._pad_id = description["padded_to"], description["pad_id"]
-        self._masks: bool = description["masks"]
         self._tokenise = _tokeniser(folder, description)
         self._network = Network(folder / NETWORK)
 
@@ -87,8 +87,8 @@ class TextTower:
 
         module, description = encoder.text_side(folder)
         expected = encoder.embed(PROBES).float().numpy()
-        ids = torch.tensor([_tokeniser(folder, description)(PROBES[1])])
-        convert(module, [ids, torch.ones_like(ids)], folder / NETWORK, free=2)
+        example = [torch.from_numpy(row) for row in _tokeniser(folder, description)(PROBES[1])]
+        convert(module, example, folder / NETWORK, free=2)
         found = cls(folder, description).encode(PROBES)
         if not np.abs(found - expected).max() <= LARGEST_ERROR:
             raise ValueError("the network that OpenVINO makes of it computes something else")
@@ -96,20 +96,27 @@ class TextTower:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """[Q, d] float32 vectors of length 1, of at least one text."""
-        inputs = []
-        for ids in map(self._tokenise, texts):
-            padding = max(0, self._length - len(ids))
-            mask = [1] * len(ids) + [0 if self._masks else 1] * padding
-            inputs.append([np.array([row]) for row in (ids + [self._pad_id] * padding, mask)])
-        found: NDArray[np.float32] = np.concatenate([own[0] for own in self._network(inputs)])
+        outputs = self._network([*map(self._tokenise, texts)])
+        found: NDArray[np.float32] = np.concatenate([own[0] for own in outputs])
         return found
 
 
-def _tokeniser(folder: Path, description: JsonMapping) -> Callable[[str], list[int]]:
-    """Texts to ids, with the start and end that the tower wants, cut to its length."""
+def _tokeniser(folder: Path, description: JsonMapping) -> Callable[[str], Ids]:
+    """Texts to ids and mask, with start, end and padding as the tower wants them."""
+    encode: Callable[[str], list[int]]
     if words := description.get("words"):
-        return TextTokenizer.from_folder(folder, nltk_words if words == "nltk" else None).encode
+        encode = TextTokenizer.from_folder(folder, nltk_words if words == "nltk" else None).encode
+        return lambda text: _rows(encode(text))
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(folder / FILE))
-    return lambda text: tokenizer.encode(text).ids
+    tokenizer, masks = Tokenizer.from_file(str(folder / FILE)), description["masks"]
+
+    def tokenise(text: str) -> Ids:
+        found = tokenizer.encode(text)
+        return _rows(found.ids, found.attention_mask if masks else None)
+
+    return tokenise
+
+
+def _rows(ids: Sequence[int], mask: Sequence[int] | None = None) -> Ids:
+    return [np.array([row], np.int64) for row in (ids, mask or [1] * len(ids))]

@@ -72,7 +72,7 @@ class DualEncoder(ABC):
         """Write the tokenizer into a folder, for `TextTower`.
 
         Returns a module from ids and mask [1, L] to [1, d] float32 of length 1, and a description:
-        to which length texts are padded (0 for none), by which id, whether padding is masked.
+        how a dense model splits "words", or whether a mask "masks" the padding.
         """
 
     def image_head(self) -> nn.Module | None:
@@ -185,13 +185,14 @@ class TransformersEncoder(DualEncoder):
         if fast is None:
             raise InputError(f"{self.name} has no fast tokenizer (tokenizer.json)")
         fast.no_padding()
+        if self._padding == "max_length":
+            own = {"direction": self._tokenizer.padding_side, "length": self._length}
+            fast.enable_padding(
+                **own, pad_id=self._tokenizer.pad_token_id, pad_token=self._tokenizer.pad_token
+            )
         fast.enable_truncation(self._length)
         fast.save(str(folder / FILE))
-        return self._text, {
-            "padded_to": self._length if self._padding == "max_length" else 0,
-            "pad_id": self._tokenizer.pad_token_id or 0,
-            "masks": "attention_mask" in self._tokenizer.model_input_names,
-        }
+        return self._text, {"masks": "attention_mask" in self._tokenizer.model_input_names}
 
     def photo_vectors(self, images: Sequence[ImageFeatures]) -> Tensor:
         """See `DualEncoder`."""
@@ -275,8 +276,7 @@ class DenseEncoder(DualEncoder):
         """See `DualEncoder`."""
         assert self._model.tokenizer is not None
         self._model.tokenizer.save(folder)
-        words = {"words": self._model.config.words, "padded_to": 0, "pad_id": 0, "masks": True}
-        return _DenseText(self._model), words
+        return _DenseText(self._model), {"words": self._model.config.words}
 
     @torch.inference_mode()
     def photo_vectors(self, images: Sequence[ImageFeatures]) -> Tensor:
