@@ -68,6 +68,8 @@ class Hit:
             a dense model's cosine similarity.
         metadata: the image's stored metadata (width, height, …).
         view: for a multi-view model (MV-VSE), which view of the image was nearest, else None.
+        similarity: of a re-ranked hit, the cosine of a dual encoder's vectors of text and image, by
+            which it is ordered in place of the score; else None.
         coverage: the share, 0 to 1, of the query's weight that belongs to words which the image
             has; None unless the search had a least coverage or explains.
         explanation: the score term by term; None unless the search explains.
@@ -78,6 +80,7 @@ class Hit:
     score: float
     metadata: Json
     view: int | None = None
+    similarity: float | None = None
     coverage: float | None = None
     explanation: list[TermExplanation] | None = None
 
@@ -167,7 +170,7 @@ class Timings:
         tokenise_ms: reading the text, or the terms of images.
         search_ms: finding the images.
         total_ms: the whole search, without explanations.
-        encode_ms: embedding the text with a dense model; 0 for the inverted index.
+        encode_ms: embedding the text with a dense model, or for re-ranking; else 0.
         explain_ms: explaining all hits; None if nothing is explained.
     """
 
@@ -257,6 +260,8 @@ class Answer:
             a dense model, which compares vectors.
         total: images that match; None for a search by score without facets.
         facets: the values that most matching images have, by facet; None without facets.
+        reranked: how many hits of the ranking, the first ones, are ordered by their similarity; 0
+            if all are by score.
         missing_images: images of the index that a dense model has no vectors of.
         missing_shards: names of shards that did not answer.
         last: the place of the last hit; None without hits.
@@ -274,6 +279,7 @@ class Answer:
     terms: list[QueryTerm] = field(default_factory=list)
     total: int | None = None
     facets: dict[str, list[Bucket]] | None = None
+    reranked: int = 0
     missing_images: int = 0
     missing_shards: list[str] = field(default_factory=list)
     last: Position | None = None

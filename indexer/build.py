@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from indexer.encoding.encoder import (
     OFFSET_SAMPLE,
@@ -18,7 +19,7 @@ from indexer.encoding.impacts import (
     NO_TERM_FREQUENCIES,
     TermFrequencies,
 )
-from indexer.encoding.models import read_word_tables
+from indexer.encoding.models import ReadConfig, read_word_tables
 from indexer.fields.kinds import Kind
 from indexer.index_writer import write_index
 from indexer.maintenance.combine import split_index
@@ -43,6 +44,9 @@ from sparta.files import (
 from sparta.progress import Notice, Progress, no_notice, no_progress
 from sparta.visualsparta.offsets import OFFSETS
 
+if TYPE_CHECKING:
+    from sparta.adapt.text_tower import TextTower
+
 BYTES_A_POSTING = 16  # shards, Lucene's parts and their merger, columns and their spool
 DEFAULT_PRUNING = PruningSettings()
 
@@ -60,6 +64,7 @@ def build_index(
     batch_size: int = 32,
     device: str = "auto",
     shards: int | None = None,
+    rerank: int = 0,
     cluster: Cluster | None = None,
     progress: Progress = no_progress,
     notice: Notice = no_notice,
@@ -86,6 +91,8 @@ def build_index(
         batch_size: images per pass of a model.
         device: "auto" takes a GPU if there is one.
         shards: how many the finished index is divided into; None for one whole index.
+        rerank: hits that searches may re-rank by the images' vectors, which the index then keeps;
+            0 for none.
         cluster: whose workers encode the images, shard by shard; None for this process.
         progress: stages "extract", "convert" (models), "offset", "encode", "write", "merge",
             "columns" and "divide".
@@ -98,10 +105,11 @@ def build_index(
     check_name(out)
     with writing(out), full_disk_reported(out):
         check_target(out)
+        tower = open_tower(models, rerank) if rerank else None
         work, options = Workspace(out), (batch_size, device, pruning.terms, progress)
         encoder = _open_encoder(images, models, work, *options)
         frequencies = _frequencies(pruning, encoder)
-        settings = _settings(images, encoder, pruning, frequencies)
+        settings = _settings(images, encoder, pruning, frequencies, rerank)
         ids = list(images.stamps) if isinstance(images, Photos) else encoder.store.ids
         needed = _estimated_bytes(len(ids), encoder, settings)
         with kept_of(out, ids, encoder.models, encoder.tokenizer.vocabulary_hash) as kept:
@@ -125,6 +133,7 @@ def build_index(
                 images=sum(part.images for part in work.parts),
                 tables=read_word_tables(models[0]),
                 kinds={**kept.kinds, **(kinds or {})},
+                tower=tower.folder if tower else None,
                 progress=progress,
             )
             if shards is not None:
@@ -174,6 +183,7 @@ def _settings(
     encoder: ImageEncoder,
     pruning: PruningSettings,
     frequencies: TermFrequencies,
+    rerank: int,
 ) -> IndexSettings:
     """All that decides the postings, to compare with those that an earlier run saved."""
     photos = encoder.store.photos
@@ -189,7 +199,25 @@ def _settings(
         features=features,
         photos=str(photos) if photos else None,
         offset_images=min(len(encoder.store), OFFSET_SAMPLE),
+        rerank=rerank,
     )
+
+
+def open_tower(models: Sequence[str | Path], rerank: int) -> TextTower:
+    """The text tower of the one model; raises InputError if it has none that fits."""
+    config = ReadConfig.open(models[0])
+    if rerank < 1 or len(models) > 1 or not config.reranks:
+        raise InputError(
+            f"--rerank {rerank} needs one model that `sparta adapt` made of a dual encoder, not "
+            f"{' and '.join(map(str, models))}: leave it out, or give another --model"
+        )
+    from sparta.adapt.text_tower import TextTower
+
+    tower = TextTower.open(str(config.dual_encoder))
+    if tower.encode(["a"]).shape[1] + 1 != (config.encoder or {}).get("hidden_size"):
+        other = f"the text tower of {config.dual_encoder} has other vectors than its images"
+        raise InputError(f"--model {models[0]}: {other}: adapt it again")
+    return tower
 
 
 def check_target(out: Path) -> None:

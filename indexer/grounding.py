@@ -1,5 +1,7 @@
 """Grounding: which region or label token won each term an image keeps, packed for the index.
 
+Behind it is the image's vector, if the index keeps vectors for re-ranking.
+
 What won the terms of many images is read from all of them at once, in C; where the package was
 built without a compiler, each is unpacked.
 """
@@ -16,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.answer import Box, WinningLabel
-from indexer.postings import Inputs, Postings
+from indexer.postings import NO_VECTOR, Inputs, Postings
 from sparta.tokenizer import spelled
 
 try:
@@ -27,6 +29,7 @@ except ImportError:
 
 # Bytes per position and per label term, postings, bytes of term gaps, boxes, label tokens.
 HEADER = struct.Struct("<BBIIHH")
+WITH_VECTOR = 128  # added to the bytes per position of an image with a vector
 ESCAPE = 255  # a gap of at least so much goes on in the next byte
 BOX_STEPS = 65535
 _CORNERS = 8  # bytes of a box
@@ -57,7 +60,7 @@ def pack_all(images: Postings) -> list[bytes]:
     """Pack the grounding of each image: some 2 bytes a term, 8 a box and 3 a label token.
 
     Terms are stored as gaps, mostly one byte each, and boxes in steps of 1/65535. Positions take
-    one byte up to 255 regions and label tokens, else two.
+    one byte up to 255 regions and label tokens, else two. A vector takes two bytes a number.
     """
     gaps, gap_starts = _gaps(images.terms, images.starts)
     corners = np.rint(images.boxes * BOX_STEPS).astype("<u2").tobytes()
@@ -67,8 +70,10 @@ def pack_all(images: Postings) -> list[bytes]:
     positions = {size: images.positions.astype(f"<u{size}").tobytes() for size in {*position}}
     regions = {size: images.label_regions.astype(f"<u{size}").tobytes() for size in {*position}}
     labels = {size: images.label_terms.astype(f"<u{size}").tobytes() for size in {*label}}
+    vectors = images.vectors or [NO_VECTOR] * len(images)
     packed = []
-    for p, w, (g, g2), (s, s2), (b, b2), (r, r2) in zip(
+    for vector, p, w, (g, g2), (s, s2), (b, b2), (r, r2) in zip(
+        vectors,
         position,
         label,
         pairwise(gap_starts),
@@ -77,7 +82,8 @@ def pack_all(images: Postings) -> list[bytes]:
         pairwise(images.label_starts.tolist()),
         strict=True,
     ):
-        header = HEADER.pack(p, w, s2 - s, g2 - g, b2 - b, r2 - r)
+        marked = p + WITH_VECTOR * bool(len(vector))
+        header = HEADER.pack(marked, w, s2 - s, g2 - g, b2 - b, r2 - r)
         parts = (
             header,
             gaps[g:g2],
@@ -85,6 +91,7 @@ def pack_all(images: Postings) -> list[bytes]:
             corners[_CORNERS * b : _CORNERS * b2],
             labels[w][w * r : w * r2],
             regions[p][p * r : p * r2],
+            vector.astype("<f2").tobytes(),
         )
         packed.append(b"".join(parts))
     return packed
@@ -120,11 +127,25 @@ def unpack(data: bytes) -> Grounding:
     corners = np.frombuffer(data, _UNSIGNED[2], 4 * at.boxes, at.corners).reshape(-1, 4)
     label_terms = np.frombuffer(data, label, at.labels, at.label_terms)
     label_regions = np.frombuffer(data, position, at.labels, at.label_regions)
+    regions = label_regions.astype(np.int16)
     gaps = np.frombuffer(data, np.uint8, at.positions - at.gaps, at.gaps)
     # The running sum of the bytes is the term wherever a byte ends a gap.
     terms = gaps.cumsum(dtype=np.int64)[gaps != ESCAPE]
-    inputs = Inputs(relative(corners), label_terms.astype(np.int32), label_regions.astype(np.int16))
+    vector = vector_of(data)
+    inputs = Inputs(relative(corners), label_terms.astype(np.int32), regions, vector)
     return Grounding(terms, positions, inputs)
+
+
+def vector_of(data: bytes) -> NDArray[np.float16]:
+    """The vector [d] of a packed image; empty if it has none."""
+    at = Layout.of(data, 0, len(data))
+    return np.frombuffer(data, "<f2", offset=at.label_regions + at.labels * at.position_size)
+
+
+def without_vector(data: bytes) -> bytes:
+    """A packed image as it is without its vector."""
+    size = vector_of(data).nbytes
+    return bytes([data[0] - WITH_VECTOR]) + data[1:-size] if size else data
 
 
 def relative(corners: NDArray[np.uint16]) -> NDArray[np.float32]:
@@ -163,13 +184,16 @@ class Layout(NamedTuple):
     @classmethod
     def of(cls, data: bytes, start: int, end: int) -> Layout:
         """The layout of one packed image; raises ValueError or struct.error if it is damaged."""
-        position_size, label_size, count, gap_bytes, boxes, labels = HEADER.unpack_from(data, start)
+        marked, label_size, count, gap_bytes, boxes, labels = HEADER.unpack_from(data, start)
+        position_size = marked % WITH_VECTOR
         positions = start + HEADER.size + gap_bytes
         corners = positions + count * position_size
         label_terms = corners + 4 * _UNSIGNED[2].itemsize * boxes
         label_regions = label_terms + labels * label_size
         sizes_exist = position_size in _UNSIGNED and label_size in _UNSIGNED
-        if not sizes_exist or end != label_regions + labels * position_size:
+        rest = end - label_regions - labels * position_size
+        fits = rest > 0 and rest % 2 == 0 if marked >= WITH_VECTOR else rest == 0
+        if not sizes_exist or not fits:
             raise ValueError("a grounding is damaged")
         return cls(
             position_size,

@@ -52,6 +52,7 @@ def build(
     keep_features: bool = False,
     device: str = "auto",
     shards: int | None = None,
+    rerank: int = 0,
     progress: Progress = no_progress,
 ) -> Index:
     """Build an index of photos, or of their features, and open it, as `sparta index` does.
@@ -68,6 +69,7 @@ def build(
         keep_features: keep photos' features, 170 KB each, beside the index for later builds.
         device: "auto" takes a GPU if there is one.
         shards: how many the index is divided into.
+        rerank: hits that searches may re-rank by the photos' vectors, which are kept; 0 for none.
         progress: called with stage, done, total.
 
     Raises:
@@ -92,6 +94,7 @@ def build(
         metadata=metadata,
         device=device,
         shards=shards,
+        rerank=rerank,
         progress=progress,
     )
     return Index(out, models)
@@ -126,6 +129,7 @@ class Index:
         min_coverage: float | None = None,
         explain: bool = False,
         substitute: bool = True,
+        rerank: int = 0,
         backend: str | None = None,
     ) -> Answer:
         """Find the k best images for a text; without a text, images that match the filter.
@@ -140,6 +144,8 @@ class Index:
             min_coverage: share, 0 to 1, of the query's weight that a hit must have.
             explain: whether each hit has its score term by term, with its grounding.
             substitute: whether words that the index lacks are replaced by trained terms.
+            rerank: first hits to order by the similarity of text and photo, where the index has
+                photos' vectors.
             backend: name of a dense model of the index, to search with its embeddings.
 
         Raises:
@@ -155,6 +161,7 @@ class Index:
             min_coverage=min_coverage,
             explain=Explain() if explain else None,
             substitute=substitute,
+            rerank=rerank,
         )
         return self._shown(answer)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from indexer.encoding.impacts import MEANS
 from indexer.fields.kinds import Kind, save_kinds
 from indexer.lucene.jvm import lucene_installed
 from indexer.lucene.writer import LuceneWriter
-from indexer.manifest import LUCENE, OFFSETS, Manifest, describe_parts
+from indexer.manifest import LUCENE, OFFSETS, TEXT_TOWER, Manifest, describe_parts
 from indexer.postings import Postings, PostingShard, QuantisationReport
 from indexer.settings import IndexSettings
 from indexer.store.commit import Commit, segment_folder, segment_name, write_segment_list
@@ -46,6 +47,7 @@ def write_index(
     tables: WordTables | None = None,
     kinds: Mapping[str, Kind] | None = None,
     lucene: bool = True,
+    tower: Path | None = None,
     progress: Progress = no_progress,
 ) -> Manifest:
     """Write a whole index folder, which must not exist.
@@ -53,7 +55,8 @@ def write_index(
     Shards come in ascending order of image ids; they are taken one by one while earlier ones are
     being written, and have `images` in all. `offset` [V] is stored for images added later, `scale`
     is the term score that one impact stands for, `kinds` are declared, and `lucene` is whether to
-    write a Lucene index of the same postings beside. Progress has the stages "write", "merge" and
+    write a Lucene index of the same postings beside. `tower` is the folder of the text tower for
+    re-ranking, which is copied. Progress has the stages "write", "merge" and
     "columns", in images; the last two at once.
     """
     folder.mkdir(parents=True)
@@ -80,6 +83,8 @@ def write_index(
     np.save(folder / OFFSETS, offset)
     np.save(folder / MEANS, (totals / max(1, count)).astype(np.float32))
     save_kinds(folder, kinds or {})
+    if tower is not None:
+        shutil.copytree(tower, folder / TEXT_TOWER)
     named = tokenizer.vocabulary_hash, settings, scale
     return finish_index(folder, count, frequencies, report, *named)
 
@@ -110,7 +115,7 @@ def finish_index(
         clipped=report.clipped,
         mean_error=report.total_error / max(1, postings),
         largest_error=report.largest_error,
-        parts=describe_parts(folder, "*"),
+        parts=describe_parts(folder, "*") | describe_parts(folder, f"{TEXT_TOWER}/*"),
         **vars(settings),
     )
     manifest.save(folder)

@@ -84,6 +84,7 @@ FORMAT_VERSION = 7  # of an index, whole or divided
 VERSION = "format_version"  # of the folder's layout
 SEAL = "sha256"  # of the other fields, so that a damaged manifest is noticed
 OFFSETS = "term_offsets.npy"
+TEXT_TOWER = "text_tower"  # folder of a dual encoder's text tower, for re-ranking
 SHARDS = "shards"  # field of a `ShardsManifest`
 DIGEST = 8  # bytes of an id's hash
 
@@ -104,6 +105,8 @@ class SealedManifest:
     def save(self, folder: Path) -> None:
         """Write `folder/manifest.json`, with a hash of its content."""
         values = {VERSION: self.FORMAT} | asdict(self)
+        if not values.get("rerank", True):
+            del values["rerank"]
         values["parts"] = values.pop("parts")  # at the end, where people skip it
         text = json.dumps(values | {SEAL: _seal(values)}, indent=2)
         (folder / MANIFEST).write_text(text + "\n")
@@ -196,6 +199,8 @@ class Manifest(FolderManifest):
         clipped: scores above the top level.
         mean_error: mean of |impact × scale - score|.
         largest_error: its maximum.
+        rerank: how many hits a search may re-rank by images' vectors; 0, which is not written, if
+            the index keeps none.
     """
 
     FORMAT = FORMAT_VERSION
@@ -221,6 +226,7 @@ class Manifest(FolderManifest):
     clipped: int
     mean_error: float
     largest_error: float
+    rerank: int = field(default_factory=int)
 
     @property
     def precision(self) -> str:

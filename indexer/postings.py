@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from zipfile import BadZipFile
@@ -23,6 +24,7 @@ _TYPES = {  # in memory
     "label_terms": np.int32,
     "label_regions": np.int16,
 }
+NO_VECTOR: NDArray[np.float16] = np.empty(0, np.float16)
 _NARROW = (np.uint8, np.int8, np.uint16, np.int16, np.int32)  # in a file
 
 
@@ -36,11 +38,13 @@ class Inputs:
         boxes: [r, 4] float32, the regions' x1, y1, x2, y2 relative to the photo.
         label_terms: [k] int32, the tokens' vocabulary ids.
         label_regions: [k] int16, the region each token labels.
+        vector: [d] float16 of length 1, by which hits are re-ranked; empty if it is not kept.
     """
 
     boxes: NDArray[np.float32]
     label_terms: NDArray[np.int32]
     label_regions: NDArray[np.int16]
+    vector: NDArray[np.float16] = field(default_factory=lambda: NO_VECTOR)
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,7 @@ class Postings:
         label_starts: [images + 1] int64.
         label_terms: [label tokens] int32.
         label_regions: [label tokens] int16.
+        vectors: one float16 vector per image, perhaps empty; none at all if no image has one.
     """
 
     ids: list[str]
@@ -96,6 +101,7 @@ class Postings:
     label_starts: NDArray[np.int64]
     label_terms: NDArray[np.int32]
     label_regions: NDArray[np.int16]
+    vectors: Sequence[NDArray[np.float16]] = ()
 
     @classmethod
     def of(cls, rows: list[ImagePostings]) -> Postings:
@@ -118,6 +124,8 @@ class Postings:
             for name, dtype in _TYPES.items()
         }
         boxes = [part.boxes.reshape(-1) for part in parts]
+        vectors = [part.vectors or [NO_VECTOR] * len(part) for part in parts]
+        kept = any(part.vectors for part in parts)
         return cls(
             ids=[image_id for part in parts for image_id in part.ids],
             metadata=[one for part in parts for one in part.metadata],
@@ -125,6 +133,7 @@ class Postings:
             box_starts=_joined_starts([part.box_starts for part in parts]),
             boxes=_joined(boxes, np.float32).reshape(-1, 4),
             label_starts=_joined_starts([part.label_starts for part in parts]),
+            vectors=[*chain.from_iterable(vectors)] if kept else (),
             **arrays,
         )
 
@@ -174,6 +183,7 @@ class Postings:
                     self.boxes[self.box_starts[i] : self.box_starts[i + 1]],
                     self.label_terms[labels],
                     self.label_regions[labels],
+                    self.vectors[i] if self.vectors else NO_VECTOR,
                 ),
             )
 
@@ -197,6 +207,7 @@ class Postings:
             label_starts=self.label_starts[ends] - labels.start,
             label_terms=self.label_terms[labels],
             label_regions=self.label_regions[labels],
+            vectors=self.vectors[images],
         )
 
     def save(self, path: Path) -> None:
@@ -206,6 +217,7 @@ class Postings:
         vocabulary of BERT's size, 8 bits and up to 128 regions and label tokens.
         """
         unfinished = path.with_name(path.name + ".unfinished")
+        kept: dict[str, Any] = {"vectors": np.stack(self.vectors)} if self.vectors else {}
         with unfinished.open("wb") as file:
             np.savez(
                 file,
@@ -219,6 +231,7 @@ class Postings:
                 label_starts=self.label_starts,
                 label_terms=_narrowest(self.label_terms),
                 label_regions=_narrowest(self.label_regions),
+                **kept,
             )
         unfinished.replace(path)
 
@@ -229,9 +242,10 @@ class Postings:
             with np.load(path, allow_pickle=False) as file:
                 arrays = dict(file)
             ids, metadata = json.loads(arrays.pop("images").tobytes())
+            vectors = [*arrays.pop("vectors", ())]
             for name, dtype in _TYPES.items():
                 arrays[name] = arrays[name].astype(dtype)
-            return cls(ids=ids, metadata=metadata, **arrays)
+            return cls(ids=ids, metadata=metadata, vectors=vectors, **arrays)
         except (ValueError, KeyError, TypeError, EOFError, OSError, BadZipFile) as error:
             raise InputError(f"{path} is not a postings file: {error}; delete it") from error
 
@@ -286,6 +300,7 @@ def _in_arrays(inputs: Sequence[Inputs]) -> dict[str, Any]:
         "label_starts": _starts([len(read.label_terms) for read in inputs]),
         "label_terms": _joined([read.label_terms for read in inputs], np.int32),
         "label_regions": _joined([read.label_regions for read in inputs], np.int16),
+        "vectors": [read.vector for read in inputs] if any(len(o.vector) for o in inputs) else (),
     }
 
 

@@ -216,6 +216,13 @@ def searchable(query: str | Query) -> Query:
     return query
 
 
+def spoken(query: Query) -> str:
+    """A query as a sentence: as typed, or where it has operators the words that count."""
+    if query.operator is None:
+        return query.text.strip()
+    return " ".join(one.text.strip() for one in query.clauses if OPERATORS[one.sign].counts)
+
+
 def plain_text(query: str | Query) -> str:
     """The text of a query, for a searcher that has no operators.
 

@@ -91,6 +91,7 @@ class IndexSettings(PruningSettings):
         frequencies: what was used: "model", the SHA-256 of a file of queries, or "none", also where
             the models record no frequencies and where images keep all terms.
         frequency_power: 0 where `frequencies` is "none".
+        rerank: see `Manifest`.
     """
 
     offset: OffsetKind = "mean"
@@ -101,3 +102,4 @@ class IndexSettings(PruningSettings):
     offset_images: int
     frequencies: str = "none"
     frequency_power: float = 0.0
+    rerank: int = 0

@@ -76,6 +76,11 @@ class HitAnswer(_Answer):
     view: int | None = Field(
         description="The nearest view of the photo, from 0, for a multi-view model; else null"
     )
+    similarity: float | None = Field(
+        default=None,
+        description="Of a re-ranked hit the dual encoder's cosine of text and photo, which orders "
+        "it in place of the score; else null",
+    )
     coverage: float | None = Field(
         description="Share, 0 to 1, of the query's weight that belongs to words which the photo "
         "has; null without explain=true and min_coverage, and for a dense model"
@@ -94,7 +99,7 @@ class TimingsAnswer(_Answer):
         description="Splitting the query into terms, or reading the terms of an image"
     )
     encode_ms: float = Field(
-        description="Embedding the text with a dense model; 0 for the inverted index"
+        description="Embedding the text with a dense model, or for re-ranking; else 0"
     )
     search_ms: float = Field(description="Finding the hits")
     total_ms: float = Field(description="The whole search, without explanations")
@@ -168,6 +173,11 @@ class SearchAnswer(BaseModel):
         "those of the words, by descending count; else empty"
     )
     timings: TimingsAnswer
+    reranked: int = Field(
+        default=0,
+        description="How many hits, the first ones of the ranking, are ordered by their "
+        "similarity; 0 without rerank",
+    )
     missing_images: int = MISSING_IMAGES
     cursor: str | None = Field(
         default=None,

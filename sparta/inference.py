@@ -137,14 +137,14 @@ def _may_have_gpu() -> bool:
 # ---- conversion ----------------------------------------------------------------------------------
 
 
-def convert(module: nn.Module, inputs: Sequence[Tensor], path: Path, batches: bool = False) -> None:
+def convert(module: nn.Module, inputs: Sequence[Tensor], path: Path, free: int = 0) -> None:
     """Write a module as OpenVINO's files, weights in float32.
 
     Args:
         module: in eval mode, on the CPU; its graph may depend on the inputs' shapes alone.
         inputs: examples; the network takes only arguments of these shapes and types.
         path: of the `.xml`; the `.bin` with the weights goes beside it.
-        batches: whether the first dimension of all arguments may have any length.
+        free: how many of the first dimensions of all arguments may have any length.
 
     Raises:
         Exception: what torch's tracing or OpenVINO raises where it does not know a module.
@@ -154,7 +154,7 @@ def convert(module: nn.Module, inputs: Sequence[Tensor], path: Path, batches: bo
     ov = openvino()
     with torch.inference_mode(), warnings.catch_warnings(), _logging_unchanged():
         warnings.simplefilter("ignore")  # the tracer's, of shapes that it takes as constants
-        shapes = [[-1 if batches else len(value), *value.shape[1:]] for value in inputs]
+        shapes = [[-1] * free + [*value.shape[free:]] for value in inputs]
         model = ov.convert_model(module, example_input=tuple(inputs), input=shapes)
     ov.save_model(model, path, compress_to_fp16=False)
 

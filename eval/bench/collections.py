@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from indexer.encoding.encoder import ImageEncoder, parameters_of
-from indexer.encoding.impacts import ImpactParameters, largest
+from indexer.encoding.impacts import largest
 from indexer.encoding.models import load_models, model_fingerprint
 from indexer.manifest import Manifest, index_folders
 from indexer.settings import FREQUENCY_KINDS
@@ -116,8 +116,8 @@ def encode_source(
     if manifest.frequencies not in FREQUENCY_KINDS:
         manifest = replace(manifest, frequencies="none")  # the file of queries is not at hand
     encoder = ImageEncoder.open(stores, models, term_set=manifest.terms)
-    pruning, quantiser = parameters_of(folder, manifest, encoder, len(stores))
-    parameters = ImpactParameters(replace(pruning, top_n=None), quantiser)
+    own = parameters_of(folder, manifest, encoder, len(stores))
+    parameters = own._replace(pruning=replace(own.pruning, top_n=None))
     rows = _some(len(encoder.store), encoder.store.folder)
     impacts = np.zeros((len(rows), len(encoder.terms)), _width(manifest.bits))
     ids: list[str] = []
@@ -129,7 +129,7 @@ def encode_source(
         progress("encode", len(ids), len(rows))
     order = np.argsort(ids)
     used = impacts.any(axis=0)
-    terms, weights = encoder.terms[used].astype(np.int32), pruning.weights
+    terms, weights = encoder.terms[used].astype(np.int32), own.pruning.weights
     frequencies = encoder.frequencies[terms]
     impacts = np.ascontiguousarray(impacts[order][:, used])
     return ImpactSource(

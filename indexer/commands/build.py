@@ -171,6 +171,16 @@ Shards = Annotated[
     int | None,
     advanced(min=1, help="Divide the index into shards for several machines."),
 ]
+Rerank = Annotated[
+    int,
+    advanced(
+        min=0,
+        max=1000,
+        metavar="N",
+        help="Keep photos' vectors, so that searches can order their first hits, at most N, by a "
+        "dual encoder's similarity (default: 0, none).",
+    ),
+]
 
 
 def index(
@@ -195,6 +205,7 @@ def index(
     batch_size: BatchSize = 32,
     device: Device = "auto",
     shards: Shards = None,
+    rerank: Rerank = 0,
     ray: Ray = None,
 ) -> None:
     """Make an index of photos, or of their features.
@@ -261,6 +272,7 @@ def index(
             batch_size=batch_size,
             device=device,
             shards=shards,
+            rerank=rerank,
             cluster=cluster,
             progress=show,
             notice=lines.append,

@@ -211,7 +211,7 @@ def _add_dense(
             device,
             show,
             "vse",
-            partial(choice_of, index, given=DEFAULT),
+            noted,
         ) as ([store], _),
     ):
         check_models(named, store)

@@ -41,6 +41,8 @@ def answer_tables(answer: Answer, explain: bool) -> Iterator[RenderableType]:
     if explain:
         for hit in answer.hits:
             yield terms_table(hit.explanation or [], f"{hit.image_id} ({hit.score:g})")
+    if answer.reranked:
+        yield f"Re-ranked: the first {answer.reranked}, by a dual encoder's similarity"
     yield from _conditions(answer)
     for misspelt, name in ((True, "Corrected"), (False, "Substitutes")):
         some = [one for one in answer.substitutions if (one.similarity is None) == misspelt]
@@ -81,7 +83,10 @@ def _hits_table(hits: Sequence[Hit]) -> Table:
         matching = sorted(hit.explanation or (), key=lambda term: -term.score)
         words = dict.fromkeys(_source(term) for term in matching if term.score)
         covers = "" if hit.coverage is None else f"{hit.coverage:.0%}"
-        table.add_row(str(hit.rank), f"{hit.score:g}", covers, hit.image_id, ", ".join(words))
+        score = f"{hit.score:g}"
+        if hit.similarity is not None:
+            score += f" (similarity {hit.similarity:.4f})"
+        table.add_row(str(hit.rank), score, covers, hit.image_id, ", ".join(words))
     return table
 
 
@@ -145,7 +150,7 @@ def reading_filter(text: str | None) -> Iterator[Filter | None]:
         except FilterError as error:
             raise InputError(f"--{pointed(text, error)}") from error
     except RefusedError as error:
-        if error.field in ("sort", "min_coverage", "words"):
+        if error.field in ("sort", "min_coverage", "rerank", "words"):
             option = error.field.replace("_", "-")
             raise InputError(f"--{option}: {error.reason}") from error
         raise InputError(error.reason) from error
@@ -168,6 +173,15 @@ Sort = Annotated[
         metavar="FIELD", help="Order all matching images by a field; - before it: largest first."
     ),
 ]
+Rerank = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Order the first N hits by a dual encoder's similarity, where the index was built "
+        "with --rerank.",
+    ),
+]
 Explain = Annotated[
     bool, typer.Option("--explain", help="Show each term's impact, and what in the photo won it.")
 ]
@@ -180,6 +194,7 @@ def search(
     filter_text: FilterText = None,
     sort: Sort = None,
     explain: Explain = False,
+    rerank: Rerank = 0,
     backend: Backend = SPARSE,
     engine: Engine = "columns",
     substitute: Substitute = True,
@@ -215,6 +230,7 @@ def search(
             filter=filter,
             min_coverage=min_coverage,
             sort=sort,
+            rerank=rerank,
             explain=Explain(grounded=explain) if explain or not as_json else None,
         )
     if as_json:

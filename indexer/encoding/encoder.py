@@ -25,7 +25,7 @@ from indexer.encoding.impacts import (
 from indexer.encoding.models import ReadConfig, read_offsets
 from indexer.encoding.scorers import Scorer, TermScores, load_scorers, wanted_terms
 from indexer.manifest import OFFSETS, Manifest
-from indexer.postings import Inputs, Postings, PostingShard, QuantisationReport
+from indexer.postings import NO_VECTOR, Inputs, Postings, PostingShard, QuantisationReport
 from indexer.settings import FREQUENCY_KINDS, IndexSettings, TermSet
 from sparta.cluster import Cluster
 from sparta.errors import InputError
@@ -125,7 +125,7 @@ class ImageEncoder:
             for scorer, padder in zip(self.scorers, self._padders, strict=True)
             for images in copies
         )
-        (scores, positions), inputs = next(pairs)
+        (scores, positions, _), inputs = next(pairs)
         for other, _ in pairs:
             scores += other.scores
         scores /= len(self.scorers) * len(copies)
@@ -159,8 +159,8 @@ class ImageEncoder:
             part = order[start : start + self.batch_size].tolist()
             own = [images[place] for place in part]
             padded = padder.pad(own)
-            scores[part], positions[part] = scorer.term_scores(padded, self.terms)
-            inputs = read_inputs(own, padded, scorer.config.use_labels)
+            scores[part], positions[part], vectors = scorer.term_scores(padded, self.terms)
+            inputs = read_inputs(own, padded, scorer.config.use_labels, vectors)
             read |= zip(part, inputs, strict=True)
         return TermScores(scores, positions), [read[place] for place in range(len(images))]
 
@@ -172,17 +172,21 @@ class ImageEncoder:
 
 
 def read_inputs(
-    images: Iterable[ImageFeatures], padded: PaddedImages, labels: bool
+    images: Iterable[ImageFeatures],
+    padded: PaddedImages,
+    labels: bool,
+    vectors: NDArray[np.float32] | None = None,
 ) -> Iterator[Inputs]:
     """What a model reads of each image of a batch, label tokens if it reads them.
 
-    `padded` are the same images, for the model.
+    `padded` are the same images, for the model; `vectors` [B, d] are theirs, if they have any.
     """
     regions = padded.region_mask.sum(axis=1).tolist()
     tokens = (padded.label_mask.sum(axis=1) * labels).tolist()
     for i, (image, r, k) in enumerate(zip(images, regions, tokens, strict=True)):
         terms, owners = padded.label_ids[i, :k], padded.label_regions[i, :k]
-        yield Inputs(image.boxes[:r], terms.astype(np.int32), owners.astype(np.int16))
+        vector = NO_VECTOR if vectors is None else vectors[i].astype(np.float16)
+        yield Inputs(image.boxes[:r], terms.astype(np.int32), owners.astype(np.int16), vector)
 
 
 def encode_rows(
@@ -214,7 +218,8 @@ def measured_parameters(
     """
     found = saved or _measure(encode, encoder, settings, frequencies, progress)
     pruning = Pruning.of(encoder.terms, found.offset, settings.top_n, frequencies.weights)
-    return found, ImpactParameters(pruning, Quantiser.fit(found.largest, settings.bits))
+    quantiser = Quantiser.fit(found.largest, settings.bits)
+    return found, ImpactParameters(pruning, quantiser, bool(settings.rerank))
 
 
 def _measure(
@@ -303,7 +308,8 @@ def parameters_of(
         )
     offset: NDArray[np.float32] = np.load(index / OFFSETS, allow_pickle=False)
     pruning = Pruning.of(encoder.terms, offset, manifest.top_n, found.weights)
-    return ImpactParameters(pruning, Quantiser(manifest.scale, manifest.bits))
+    quantiser = Quantiser(manifest.scale, manifest.bits)
+    return ImpactParameters(pruning, quantiser, bool(manifest.rerank))
 
 
 def _named(models: list[str]) -> str:

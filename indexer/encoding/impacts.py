@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -181,10 +181,11 @@ class Quantiser:
 
 
 class ImpactParameters(NamedTuple):
-    """How the term scores of one index become impacts."""
+    """How the term scores of one index become impacts, and whether images keep their vectors."""
 
     pruning: Pruning
     quantiser: Quantiser
+    vectors: bool = False
 
     def postings(self, images: ScoredImages) -> PostingShard:
         """Prune and quantise the scores of N images; raises InputError if a score is not finite."""
@@ -201,7 +202,8 @@ class ImpactParameters(NamedTuple):
                 part.ids, part.metadata, starts, terms[column], impacts
             )
             done.append(plain.with_grounding(part.positions[row, column], part.inputs))
-        return PostingShard(Postings.joined(done), report)
+        postings = Postings.joined(done)
+        return PostingShard(postings if self.vectors else replace(postings, vectors=()), report)
 
 
 class WeightReader:

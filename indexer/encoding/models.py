@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sparta.visualsparta.model import VisualSparta
 
 TITLE = "VisualSparta model", "--model"  # for messages
+HEADS = ("image_head", "dense_head")  # model types of encoders that give an image one vector
 BUFFERS = ("trained_terms", "term_frequencies", "indexable")
 
 
@@ -46,6 +47,8 @@ class ReadConfig:
     max_regions: int = 50
     max_label_tokens: int = 70
     offset: OffsetKind = "mean"
+    encoder: Json | None = None
+    dual_encoder: str | None = None
 
     @classmethod
     def of(cls, values: Json) -> Self:
@@ -56,6 +59,11 @@ class ReadConfig:
     def open(cls, name: str | Path) -> Self:
         """From a model's folder or hub name; raises InputError if it is of another kind."""
         return cls.of(read_model_config(name, ("visual_sparta",), *TITLE))
+
+    @property
+    def reranks(self) -> bool:
+        """Whether an image has one vector, in a space that a known text tower shares."""
+        return bool(self.dual_encoder) and (self.encoder or {}).get("model_type") in HEADS
 
 
 @dataclass(frozen=True)

@@ -42,10 +42,12 @@ class TermScores(NamedTuple):
         scores: [B, T] float32, log(1 + ReLU(y + b)) of equation 11, zero where a term is absent.
         positions: [B, T] int16, the position that won the maximum of equation 10: of r regions and
             k label tokens, a region is one of 0 to r - 1, a token one of r to r + k - 1.
+        vectors: [B, d] float32 of length 1 of a model that `reranks`; None of others.
     """
 
     scores: NDArray[np.float32]
     positions: NDArray[np.int16]
+    vectors: NDArray[np.float32] | None = None
 
 
 def load_scorers(
@@ -145,8 +147,11 @@ class TorchScorer:
         columns = torch.from_numpy(terms).to(self.model.device)
         wanted = torch.zeros(len(self.trained_terms), dtype=torch.bool, device=columns.device)
         wanted[columns] = True
-        found = self.model.term_scores(ImageBatch.of(images), wanted)
-        return TermScores(*(part[:, columns].cpu().numpy() for part in found))
+        batch = ImageBatch.of(images)
+        found = self.model.term_scores(batch, wanted)
+        scores, positions = (part[:, columns].cpu().numpy() for part in found)
+        vectors = self.model.photo_vectors(batch).cpu().numpy() if self.config.reranks else None
+        return TermScores(scores, positions, vectors)
 
 
 class ConvertedScorer:
@@ -191,15 +196,18 @@ class ConvertedScorer:
         from sparta.visualsparta.model import ImageTerms
 
         images = _noise(EXAMPLES, regions, files.config.feature_dim)
-        module = ImageTerms(scorer.model, torch.from_numpy(terms)).eval()
+        wanted = torch.from_numpy(terms)
+        module = ImageTerms(scorer.model, wanted, files.config.reranks).eval()
         example = [torch.from_numpy(part) for part in (images.regions, images.locations)]
-        convert(module, example, folder / NETWORK, batches=True)
+        convert(module, example, folder / NETWORK, free=1)
         description = {"fingerprint": scorer.fingerprint}
         images = _noise(CHECKED, regions, files.config.feature_dim)
-        expected = scorer.term_scores(images, terms).scores
-        found = cls(files, terms, folder, description).term_scores(images, terms).scores
-        if np.abs(found - expected).max(initial=0) > LARGEST_ERROR:
-            raise ValueError("the network that OpenVINO makes of it computes something else")
+        expected = scorer.term_scores(images, terms)
+        found = cls(files, terms, folder, description).term_scores(images, terms)
+        for own, right in ((found.scores, expected.scores), (found.vectors, expected.vectors)):
+            different = own is not None and right is not None and np.abs(own - right)
+            if np.max(different, initial=0) > LARGEST_ERROR:
+                raise ValueError("the network that OpenVINO makes of it computes something else")
         return description
 
     def term_scores(self, images: PaddedImages, terms: Terms) -> TermScores:
@@ -213,9 +221,10 @@ class ConvertedScorer:
         # Of compact models, the network may lack some terms.
         own_terms = np.searchsorted(terms, self._terms)
         columns = slice(None) if len(own_terms) == len(terms) else own_terms
-        for own, (best, regions) in zip(parts, found, strict=True):
+        for own, (best, regions, *_) in zip(parts, found, strict=True):
             scores[own, columns], positions[own, columns] = best, regions
-        return TermScores(scores, positions)
+        vectors = np.concatenate([one[2] for one in found]) if self.config.reranks else None
+        return TermScores(scores, positions, vectors)
 
 
 Scorer: TypeAlias = TorchScorer | ConvertedScorer
@@ -223,7 +232,8 @@ Scorer: TypeAlias = TorchScorer | ConvertedScorer
 
 def _key(files: ModelFiles, terms: Terms, regions: int) -> Json:
     """All that decides a converted model, for the cache."""
-    return {"model": files.hashes, "terms": terms.tolist(), "regions": regions}
+    key: Json = {"model": files.hashes, "terms": terms.tolist(), "regions": regions}
+    return key | {"vectors": True} if files.config.reranks else key
 
 
 def _noise(images: int, regions: int, dimension: int) -> PaddedImages:

@@ -11,6 +11,7 @@ from indexer.engines.columns import ColumnsEngine
 from indexer.engines.shards import LocalShards, ShardsEngine
 from indexer.manifest import Manifest, index_folders, is_sharded
 from indexer.search.reader import Language
+from indexer.search.rerank import Reranker
 from indexer.search.searcher import Searcher
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
@@ -38,7 +39,8 @@ def read_language(folder: Path) -> Language:
             )
     tokenizer = TermTokenizer.from_folder(folders[0])
     first.check_vocabulary(folders[0], tokenizer.vocabulary_hash)
-    return Language(tokenizer, WordTables.reading(folders[0]), first.bits)
+    reranker = Reranker(folders[0], first.rerank) if first.rerank else None
+    return Language(tokenizer, WordTables.reading(folders[0]), first.bits, reranker)
 
 
 def open_index(folder: str | Path, engine: str = "columns") -> Searcher:

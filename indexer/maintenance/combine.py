@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from indexer.dense.manifest import dense_names
 from indexer.fields.kinds import DECLARED, Kind, read_kinds, save_kinds
 from indexer.index_writer import FIRST, finish_index, write_lucene
-from indexer.maintenance.copies import link_uploads
+from indexer.maintenance.copies import link_file, link_uploads
 from indexer.manifest import (
     OFFSETS,
     Manifest,
@@ -60,6 +59,7 @@ ALIKE = (
     "frequencies",
     "frequency_power",
     "precision",
+    "rerank",
 )
 
 
@@ -153,7 +153,7 @@ def write_combined(
     manifest = Manifest.open(like)
     folder.mkdir(parents=True)
     for name in manifest.parts.keys() - {DECLARED}:
-        shutil.copyfile(like / name, folder / name)
+        link_file(like / name, folder / name)
     save_kinds(folder, kinds)
     sources = list(chain.from_iterable(own for own, _ in parts))
     newest = [image for _, own in parts for image in own]

@@ -121,6 +121,8 @@ class Found(NamedTuple):
         unknown: words that a dense model does not know.
         encode_ms: of embedding a text.
         missing_shards: names of shards that did not answer.
+        similarities: of the images, where the first were re-ranked by them; None elsewhere, and
+            for other images.
     """
 
     version: Version
@@ -132,6 +134,7 @@ class Found(NamedTuple):
     unknown: Sequence[str] = ()
     encode_ms: float = 0.0
     missing_shards: Sequence[str] = ()
+    similarities: list[float | None] | None = None
 
     def at(self, places: Sequence[int]) -> Found:
         """Some of the images."""
@@ -140,6 +143,7 @@ class Found(NamedTuple):
             scores=[self.scores[n] for n in places],
             metadata=[self.metadata[n] for n in places],
             views=None if self.views is None else [self.views[n] for n in places],
+            similarities=self.similarities and [self.similarities[n] for n in places],
         )
 
 

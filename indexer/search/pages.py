@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from time import perf_counter
 
 from indexer.answer import Answer, Condition, Correction, Hit, Position, Timings
@@ -17,28 +17,40 @@ def ranked(
     engine: Engine,
     reader: Reader,
     plan: Plan,
-    k: int,
-    offset: int,
-    after: Position | None,
+    page: Page,
     reading: Reading,
+    depth: int = 0,
+    reorder: Callable[[Found], Found] | None = None,
 ) -> Answer:
-    """A page of the ranking: k hits from an offset, or after a position."""
-    if after is None:
-        found = engine.top(plan, k + offset)
-        reader.check(found.version)
-        if offset:
-            found = found.at(range(offset, len(found.image_ids)))
-        return _answer(reader, found, offset + 1, reading)
-    wanted = after.rank + k
+    """A page of the ranking, of which `reorder` orders the first `depth` images anew."""
+    after, k = page.after, page.k
+    begin = page.offset if after is None else after.rank
+    wanted = max(depth, begin + k)
     while True:
         found = engine.top(plan, wanted)
         reader.check(found.version)
-        pairs = enumerate(zip(found.scores, found.image_ids, strict=True))
-        later = [n for n, pair in pairs if is_before(after, *pair, falling=True)]
+        found = found if reorder is None else reorder(found)
+        count = len(found.image_ids)
+        if after is None:
+            later = [*range(begin, count)]
+            break
+        values = [*(found.similarities or ())][:depth] + found.scores[depth:]
+        anew = after.rank <= depth  # whether the position is among the first
+        later = [
+            n
+            for n, pair in enumerate(zip(values, found.image_ids, strict=True))
+            if (anew and n >= depth)
+            or (anew == (n < depth) and is_before(after, *pair, falling=True))
+        ]
         # Images that came meanwhile have pushed others behind those looked at.
-        if len(later) >= k or len(found.image_ids) < wanted:
-            return _answer(reader, found.at(later[:k]), after.rank + 1, reading)
+        if len(later) >= k or count < wanted:
+            break
         wanted *= 2
+    answer = _answer(reader, found.at(later[:k]), begin + 1, reading)
+    answer.reranked = min(depth, count)
+    if answer.last is not None and answer.last.rank <= depth:
+        answer.last = answer.last._replace(value=answer.hits[-1].similarity)
+    return answer
 
 
 def surveyed(engine: Engine, reader: Reader, plan: Plan, page: Page, reading: Reading) -> Answer:
@@ -64,6 +76,8 @@ def _answer(reader: Reader, found: Found, first: int, reading: Reading) -> Answe
     ranks = range(first, first + len(found.image_ids))
     hits = [*map(Hit, ranks, found.image_ids, found.scores, found.metadata)]
     answer = Answer(hits, Timings(0, 0, 0, found.encode_ms), found.version)
+    for hit, similarity in zip(hits, found.similarities or (), strict=False):
+        hit.similarity = similarity
     if found.views is not None:
         for hit, view in zip(hits, found.views, strict=True):
             hit.view = view

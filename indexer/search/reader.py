@@ -21,6 +21,7 @@ from sparta.word_tables import WordTables
 if TYPE_CHECKING:
     from indexer.fields.kinds import Kind
     from indexer.filters.expression import Filter
+    from indexer.search.rerank import Reranker
 
 # Share of the term's largest impact in the index with which an image has a term: one that needs no
 # adjusting to a model; see docs/results/recall.md.
@@ -106,10 +107,17 @@ class Language:
         tokenizer: of the index.
         tables: of words.
         bits: of an impact.
+        reranker: of hits; None if the index has no vectors of photos.
     """
 
-    def __init__(self, tokenizer: TermTokenizer, tables: WordTables, bits: int) -> None:
-        self.tokenizer, self.tables, self.bits = tokenizer, tables, bits
+    def __init__(
+        self,
+        tokenizer: TermTokenizer,
+        tables: WordTables,
+        bits: int,
+        reranker: Reranker | None = None,
+    ) -> None:
+        self.tokenizer, self.tables, self.bits, self.reranker = tokenizer, tables, bits, reranker
         self._parts: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial as partial_of
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,11 +17,12 @@ from indexer.answer import (
     UnavailableError,
     Version,
 )
-from indexer.query import Query, parsed, plain_text, searchable
+from indexer.query import Query, parsed, plain_text, searchable, spoken
 from indexer.search.engine import Capability, Documents, Engine, Page, Plan, Survey
 from indexer.search.explanations import AskDocuments, Explain, Explaining
 from indexer.search.pages import finish, ranked, surveyed
 from indexer.search.reader import NOTHING, Language, MovedError, Reader, Reading, image_query
+from indexer.search.rerank import Reranker
 from indexer.search.words import Completion, HeldWord
 from indexer.store.commit import ReplacedError
 from indexer.store.images import UnknownImageError
@@ -102,6 +104,7 @@ class Searcher:
         offset: int = 0,
         after: Position | None = None,
         explain: Explain | None = None,
+        rerank: int = 0,
         partial: bool = False,
     ) -> Answer:
         """The k best images for a text, or the first of all that match in another order.
@@ -117,6 +120,7 @@ class Searcher:
             offset: hits before the first one.
             after: where the page begins, in place of an offset.
             explain: how hits are explained, where the engine can; None for not at all.
+            rerank: first hits to order by the similarity of text and photo; 0 for none.
             partial: whether to do without shards that do not answer.
 
         Raises QueryError or FilterError; ValueError if k is not positive; RefusedError if the
@@ -126,6 +130,7 @@ class Searcher:
             return Searcher(self._lenient(), self.language).search(
                 query, k, substitute=substitute, filter=filter, min_coverage=min_coverage,
                 sort=sort, facets=facets, offset=offset, after=after, explain=explain,
+                rerank=rerank,
             )  # fmt: skip
         start = _started(k)
         words = bool((query if isinstance(query, str) else query.text).strip())
@@ -133,6 +138,7 @@ class Searcher:
         if browsed or min_coverage is not None:
             self._check_asked(min_coverage, browsed, sort, facets)
         wanted = self._wanted(query, words)
+        reranker = self._reranker(rerank, browsed) if rerank else None
 
         def attempt(reader: Reader) -> Answer:
             plan, reading = reader.plan(wanted, substitute, filter, min_coverage, browsed)
@@ -141,7 +147,11 @@ class Searcher:
                 page = Page(k, offset, sort, tuple(facets), after)
                 answer = surveyed(self.engine, reader, plan, page, reading)
             else:
-                answer = ranked(self.engine, reader, plan, k, offset, after, reading)
+                order = None
+                if reranker is not None:
+                    order = partial_of(reranker, spoken(wanted), rerank, self._documents(reader))
+                page = Page(k, offset, after=after)
+                answer = ranked(self.engine, reader, plan, page, reading, rerank, order)
             finish(answer, reader, self.can, start, tokenised)
             how = explain if explain and words and Capability.EXPLAIN in self.can else None
             if how or (min_coverage is not None and not browsed):
@@ -161,6 +171,19 @@ class Searcher:
             name = "sort" if sort else "facets" if facets else "q"
             problem = f"the {self.engine.name} engine lists the best images alone; search sparta"
             raise RefusedError(name, problem)
+
+    def _reranker(self, rerank: int, browsed: bool) -> Reranker:
+        """What orders hits anew; raises RefusedError if this search cannot re-rank so many."""
+        found, problem = self.language.reranker, ""
+        if found is None or Capability.REQUIRE not in self.can:
+            problem = "it has no vectors of photos: build it with --rerank, and search sparta"
+        elif rerank > found.deepest:
+            problem = f"the index was built to re-rank {found.deepest} hits: ask for at most these"
+        elif browsed:
+            problem = "it needs words, and neither sort nor facets"
+        if found is None or problem:
+            raise RefusedError("rerank", problem)
+        return found
 
     def _wanted(self, query: str | Query, words: bool) -> Query:
         """The query, parsed as far as the engine has operators."""
@@ -400,7 +423,7 @@ class Searcher:
         if filter is not None:
             plan = plan._replace(filter=filter, kinds=reader.kinds)
         tokenised = perf_counter()
-        answer = ranked(self.engine, reader, plan, k, 0, None, reading)
+        answer = ranked(self.engine, reader, plan, Page(k), reading)
         vocabulary = self.language.tokenizer.vocabulary
         answer.terms = [QueryTerm(vocabulary[term], n) for term, n in plan.terms.items()]
         finish(answer, reader, self.can, start, tokenised)

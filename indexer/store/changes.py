@@ -28,6 +28,7 @@ SCHEMA = pa.schema(
         "content_id": pa.string(),
     }
 )
+VECTORS = pa.schema({"vector": pa.binary()})  # float16, empty for none
 NOT_CHANGES = (ValueError, TypeError, IndexError, EOFError, OSError)  # of Arrow and JSON
 _NOTHING = np.empty(0, np.int32)
 _NO_POSITIONS = _NOTHING.astype(np.int16)
@@ -83,7 +84,10 @@ def metadata_of(change: Change) -> Json | None:
 
 
 def pack_changes(changes: Sequence[Change]) -> bytes:
-    """Changes as one Arrow record batch of `SCHEMA`, without the schema."""
+    """Changes as one Arrow record batch of `SCHEMA`, and one of `VECTORS` if any image has one.
+
+    The schemas are left out.
+    """
     rows = [_image(change) for change in changes]
     images = Postings.of(rows)
     corners = pa.FixedSizeListArray.from_arrays(images.boxes.reshape(-1), 4)
@@ -100,13 +104,21 @@ def pack_changes(changes: Sequence[Change]) -> bytes:
         columns[name] = _lists(images.label_starts, getattr(images, name))
     ordered = [columns[name] for name in SCHEMA.names]
     packed: bytes = pa.record_batch(ordered, schema=SCHEMA).serialize().to_pybytes()
+    if images.vectors:
+        vectors = pa.array([one.astype("<f2").tobytes() for one in images.vectors], pa.binary())
+        packed += pa.record_batch([vectors], schema=VECTORS).serialize().to_pybytes()
     return packed
 
 
 def unpack_changes(data: bytes) -> Iterator[Change]:
-    """The changes of a record batch; raises one of `NOT_CHANGES` if it is something else."""
-    batch = pa.ipc.read_record_batch(pa.py_buffer(data), SCHEMA)
+    """The changes that `pack_changes` packed; raises one of `NOT_CHANGES` for anything else."""
+    source = pa.BufferReader(data)
+    batch = pa.ipc.read_record_batch(source, SCHEMA)
     batch.validate(full=True)
+    vectors: list[NDArray[np.float16]] = []
+    if source.tell() < len(data):
+        kept = pa.ipc.read_record_batch(source, VECTORS).column(0).to_pylist()
+        vectors = [np.frombuffer(one, "<f2") for one in kept]
     columns = {name: batch.column(name) for name in batch.schema.names}
     images = Postings(
         ids=columns["image_id"].to_pylist(),
@@ -116,6 +128,7 @@ def unpack_changes(data: bytes) -> Iterator[Change]:
         box_starts=_starts(columns["boxes"]),
         boxes=columns["boxes"].flatten().flatten().to_numpy().reshape(-1, 4),
         label_starts=_starts(columns["label_terms"]),
+        vectors=vectors,
     )
     rows = zip(columns["kind"].to_pylist(), images, columns["content_id"].to_pylist(), strict=True)
     for kind, image, content_id in rows:

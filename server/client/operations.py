@@ -158,6 +158,7 @@ class Operations:
         sort: str | None = None,
         facets: Sequence[str] = (),
         cursor: str | None = None,
+        rerank: int = 0,
     ) -> Operation[SearchAnswer]:
         """The k best photos for a text.
 
@@ -175,6 +176,8 @@ class Operations:
             sort: a field to sort all matching photos by, with "-" before it for the largest first.
             facets: fields of which to count the values over all matching photos.
             cursor: of an answer to the same search, for the hits after those of the answer.
+            rerank: first hits to order by the similarity of text and photo, where the index has
+                photos' vectors.
         """
         params: dict[str, str | float | bool | None] = {
             "q": query or None,
@@ -186,6 +189,7 @@ class Operations:
             "offset": offset or None,
             "cursor": cursor,
             "sort": sort,
+            "rerank": rerank or None,
         }
         read = _reader(SearchAnswer)
         if filter is None or isinstance(filter, str):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from indexer.columns.builder import topical_order
 from indexer.columns.layout import PostingRows, PostingSpool
 from indexer.engines.open import read_language
+from indexer.grounding import without_vector
 from indexer.manifest import is_sharded
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
@@ -91,7 +92,7 @@ def open_collection(index: Path, progress: Progress = no_progress) -> Collection
         impacts,
         ordered(impacts, snapshot.vocabulary, snapshot.bits),
         lambda document: snapshot.stored(int(numbers[document])).metadata,
-        lambda documents: snapshot.groundings(numbers[documents].tolist()),
+        lambda documents: [*map(without_vector, snapshot.groundings(numbers[documents].tolist()))],
     )
 
 

@@ -83,6 +83,15 @@ class Search(Named, BaseModel):
             examples=["-taken"],
         ),
     ] = None
+    rerank: Annotated[
+        int,
+        Query(
+            ge=0,
+            le=common.MAX_K,
+            description="How many of the first hits to order by a dual encoder's similarity of "
+            "text and photo, for an index that was built with --rerank; 0 for none",
+        ),
+    ] = 0
     partial: Annotated[
         bool,
         Query(
@@ -265,7 +274,7 @@ def _answers(request: Request, asked: SearchBody | Searches, wanted: common.Want
 def _is_quick(asked: SearchParameters) -> bool:
     """Whether a search takes little time if the backend is quick: for few hits of a few words."""
     few = asked.k + asked.offset <= QUICK_HITS and len(asked.q) <= QUICK_LENGTH
-    plain = not (asked.explain or asked.facets or asked.sort or asked.partial)
+    plain = not (asked.explain or asked.facets or asked.sort or asked.rerank or asked.partial)
     whole = asked.filter is None and asked.cursor is None and asked.min_coverage is None
     return few and plain and whole and bool(asked.q.strip())
 
@@ -297,6 +306,7 @@ def search_answer(
         offset=asked.offset,
         after=_position(asked, key),
         explain=common.explained(wanted) if asked.explain else None,
+        rerank=asked.rerank,
         partial=asked.partial,
     )
     return common.answer_json(
@@ -316,7 +326,7 @@ def _search_key(asked: SearchParameters | SearchBody, backend: str, version: str
     Commits of one index share what is before the dot of `version`.
     """
     filtered = _json(asked.filter) if isinstance(asked.filter, dict) else asked.filter
-    chosen = filtered, asked.sort, asked.substitute, asked.min_coverage
+    chosen = filtered, asked.sort, asked.substitute, asked.min_coverage, asked.rerank
     parts = to_json((version.partition(".")[0], backend, asked.q, *chosen))
     # OpenSSL's hashes take several times as long for so little: they fetch much before they begin.
     return blake2b(parts, digest_size=6).hexdigest()
@@ -346,6 +356,7 @@ def _position(asked: SearchParameters | SearchBody, key: str) -> Position | None
     except (ValueError, TypeError, RecursionError) as error:
         raise _bad_cursor("this is none; give the one of an answer unchanged") from error
     kinds = (int, float, str, type(None)) if asked.sort else (int, float)
+    kinds = (*kinds, type(None)) if asked.rerank else kinds
     typed = type(value) in kinds and isinstance(image_id, str)
     if not typed or type(rank) is not int or not 0 < rank <= DEEPEST:
         raise _bad_cursor("this is none; give the one of an answer unchanged")

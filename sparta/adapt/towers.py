@@ -16,19 +16,23 @@ from torch.nn import functional as F
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
+from sparta.adapt.text_tower import SMALL_FILES, text_key
 from sparta.errors import InputError, first_line
 from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.json_values import Json
 from sparta.model_id import find_file, model_folder, pinned_name, read_model_config
-from sparta.networks.encoder import hash_files, weights_hash
 from sparta.networks.load import load_encoder
 from sparta.networks.pretrained import load_model
 from sparta.progress import Progress, no_progress
 from sparta.text_encoder import move
 from sparta.visualsparta.config import DenseHeadConfig, ImageHeadConfig, VisualSpartaConfig
 from sparta.visualsparta.image_head import DenseHead
-from sparta.vse.batch import collate_regions
+from sparta.vse.aggregators import GPO
+from sparta.vse.batch import TextBatch, collate_regions
 from sparta.vse.config import VseConfig
+from sparta.vse.encoders import unit
 from sparta.vse.model import VseModel
+from sparta.vse.tokenizer import FILE
 
 BATCH = 64  # sentences at once
 # Trained with sentences padded to full length, whose last token is the sentence's vector.
@@ -36,8 +40,6 @@ PADDED = {"siglip", "siglip2"}
 CELLS = 7  # on a side, of an image tower's patches that explanations choose from
 SPREAD = 2.0  # deviation of similarities divided by the temperature, of models that have none
 SENTENCE_TRANSFORMERS = "modules.json"
-# What else decides a text tower's output, beside its weights.
-SMALL_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "merges.txt")
 WHOLE = ("model.safetensors", "pytorch_model.bin", "preprocessor_config.json", *SMALL_FILES)
 
 
@@ -65,6 +67,14 @@ class DualEncoder(ABC):
     def photo_vectors(self, images: Sequence[ImageFeatures]) -> Tensor:
         """[n, d] float32 of length 1."""
 
+    @abstractmethod
+    def text_side(self, folder: Path) -> tuple[nn.Module, Json]:
+        """Write the tokenizer into a folder, for `TextTower`.
+
+        Returns a module from ids and mask [1, L] to [1, d] float32 of length 1, and a description:
+        how a dense model splits "words", or whether a mask "masks" the padding.
+        """
+
     def image_head(self) -> nn.Module | None:
         """The image head's weights, None where it has none."""
         return None
@@ -72,8 +82,7 @@ class DualEncoder(ABC):
     @property
     def key(self) -> str:
         """Names all that decides a text's vector."""
-        small = [path for file in SMALL_FILES if (path := find_file(self.name, file))]
-        return weights_hash(self.name) + hash_files(small)
+        return text_key(self.name)
 
     @torch.inference_mode()
     def embed(self, texts: Sequence[str], progress: Progress = no_progress) -> Tensor:
@@ -146,6 +155,7 @@ class TransformersEncoder(DualEncoder):
         texts = config.get_text_config()
         self._padding = "max_length" if config.model_type in PADDED else "longest"
         self._length = min(self._tokenizer.model_max_length, texts.max_position_embeddings)
+        self._text = _Text(self._model)
         self.scale = _scale(self._model)
 
     @property
@@ -165,16 +175,45 @@ class TransformersEncoder(DualEncoder):
             max_length=self._length,
             return_tensors="pt",
         )
-        found = self._model.get_text_features(**given.to(self._device))
-        vectors = found if isinstance(found, Tensor) else found.pooler_output
-        if vectors is None or vectors.ndim != 2:
-            raise InputError(f"{self.name} gives no single vector of a text")
-        return F.normalize(vectors.float(), dim=1)
+        given = given.to(self._device)
+        vectors: Tensor = self._text(given["input_ids"], given.get("attention_mask"))
+        return vectors
+
+    def text_side(self, folder: Path) -> tuple[nn.Module, Json]:
+        """See `DualEncoder`."""
+        fast = getattr(self._tokenizer, "backend_tokenizer", None)
+        if fast is None:
+            raise InputError(f"{self.name} has no fast tokenizer (tokenizer.json)")
+        fast.no_padding()
+        if self._padding == "max_length":
+            own = {"direction": self._tokenizer.padding_side, "length": self._length}
+            fast.enable_padding(
+                **own, pad_id=self._tokenizer.pad_token_id, pad_token=self._tokenizer.pad_token
+            )
+        fast.enable_truncation(self._length)
+        fast.save(str(folder / FILE))
+        return self._text, {"masks": "attention_mask" in self._tokenizer.model_input_names}
 
     def photo_vectors(self, images: Sequence[ImageFeatures]) -> Tensor:
         """See `DualEncoder`."""
         whole: NDArray[np.float16] = np.stack([image.features[-1] for image in images])
         return F.normalize(torch.from_numpy(whole).float(), dim=1)
+
+
+class _Text(nn.Module):
+    """The text tower of a model of transformers."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor, mask: Tensor | None) -> Tensor:
+        """Ids and mask [B, L] to [B, d] float32 of length 1."""
+        found = self.model.get_text_features(input_ids=ids, attention_mask=mask)
+        vectors = found if isinstance(found, Tensor) else found.pooler_output
+        if vectors is None or vectors.ndim != 2:
+            raise InputError("the model gives no single vector of a text")
+        return F.normalize(vectors.float(), dim=1)
 
 
 def check_towers(name: str) -> None:
@@ -233,8 +272,37 @@ class DenseEncoder(DualEncoder):
     def _embed(self, texts: list[str]) -> Tensor:
         return self._model.embed_texts(texts)
 
+    def text_side(self, folder: Path) -> tuple[nn.Module, Json]:
+        """See `DualEncoder`."""
+        assert self._model.tokenizer is not None
+        self._model.tokenizer.save(folder)
+        return _DenseText(self._model), {"words": self._model.config.words}
+
     @torch.inference_mode()
     def photo_vectors(self, images: Sequence[ImageFeatures]) -> Tensor:
         """See `DualEncoder`."""
         batch = collate_regions(images, self._model.config.max_regions).to(self._model.device)
         return self._model.encode_images(batch)[:, 0].cpu()
+
+
+class _DenseText(nn.Module):
+    """The text encoder of a dense model, by operations that can be traced for any length."""
+
+    def __init__(self, model: VseModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Ids and mask [1, L] of one text, of which nothing is padding, to [1, d]."""
+        model, texts = self.model, TextBatch(ids, mask.sum(dim=1))
+        if model.config.text == "sentence":
+            return model.encode_texts(texts)
+        if model.text_encoder is not None:
+            read = model._read(texts)
+        else:
+            words = model.word_encoder
+            hidden = words.gru(words.embedding(ids))[0]
+            read = hidden.unflatten(-1, (-1, words.gru.hidden_size)).mean(dim=-2)
+        pooling: Any = model.text_pooling
+        whole = isinstance(pooling, GPO)
+        return unit(pooling.pool_whole(read) if whole else pooling(read, texts.lengths))

@@ -471,16 +471,20 @@ def read_compact(folder: Path, state: dict[str, Tensor], use_labels: bool) -> di
 class ImageTerms(nn.Module):
     """Equations 2 to 11 for images without labels and with equally many regions: nothing is masked.
 
-    The model reads no labels and is in eval mode; `terms` [T] int64 are those to score.
+    The model reads no labels and is in eval mode; `terms` [T] int64 are those to score, `vectors`
+    is whether an image head's vectors are wanted too.
     """
 
-    def __init__(self, model: VisualSparta, terms: Tensor) -> None:
+    def __init__(self, model: VisualSparta, terms: Tensor, vectors: bool = False) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.with_vectors = model, vectors
         self.vectors = nn.Parameter(model.query_embedding(terms).detach().clone())
 
-    def forward(self, regions: Tensor, locations: Tensor) -> tuple[Tensor, Tensor]:
-        """Regions [B, n, d] and locations [B, n, 6] → scores and winning regions [B, T]."""
+    def forward(self, regions: Tensor, locations: Tensor) -> tuple[Tensor, ...]:
+        """Regions [B, n, d] and locations [B, n, 6] → scores and winning regions [B, T].
+
+        If they are wanted, vectors [B, h - 1] are the third output.
+        """
         none = torch.zeros(len(regions), 0, dtype=torch.int64)
         everywhere = torch.ones(regions.shape[:2], dtype=torch.bool)
         batch = ImageBatch(regions, locations, everywhere, none, none.bool(), none)
@@ -491,7 +495,9 @@ class ImageTerms(nn.Module):
             hidden = self.model.encoder.encoder(embedded, attention_mask=None).last_hidden_state
         found = [self.model.winners(part) for part in self.products(hidden)]
         best, columns = zip(*found, strict=True)
-        return self.model.activate(torch.cat(best, dim=1)), torch.cat(columns, dim=1).int()
+        scores = self.model.activate(torch.cat(best, dim=1))
+        vectors = (hidden[:, -1, :-1].float(),) if self.with_vectors else ()
+        return scores, torch.cat(columns, dim=1).int(), *vectors
 
     def products(self, hidden: Tensor) -> list[Tensor]:
         """The products of hidden states [B, n, h] with the terms' vectors, [B, n, t] at a time."""

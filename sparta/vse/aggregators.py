@@ -86,6 +86,13 @@ class GPO(Pooling):
         longest = weights.shape[1]
         return weighted_sum(weights, sort_descending(features[:, :longest], mask[:, :longest]))
 
+    def pool_whole(self, features: Tensor) -> Tensor:
+        """Pool sets of one size [B, n, d] to [B, d] by operations that can be traced for any n."""
+        positions = encode_positions(self.first_position, features.shape[1])
+        hidden = self.gru(positions[None])[0].unflatten(-1, (2, WIDTH)).mean(dim=-2)
+        weights = (self.linear(hidden) / self.temperature).softmax(dim=1)
+        return weighted_sum(weights, features.float().sort(dim=1, descending=True).values)
+
     @torch.no_grad()
     def coefficients(self, length: int) -> Tensor:
         """θ_1 … θ_n for sets of one size, largest value first, for a figure: [length] float32."""

@@ -187,7 +187,7 @@ def test_what_is_saved_comes_back(tmp_path: Path, term: int, impact: int, positi
     postings.save(tmp_path / "p.npz")
     found = Postings.load(tmp_path / "p.npz")
     assert (found.ids, found.metadata) == (postings.ids, postings.metadata)
-    for field in fields(Postings)[2:]:
+    for field in fields(Postings)[2:-1]:  # all arrays; there are no vectors
         own, loaded = getattr(postings, field.name), getattr(found, field.name)
         assert (loaded.dtype, loaded.shape) == (own.dtype, own.shape), field.name
         np.testing.assert_array_equal(loaded, own)

@@ -15,7 +15,7 @@ import schemathesis
 from schemathesis import Case, HookContext, Response
 from schemathesis.core.failures import Failure
 
-UNDESCRIBED = ("filter", "facets", "sort", "cursor", "queries")
+UNDESCRIBED = ("filter", "facets", "sort", "cursor", "rerank", "queries")
 
 
 @schemathesis.hook

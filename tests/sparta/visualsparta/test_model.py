@@ -238,7 +238,7 @@ def test_it_reads_the_photo(stem: ConvolutionalStem, pixels: np.ndarray) -> None
 
 def test_a_converted_stem(stem: ConvolutionalStem, pixels: np.ndarray, tmp_path: Path) -> None:
     squares = patches(pixels)
-    convert(stem, [squares], tmp_path / "network.xml", batches=True)
+    convert(stem, [squares], tmp_path / "network.xml", free=1)
     network = Network(tmp_path / "network.xml")
     with torch.no_grad():
         expected = stem(squares)

@@ -203,7 +203,7 @@ def test_openvino_computes_the_same(model: VisualSparta, batch: ImageBatch, tmp_
     terms = model.indexable.nonzero()[:, 0]
     module = ImageTerms(model, terms).eval()
     inputs = [batch.regions, batch.locations]
-    convert(module, inputs, tmp_path / "network.xml", batches=True)
+    convert(module, inputs, tmp_path / "network.xml", free=1)
     (scores, positions) = Network(tmp_path / "network.xml")([[one.numpy() for one in inputs]])[0]
     expected = model.term_scores(batch)
     np.testing.assert_allclose(scores, expected.scores[:, terms], atol=1e-4)
