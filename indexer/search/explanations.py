@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from indexer.answer import Answer, RefusedError, TermExplanation
 from indexer.grounding import UNKNOWN, Winner
-from indexer.search.engine import AskDocuments, Needs
+from indexer.search.engine import AskDocuments, Documents, Needs
 from indexer.search.reader import ReadWord, coverages, had
 from sparta.errors import InputError, first_line
 from sparta.json_values import Json

@@ -150,7 +150,12 @@ def test_stored_embeddings_stand_for_the_photos(photos: Path, tmp_path: Path) ->
     vectors = tmp_path / "vectors.npy"
     np.save(vectors, torch.stack([embedded(encoder, few / name) for name in names]).numpy())
     vectors.with_suffix(".txt").write_text("\n".join(names))
-    options = ["--photos", vectors, "--sentences", photos.parent / "sentences.txt"]
+    options: list[str | Path] = [
+        "--photos",
+        vectors,
+        "--sentences",
+        photos.parent / "sentences.txt",
+    ]
     run("adapt", encoder, *options, "--out", tmp_path / "model")
     scores = []
     for source in (few, vectors):
