@@ -60,7 +60,7 @@ PROMPT, PROMPT_WEIGHT = "a photo of a {}", 0.05  # for every word of the vocabul
 SHORTEST_WORD = 3  # letters
 STRENGTH = 0.5  # λ of the ridge regression
 STEPS, BATCH, RATE = 600, 1024, 5e-3  # of the refinement: photos per step, learning rate
-AIMS = Aims(sentences=512, captions=0.5, flops=0.01, pairs=384)
+AIMS = Aims(sentences=1024, captions=0.5, flops=0.005, pairs=384)
 LINEAR = 3.0  # factor on the ridge regression's vectors, without a refinement
 READ, BLOCK = 256, 4096  # photos and sentences at once
 SPREAD = 2.0  # deviation of a sentence's similarities divided by the temperature, if it is unknown
