@@ -110,7 +110,7 @@ def measure_retention(adapted: Adapted, progress: Progress) -> Retention | None:
     typed = [(text, ids.index(one)) for one, own in adapted.captions.items() for text in own]
     texts = [*adapted.sentences, *(text for text, _ in typed)]
     count = len(adapted.sentences)
-    dense = adapted.encoder.embed(texts).float() @ photos.T
+    dense = adapted.embed(texts).float() @ photos.T
     place = {one: number for number, one in enumerate(ids)}
     with TemporaryDirectory(prefix="visualsparta-") as folder:
         index = build(store.folder, Path(folder) / "index", model=adapted.folder)
@@ -143,9 +143,7 @@ def measure_retention(adapted: Adapted, progress: Progress) -> Retention | None:
         recall=own_recall,
         dense_bytes=2 * photos.shape[1],
         bytes=size,
-        dense_ms=_median(
-            lambda text: (adapted.encoder.embed([text]).float() @ photos.T).topk(1), texts
-        ),
+        dense_ms=_median(lambda text: (adapted.embed([text]).float() @ photos.T).topk(1), texts),
         ms=ms,
     )
 

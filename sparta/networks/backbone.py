@@ -86,6 +86,9 @@ class JointVision(Adapter):
 
     def __init__(self, dual: Any) -> None:
         super().__init__(dual.vision_model)
+        if isinstance(getattr(dual.vision_model, "pooler", None), nn.AvgPool2d):
+            # ALIGN's, larger than any map, which OpenVINO refuses; the mean is the same.
+            dual.vision_model.pooler = nn.AdaptiveAvgPool2d(1)
         self.dual = dual
 
     def forward(self, pixel_values: Tensor) -> SimpleNamespace:

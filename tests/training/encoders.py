@@ -78,7 +78,7 @@ def align(folder: Path) -> Path:
     vision |= {"hidden_dim": 64}
     config = AlignConfig(text_config=TEXT, vision_config=vision, projection_dim=80)
     size: dict[str, Any] = {"size": {"height": SIDE, "width": SIDE}, "do_center_crop": False}
-    return _save(folder, AlignModel(config), EfficientNetImageProcessorPil(**size))
+    return _save(folder, AlignModel(config), EfficientNetImageProcessorPil(**size), std=1.0)
 
 
 ENCODERS: dict[str, Callable[[Path], Path]] = {
@@ -90,11 +90,11 @@ ENCODERS: dict[str, Callable[[Path], Path]] = {
 }
 
 
-def _save(folder: Path, model: Any, processor: Any) -> Path:
+def _save(folder: Path, model: Any, processor: Any, std: float = 0.3) -> Path:
     """Large random weights, so that photos and sentences differ."""
     torch.manual_seed(1)
     for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
+        torch.nn.init.normal_(parameter, std=std)
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
     _tokenizer().save_pretrained(folder)
