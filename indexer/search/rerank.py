@@ -15,7 +15,6 @@ from indexer.manifest import TEXT_TOWER
 from indexer.search.engine import Found
 from indexer.search.explanations import AskDocuments
 from sparta.errors import InputError
-from sparta.inference import read_entry
 
 if TYPE_CHECKING:
     from sparta.adapt.text_tower import TextTower
@@ -33,7 +32,9 @@ class Reranker:
 
     @cached_property
     def _tower(self) -> TextTower:
-        from sparta.adapt.text_tower import TextTower  # OpenVINO, which other searches do not need
+        # OpenVINO, which other searches do not need
+        from sparta.adapt.text_tower import TextTower
+        from sparta.inference import read_entry
 
         try:
             return TextTower(self._folder, read_entry(self._folder))
