@@ -21,7 +21,7 @@ from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 from sparta.files import check_name, full_disk_reported, replace_folder, work_folder, writing
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 
 Format: TypeAlias = Literal["lucene", "anserini", "opensearch", "npz"]
 Kind: TypeAlias = Literal["rank_features", "sparse_vector"]
@@ -94,7 +94,7 @@ def export_index(
 
 def _open(index: Path, progress: Progress) -> _ExportSource:
     folders = index_folders(index)
-    manifest, tokenizer = Manifest.open(folders[0]), WordPieceTokenizer.from_folder(folders[0])
+    manifest, tokenizer = Manifest.open(folders[0]), TermTokenizer.from_folder(folders[0])
     manifest.check_vocabulary(folders[0], tokenizer.vocabulary_hash)
     snapshots = [Snapshot.open(one) for one in folders]
     images = sum(map(len, snapshots))

@@ -251,12 +251,18 @@ class Index:
         set_up_libraries()
         from indexer.encoding.features import opened_stores
         from indexer.update.images import add_images, models_of
+        from indexer.update.sync_plan import choice_of
+        from sparta.extract.photos import DEFAULT
 
         paths = [Path(place) for place in _places(photos)]
+        noted = partial(choice_of, self.folder, given=DEFAULT)
         models = models_of(self.folder, self._models)
         with (
             self._writing,
-            opened_stores(self.folder, paths, [], models, device, progress) as (stores, _),
+            opened_stores(self.folder, paths, [], models, device, progress, choice_of=noted) as (
+                stores,
+                _,
+            ),
         ):
             report = add_images(
                 self.folder,

@@ -27,7 +27,7 @@ from indexer.store.segment import SegmentWriter
 from indexer.store.snapshot import Snapshot
 from sparta.files import replace_folder, work_folder
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.word_tables import WordTables
 
 MOST_THREADS = 4  # that lay out columns; each has the postings of 8,160 images in memory
@@ -38,7 +38,7 @@ FIRST = segment_name(1)
 def write_index(
     folder: Path,
     shards: Iterable[PostingShard],
-    tokenizer: WordPieceTokenizer,
+    tokenizer: TermTokenizer,
     settings: IndexSettings,
     offset: NDArray[np.float32],
     scale: float,
@@ -136,7 +136,7 @@ def write_lucene(index: Path, progress: Progress = no_progress) -> None:
     if not lucene_installed():
         return
     snapshot = Snapshot.open(index)
-    vocabulary = WordPieceTokenizer.from_folder(index).vocabulary
+    vocabulary = TermTokenizer.from_folder(index).vocabulary
     with work_folder(index / LUCENE) as work:
         made = work / LUCENE
         with LuceneWriter(

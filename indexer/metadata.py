@@ -14,8 +14,9 @@ from indexer.fields.kinds import check_count
 from indexer.manifest import UPLOAD
 from indexer.postings import PostingShard
 from sparta.addresses import id_problem
-from sparta.errors import InputError, first_line
+from sparta.errors import InputError
 from sparta.extract.photo_metadata import photo_metadata
+from sparta.features.record import METADATA
 from sparta.json_values import Json, JsonMapping, JsonValue
 
 ID = "image"
@@ -56,6 +57,12 @@ def read_metadata(path: Path) -> dict[str, Json]:
     return found
 
 
+def imported_metadata(stores: object) -> dict[str, Json]:
+    """What an import noted of the images of feature stores; {} for none, and for photos."""
+    path = stores[0].folder / METADATA if isinstance(stores, list) else None
+    return read_metadata(path) if path and path.is_file() else {}
+
+
 def _json_lines(path: Path) -> Iterator[tuple[str, JsonValue]]:
     for number, line in enumerate(_text(path).splitlines(), start=1):
         try:
@@ -91,18 +98,10 @@ def _cell(name: str, text: str) -> JsonValue:
 
 
 def _parquet(path: Path) -> Iterator[tuple[str, JsonValue]]:
-    import pyarrow as pa
+    from sparta.readers.embeddings import parquet_batches  # which few need
 
-    try:
-        from pyarrow import parquet  # whose library the serving image leaves out
-
-        table = parquet.read_table(path)
-    except (ImportError, pa.ArrowException) as error:
-        raise InputError(
-            f"{path} is not Parquet, or Parquet cannot be read here: {first_line(error)}"
-        ) from error
     number = 0
-    for batch in table.to_batches():
+    for batch in parquet_batches(path):
         for row in batch.to_pylist():
             number += 1
             fields = {name: _plain(value) for name, value in row.items() if value is not None}

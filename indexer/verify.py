@@ -29,7 +29,7 @@ from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 from sparta.files import sha256
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 
 
 def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
@@ -117,7 +117,7 @@ def _check_file(path: Path, part: Part, advance: Callable[[int], None]) -> None:
 
 def _check_references(index: Path, manifest: Manifest, commit: Commit) -> None:
     """Whether the parts of an index are of one another."""
-    manifest.check_vocabulary(index, WordPieceTokenizer.from_folder(index).vocabulary_hash)
+    manifest.check_vocabulary(index, TermTokenizer.from_folder(index).vocabulary_hash)
     images = Snapshot.open(index)  # which reads the change log
     if images.commit == commit and len(images) != commit.images:
         raise InputError(

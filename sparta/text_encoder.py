@@ -17,7 +17,7 @@ from transformers.models.auto.modeling_auto import MODEL_MAPPING
 from sparta.errors import InputError, first_line
 from sparta.json_values import Json
 from sparta.model_id import DAMAGED_WEIGHTS, find_file, model_folder, read_model_config
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 
 
 def encoder_config(name: str | Path, layers: int | None = None) -> Any:
@@ -56,11 +56,11 @@ def load_text_encoder(name: str | Path, layers: int | None = None) -> Any:
         raise InputError(f"{name}: its weights cannot be read: {first_line(error)}") from error
 
 
-def load_word_pieces(name: str | Path) -> WordPieceTokenizer:
+def load_word_pieces(name: str | Path) -> TermTokenizer:
     """The word pieces of a checkpoint."""
     if (path := find_file(name, "tokenizer.json")) is None:
         raise InputError(f"{name} has no tokenizer.json: choose a checkpoint that has")
-    return WordPieceTokenizer.from_folder(path.parent)
+    return TermTokenizer.from_folder(path.parent)
 
 
 def cut_embeddings(encoder: Any, entries: int, name: str | Path) -> None:

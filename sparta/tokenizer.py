@@ -84,7 +84,7 @@ class Marks(NamedTuple):
     before: str
 
 
-class WordPieceTokenizer:
+class TermTokenizer:
     """A tokenizer read from a model or index folder's `tokenizer.json`.
 
     Word pieces as BERT's, Unigram or byte pairs with marks of words, as XLM-R, Gemma and CLIP have.
@@ -139,7 +139,7 @@ class WordPieceTokenizer:
         return [*terms], frozenset(silent)
 
     @classmethod
-    def from_folder(cls, folder: str | Path) -> WordPieceTokenizer:
+    def from_folder(cls, folder: str | Path) -> TermTokenizer:
         """Read `folder/tokenizer.json`.
 
         Raises:
@@ -155,7 +155,7 @@ class WordPieceTokenizer:
             raise InputError(f"{path} is damaged or no tokenizer ({first_line(error)})") from error
 
     @classmethod
-    def from_vocabulary(cls, path: str | Path) -> WordPieceTokenizer:
+    def from_vocabulary(cls, path: str | Path) -> TermTokenizer:
         """Read a `vocab.txt`, one term a line, as an uncased BERT's tokenizer.
 
         Raises:

@@ -5,7 +5,7 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 
 PARTS = """
 a {} {} on the beach|red green small old white|dog cat ball tent elephant boat umbrella|er|s
@@ -25,12 +25,12 @@ METASPACE = "\u2581"
 CLIP = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"  # the parts of a text
 
 
-def trained(made: Tokenizer, trainer: Any) -> WordPieceTokenizer:
+def trained(made: Tokenizer, trainer: Any) -> TermTokenizer:
     made.train_from_iterator([f" {one}" for one in SENTENCES], trainer)
-    return WordPieceTokenizer(made)
+    return TermTokenizer(made)
 
 
-def unigram() -> WordPieceTokenizer:
+def unigram() -> TermTokenizer:
     """As XLM-R's: with regard to case."""
     made = Tokenizer(models.Unigram())
     made.normalizer = normalizers.NFKC()
@@ -41,7 +41,7 @@ def unigram() -> WordPieceTokenizer:
     return trained(made, trainer)
 
 
-def byte_pairs(ends: str = "") -> WordPieceTokenizer:
+def byte_pairs(ends: str = "") -> TermTokenizer:
     """As GPT-2's, or with a mark of the ends of words as CLIP's, in lower case."""
     made = Tokenizer(
         models.BPE(end_of_word_suffix=ends, unk_token="<|e|>") if ends else models.BPE()
@@ -63,7 +63,7 @@ def byte_pairs(ends: str = "") -> WordPieceTokenizer:
     )
 
 
-def sentence_pieces() -> WordPieceTokenizer:
+def sentence_pieces() -> TermTokenizer:
     """Byte pairs as Gemma's: spaces are signs, and unknown characters bytes."""
     made = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     made.normalizer = normalizers.Replace(" ", METASPACE)
@@ -71,7 +71,7 @@ def sentence_pieces() -> WordPieceTokenizer:
     special = ["<unk>", "<unused0>", *(f"<0x{byte:02X}>" for byte in range(256))]
     trained(made, trainers.BpeTrainer(vocab_size=700, special_tokens=special))
     made.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
-    return WordPieceTokenizer(made)
+    return TermTokenizer(made)
 
 
 KINDS = {

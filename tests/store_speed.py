@@ -33,7 +33,7 @@ from indexer.postings import Postings, PostingShard
 from indexer.settings import IndexSettings
 from indexer.store.changes import Add
 from indexer.update.writer import open_writer
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from tests.golden.drawn import BLOCK, SPECIAL, draw_images
 
 WORDS, SEEDS, BATCH = 9_000, 6, 512
@@ -86,7 +86,7 @@ def measure(count: int, terms: int, folder: Path) -> dict[str, Any]:
     """The figures; seconds, and images a second."""
     vocabulary, blocks = drawn(terms)
     (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
-    tokenizer = WordPieceTokenizer.from_vocabulary(folder / "vocab.txt")
+    tokenizer = TermTokenizer.from_vocabulary(folder / "vocab.txt")
     settings = IndexSettings(models=["m"], features=["f"], photos=None, offset_images=0)
 
     def build(name: str, lucene: bool) -> None:

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig
 
 from sparta.features.record import FeatureSource, ImageFeatures
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.batch import ImageBatch, ImagePadder
 from sparta.visualsparta.init import from_config
 from sparta.visualsparta.model import VisualSparta
@@ -21,13 +21,13 @@ VOCABULARY = [*SPECIAL, "[unused0]", *WORDS]
 DIMENSION = 5
 
 
-def tokenizer() -> WordPieceTokenizer:
+def tokenizer() -> TermTokenizer:
     ids = {term: i for i, term in enumerate(VOCABULARY)}
     made = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
     made.normalizer = normalizers.BertNormalizer(lowercase=True)
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     made.add_special_tokens(SPECIAL)
-    return WordPieceTokenizer(made)
+    return TermTokenizer(made)
 
 
 def source(dimension: int = DIMENSION) -> FeatureSource:

@@ -23,7 +23,7 @@ from sparta.features.store import HEADER, FeatureStore
 from sparta.json_values import Json
 from sparta.model_id import PHOTOS, SAMPLE
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 
 Kind = Literal["near-duplicates", "blends", "synthetic"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -148,7 +148,7 @@ def read_source(index: Path) -> ImpactSource:
     """The impacts that an index has, of at most 10,000 of its images."""
     folder = index_folders(index)[0]
     manifest = Manifest.open(folder)
-    tokenizer = WordPieceTokenizer.from_folder(folder)
+    tokenizer = TermTokenizer.from_folder(folder)
     manifest.check_vocabulary(folder, tokenizer.vocabulary_hash)
     snapshot = Snapshot.open(folder)
     live = snapshot.live_documents()

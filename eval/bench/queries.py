@@ -18,7 +18,7 @@ from sparta.captions.record import as_stored, some_of
 from sparta.errors import InputError
 from sparta.metrics import Recall, ranks_by_block, recall
 from sparta.readers.base import read_lines
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 
 MOST_QUERIES = 5_000  # as many as the paper asks
 # Word pieces of a caption: 7 and a Poisson variable, 11.8 on average over 25,014 captions of COCO.
@@ -52,7 +52,7 @@ def ask(
     """Queries of a file, captions of photos in the source, or drawn ones where neither is given."""
     if file is not None and captions is not None:
         raise InputError("--queries and --captions: give one of them; captions are queries")
-    tokenizer = WordPieceTokenizer.from_folder(index_folders(index)[0])
+    tokenizer = TermTokenizer.from_folder(index_folders(index)[0])
     if file is not None:
         return QuerySet(choose_queries(tokenise(read_queries(file), tokenizer)), [], file.name)
     if captions is None:
@@ -77,7 +77,7 @@ def read_queries(path: Path) -> list[str]:
     return [line for line in dict.fromkeys(read_lines(path)) if line.strip()]
 
 
-def tokenise(texts: Sequence[str], tokenizer: WordPieceTokenizer) -> list[TermQuery]:
+def tokenise(texts: Sequence[str], tokenizer: TermTokenizer) -> list[TermQuery]:
     """Texts as queries, numbered in their order; some may have no word piece of the index."""
     ids = {term: number for number, term in enumerate(tokenizer.vocabulary)}
     found = []

@@ -40,7 +40,7 @@ from server.security.keys import new_key, write_keys
 from sparta.errors import InputError
 from sparta.json_values import Json
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 
 SCRIPT = Path(__file__).with_name("requests.lua")
 ERRORS = ("connect", "read", "write", "timeout", "status")
@@ -458,7 +458,7 @@ def _enlarge_index(index: Path, out: Path, images: int, progress: Progress) -> N
     write_index(
         out,
         shards(),
-        WordPieceTokenizer.from_folder(index),
+        TermTokenizer.from_folder(index),
         IndexSettings(**{one.name: getattr(manifest, one.name) for one in fields(IndexSettings)}),
         np.load(index / OFFSETS, allow_pickle=False),
         manifest.scale,

@@ -32,7 +32,7 @@ from sparta.features.store import FeatureStore
 from sparta.json_values import Json
 from sparta.metrics import LARGEST_BLOCK, Recall, ranks, recall
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 
 NAMES = ("top-n", "offset", "terms", "frequencies", "bits")
 FIGURES = (
@@ -195,7 +195,7 @@ class StudyQueries:
     @classmethod
     def of(
         cls,
-        tokenizer: WordPieceTokenizer,
+        tokenizer: TermTokenizer,
         photos: Sequence[CaptionedPhoto],
         image_ids: Sequence[str],
         frequencies: Tensor,

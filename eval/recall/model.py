@@ -39,7 +39,7 @@ from sparta.model_id import pinned_name, read_model_config
 from sparta.networks.backbone import pick_device
 from sparta.progress import Progress, no_progress
 from sparta.text_encoder import move
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
@@ -133,7 +133,7 @@ class SparseModel:
 
     name: str  # folder or hub name
     model: VisualSparta  # in eval mode, on its device
-    tokenizer: WordPieceTokenizer  # the model's
+    tokenizer: TermTokenizer  # the model's
 
     def scores(
         self, texts: Sequence[str], images: Images, batch_size: int, progress: Progress

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 STAGES = {
     **EXTRACT_STAGES,
+    "import": ("Reading embeddings", "images"),
     "offset": ("Measuring offsets", "images"),
     "encode": ("Encoding images", "images"),
     "write": ("Writing Lucene", "images"),
@@ -81,8 +82,9 @@ def _choice(manifest: Manifest) -> str:
 Features = Annotated[
     list[str],
     typer.Argument(
-        help="Folder of photos, or feature stores of the same photos: the plain one first, then "
-        "augmentations. Addresses such as s3://bucket/photos work too."
+        help="Folder of photos; feature stores of the same photos, the plain one first, then "
+        "augmentations; or image embeddings (.npy, .npz, Parquet, a folder of clip-retrieval). "
+        "Addresses such as s3://bucket/photos work too."
     ),
 ]
 Out = Annotated[Path, typer.Option(help="Folder for the index.")]
@@ -226,9 +228,9 @@ def index(
 
     set_up_libraries()
     from indexer.build import build_index
-    from indexer.encoding.features import open_images
+    from indexer.encoding.features import imported, open_images
     from indexer.fields.kinds import declared_kinds
-    from indexer.metadata import read_metadata
+    from indexer.metadata import imported_metadata, read_metadata
     from sparta.console import Console
     from sparta.extract.photos import Choice
     from sparta.progress import progress_bars
@@ -240,9 +242,13 @@ def index(
     kinds, about = declared_kinds(field), read_metadata(metadata) if metadata else {}
     console, lines, chosen = Console(), list[str](), Choice(include, exclude)
     say = partial(console.print, soft_wrap=True, highlight=False)
-    with connected(ray, device) as cluster, progress_bars(STAGES, console) as show:
+    with (
+        connected(ray, device) as cluster,
+        progress_bars(STAGES, console) as show,
+        imported(places, model, out, show) as stores,
+    ):
         images = open_images(
-            places,
+            stores or places,
             model,
             out,
             augmentations=augmentations,
@@ -259,7 +265,7 @@ def index(
             model,
             out,
             pruning,
-            metadata=about,
+            metadata=about if metadata else imported_metadata(images),
             kinds=kinds,
             read_photos=photo_metadata,
             chosen=chosen,

@@ -53,7 +53,8 @@ def ask(question: str, yes: bool) -> None:
 
 
 NewPhotos = Annotated[
-    list[Path] | None, typer.Argument(help="Photos, or folders of photos, to add or replace.")
+    list[Path] | None,
+    typer.Argument(help="Photos, folders of photos, or image embeddings, to add or replace."),
 ]
 Features = Annotated[
     list[Path] | None,
@@ -122,20 +123,29 @@ def add(
     from indexer.commands.build import STAGES
 
     set_up_libraries()
-    from indexer.encoding.features import opened_stores
-    from indexer.metadata import read_metadata
+    from indexer.encoding.features import imported, opened_stores
+    from indexer.metadata import imported_metadata, read_metadata
     from indexer.update.images import add_images, models_of
+    from indexer.update.sync_plan import choice_of
     from sparta.console import Console
     from sparta.extract.photos import Choice
     from sparta.progress import progress_bars
 
     about, models = read_metadata(metadata) if metadata else {}, models_of(index, model or ())
     console = Console()
-    chosen, say = Choice(include, exclude), partial(_print, console)
+    given, say = Choice(include, exclude), partial(_print, console)
     with (
         progress_bars(STAGES, console) as show,
+        imported(photos or features or [], models, index, show) as made,
         opened_stores(
-            index, photos or [], features or [], models, device, show, choice=chosen, notice=say
+            index,
+            (not made and photos) or [],
+            made or features or [],
+            models,
+            device,
+            show,
+            choice_of=partial(choice_of, index, given=given, notice=say),
+            notice=say,
         ) as opened,
     ):
         stores, skipped = opened
@@ -144,9 +154,9 @@ def add(
             stores,
             models,
             frequencies=frequencies,
-            metadata=about,
+            metadata=about if metadata else imported_metadata(stores),
             read_photos=photo_metadata,
-            note=bool(photos),
+            note=bool(photos) and not made,
             batch_size=batch_size,
             device=device,
             progress=show,
@@ -180,19 +190,29 @@ def _add_dense(
     from indexer.dense.build import add_dense, check_index, check_models, name_models
     from indexer.encoding.features import opened_stores
     from indexer.engines.open import open_backend
+    from indexer.update.sync_plan import choice_of
     from sparta.console import Console
+    from sparta.extract.photos import DEFAULT
     from sparta.features.store import HEADER
     from sparta.progress import progress_bars
 
     named = name_models(models)
     check_index(index)
     stages = {f"embed {name}": (f"Embedding for {name}", "images") for name in named}
-    console = Console()
+    console, noted = Console(), partial(choice_of, index, given=DEFAULT)
     is_store = (sources[0] / HEADER).is_file()
     given = ([], sources) if is_store else (sources, [])
     with (
         progress_bars(STAGES | stages, console) as show,
-        opened_stores(index, *given, [*named.values()], device, show, "vse") as ([store], _),
+        opened_stores(
+            index,
+            *given,
+            [*named.values()],
+            device,
+            show,
+            "vse",
+            noted,
+        ) as ([store], _),
     ):
         check_models(named, store)
         add = partial(add_dense, index, store, batch_size=batch_size, device=device, progress=show)

@@ -32,7 +32,7 @@ from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.batch import ImagePadder, PaddedImages
 from sparta.visualsparta.offsets import TermOffsets
 
@@ -61,7 +61,7 @@ class ImageEncoder:
     """
 
     scorers: Sequence[Scorer]
-    tokenizer: WordPieceTokenizer
+    tokenizer: TermTokenizer
     stores: Sequence[FeatureStore]
     batch_size: int
     term_set: TermSet = "all"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,9 +14,9 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from indexer.encoding.models import ReadConfig
 from indexer.manifest import Manifest, index_folders, is_index
-from indexer.update.sync_plan import choice_of
-from sparta.addresses import id_problem
+from sparta.addresses import id_problem, is_remote
 from sparta.cluster import Cluster
 from sparta.errors import InputError
 from sparta.extract.job import extract_augmented
@@ -33,11 +34,13 @@ from sparta.features.store import HEADER, FeatureStore, Stamps
 from sparta.files import check_name, remove_entry, work_folder, writing
 from sparta.model_id import read_model_config
 from sparta.progress import Notice, Progress, no_notice, no_progress
+from sparta.readers import embeddings
+from sparta.readers.registry import import_features, open_reader
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
-    from indexer.encoding.models import ReadConfig
+log = logging.getLogger(__name__)
 
 # `model_type` of a configuration → title, for messages.
 KINDS = {"visual_sparta": "VisualSparta model", "vse": "dense model"}
@@ -180,6 +183,26 @@ def open_images(
     return [FeatureStore.open(folder) for folder in folders]
 
 
+@contextmanager
+def imported(
+    paths: Sequence[Path], models: Sequence[str | Path], out: Path, progress: Progress
+) -> Iterator[list[Path]]:
+    """A feature store beside `out` until the end, of paths that look like embeddings; else none.
+
+    Progress has the stage "import". Raises InputError as the reader, or if a model takes others.
+    """
+    if not paths or any(is_remote(path) or not embeddings.fits(path) for path in paths):
+        yield []
+        return
+    reader = open_reader("embeddings", paths)
+    for name in models:
+        check_features(name, ReadConfig.open(name), reader.source, paths[0])
+    added = out.with_name(f"{out.name}.added")
+    with writing(added), work_folder(added) as work:
+        import_features(reader, work / "features", progress)
+        yield [work / "features"]
+
+
 def extract_stores(
     photos: Path,
     source: FeatureSource,
@@ -238,7 +261,7 @@ def opened_stores(
     device: str = "auto",
     progress: Progress = no_progress,
     kind: ModelKind = "visual_sparta",
-    choice: Choice = DEFAULT,
+    choice_of: Callable[[Path], Choice] = lambda _: DEFAULT,
     notice: Notice = no_notice,
 ) -> Iterator[tuple[list[FeatureStore], list[Skipped]]]:
     """Open feature stores, or extract photos as the index's were, for models to read.
@@ -253,8 +276,7 @@ def opened_stores(
     if features:
         yield [FeatureStore.open(folder) for folder in features], []
         return
-    chosen = partial(choice_of, index, given=choice, notice=notice)
-    folder, ids = choose_photos(photos, manifest.photos, chosen, notice)
+    folder, ids = choose_photos(photos, manifest.photos, choice_of, notice)
     added, source = index.with_name(f"{index.name}.added"), feature_source(models, kind)
     with writing(added), work_folder(added) as work:
         stores = extract_stores(
@@ -360,6 +382,8 @@ def check_stores(
         for one in stores[1:]
     ]
     _refuse([*sources, *(_taken(*model, first.source, first.folder) for model in models)])
+    if first.source.unknown_encoder and models:
+        log.warning("the embeddings are taken to be from the encoder of --model %s", models[0][0])
 
 
 def check_same_images(store: FeatureStore, ids: Sequence[str], folder: Path) -> None:
@@ -401,6 +425,11 @@ def _taken(
             )
         return "", source, source, ""
     wanted = FeatureSource(**config.feature_source)
+    if source.unknown_encoder and wanted.differences(source):
+        raise InputError(
+            f"{where} holds embeddings of {source.dimension} numbers, which --model {name} cannot "
+            "take: give a model that sparta adapt made of their encoder"
+        )
     said = f"{where} holds other features than --model {name} was trained on (the model's against "
     remedy = f". Make them with {extract_command(wanted)}"
     return f"{said}the store's)", wanted, source, remedy

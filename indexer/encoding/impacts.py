@@ -22,7 +22,7 @@ from indexer.postings import ImagePostings, Inputs, Postings, PostingShard, Quan
 from indexer.settings import FREQUENCY_KINDS, OffsetKind
 from sparta.errors import InputError
 from sparta.json_values import Json
-from sparta.tokenizer import WordPieceTokenizer, text_frequencies
+from sparta.tokenizer import TermTokenizer, text_frequencies
 
 AT_ONCE = 32  # images pruned at once: their scores stay in a core's cache
 
@@ -277,7 +277,7 @@ class TermFrequencies(NamedTuple):
 
     @classmethod
     def of(
-        cls, frequencies: str, power: float, trained: NDArray[np.int64], by: WordPieceTokenizer
+        cls, frequencies: str, power: float, trained: NDArray[np.int64], by: TermTokenizer
     ) -> TermFrequencies:
         """Weigh terms by their frequency in queries, to a power from 0 (equal weights) to 1.
 

@@ -17,7 +17,7 @@ from indexer.settings import OffsetKind
 from sparta.errors import InputError
 from sparta.json_values import Json
 from sparta.model_id import find_file, read_model_config
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.offsets import OFFSETS, TermOffsets
 from sparta.word_tables import FILES, WordTables
 
@@ -80,7 +80,7 @@ class ModelFiles:
     """
 
     config: ReadConfig
-    tokenizer: WordPieceTokenizer
+    tokenizer: TermTokenizer
     hashes: tuple[str, str]
     trained_terms: NDArray[np.bool_]
     term_frequencies: NDArray[np.int64]
@@ -99,7 +99,7 @@ class ModelFiles:
         frequencies = arrays.get("term_frequencies", np.zeros(len(trained)))
         return cls(
             ReadConfig.open(name),
-            WordPieceTokenizer.from_folder(tokenizer.parent),
+            TermTokenizer.from_folder(tokenizer.parent),
             (_hash(config), _hash(weights)),
             trained,
             frequencies.astype(np.int64),
@@ -142,7 +142,7 @@ def _hash(path: Path) -> str:
 
 def load_models(
     names: Sequence[str | Path], device: torch.device
-) -> tuple[list[VisualSparta], WordPieceTokenizer]:
+) -> tuple[list[VisualSparta], TermTokenizer]:
     """Load VisualSparta models and the tokenizer they share.
 
     Raises InputError if there is none, one cannot be used, or their vocabularies differ.
@@ -161,7 +161,7 @@ def load_models(
     return [model for model, _ in loaded], first
 
 
-def _load_model(name: str | Path, device: torch.device) -> tuple[VisualSparta, WordPieceTokenizer]:
+def _load_model(name: str | Path, device: torch.device) -> tuple[VisualSparta, TermTokenizer]:
     from sparta.text_encoder import move
     from sparta.visualsparta.model import VisualSparta
 

@@ -22,7 +22,7 @@ from sparta.features.record import FeatureKind
 from sparta.inference import NETWORK, Network, add_entry, find_entry, on_cpu
 from sparta.json_values import Json
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.batch import PaddedImages
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def load_scorers(
     device: str,
     term_set: TermSet,
     progress: Progress = no_progress,
-) -> tuple[Sequence[Scorer], WordPieceTokenizer]:
+) -> tuple[Sequence[Scorer], TermTokenizer]:
     """Load models, by folder or hub name, and check them against each other.
 
     On a CPU, OpenVINO runs models without labels whose images have equally many regions, as `kind`
@@ -90,7 +90,7 @@ def load_scorers(
 
 
 def wanted_terms(
-    models: Sequence[ModelFiles | Scorer], tokenizer: WordPieceTokenizer, term_set: TermSet
+    models: Sequence[ModelFiles | Scorer], tokenizer: TermTokenizer, term_set: TermSet
 ) -> Terms:
     """[T] rising ids of terms "trained" by at least one model, or "all" that may enter an index."""
     if term_set == "all":
@@ -113,7 +113,7 @@ def _convertible(names: Sequence[str | Path]) -> list[ModelFiles]:
 
 def _load_torch(
     names: Sequence[str | Path], device: str
-) -> tuple[list[TorchScorer], WordPieceTokenizer]:
+) -> tuple[list[TorchScorer], TermTokenizer]:
     from sparta.networks.backbone import pick_device
 
     loaded, tokenizer = load_models(names, pick_device(device))

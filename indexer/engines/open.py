@@ -15,7 +15,7 @@ from indexer.search.rerank import Reranker
 from indexer.search.searcher import Searcher
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.word_tables import WordTables
 
 EngineName = Literal["columns", "lucene"]
@@ -37,7 +37,7 @@ def read_language(folder: Path) -> Language:
                 f"{one} is no shard of the index of {folders[0]}: its vocabulary, scale or bits "
                 "are others; put the right folder back"
             )
-    tokenizer = WordPieceTokenizer.from_folder(folders[0])
+    tokenizer = TermTokenizer.from_folder(folders[0])
     first.check_vocabulary(folders[0], tokenizer.vocabulary_hash)
     reranker = Reranker(folders[0], first.rerank) if first.rerank else None
     return Language(tokenizer, WordTables.reading(folders[0]), first.bits, reranker)

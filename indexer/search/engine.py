@@ -8,7 +8,7 @@ images without a value come last, and equal values are in the order of the image
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -203,6 +203,10 @@ class Documents(NamedTuple):
     terms: list[int]
     impacts: NDArray[np.int64]
     groundings: list[bytes] | None
+
+
+# Asks for some images and terms, with their groundings or without, in one version of the index.
+AskDocuments = Callable[[Sequence[str], Sequence[int] | None, bool], Documents]
 
 
 class Statistics(NamedTuple):

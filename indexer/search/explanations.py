@@ -12,15 +12,12 @@ from numpy.typing import NDArray
 
 from indexer.answer import Answer, RefusedError, TermExplanation
 from indexer.grounding import UNKNOWN, Winner
-from indexer.search.engine import Documents, Needs
+from indexer.search.engine import AskDocuments, Documents, Needs
 from indexer.search.reader import ReadWord, coverages, had
 from sparta.errors import InputError, first_line
 from sparta.json_values import Json
 
 AT_ONCE = 100  # hits
-
-# Asks for some images and terms, with their groundings or without, in one version of the index.
-AskDocuments = Callable[[Sequence[str], Sequence[int] | None, bool], Documents]
 
 
 class Explain(NamedTuple):

@@ -15,7 +15,7 @@ from indexer.answer import Sign, Substitution, Version
 from indexer.query import OPERATORS, Clause, Query, QueryError
 from indexer.search.engine import Capability, Engine, Needs, Plan, Statistics
 from indexer.search.words import FUNCTION_WORDS, HeldWords, WordList
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.word_tables import WordTables
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Language:
 
     def __init__(
         self,
-        tokenizer: WordPieceTokenizer,
+        tokenizer: TermTokenizer,
         tables: WordTables,
         bits: int,
         reranker: Reranker | None = None,

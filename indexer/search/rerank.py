@@ -12,8 +12,7 @@ import numpy as np
 from indexer.answer import UnavailableError
 from indexer.grounding import vector_of
 from indexer.manifest import TEXT_TOWER
-from indexer.search.engine import Found
-from indexer.search.explanations import AskDocuments
+from indexer.search.engine import AskDocuments, Found
 from sparta.errors import InputError
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from indexer.answer import (
     Version,
 )
 from indexer.query import Query, parsed, plain_text, searchable, spoken
-from indexer.search.engine import Capability, Documents, Engine, Page, Plan, Survey
-from indexer.search.explanations import AskDocuments, Explain, Explaining
+from indexer.search.engine import AskDocuments, Capability, Documents, Engine, Page, Plan, Survey
+from indexer.search.explanations import Explain, Explaining
 from indexer.search.pages import finish, ranked, surveyed
 from indexer.search.reader import NOTHING, Language, MovedError, Reader, Reading, image_query
 from indexer.search.rerank import Reranker

@@ -25,7 +25,7 @@ from sparta.errors import InputError
 from sparta.files import writing
 from sparta.json_values import Json, JsonMapping
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 
 COMMIT_AT = 10_000  # changes that no commit has
 MOST_FIELDS = 1000  # of an image
@@ -420,5 +420,5 @@ def apply_log(folder: Path) -> None:
 
 def _begin(folder: Path) -> IndexWriter:
     place = IndexLocation.of(folder)
-    place.manifest.check_vocabulary(folder, WordPieceTokenizer.from_folder(folder).vocabulary_hash)
+    place.manifest.check_vocabulary(folder, TermTokenizer.from_folder(folder).vocabulary_hash)
     return IndexWriter(place)

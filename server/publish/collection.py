@@ -21,7 +21,7 @@ from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 from sparta.json_values import Json
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.word_tables import WordTables
 
 try:
@@ -50,7 +50,7 @@ class Impacts(NamedTuple):
 class Collection:
     """The images of an index; documents are their numbers in the order of their ids."""
 
-    tokenizer: WordPieceTokenizer  # of the index
+    tokenizer: TermTokenizer  # of the index
     tables: WordTables  # of words
     bits: int  # of an impact
     ids: Sequence[str]  # [N] of the documents, rising

@@ -24,7 +24,7 @@ from server.publish.folder import MARKER, SiteFolder, digest
 from sparta.errors import InputError
 from sparta.json_values import Json, JsonMapping
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import UNSPACED, Marks, WordPieceTokenizer, normalised
+from sparta.tokenizer import UNSPACED, Marks, TermTokenizer, normalised
 from sparta.word_tables import Spelling
 
 FORMAT = 1
@@ -224,7 +224,7 @@ def check_tokenizer(tokenizer: tokenizers.Tokenizer) -> None:
             raise InputError(REFUSED.format(f"{name} that is not BERT's"))
 
 
-def _pieces(tokenizer: tokenizers.Tokenizer, terms: WordPieceTokenizer, marks: Marks) -> Json:
+def _pieces(tokenizer: tokenizers.Tokenizer, terms: TermTokenizer, marks: Marks) -> Json:
     """The model of a tokenizer that marks words, for JSON; see `Pieces` in search/pieces.js."""
     settings, normalise = json.loads(tokenizer.to_str()), partial(_inside, tokenizer)
     model = settings["model"]

@@ -27,7 +27,7 @@ from sparta.addresses import check_id
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.json_values import Json
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 
 if TYPE_CHECKING:
     from indexer.update.images import ResidentEncoder
@@ -66,7 +66,7 @@ class PhotoEncoder:
 
     @cached_property
     def _vocabulary(self) -> Sequence[str]:
-        return WordPieceTokenizer.from_folder(self._folder).vocabulary
+        return TermTokenizer.from_folder(self._folder).vocabulary
 
     @cached_property
     def _encoder(self) -> ResidentEncoder:
@@ -109,7 +109,7 @@ class WritableIndex:
         self._opened = ExitStack()
         self._writer: Writer = self._opened.enter_context(open_writer(folder))
         first = self._folders[0]  # shards have one vocabulary and scale
-        vocabulary = WordPieceTokenizer.from_folder(first).vocabulary
+        vocabulary = TermTokenizer.from_folder(first).vocabulary
         self._read_weights, self._encoder = WeightReader(first, vocabulary), encoder
         self._writing = Lock()
         self._changed = Condition()

@@ -40,13 +40,16 @@ from sparta.model_id import PHOTOS, TOWER
 from sparta.networks.backbone import pick_device
 from sparta.networks.load import copy_tower
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import WordPieceTokenizer, text_frequencies
+from sparta.readers import embeddings
+from sparta.readers.registry import import_features, open_reader
+from sparta.tokenizer import TermTokenizer, text_frequencies
 from sparta.visualsparta.image_head import JointHead
 
 STAGES = {
     "convert": ("Converting the image tower", "networks"),
     "sentences": ("Sentence vectors", "sentences"),
     "extract": ("Photos' vectors", "photos"),
+    "import": ("Reading embeddings", "images"),
     "fit": ("Fitting term vectors", "steps"),
 }
 FORMAT = 1  # of cached models; raised when the code that makes them changes
@@ -56,8 +59,8 @@ HELD_OUT = 1000  # sentences, or a twentieth, that are not fitted, to measure by
 PROMPT, PROMPT_WEIGHT = "a photo of a {}", 0.05  # for every word of the vocabulary
 SHORTEST_WORD = 3  # letters
 STRENGTH = 0.5  # λ of the ridge regression
-STEPS, BATCH, RATE = 500, 1024, 5e-3  # of the refinement: photos per step, learning rate
-AIMS = Aims(sentences=512, captions=0.5, flops=0.01)
+STEPS, BATCH, RATE = 600, 1024, 5e-3  # of the refinement: photos per step, learning rate
+AIMS = Aims(sentences=1024, captions=0.5, flops=0.005, pairs=384)
 LINEAR = 3.0  # factor on the ridge regression's vectors, without a refinement
 READ, BLOCK = 256, 4096  # photos and sentences at once
 SPREAD = 2.0  # deviation of a sentence's similarities divided by the temperature, if it is unknown
@@ -109,7 +112,7 @@ def adapt(
     work = out.with_name(f"{out.name}.work")
     with writing(work):
         encoders = [open_dual_encoder(name, pick_device(device)) for name in names]
-        tokenizer = WordPieceTokenizer.from_folder(PHOTOS)
+        tokenizer = TermTokenizer.from_folder(PHOTOS)
         store = _photos(encoders[0], photos, captions, work, device, progress) if photos else None
         run = _Run(encoders, tokenizer, work, seed, progress)
         given = sentences or generated_sentences()
@@ -140,7 +143,10 @@ def _photos(
     device: str,
     progress: Progress,
 ) -> FeatureStore:
-    """A feature store, opened; or the features of photos of a folder, captioned ones first."""
+    """A feature store, or one of embeddings; or features of a folder's photos, captioned first."""
+    if embeddings.fits(photos):
+        reader = open_reader("embeddings", [photos])
+        photos = import_features(reader, work / "features", progress).folder
     if (photos / HEADER).is_file():
         store = FeatureStore.open(photos)
         if differences := encoder.source.differences(store.source):
@@ -202,7 +208,7 @@ class _Run:
     """The steps of an adaptation."""
 
     encoders: Sequence[DualEncoder]
-    tokenizer: WordPieceTokenizer
+    tokenizer: TermTokenizer
     work: Path
     seed: int
     progress: Progress
@@ -253,7 +259,7 @@ class _Run:
         taught = TermVectors(space, first, torch.zeros(first.shape[1]), steep)
         optimise(
             taught,
-            taught.optimiser(RATE, 0.0),
+            taught.optimiser(RATE, 0.0, (0.9, 0.99)),
             partial(taught.loss, AIMS, Views(shown[0][None]), bag, bags, teachers),
             Plan(len(ids), min(BATCH, len(ids)), STEPS, self.seed),
             partial(self.progress, "fit"),

@@ -24,7 +24,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer, text_frequencies
+from sparta.tokenizer import TermTokenizer, text_frequencies
 
 STRENGTH = 2.0  # λ of the ridge regression
 STEEP = 10.0  # factor on its vectors, which brings scores into the logarithm's curved part
@@ -64,7 +64,7 @@ class Texts:
         cls,
         captions: Sequence[Sequence[str]],
         sentences: Sequence[str],
-        tokenizer: WordPieceTokenizer,
+        tokenizer: TermTokenizer,
         weights: Tensor | None = None,
     ) -> Texts:
         """Of the captions of each photo, and of further sentences."""
@@ -168,6 +168,9 @@ class Aims(NamedTuple):
     sentences: int  # per step, drawn of all, beside a caption of each photo
     captions: float  # weight of the contrast of photos and their captions
     flops: float  # weight of the sparsity regulariser
+    # Photos of a step that are contrasted with a caption, which teachers do not judge: they know
+    # it by heart. None for all photos, whose captions the teachers judge too.
+    pairs: int | None = None
 
 
 class TermVectors(nn.Module):
@@ -195,7 +198,9 @@ class TermVectors(nn.Module):
         vectors = self.vectors if terms is None else self.vectors[terms]
         return torch.log1p(torch.relu(hidden @ vectors.T))
 
-    def optimiser(self, rate: float, head_rate: float) -> Optimizer:
+    def optimiser(
+        self, rate: float, head_rate: float, betas: tuple[float, float] = (0.9, 0.999)
+    ) -> Optimizer:
         """AdamW; the term vectors do not decay."""
         head = [*self.head.parameters()]
         groups = [
@@ -203,7 +208,9 @@ class TermVectors(nn.Module):
             {"params": [self.log_scale], "lr": 1e-2, "weight_decay": 0.0},
         ]
         return torch.optim.AdamW(
-            [*([{"params": head, "lr": head_rate}] if head else []), *groups], weight_decay=0.05
+            [*([{"params": head, "lr": head_rate}] if head else []), *groups],
+            betas=betas,
+            weight_decay=0.05,
         )
 
     def loss(
@@ -220,7 +227,7 @@ class TermVectors(nn.Module):
         The sentences are a caption of each photo that has one, and others drawn from all. A longer
         sentence has a larger sum on every photo, so its mean over the photos is made the teachers'.
         """
-        own = (texts.count[photos] > 0).nonzero()[:, 0]
+        own = (texts.count[photos] > 0).nonzero()[: aims.pairs, 0]
         others = texts.draw(aims.sentences)
         rows = torch.cat([texts.caption_of(photos[own]), others])
         terms, places = torch.unique(bags.columns[rows], return_inverse=True)
@@ -229,7 +236,9 @@ class TermVectors(nn.Module):
         wanted = teachers.similarities(rows, photos)
         found = self.log_scale.exp() * term_sums(scores, places)
         found = found - found.mean(dim=1, keepdim=True) + wanted.mean(dim=1, keepdim=True)
-        total = (divergence(found, wanted) + divergence(found.T, wanted.T)) / 2
+        judged = slice(0 if aims.pairs is None else len(own), None)
+        given, asked = found[judged], wanted[judged]
+        total = (divergence(given, asked) + divergence(given.T, asked.T)) / 2
         if aims.captions and len(own) > 1:
             total = total + aims.captions * contrast(found[: len(own), own])
         return total + aims.flops * scores.mean(dim=0).square().sum()

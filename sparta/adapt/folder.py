@@ -18,7 +18,7 @@ from transformers import PreTrainedConfig
 from sparta.adapt.fit import Bags, TermVectors, Texts, Views
 from sparta.features.record import FeatureSource
 from sparta.json_values import Json
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.init import from_config
 from sparta.visualsparta.model import VisualSparta
 from sparta.visualsparta.offsets import OFFSETS, SAMPLE, TermOffsets
@@ -33,7 +33,7 @@ class Fitted:
 
     terms: TermVectors
     bags: Bags
-    tokenizer: WordPieceTokenizer
+    tokenizer: TermTokenizer
     texts: Texts  # what they were fitted on
     sentences: Sequence[str]  # the same as typed
 
@@ -111,7 +111,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 def write_spelling(
     texts: Iterable[str],
-    tokenizer: WordPieceTokenizer,
+    tokenizer: TermTokenizer,
     folder: Path,
     listed: Collection[str] = frozenset(),
 ) -> None:

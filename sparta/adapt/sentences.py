@@ -126,8 +126,7 @@ CAPITAL, ENDS = 0.6, (*[""] * 4, *["."] * 4, " .", " .")  # share of sentences; 
 _HEADER = re.compile(r"== (\w+) (\d+)")
 _RULE = re.compile(r"(\w+)(\+?)(?: <([\w ]+)>)?( =|:) (.*)")
 _INNER = re.compile(r"\[([^\[\]]*)\]")
-_OPTION = re.compile(r"\s*(?:(\d+)\*)?(.*)")
-_SLOT = re.compile(r"(\{[#\w]+\+?:?\w*\})")
+_SLOT = re.compile(r"(@[#\w]+(?:\+|:\w+)?)")
 
 
 class Slot(NamedTuple):
@@ -207,21 +206,19 @@ class Lexicon:
         while inner := _INNER.search(text):
             name = f"#{len(self.rules)}"
             self.rules[name] = self._phrases(inner[1])
-            text = text[: inner.start()] + f"{{{name}}}" + text[inner.end() :]
-        options = [_OPTION.fullmatch(option) for option in text.split("|")]
-        phrases = [
-            [_slot(part) if part[0] == "{" else part for part in _SLOT.split(option[2]) if part]
-            for option in options
-            if option
-        ]
-        return Rule(
-            phrases, list(accumulate(float(option[1] or 1) for option in options if option))
-        )
+            text = text[: inner.start()] + f"@{name}" + text[inner.end() :]
+        phrases, weights = [], []
+        for option in text.split("|"):
+            weight, _, phrase = option.rpartition("*")
+            weights.append(float(weight or 1))
+            parts = [part for part in _SLOT.split(phrase) if part]
+            phrases.append([_slot(part) if part[0] == "@" else part for part in parts])
+        return Rule(phrases, list(accumulate(weights)))
 
 
 def _slot(text: str) -> Slot:
-    name, mark, form = re.fullmatch(r"\{([#\w]+)(\+?):?(\w*)\}", text).groups()  # type: ignore[union-attr]
-    return Slot(name, bool(mark), form)
+    name, _, form = text[1:].rstrip("+").partition(":")
+    return Slot(name, text[-1] == "+", form)
 
 
 @cache
@@ -251,7 +248,7 @@ class _Writer:
         return re.sub(r"\ba (?=(?!uni|use|one|euro)[aeiou])", "an ", text)
 
     def _expand(self, rule: Rule, name: str, out: list[str]) -> None:
-        chosen = bisect(rule.sums, self._random.random() * rule.sums[-1])
+        chosen = bisect(rule.sums, self._random.random() * rule.sums[-1], hi=len(rule.sums) - 1)
         for part in rule.options[chosen]:
             if isinstance(part, str):
                 out.append(part)

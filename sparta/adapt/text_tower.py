@@ -16,29 +16,17 @@ from numpy.typing import NDArray
 from sparta.errors import InputError, first_line
 from sparta.inference import NETWORK, Network, add_entry, find_entry
 from sparta.json_values import Json, JsonMapping
-from sparta.model_id import find_file
-from sparta.networks.encoder import hash_files, weights_hash
+from sparta.networks.encoder import text_key
 from sparta.vse.tokenizer import FILE, TextTokenizer, nltk_words
 
 if TYPE_CHECKING:
     from sparta.adapt.towers import DualEncoder
 
-# What else decides a text tower's output, beside its weights.
-SMALL_FILES = (
-    *("config.json", FILE, "tokenizer_config.json"),
-    *("vocab.txt", "vocab.json", "merges.txt"),
-)
 # Texts by which a converted tower and its tokenizer are compared with torch's.
 PROBES = ("a", "Two dogs, on a beach!", "two men's red hats " * 50, "Ein Café — 2 Stühle")
 LARGEST_ERROR = 2e-3  # of a number of a vector of length 1, half of it torch's in half precision
 
 Ids = list[NDArray[np.int64]]  # ids and mask, [1, L] each
-
-
-def text_key(name: str | Path) -> str:
-    """Names all that decides a text's vector."""
-    small = [path for file in SMALL_FILES if (path := find_file(name, file))]
-    return weights_hash(str(name)) + hash_files(small)
 
 
 class TextTower:

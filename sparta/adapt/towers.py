@@ -16,11 +16,11 @@ from torch.nn import functional as F
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
-from sparta.adapt.text_tower import SMALL_FILES, text_key
 from sparta.errors import InputError, first_line
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.json_values import Json
 from sparta.model_id import find_file, model_folder, pinned_name, read_model_config
+from sparta.networks.encoder import SMALL_FILES, text_key
 from sparta.networks.load import load_encoder
 from sparta.networks.pretrained import load_model
 from sparta.progress import Progress, no_progress

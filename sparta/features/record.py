@@ -16,6 +16,7 @@ from sparta.json_values import Json
 FeatureKind = Literal["region", "grid", "patch", "pixels"]
 REGIONS = 36  # of a detector, an image keeps
 SKIPPED = "skipped.jsonl"
+METADATA = "metadata.jsonl"  # that an import found
 JOINT = "joint"  # space of vectors: that of a dual encoder's two towers
 FLOAT32, BFLOAT16 = "float32", "bfloat16"  # precisions of a network
 
@@ -123,17 +124,24 @@ class FeatureSource:
         """What the backbone computed in, "float32" or "bfloat16"."""
         return str(self.extra.get("precision", FLOAT32))
 
+    @property
+    def unknown_encoder(self) -> bool:
+        """Whether the features are embeddings of a dual encoder that is not recorded."""
+        return self.extra.get("space") == JOINT and not self.weights
+
     def differences(self, other: FeatureSource) -> list[str]:
         """Where another source would give other features, field by field ([] if equal).
 
-        The precision is no difference: models recall the same with features of either.
+        The precision is no difference: models recall the same with features of either. Nor are
+        embeddings of an unknown dual encoder, which are taken on trust, if `dimension` is the same.
         """
         mine, theirs = self.content, other.content
         for one in (mine, theirs):
             one["extra"].pop("precision", None)
+        trusted = other.unknown_encoder and self.extra.get("space") == JOINT
         return [
             f"{name}: {mine[name]!r} against {theirs[name]!r}"
-            for name in mine
+            for name in (["dimension"] if trusted else mine)
             if mine[name] != theirs[name]
         ]
 

@@ -15,8 +15,13 @@ from PIL import Image
 from sparta.errors import InputError
 from sparta.extras import package_folder
 from sparta.features.record import FeatureSource
-from sparta.model_id import PHOTOS, WEIGHTS, weight_files
+from sparta.model_id import PHOTOS, WEIGHTS, find_file, weight_files
 
+# What else decides a text tower's output, beside its weights.
+SMALL_FILES = (
+    *("config.json", "tokenizer.json", "tokenizer_config.json"),
+    *("vocab.txt", "vocab.json", "merges.txt"),
+)
 PATCH = 16
 DEFAULT_SIZE = 112
 
@@ -50,6 +55,12 @@ def weights_hash(name: str) -> str:
     if not (files := weight_files(name)):
         raise InputError(f"{name}: found neither {' nor '.join(WEIGHTS)}")
     return hash_files(files)
+
+
+def text_key(name: str | Path) -> str:
+    """Names all that decides a text's vector."""
+    small = [path for file in SMALL_FILES if (path := find_file(name, file))]
+    return weights_hash(str(name)) + hash_files(small)
 
 
 def hash_files(paths: Iterable[Path]) -> str:

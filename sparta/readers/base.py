@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from codecs import BOM_UTF8
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -126,6 +126,10 @@ class FeatureReader(ABC):
 
     @abstractmethod
     def __getitem__(self, row: int) -> ImageFeatures: ...
+
+    def metadata(self) -> Iterator[Json] | None:
+        """What the files say of images beside their features, each with its id as `image`."""
+        return None
 
 
 def without_boxes(image_id: str, features: NDArray[np.float16]) -> ImageFeatures:

@@ -169,6 +169,11 @@ class Arrays:
     def __contains__(self, name: str) -> bool:
         return name in self._arrays
 
+    def like(self, kinds: str, axes: int) -> dict[str, NDArray[np.number]]:
+        """The arrays whose dtype is of some kinds, with so many axes."""
+        arrays = self._arrays.items()
+        return {n: one for n, one in arrays if one.dtype.kind in kinds and one.ndim == axes}
+
     def get(self, name: str, kinds: str, shape: tuple[int | None, ...] = ()) -> NDArray[np.number]:
         """An array whose dtype is of some kinds (as NumPy's letters name them) and of a shape."""
         if name not in self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +13,12 @@ from typing import Literal
 
 from sparta.addresses import check_id
 from sparta.errors import InputError
-from sparta.features.record import SKIPPED, ImageFeatures, Skipped
+from sparta.features.record import METADATA, SKIPPED, ImageFeatures, Skipped
 from sparta.features.store import FeatureStore
 from sparta.features.writer import SHARD_SIZE, StoreWriter
 from sparta.files import check_room, full_disk_reported, writing
 from sparta.progress import Progress, no_progress
-from sparta.readers import bottom_up, oscar, oscar_tsv, splits
+from sparta.readers import bottom_up, embeddings, oscar, oscar_tsv, splits
 from sparta.readers.base import FeatureReader, ImportOptions, RegionLimit
 from sparta.readers.bottom_up import BOTTOM_UP, LXMERT, BottomUpReader
 from sparta.readers.oscar import OscarReader
@@ -32,6 +33,7 @@ Format = Literal[
     "bottom-up-npz",
     "precomp",
     "hgr",
+    "embeddings",
 ]
 
 
@@ -115,6 +117,12 @@ FORMATS: Mapping[Format, ForeignFormat] = {
         splits.HgrReader,
         "",
         lambda _folder: splits.HGR_SPLITS,
+    ),
+    "embeddings": ForeignFormat(
+        f"{', '.join(embeddings.SUFFIXES)} of a dual encoder, or clip-retrieval's folders",
+        embeddings.fits,
+        embeddings.EmbeddingReader,
+        "embeddings",
     ),
 }
 
@@ -220,6 +228,9 @@ def import_features(
             progress("import", rows.stop, images)
         if not writer.images:
             raise InputError(f"no image could be used; {out / SKIPPED} says why")
+        if (about := reader.metadata()) is not None:
+            with (out / METADATA).open("w", encoding="utf-8") as file:
+                file.writelines(json.dumps(one, default=str) + "\n" for one in about)
         return writer.finish()
 
 

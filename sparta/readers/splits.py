@@ -26,7 +26,7 @@ from sparta.readers.base import (
     read_lines,
     without_boxes,
 )
-from sparta.readers.npy import ArrayFile
+from sparta.readers.npy import INTEGERS, ArrayFile
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def fits_hgr(path: Path) -> bool:
 def read_names(root: Path, split: str) -> list[str]:
     """Names of a split's videos in `ROOT/public_split`, in the order of its features."""
     path = root / "public_split" / f"{split}_names.npy"
-    names = _decode(ArrayFile(path, (1,), "str").whole, path)
+    names = decode_names(ArrayFile(path, (1,), "str").whole, path)
     if not names:
         raise InputError(f"{path} holds no name")
     first: dict[str, int] = {}
@@ -200,8 +200,10 @@ class HgrReader(FeatureReader):
         return without_boxes(video, check_features(frames, where))
 
 
-def _decode(array: NDArray[np.number], path: Path) -> list[str]:
-    """Strings of an array of them; NumPy itself fails over what is no character."""
+def decode_names(array: NDArray[np.number], path: Path) -> list[str]:
+    """Strings of an array of them, or of numbers; NumPy itself fails over what is no character."""
+    if array.dtype.kind in INTEGERS:
+        return [str(number) for number in array.tolist()]
     codec = "utf-32-le" if array.dtype.kind == "U" else "utf-8"
     array = array.astype(array.dtype.newbyteorder("<"))
     names = []

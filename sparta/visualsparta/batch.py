@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.features.record import ImageFeatures
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 
 if TYPE_CHECKING:
     import torch
@@ -77,7 +77,7 @@ class ImagePadder:
 
     def __init__(
         self,
-        tokenizer: WordPieceTokenizer,
+        tokenizer: TermTokenizer,
         max_regions: int,
         max_label_tokens: int,
         attributes: bool = True,
@@ -90,7 +90,7 @@ class ImagePadder:
         self._warned = False
 
     @classmethod
-    def of(cls, tokenizer: WordPieceTokenizer, config: VisualSpartaConfig) -> ImagePadder:
+    def of(cls, tokenizer: TermTokenizer, config: VisualSpartaConfig) -> ImagePadder:
         """Pads to the batches that a model of this configuration takes."""
         limits = config.max_regions, config.max_label_tokens
         return cls(tokenizer, *limits, attributes=config.use_attributes)

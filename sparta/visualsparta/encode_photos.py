@@ -12,7 +12,6 @@ from sparta.errors import InputError
 from sparta.extract.extractor import load_extractor_of
 from sparta.extract.job import PhotoWorker
 from sparta.extract.photos import Augmentation, find_photos
-from sparta.features.record import FeatureSource
 from sparta.networks.backbone import pick_device
 from sparta.text_encoder import move
 from sparta.visualsparta.batch import ImagePadder
@@ -52,9 +51,9 @@ def encode_images(
         move(model, pick_device(device))
     if model.tokenizer is None:
         raise InputError("the model has no tokenizer: load it from a folder, or set .tokenizer")
-    if model.config.feature_source is None:
+    source = model.source
+    if source is None:
         raise InputError("the model does not record which features it takes: use sparta extract")
-    source = FeatureSource(**model.config.feature_source)
     extractor = load_extractor_of(source, device)
     folder = Path(photos) if isinstance(photos, str | Path) else Path()
     ids = find_photos(folder) if isinstance(photos, str | Path) else [str(path) for path in photos]

@@ -31,7 +31,7 @@ from sparta.text_encoder import (
     load_word_pieces,
     portable_config,
 )
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
 
@@ -90,7 +90,7 @@ def _check_parts(encoder: PreTrainedModel, name: str | Path) -> None:
 
 
 def from_config(
-    encoder: PreTrainedConfig, tokenizer: WordPieceTokenizer, source: FeatureSource, **options: Any
+    encoder: PreTrainedConfig, tokenizer: TermTokenizer, source: FeatureSource, **options: Any
 ) -> VisualSparta:
     """A VisualSparta with random weights, the tokenizer attached.
 
@@ -222,7 +222,7 @@ def from_oscar(
         **options,
     )
     if source is None:
-        model.config.feature_source = None
+        model.config.feature_source = model.source = None
     cut = tuple(f"encoder.layer.{layer}." for layer in range(layers or total, total))
     _fill(model, {k: v for k, v in weights.items() if not k.startswith(cut)}, folder)
     return model
@@ -252,10 +252,10 @@ def read_oscar_config(folder: Path) -> _Config:
     return config
 
 
-def _read_vocabulary(folder: Path) -> WordPieceTokenizer:
+def _read_vocabulary(folder: Path) -> TermTokenizer:
     path = folder / "vocab.txt"
     try:
-        return WordPieceTokenizer.from_vocabulary(path)
+        return TermTokenizer.from_vocabulary(path)
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing: it comes with the checkpoint") from error
     except ValueError as error:

@@ -7,6 +7,7 @@ vocabulary; online, a query's terms are looked up and summed. No network runs at
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,8 +22,9 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, initializ
 from transformers.masking_utils import create_bidirectional_mask
 
 from sparta.errors import InputError, first_line
-from sparta.model_id import DAMAGED_WEIGHTS, model_folder, read_model_config
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.features.record import FeatureSource
+from sparta.model_id import DAMAGED_WEIGHTS, TOWER, model_folder, read_model_config
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.batch import ImageBatch
 from sparta.visualsparta.config import DenseHeadConfig, ImageHeadConfig, VisualSpartaConfig
 from sparta.visualsparta.image_head import ConvolutionalStem, DenseHead, JointHead
@@ -101,6 +103,7 @@ class VisualSparta(PreTrainedModel):
         term_frequencies: [V] int64, how many training captions and sentences contained each term;
             all 0 where that is unknown.
         indexable: [V] bool, False for special and unused tokens, which never score.
+        source: what makes its features; None if that is unknown.
     """
 
     config_class = VisualSpartaConfig
@@ -136,7 +139,9 @@ class VisualSparta(PreTrainedModel):
         self.register_buffer("trained_terms", torch.ones(inner.vocab_size, dtype=torch.bool))
         self.register_buffer("term_frequencies", torch.zeros(inner.vocab_size, dtype=torch.int64))
         self.register_buffer("indexable", torch.ones(inner.vocab_size, dtype=torch.bool))
-        self.tokenizer: WordPieceTokenizer | None = None
+        self.tokenizer: TermTokenizer | None = None
+        made_by = config.feature_source
+        self.source = FeatureSource(**made_by) if made_by else None
         self.post_init()
 
     def _add_transformer(self, config: VisualSpartaConfig, inner: PreTrainedConfig) -> None:
@@ -383,8 +388,10 @@ class VisualSparta(PreTrainedModel):
                 raise InputError(
                     f"{name}: its weights cannot be read: {first_line(error)}"
                 ) from error
+        if model.source and (tower := folder / TOWER).is_dir():
+            model.source = replace(model.source, backbone=str(tower.resolve()))
         if (folder / "tokenizer.json").is_file():
-            model.tokenizer = WordPieceTokenizer.from_folder(folder)
+            model.tokenizer = TermTokenizer.from_folder(folder)
         return model.eval()
 
 

@@ -192,6 +192,7 @@ class TextHead(nn.Module):
 
     def __init__(self, features: int, terms: int, size: int, dropout: float = 0.0) -> None:
         super().__init__()
+        self.padding = terms
         self.dropout = nn.Dropout(dropout)
         self.skip = nn.Linear(features, size)
         self.hidden = nn.Linear(features, 2 * features)

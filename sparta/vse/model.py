@@ -159,7 +159,7 @@ class VseModel(PreTrainedModel):
         """B texts → [B, D] float32 of unit length, differentiable."""
         if self.config.text == "sentence":
             padding = ~real_rows(texts.lengths, texts.ids.shape[1])
-            terms = texts.ids.masked_fill(padding, self.text_head.bag.padding_idx)
+            terms = texts.ids.masked_fill(padding, self.text_head.padding)
             return unit(self.text_head(self.sentence_vectors(texts), terms))
         return unit(self.text_pooling(self._read(texts), texts.lengths))
 

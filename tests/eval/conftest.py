@@ -7,7 +7,7 @@ import pytest
 
 from sparta.captions.read import CaptionedPhoto
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from tests.eval.data import Data, write_captions
 from tests.indexer.tiny import save_model, write_store
 from tests.indexer.vocabulary import WORDS, small_tokenizer
@@ -16,12 +16,12 @@ from tests.server.fake import draw
 
 
 @pytest.fixture(scope="session")
-def tokenizer() -> WordPieceTokenizer:
+def tokenizer() -> TermTokenizer:
     return small_tokenizer()
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory, tokenizer: WordPieceTokenizer) -> list[Path]:
+def models(tmp_path_factory: pytest.TempPathFactory, tokenizer: TermTokenizer) -> list[Path]:
     root = tmp_path_factory.mktemp("models")
     return [save_model(root / str(seed), tokenizer, seed, untrained=["cat"]) for seed in (0, 1)]
 
@@ -57,7 +57,7 @@ def data(
     models: list[Path],
     captioned: list[CaptionedPhoto],
     captions_file: Path,
-    tokenizer: WordPieceTokenizer,
+    tokenizer: TermTokenizer,
 ) -> Data:
     return Data(views, models, captioned, captions_file, tokenizer)
 

@@ -13,7 +13,7 @@ from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.features.writer import StoreWriter
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from tests.indexer.tiny import SOURCE
 from tests.indexer.tiny_dense import save_dense_model
 from tests.indexer.vocabulary import WORDS
@@ -26,7 +26,7 @@ class Data(NamedTuple):
     models: list[Path]
     captioned: list[CaptionedPhoto]
     captions_file: Path
-    tokenizer: WordPieceTokenizer
+    tokenizer: TermTokenizer
 
 
 def save_dense(folder: Path, seed: int = 0, views: int = 1) -> Path:

@@ -15,7 +15,7 @@ from eval.pruning.measure import PruningStudy, measure_pruning, short_queries
 from eval.recall.scores import check_memory
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.model import VisualSparta
 from tests.eval.data import Data, refused, shown
@@ -136,9 +136,7 @@ ASKED = [["dog on the beach", "red dog dog", "sky"], ["dog", "run, dogs", "é"]]
 
 
 @pytest.fixture(scope="module")
-def asked_models(
-    tmp_path_factory: pytest.TempPathFactory, tokenizer: WordPieceTokenizer
-) -> list[Path]:
+def asked_models(tmp_path_factory: pytest.TempPathFactory, tokenizer: TermTokenizer) -> list[Path]:
     """Models that record the term frequencies of captions."""
     root = tmp_path_factory.mktemp("asked")
     return [save_model(root / "0", tokenizer, 0, ["cat"], captions=ASKED[0])]

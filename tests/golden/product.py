@@ -40,7 +40,7 @@ from server.backends import open_backends
 from server.settings import ServerSettings
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.word_tables import Substitute, WordTables
 from tests.golden.drawn import SPECIAL, Collection
 from tests.indexer.lucene.written import read_lucene
@@ -88,7 +88,7 @@ def build_from_postings(out: Path, drawn: Collection) -> None:
     write_index(
         out,
         (PostingShard(Postings(**images)) for images in drawn.blocks()),
-        WordPieceTokenizer(inner),
+        TermTokenizer(inner),
         IndexSettings(models=["m"], features=["f"], photos=None, offset_images=0),
         np.zeros(len(terms), np.float32),
         0.5,
@@ -141,7 +141,7 @@ def _run(*arguments: str | Path) -> None:
 
 def vocabulary(folder: Path) -> list[str]:
     """The terms in id order."""
-    return WordPieceTokenizer.from_folder(index_folders(folder)[0]).vocabulary
+    return TermTokenizer.from_folder(index_folders(folder)[0]).vocabulary
 
 
 def postings(folder: Path, engine: str) -> Iterator[tuple[list[str], Iterator[NDArray[Any]]]]:

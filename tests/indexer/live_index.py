@@ -10,7 +10,7 @@ from indexer.search.searcher import Searcher
 from indexer.store.changes import Add, Change, MetadataChange
 from indexer.store.commit import Commit
 from indexer.update.writer import Writer, open_writer
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from tests.indexer.vocabulary import COMMON, RARE, TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
@@ -62,7 +62,7 @@ class LiveReference:
             else:
                 self.images.pop(change.image_id, None)
 
-    def searcher(self, tokenizer: WordPieceTokenizer = TOKENIZER) -> ReferenceSearcher:
+    def searcher(self, tokenizer: TermTokenizer = TOKENIZER) -> ReferenceSearcher:
         rows = [self.images[image_id] for image_id in sorted(self.images)]
         return ReferenceSearcher(rows, tokenizer)
 

@@ -13,7 +13,7 @@ from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Inputs, Postings, PostingShard
 from indexer.settings import IndexSettings
 from sparta.progress import Progress, no_progress
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.word_tables import RARE_TERMS, SPELLING, Substitute, WordTables
 from tests.indexer.vocabulary import COMMON, RARE
 
@@ -30,7 +30,7 @@ SETTINGS = IndexSettings(
 )
 
 
-def random_postings(tokenizer: WordPieceTokenizer, images: int, seed: int = 0) -> Postings:
+def random_postings(tokenizer: TermTokenizer, images: int, seed: int = 0) -> Postings:
     """Few levels, so that many images tie."""
     rng = np.random.default_rng(seed)
     terms = np.flatnonzero(tokenizer.indexable)
@@ -80,7 +80,7 @@ def word_tables(
 def write_postings(
     folder: Path,
     shards: Iterable[Postings],
-    tokenizer: WordPieceTokenizer,
+    tokenizer: TermTokenizer,
     settings: IndexSettings = SETTINGS,
     images: int = 0,
     tables: WordTables | None = None,

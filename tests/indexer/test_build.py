@@ -27,7 +27,7 @@ from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.files import MARKER, REPLACED, find_work, make_work, writing
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.offsets import TermOffsets
 from sparta.word_tables import RARE_TERMS, SUBSTITUTES, Substitute, WordTables
 from tests.indexer.random_postings import word_tables
@@ -50,7 +50,7 @@ def build(store: FeatureStore, model_dir: Path, tmp_path: Path) -> Build:
 
 def assert_holds(out: Path, store: FeatureStore, right: Mapping[Any, Any], error: float) -> None:
     """Compare an index with impacts and what won them; sums of float32 differ in the last bit."""
-    vocabulary = [t for t in WordPieceTokenizer.from_folder(out).vocabulary if t[0] not in "[#"]
+    vocabulary = [t for t in TermTokenizer.from_folder(out).vocabulary if t[0] not in "[#"]
     with closing(open_index(out)) as searcher:
         for image_id in store.ids:
             for term in searcher.explain(" ".join(vocabulary), image_id).terms:

@@ -14,7 +14,7 @@ from indexer.manifest import Manifest
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.features.writer import StoreWriter
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
@@ -26,7 +26,7 @@ ATTRIBUTES = ("red", "", "", "red", "")
 
 def save_model(
     folder: Path,
-    tokenizer: WordPieceTokenizer,
+    tokenizer: TermTokenizer,
     seed: int = 0,
     untrained: Sequence[str] = (),
     source: FeatureSource = SOURCE,
@@ -90,7 +90,7 @@ def draw(path: Path, seed: int, width: int = 30, height: int = 20) -> None:
     Image.fromarray(pixels).save(path)
 
 
-def slow_frequencies(tokenizer: WordPieceTokenizer, texts: Sequence[str]) -> list[int]:
+def slow_frequencies(tokenizer: TermTokenizer, texts: Sequence[str]) -> list[int]:
     """How many texts contain each term of the vocabulary, term by term."""
     found = [tokenizer.encode_query(text).pieces for text in texts]
     return [sum(term in pieces for pieces in found) for term in tokenizer.vocabulary]

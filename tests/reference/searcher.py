@@ -26,7 +26,7 @@ from indexer.postings import ImagePostings
 from indexer.query import Query, QueryError, parsed
 from indexer.search.words import FUNCTION_WORDS
 from indexer.store.images import UnknownImageError
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from tests.reference.filters import lets_through
 
 PRESENT, TERMS, COUNTS = 0.45, 10, 256
@@ -49,7 +49,7 @@ class ReferenceSearcher:
     def __init__(
         self,
         images: Iterable[ImagePostings],
-        tokenizer: WordPieceTokenizer,
+        tokenizer: TermTokenizer,
         substitutes: Mapping[str, Sequence[tuple[str, float]]] | None = None,
         rare: Set[str] = frozenset(),
     ) -> None:

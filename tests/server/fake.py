@@ -31,7 +31,7 @@ from indexer.search.engine import (
 from indexer.search.reader import Language
 from indexer.search.searcher import Searcher
 from indexer.store.images import UnknownImageError
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.word_tables import RARE_TERMS, SPELLING, Substitute, WordTables
 
 WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
@@ -110,12 +110,12 @@ def postings_of(image_id: str, drawing: Drawing) -> ImagePostings:
     )
 
 
-def tokenizer() -> WordPieceTokenizer:
+def tokenizer() -> TermTokenizer:
     inner = Tokenizer(models.WordPiece({t: i for i, t in enumerate(TERMS)}, unk_token="[UNK]"))
     inner.normalizer = normalizers.BertNormalizer()
     inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     inner.add_special_tokens(TERMS[:2])
-    return WordPieceTokenizer(inner)
+    return TermTokenizer(inner)
 
 
 def language(rare: frozenset[str] = frozenset()) -> Language:

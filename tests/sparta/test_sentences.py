@@ -32,8 +32,7 @@ def test_files_of_all_kinds_are_merged_by_weight(tmp_path: Path) -> None:
     assert found == {"a dog": 2.5, "a cat": 7.0, "Zwei Hunde": 0.5, "red car": 1.0}
     # A path that exists is not split at its colon.
     path = write(tmp_path / "a.txt:2", "a bird\n")
-    assert weights(read_sentences([path])) == {"a bird": 1.0}
-    assert weights(read_sentences([f"{path}:.25"])) == {"a bird": 0.25}
+    assert weights(read_sentences([path, f"{path}:.25"])) == {"a bird": 1.25}
 
 
 @pytest.mark.parametrize(
@@ -82,9 +81,8 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes,
 def test_a_missing_file_and_a_weight_of_zero(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.txt: cannot be read"):
         read_sentences([tmp_path / "none.txt"])
-    path = write(tmp_path / "a.txt", "a dog\n")
     with pytest.raises(InputError, match="weight of 0"):
-        read_sentences([f"{path}:0"])
+        read_sentences([f"{tmp_path}:0"])
 
 
 def test_generated_sentences_are_distinct_varied_and_depend_on_the_seed() -> None:
@@ -94,12 +92,12 @@ def test_generated_sentences_are_distinct_varied_and_depend_on_the_seed() -> Non
     assert texts == again.texts and (weights == again.weights).all()
     assert len(set(texts) & set(generated_sentences(5000, seed=4).texts)) < 1000
     whole = [text for text, weight in zip(texts, weights, strict=True) if weight == 1]
-    lengths = [len(text.split()) for text in whole]
-    assert np.percentile(lengths, 5) >= 4 and np.percentile(lengths, 95) <= 22
+    shortest, longest = np.percentile([len(text.split()) for text in whole], [5, 95])
+    assert shortest >= 4 and longest <= 22
     words = Counter(word for text in texts for word in re.findall(r"[a-z]+", text.lower()))
     assert len(words) > 2500
     # Nothing of the grammar's notation, and no wrong article.
-    assert not re.search(r"[\[\]{}|*=_]|\ba [aio]|  ", " ".join(whole).replace("a one", ""))
+    assert not re.search(r"[\[\]@|*=_#]|\ba [aio]|  ", " ".join(whole).replace("a one", ""))
 
 
 def test_forms_of_words() -> None:

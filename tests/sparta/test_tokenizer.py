@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 from sparta.errors import InputError
-from sparta.tokenizer import Word, WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer, Word
 from sparta.word_tables import RARE_TERMS, SUBSTITUTES, Substitute, WordTables
 from tests import tiny
 
 
 @pytest.fixture(scope="module")
-def tiny_tokenizer() -> WordPieceTokenizer:
+def tiny_tokenizer() -> TermTokenizer:
     return tiny.tokenizer()
 
 
-def test_query_keeps_words_as_typed_with_their_pieces(tiny_tokenizer: WordPieceTokenizer) -> None:
+def test_query_keeps_words_as_typed_with_their_pieces(tiny_tokenizer: TermTokenizer) -> None:
     query = tiny_tokenizer.encode_query("Running DOGS, dog zebra [MASK] dog")
     typed = "Running DOGS , dog zebra [MASK] dog"
     assert [word.text for word in query.words] == typed.split(" ")
@@ -31,7 +31,7 @@ def test_query_keeps_words_as_typed_with_their_pieces(tiny_tokenizer: WordPieceT
 @pytest.mark.parametrize(
     "text", ["a dog runs", "", "  ", "zebra", "[CLS] dog [SEP][unused0]", "dögs", "dog\x00 the"]
 )
-def test_ids_are_the_terms_of_the_query(tiny_tokenizer: WordPieceTokenizer, text: str) -> None:
+def test_ids_are_the_terms_of_the_query(tiny_tokenizer: TermTokenizer, text: str) -> None:
     terms = [piece for word in tiny_tokenizer.encode_query(text).words for piece in word.pieces]
     assert [tiny.VOCABULARY[i] for i in tiny_tokenizer.encode_ids(text)] == terms
     assert not set(terms) & set(tiny.SPECIAL)
@@ -40,17 +40,17 @@ def test_ids_are_the_terms_of_the_query(tiny_tokenizer: WordPieceTokenizer, text
 def test_a_byte_order_mark_is_no_part_of_the_first_term(tmp_path: Path) -> None:
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join(tiny.VOCABULARY) + "\n", encoding="utf-8-sig")
-    assert WordPieceTokenizer.from_vocabulary(path).vocabulary == tiny.VOCABULARY
+    assert TermTokenizer.from_vocabulary(path).vocabulary == tiny.VOCABULARY
 
 
 def test_ids_with_gaps_are_refused() -> None:
     gap = Tokenizer(models.WordPiece({"[UNK]": 0, "dog": 2}, unk_token="[UNK]"))
     with pytest.raises(ValueError, match="gaps or doubles"):
-        WordPieceTokenizer(gap)
+        TermTokenizer(gap)
 
 
 def test_real_vocabulary(minilm: Path) -> None:
-    tokenizer = WordPieceTokenizer.from_folder(minilm)
+    tokenizer = TermTokenizer.from_folder(minilm)
     assert len(tokenizer.vocabulary) == 30522
     # bert-base-uncased has 994 unused entries and five special ones.
     assert tokenizer.indexable.sum() == 30522 - 994 - 5
@@ -82,11 +82,11 @@ def bert(lowercase: bool, strip_accents: bool | None) -> Tokenizer:
     return tokenizer
 
 
-def words_of_parts(tokenizer: WordPieceTokenizer, text: str) -> tuple[Word, ...]:
+def words_of_parts(tokenizer: TermTokenizer, text: str) -> tuple[Word, ...]:
     return tuple(word for p in tokenizer.parts(text) for word in tokenizer.encode_query(p).words)
 
 
-TOKENIZERS = [WordPieceTokenizer(bert(*options)) for options in OPTIONS]
+TOKENIZERS = [TermTokenizer(bert(*options)) for options in OPTIONS]
 
 
 @settings(max_examples=600)
@@ -110,7 +110,7 @@ def test_texts_that_spaces_do_not_part_stay_whole() -> None:
     stopping.add_special_tokens(["[A.]"])
     other.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Punctuation()])
     for tokenizer in (swallowing, holding, stopping, other):
-        assert WordPieceTokenizer(tokenizer).parts("a b [A B]") == ["a b [A B]"]
+        assert TermTokenizer(tokenizer).parts("a b [A B]") == ["a b [A B]"]
 
 
 def test_tables_are_read_as_written(tmp_path: Path) -> None:

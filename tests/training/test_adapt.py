@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import indexer.index
 from sparta.adapt import adapt as module
 from sparta.command_line import cli
+from sparta.errors import InputError
 from sparta.extract.image_files import load_photo
 from sparta.networks.pretrained import load_preprocessing
 from sparta.visualsparta.encode_photos import encode_images
@@ -52,13 +53,13 @@ def run(*arguments: str | Path) -> str:
 
 def refused(*arguments: str | Path) -> str:
     found = CliRunner().invoke(cli, [*map(str, arguments)])
-    assert found.exit_code == 2, found.output
-    return found.output
+    assert isinstance(found.exception, InputError), found.output
+    return str(found.exception)
 
 
 @torch.inference_mode()
-def defined(folder: Path, photo: Path, model: VisualSparta) -> dict[str, float]:
-    """Term scores of a photo by the dual encoder itself."""
+def embedded(folder: Path, photo: Path) -> torch.Tensor:
+    """The dual encoder's own vector [d] of a photo."""
     dual = AutoModel.from_pretrained(folder).eval()
     preprocessing = load_preprocessing(str(folder), None)
     image = load_photo(photo, SIDE).image.convert("RGB")
@@ -70,7 +71,14 @@ def defined(folder: Path, photo: Path, model: VisualSparta) -> dict[str, float]:
         patches = cells.permute(0, 2, 3, 4, 5, 1).reshape(1, 16, -1)
         given = {"pixel_values": patches, "pixel_attention_mask": torch.ones(1, 16).int()}
         given["spatial_shapes"] = torch.tensor([[4, 4]])
-    vector = dual.get_image_features(**given).pooler_output[0]
+    vector: torch.Tensor = dual.get_image_features(**given).pooler_output[0]
+    return vector
+
+
+@torch.inference_mode()
+def defined(folder: Path, photo: Path, model: VisualSparta) -> dict[str, float]:
+    """Term scores of a photo by the dual encoder itself."""
+    vector = embedded(folder, photo)
     hidden = torch.cat([vector / vector.norm(), torch.ones(1)])
     assert model.tokenizer is not None
     scores = {}
@@ -133,12 +141,38 @@ def test_an_index_of_a_dual_encoder_makes_its_model_once(
     assert len(indexer.index.open(tmp_path / "first")) == 71
 
 
+def test_stored_embeddings_stand_for_the_photos(photos: Path, tmp_path: Path) -> None:
+    encoder, few = clip(tmp_path / "clip"), tmp_path / "few"
+    few.mkdir()
+    names = [f"p{number:02d}.png" for number in range(0, 70, 5)]
+    for name in names:
+        shutil.copy(photos / name, few)
+    vectors = tmp_path / "vectors.npy"
+    np.save(vectors, torch.stack([embedded(encoder, few / name) for name in names]).numpy())
+    vectors.with_suffix(".txt").write_text("\n".join(names))
+    options: list[str | Path] = [
+        "--photos",
+        vectors,
+        "--sentences",
+        photos.parent / "sentences.txt",
+    ]
+    run("adapt", encoder, *options, "--out", tmp_path / "model")
+    scores = []
+    for source in (few, vectors):
+        out = tmp_path / f"of {source.name}"
+        run("index", source, "--model", tmp_path / "model", "--out", out, "--top-n", "all")
+        hits = indexer.index.open(out).search("red green blue", k=70).hits
+        scores.append({hit.image_id: hit.score for hit in hits})
+    assert scores[0].keys() == scores[1].keys()
+    assert scores[0] == pytest.approx(scores[1], rel=0.03)
+
+
 def test_a_killed_adaptation_continues(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder = clip(tmp_path / "clip")
     sentences = photos.parent / "sentences.txt"
-    given = ["--photos", photos, "--sentences", sentences]
+    given: list[str | Path] = ["--photos", photos, "--sentences", sentences]
     run("adapt", encoder, *given, "--out", tmp_path / "whole")
     with monkeypatch.context() as patch:
         patch.setattr(module, "_save", None)
@@ -155,7 +189,7 @@ def test_a_killed_adaptation_continues(
 
 
 def test_what_is_no_dual_encoder_is_refused(photos: Path, tmp_path: Path) -> None:
-    out = ["--photos", photos, "--out", tmp_path / "out"]
+    out: list[str | Path] = ["--photos", photos, "--out", tmp_path / "out"]
     assert "VisualSparta model already" in refused("adapt", "photos", *out)
     bert = tmp_path / "bert"
     bert.mkdir()

@@ -17,9 +17,9 @@ from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.progress import Progress
 from sparta.readers.base import read_lines
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.vse.batch import collate_texts
-from sparta.vse.model import VseModel
+from sparta.vse.model import VseModel, evaluating
 
 BATCH = 256  # sentences
 
@@ -49,7 +49,7 @@ def read_texts(
     photos: Sequence[CaptionedPhoto],
     sentences: Sequence[str],
     encode: Callable[[Sequence[str]], Tensor],
-    tokenizer: WordPieceTokenizer,
+    tokenizer: TermTokenizer,
     cache: Path,
 ) -> tuple[Texts, Tensor]:
     """Captions and sentences as word pieces, and their vectors [S, d] float16.
@@ -82,8 +82,9 @@ def sentence_vectors(model: VseModel, texts: Sequence[str], progress: Progress) 
     ids = [model.tokenizer.encode(text) for text in texts]
     found = []
     order = torch.tensor([len(row) for row in ids]).argsort(stable=True)
-    for part in order.split(BATCH):
-        batch = collate_texts([ids[i] for i in part.tolist()], model.tokenizer.pad_id)
-        found.append(model.eval().sentence_vectors(batch).half())
-        progress("sentences", sum(map(len, found)), len(ids))
+    with evaluating(model):
+        for part in order.split(BATCH):
+            batch = collate_texts([ids[i] for i in part.tolist()], model.tokenizer.pad_id)
+            found.append(model.sentence_vectors(batch).half())
+            progress("sentences", sum(map(len, found)), len(ids))
     return torch.cat(found)[order.argsort()]

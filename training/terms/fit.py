@@ -37,7 +37,7 @@ from sparta.networks.encoder import is_lite, scale_of, weights_file
 from sparta.networks.lite import RESAMPLE, EfficientNetLite
 from sparta.progress import Progress, progress_bars
 from sparta.text_encoder import encoder_config, load_word_pieces
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.config import ImageHeadConfig
 from sparta.vse.init import from_bert
 from sparta.vse.model import VseModel
@@ -158,7 +158,7 @@ class _Run:
 
     config: TermVectorsConfig
     stores: Sequence[FeatureStore]
-    tokenizer: WordPieceTokenizer
+    tokenizer: TermTokenizer
     kept: Path  # folder of what is finished
     progress: Progress
 
@@ -172,9 +172,14 @@ class _Run:
     def dense(self) -> VseModel:
         """The sentence encoder, with untrained heads on it."""
         model = self.config.model
-        options = {"dimension": model.size, "visual": "whole", "visual_width": model.width}
         return from_bert(
-            str(model.init), self.source, sentence=True, name="dual-encoder", **options
+            str(model.init),
+            self.source,
+            sentence=True,
+            name="dual-encoder",
+            dimension=model.size,
+            visual="whole",
+            visual_width=model.width,
         )
 
     def read(self, photos: Sequence[CaptionedPhoto], sentences: Sequence[str], name: str) -> Data:

@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.batch import ImageBatch, ImagePadder
 from sparta.visualsparta.model import pad_ids
 from training.module import drop_regions, drop_words
@@ -101,7 +101,7 @@ class TrainingCollator:
         )
 
 
-def learn_vocabulary(captions: Iterable[str], size: int) -> WordPieceTokenizer:
+def learn_vocabulary(captions: Iterable[str], size: int) -> TermTokenizer:
     """Learn at most `size` word pieces, lower-cased as bert-base-uncased does.
 
     The result is deterministic, which a resumed run depends on.
@@ -116,7 +116,7 @@ def learn_vocabulary(captions: Iterable[str], size: int) -> WordPieceTokenizer:
     learner.train_from_iterator(texts, trainer)
     tokenizer = _tokenizer(models.WordPiece(learner.get_vocab(), unk_token="[UNK]"))
     tokenizer.add_special_tokens(SPECIAL)
-    return WordPieceTokenizer(tokenizer)
+    return TermTokenizer(tokenizer)
 
 
 def _tokenizer(model: models.WordPiece) -> Tokenizer:

@@ -40,7 +40,7 @@ from sparta.errors import InputError
 from sparta.extract.job import extract_photos
 from sparta.features.store import FeatureStore
 from sparta.model_id import SAMPLE
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from tests.eval.bench.tiny import dense, rows, source
 from tests.eval.data import write_captions
 from tests.indexer.random_postings import random_postings, write_postings
@@ -111,19 +111,19 @@ def test_vectors_are_enlarged_as_images_are(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def postings(tokenizer: WordPieceTokenizer) -> Postings:
+def postings(tokenizer: TermTokenizer) -> Postings:
     return random_postings(tokenizer, 60)
 
 
 @pytest.fixture
-def index(tmp_path: Path, tokenizer: WordPieceTokenizer, postings: Postings) -> Path:
+def index(tmp_path: Path, tokenizer: TermTokenizer, postings: Postings) -> Path:
     write_postings(tmp_path / "index", [postings], tokenizer)
     return tmp_path / "index"
 
 
 @pytest.mark.parametrize("gone", [0, 30])
 def test_every_impact_of_an_image_that_is_not_deleted_is_read(
-    index: Path, postings: Postings, tokenizer: WordPieceTokenizer, gone: int
+    index: Path, postings: Postings, tokenizer: TermTokenizer, gone: int
 ) -> None:
     deleted = [image.image_id for image in postings][::2][:gone]
     with open_writer(index) as writer:
@@ -178,7 +178,7 @@ def test_drawn_queries_have_terms_as_frequent_as_the_source_says() -> None:
 
 
 def test_queries_come_in_random_order_without_those_no_term_is_in(
-    tokenizer: WordPieceTokenizer,
+    tokenizer: TermTokenizer,
 ) -> None:
     asked = tokenise(TEXTS, tokenizer)
     assert [query.text for query in asked] == TEXTS
@@ -271,7 +271,7 @@ def test_the_model_of_the_package_and_features_beside_it(pruned: Path, tmp_path:
 
 @pytest.mark.parametrize("found", [{"a.jpg"}, {"a.jpg", "b.jpg"}])
 def test_captions_of_photos_that_the_index_lacks_are_counted(
-    found: set[str], tokenizer: WordPieceTokenizer, index: Path, tmp_path: Path
+    found: set[str], tokenizer: TermTokenizer, index: Path, tmp_path: Path
 ) -> None:
     texts = ("dog", "the red ball")
     splits = {"a.jpg": "val", "b.jpg": "val", "c.jpg": "train"}
@@ -290,7 +290,7 @@ def test_recall_is_that_of_an_index_of_the_same_top_n(
     views: list[FeatureStore],
     models: list[Path],
     captioned: list[CaptionedPhoto],
-    tokenizer: WordPieceTokenizer,
+    tokenizer: TermTokenizer,
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "index"

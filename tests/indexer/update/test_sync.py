@@ -202,7 +202,7 @@ def test_files_beside_photos_are_followed(
         return images_of(out)["0.png"].get(field)
 
     before = images_of(out)["0.png"]
-    assert synced(0) == (None if first is None else type(before.get(field))(first))
+    assert str(synced(0)) == str(first)
     for value in (2, 3):
         (photos / beside).write_text(text % value)
         assert list(PhotoSync(out, photos, encoding).run(dry=True).plan.described) == ["0.png"]

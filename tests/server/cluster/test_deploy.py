@@ -28,7 +28,7 @@ from server.cluster.shard import Served, ShardReplica, ShardWriter, shard_folder
 from server.requests import MANY
 from sparta import extras
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from tests.indexer.random_postings import random_postings
 from tests.indexer.vocabulary import small_tokenizer
 from tests.milvus_server import free_port
@@ -253,7 +253,7 @@ def test_a_shard_that_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     found = LocalCluster(index)
     found.install(monkeypatch)
     searcher = Searcher(ShardsEngine(RemoteShards(found.served)), read_language(index))
-    terms = WordPieceTokenizer.from_folder(whole).ids
+    terms = TermTokenizer.from_folder(whole).ids
 
     def write(image_id: str, term: str) -> None:
         """In a commit of its own."""

@@ -25,7 +25,7 @@ from server.publish.folder import SiteFolder
 from server.publish.index import write_index
 from server.publish.packs import Shown
 from server.publish.publishing import OWN
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.word_tables import WordTables
 from tests.server.publish.firefox import FirefoxPage
 
@@ -46,7 +46,7 @@ ANSWERS = """async ([folder, calls, few]) => {
 
 def collection_of(
     postings: Postings,
-    tokenizer: WordPieceTokenizer,
+    tokenizer: TermTokenizer,
     tables: WordTables | None = None,
     bits: int = 8,
 ) -> Collection:

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from tests.indexer.vocabulary import small_tokenizer
 from tests.server.publish.collections import hosting, write_script
 from tests.server.publish.firefox import NAMES, FirefoxPage, find_firefox, firefox_page
 
 
 @pytest.fixture(scope="session")
-def tokenizer() -> WordPieceTokenizer:
+def tokenizer() -> TermTokenizer:
     return small_tokenizer()
 
 

@@ -22,7 +22,7 @@ from server.publish.photos import Pictures, stripped
 from server.publish.publishing import Choices, publish
 from sparta.command_line import cli
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from tests.indexer.random_postings import random_postings, write_postings
 from tests.server.publish.collections import hosting
 
@@ -31,7 +31,7 @@ PICTURES = Pictures((64, 512))
 
 
 @pytest.fixture(scope="module")
-def folder(tokenizer: WordPieceTokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tokenizer: TermTokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an index of twelve photos, one of which is missing and one damaged."""
     folder = tmp_path_factory.mktemp("album")
     rows = list(random_postings(tokenizer, 12, seed=2))

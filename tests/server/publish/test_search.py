@@ -26,7 +26,7 @@ from indexer.query import QueryError, parse
 from indexer.search.searcher import Searcher
 from server.publish.collection import open_collection
 from server.publish.publishing import OWN
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.word_tables import Substitute
 from tests.indexer.random_postings import random_postings, shards_of, word_tables, write_postings
 from tests.indexer.vocabulary import EVERY_WORD
@@ -84,7 +84,7 @@ counts = st.sampled_from([1, 7, 30, 1000])
 def test_answers_equal_the_reference(
     request: pytest.FixtureRequest,
     site: Path,
-    tokenizer: WordPieceTokenizer,
+    tokenizer: TermTokenizer,
     host: str,
     bits: int,
     images: int,
@@ -123,7 +123,7 @@ def test_answers_equal_the_reference(
 
 
 def test_without_ranges_each_file_is_fetched_once(
-    plain: Page, site: Path, tokenizer: WordPieceTokenizer
+    plain: Page, site: Path, tokenizer: TermTokenizer
 ) -> None:
     """Though a query asks for parts of the lists that are far from each other, all at once."""
     collection = collection_of(random_postings(tokenizer, 6000, 1), tokenizer)
@@ -173,7 +173,7 @@ def lines(text: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def engine(
-    tokenizer: WordPieceTokenizer, site: Path, tmp_path_factory: pytest.TempPathFactory
+    tokenizer: TermTokenizer, site: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Searcher]:
     """Of an index that is published as "engine"."""
     rows = list(random_postings(tokenizer, 300, seed=5))
@@ -305,16 +305,16 @@ CLAUSES = """async (texts) => {
 
 
 @pytest.fixture(scope="module")
-def bert(site: Path) -> tuple[WordPieceTokenizer, str]:
+def bert(site: Path) -> tuple[TermTokenizer, str]:
     """The tokenizer of the model for photos, with an empty index."""
-    tokenizer = WordPieceTokenizer.from_folder(SHIPPED)
+    tokenizer = TermTokenizer.from_folder(SHIPPED)
     if not (site / "bert").is_dir():
         publish_collection(site / "bert", collection_of(Postings.of([]), tokenizer))
     return tokenizer, "/bert/index/"
 
 
 def check_words(
-    page: Page | FirefoxPage, bert: tuple[WordPieceTokenizer, str], texts: list[str]
+    page: Page | FirefoxPage, bert: tuple[TermTokenizer, str], texts: list[str]
 ) -> None:
     tokenizer, folder = bert
     found = json.loads(page.evaluate(WORDS, [folder, texts]))
@@ -325,7 +325,7 @@ def check_words(
 
 @pytest.mark.parametrize("host", ["blank", "firefox"])
 def test_every_assigned_character_is_read_as_by_the_tokenizer(
-    request: pytest.FixtureRequest, host: str, bert: tuple[WordPieceTokenizer, str]
+    request: pytest.FixtureRequest, host: str, bert: tuple[TermTokenizer, str]
 ) -> None:
     """Most ideographs and syllables of Hangul, which are all alike, are left out."""
     ends = (0x3400, 0xA000), (0xAC00, 0xD700), (0x17000, 0x18D00), (0x20000, 0x32000)
@@ -350,7 +350,7 @@ SPELLED = st.sampled_from(["[MASK]", "x" * 101, "don't [UNK]s"])
 @settings(max_examples=20)
 @given(texts=st.lists(LETTERS | SPELLED, max_size=60))
 def test_any_text_is_read_as_by_the_tokenizer(
-    blank: Page, bert: tuple[WordPieceTokenizer, str], texts: list[str]
+    blank: Page, bert: tuple[TermTokenizer, str], texts: list[str]
 ) -> None:
     check_words(blank, bert, texts)
 

@@ -24,7 +24,7 @@ from indexer.update.images import delete_images
 from server.publish.photos import Pictures
 from server.publish.publishing import Choices, publish
 from sparta.command_line import cli
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from tests.indexer.random_postings import random_postings, write_postings
 from tests.server.fake import draw
 from tests.server.pages import visited
@@ -34,7 +34,7 @@ from tests.test_docs import dry_run
 
 
 @pytest.fixture(scope="module")
-def index(tokenizer: WordPieceTokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def index(tokenizer: TermTokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of forty photos, which all look alike."""
     folder = tmp_path_factory.mktemp("gallery")
     drawing = next(path for path in draw(folder / "drawn").rglob("*.png"))
@@ -161,7 +161,7 @@ FETCH = "async (paths) => { for (const one of paths) await (await fetch(one)).bl
 
 
 @pytest.fixture
-def album(tokenizer: WordPieceTokenizer, tmp_path: Path) -> Path:
+def album(tokenizer: TermTokenizer, tmp_path: Path) -> Path:
     """A site of six photos, its index beside it."""
     rows = list(random_postings(tokenizer, 6, seed=3))
     for number, row in enumerate(rows):

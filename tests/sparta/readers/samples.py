@@ -274,6 +274,13 @@ def _frames(folder: Path, images: Sequence[ImageFeatures]) -> Path:
     return frames_folder(folder, trn=videos)
 
 
+def write_embeddings(folder: Path, images: Sequence[ImageFeatures]) -> Path:
+    """One vector an image, of any length."""
+    np.save(folder / "a.npy", np.stack([image.features[0] for image in images]))
+    (folder / "a.txt").write_text("".join(f"{image.image_id}\n" for image in images))
+    return folder / "a.npy"
+
+
 class Sample(NamedTuple):
     """How some images are written in a format: what is named to its reader is returned."""
 
@@ -303,6 +310,7 @@ SAMPLES: dict[str, Sample] = {
     "precomp": Sample("precomp", _precomp, ("dev",)),
     "hgr of means": Sample("hgr", _means, ("trn",)),
     "hgr of frames": Sample("hgr", _frames, ("trn",)),
+    "embeddings": Sample("embeddings", write_embeddings),
 }
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.batch import ImageBatch, ImagePadder
 from sparta.visualsparta.init import PICKLED, SAFE, from_bert, from_oscar
 from sparta.visualsparta.model import VisualSparta
@@ -31,17 +31,17 @@ SIZES |= {"intermediate_size": 37, "max_position_embeddings": 40}
 WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"
 
 
-def byte_pairs() -> WordPieceTokenizer:
+def byte_pairs() -> TermTokenizer:
     """As RoBERTa has: special tokens <s>, <pad>, </s>, <unk>, <mask>, words with a marked space."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     trainer = trainers.BpeTrainer(vocab_size=60, special_tokens=special, show_progress=False)
     tokenizer.train_from_iterator([" ".join(tiny.WORDS)] * 3, trainer)
-    return WordPieceTokenizer(tokenizer)
+    return TermTokenizer(tokenizer)
 
 
-def save_checkpoint(model: hf.PreTrainedModel, tokenizer: WordPieceTokenizer, folder: Path) -> Path:
+def save_checkpoint(model: hf.PreTrainedModel, tokenizer: TermTokenizer, folder: Path) -> Path:
     model.save_pretrained(folder)
     tokenizer.save(folder)
     return folder
@@ -282,7 +282,7 @@ def test_options_are_the_models(tmp_path: Path) -> None:
 
 def test_the_tokenizer_is_berts(tmp_path: Path) -> None:
     path = write_oscar(tmp_path, {}) / "vocab.txt"
-    ours, theirs = WordPieceTokenizer.from_vocabulary(path), hf.BertTokenizer(vocab=str(path))
+    ours, theirs = TermTokenizer.from_vocabulary(path), hf.BertTokenizer(vocab=str(path))
     for text in ("A RED ball.", "runs running", "thé dög", "by\u2028sea", "[MASK] hats 犬 man"):
         ids = theirs(text, add_special_tokens=False)["input_ids"]
         assert ours.encode_ids(text) == [i for i in ids if i >= 5]

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from sparta.errors import InputError
 from sparta.features.record import FeatureKind, FeatureSource
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import TermTokenizer
 from sparta.vse.batch import collate_regions
 from sparta.vse.encoders import VisualProjection
 from sparta.vse.init import from_bert, from_captions
@@ -60,7 +60,7 @@ def roberta(size: int) -> Any:
     ids=["bert", "roberta"],
 )
 def test_text_side_starts_from_the_checkpoint(
-    make: Any, tokenizer: WordPieceTokenizer, longest: int, tmp_path: Path
+    make: Any, tokenizer: TermTokenizer, longest: int, tmp_path: Path
 ) -> None:
     """Texts are no longer than its positions."""
     checkpoint = make(len(tokenizer.vocabulary))

@@ -12,13 +12,15 @@ from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 from sparta.errors import InputError
+from sparta.visualsparta.image_head import DenseHead
 from sparta.vse.aggregators import POOLINGS
-from sparta.vse.batch import PixelBatch, RegionBatch
+from sparta.vse.batch import PixelBatch, RegionBatch, real_rows
+from sparta.vse.encoders import WholeProjection
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel, score, view_scores
 from tests import tiny
 from tests.sparta.vse import published
-from tests.sparta.vse.models import SENTENCES, bert, bigru, regions, texts
+from tests.sparta.vse.models import SENTENCES, affine, bert, bigru, regions, texts
 
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
 
@@ -45,6 +47,28 @@ def test_views_are_poolings_of_one_projection_or_have_their_own() -> None:
         assert not torch.allclose(found[:, 0], found[:, 1], atol=1e-3)
 
 
+def dual(folder: Path) -> VseModel:
+    return bert(folder, sentence=True, visual="whole", visual_width=6)
+
+
+def test_a_whole_photo_is_projected_by_its_last_region_alone(tmp_path: Path) -> None:
+    """As the image encoder of term vectors, the model is given every region by itself, too."""
+    model, batch = dual(tmp_path), regions()
+    projection = model.visual_projections[0]
+    assert isinstance(projection, WholeProjection)
+    expected = projection.head.direction(batch.regions)
+    found = model.encode_images(batch)
+    for row, length in enumerate(batch.lengths.tolist()):
+        assert_close(found[row, 0], expected[row, length - 1], **CLOSE)
+    head = DenseHead(model.config.to_dict())
+    head.dense.load_state_dict({k: v for k, v in model.state_dict().items() if "visual" in k})
+    vectors, mask = head.eval()(batch.regions, real_rows(batch.lengths, batch.regions.shape[1]))
+    assert mask.sum(dim=1).tolist() == (batch.lengths + 1).tolist()
+    assert_close(vectors[..., -1], torch.ones(vectors.shape[:2]))
+    assert_close(vectors[:, -1, :-1], found[:, 0], **CLOSE)
+    assert_close(vectors[:, :-1, :-1][mask[:, :-1]], expected[mask[:, :-1]], **CLOSE)
+
+
 def test_dropout_is_for_training_alone(tmp_path: Path) -> None:
     """Of a model's own; a BERT's, that is in eval mode here, apart."""
     given: dict[str, Any] = {"input_dropout": 0.5, "text_dropout": 0.5, "visual": "grid"}
@@ -63,6 +87,22 @@ def test_dropout_is_for_training_alone(tmp_path: Path) -> None:
 
 
 # ---- texts --------------------------------------------------------------------------------------
+
+
+def test_a_sentence_is_a_mean_vector_and_its_word_pieces(tmp_path: Path) -> None:
+    model = dual(tmp_path)
+    tokenizer, encoder, head = model.tokenizer, model.text_encoder, model.text_head
+    assert tokenizer is not None and encoder is not None
+    found = model.embed_texts(SENTENCES)
+    with torch.no_grad():
+        for row, text in zip(found, SENTENCES, strict=True):
+            ids = torch.tensor([tokenizer.encode(text)])
+            mean = encoder(ids).last_hidden_state[0].mean(dim=0)
+            x = mean / mean.norm() * math.sqrt(32)
+            hidden = torch.nn.functional.gelu(affine(head.hidden, x[None]))
+            pieces = head.bag.weight[ids[0]].sum(dim=0)
+            total = affine(head.skip, x) + affine(head.output, hidden)[0] + pieces
+            assert_close(row, total / total.norm(), **CLOSE)
 
 
 def test_texts_as_typed_are_embedded_in_eval_mode() -> None:
