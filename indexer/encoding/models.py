@@ -196,6 +196,8 @@ def model_fingerprint(model: PreTrainedModel) -> str:
     config = model.config.to_diff_dict()
     for changing in ("transformers_version", "_name_or_path"):
         config.pop(changing, None)
+    if config.get("dual_encoder") is None:  # as in configurations before there was this field
+        config.pop("dual_encoder", None)
     digest.update(json.dumps(config, sort_keys=True, default=str).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode())

@@ -14,7 +14,6 @@ from indexer.grounding import vector_of
 from indexer.manifest import TEXT_TOWER
 from indexer.search.engine import AskDocuments, Found
 from sparta.errors import InputError
-from sparta.inference import read_entry
 
 if TYPE_CHECKING:
     from sparta.adapt.text_tower import TextTower
@@ -32,7 +31,9 @@ class Reranker:
 
     @cached_property
     def _tower(self) -> TextTower:
-        from sparta.adapt.text_tower import TextTower  # OpenVINO, which other searches do not need
+        # OpenVINO, which other searches do not need
+        from sparta.adapt.text_tower import TextTower
+        from sparta.inference import read_entry
 
         try:
             return TextTower(self._folder, read_entry(self._folder))
