@@ -194,8 +194,10 @@ class PlainErrors:
                 await send({**message, "body": body})
 
         headers = scope.get("headers", [])
-        if Headers(raw=headers).get("range", "").partition("=")[0].strip().lower() != "bytes":
-            scope = {**scope, "headers": [one for one in headers if one[0] != b"range"]}
+        unit = Headers(raw=headers).get("range", "bytes").partition("=")[0]
+        if unit.strip().lower() != "bytes":
+            # In place: the routes leave in it which of them answers.
+            scope["headers"] = [one for one in headers if one[0] != b"range"]
         await self.app(scope, receive, send_problem)
 
 

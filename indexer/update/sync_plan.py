@@ -162,7 +162,7 @@ class SeenPhotos:
         """
         path = _path(index, root, built)
         table = _read(path) if path.is_file() else None
-        return cls(root, _photos(table), _choice(table)) if table else None
+        return None if table is None else cls(root, _photos(table), _choice(table))
 
     def of(self, below: str) -> dict[str, Seen]:
         """The photos whose ids begin so."""
