@@ -241,8 +241,6 @@ def _scale(model: Any) -> float | None:
 class DenseEncoder(DualEncoder):
     """A dense VSE model with one vector an image, which reads features."""
 
-    scale = None
-
     def __init__(self, name: str, device: torch.device) -> None:
         model = VseModel.from_pretrained(name)
         config = model.config
@@ -259,6 +257,7 @@ class DenseEncoder(DualEncoder):
         move(model, device)
         self.name, self._model = pinned_name(name), model
         self.source = FeatureSource(**config.feature_source)
+        self.scale = 1 / config.temperature if config.temperature else None
         self.head = DenseHeadConfig(dense=config.to_dict())
 
     def image_head(self) -> nn.Module:
