@@ -1,4 +1,4 @@
-// Which images have a word, which decides signs and coverage; explanations of scores.
+// Which images have a word, for signs and coverage; explanations.
 
 import { OPERATORS } from "./grammar.js";
 import { counts } from "./reader.js";
@@ -9,14 +9,14 @@ import { counts } from "./reader.js";
 /** @import { Postings } from "./postings.js" */
 
 /**
- * What one term of a query contributes to the score of an image, as the REST interface has it.
+ * What a term adds to an image's score, as the REST interface has it.
  * @typedef {{term: string, word: string, count: number, impact: number, score: number, region: number | null,
  *   box: [number, number, number, number] | null, label: Label | null, similarity: number | null,
  *   sign: Sign}} TermAnswer
  * @typedef {{id: number, word: string, count: number, similarity: number | null, sign: Sign}} Asked
  */
 
-/** The terms of a text, each with the first word that contains it, else that it replaces. @param {ReadWord[]} words @returns {Asked[]} */
+/** The terms of a text, each with its first word. @param {ReadWord[]} words @returns {Asked[]} */
 export function termsOfWords(words) {
   return [...terms(words.filter(counts)), ...terms(words.filter((word) => !counts(word)))];
 }
@@ -59,7 +59,7 @@ export function coverage(words, image, largestOf) {
   return Math.min(share, 1); // rounding may exceed 1
 }
 
-/** The words with signs for which a search leaves an image out. @param {ReadWord[]} words @param {ImageRecord} image @param {(term: number) => number} largestOf */
+/** The signed words that leave an image out. @param {ReadWord[]} words @param {ImageRecord} image @param {(term: number) => number} largestOf */
 export function against(words, image, largestOf) {
   const impactOf = (/** @type {number} */ term) => image.impact(term);
   const out = words.filter((word) => {
@@ -69,7 +69,7 @@ export function against(words, image, largestOf) {
   return out.map(({ sign, text }) => sign + text);
 }
 
-// Share of the term's largest impact in the index with which an image has a term.
+// Share of its largest impact with which an image has a term.
 const PRESENT = 0.45;
 
 /** The smallest impact with which an image has a term. @param {number} largest impact of any image */

@@ -1,4 +1,4 @@
-// Files of a published index, whole or in part as far as the host answers range requests; bytes.
+// Files of a published index, in part where the host answers range requests; bytes.
 
 const PIECE = 4096; // chunks of a piece of a directory
 const GAP = 8192; // bytes that are fetched needlessly rather than with a request of their own
@@ -31,7 +31,7 @@ export class Source {
     return { status: response.status, bytes: new Uint8Array(await response.arrayBuffer()) };
   }
 
-  /** The file that names all others, which is asked for anew every time. */
+  /** The file that names all others, asked for anew every time. */
   async index() {
     return (await this.#bytes("index.json", { cache: "no-cache" })).bytes;
   }
@@ -59,7 +59,7 @@ export class Source {
 
   /** @param {string} name @param {number} start @param {number} end */
   async #range(name, start, end) {
-    // Browsers let requests for one file wait for each other where their cache may keep the answers.
+    // Browsers let requests for one file that may be cached wait for each other.
     const options = /** @type {RequestInit} */ ({ headers: { Range: `bytes=${start}-${end - 1}` }, cache: "no-store" });
     const { status, bytes } = await this.#bytes(name, options);
     this.ranges = status === 206;

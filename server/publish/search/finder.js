@@ -17,7 +17,7 @@ export class Finder {
     this.bounds = bounds;
     this.ranks = ranks;
     this.few = FEW;
-    /** Called with the images that will be found, before their order is known. @type {(positions: number[]) => void} */
+    /** Called with the images found, before they are ordered. @type {(positions: number[]) => void} */
     this.found = () => {};
   }
 
@@ -58,8 +58,8 @@ export class Finder {
   /**
    * The scores of all images that may be among the best; those of others are too low.
    *
-   * A superblock's bound is the sum of its terms' largest impacts there. The few of the highest bounds
-   * come first; of the others those below the k-th best score so far are not fetched.
+   * A superblock's bound is the sum of its terms' largest impacts there. Those of the highest bounds
+   * come first; others below the k-th best score are not fetched.
    * @param {Map<number, number>} counts @param {number[]} whole terms @param {number[]} divided terms, in chunks of their own
    * @param {number} k @param {Uint8Array | null} allowed
    */

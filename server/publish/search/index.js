@@ -1,4 +1,4 @@
-// Searches an index that `sparta publish` wrote, in the browser: exactly as the server's engines do.
+// Searches what `sparta publish` wrote, in the browser, exactly as the server does.
 //
 //   const index = await open("index/");
 //   const { hits } = await index.search("two dogs on a beach", { k: 20 });
@@ -140,8 +140,8 @@ export class Index {
   }
 
   /**
-   * All images that match a text, or without words all that a filter lets through: their number, facets,
-   * and a page of them in the order of a field, by default of scores or ids.
+   * All images that match a text or a filter: their number, facets, and a page in a field's order, by
+   * default that of scores or ids.
    * @param {string} query @param {Options & {sort?: string, facets?: string[]}} [options] @returns {Promise<Browsed>}
    */
   async browse(query, options = {}) {
@@ -217,7 +217,7 @@ export class Index {
     return nearest.filter((one) => one.words.length);
   }
 
-  /** The words of the index, whose script is fetched by the first that is completed or not known. @returns {Promise<HeldWords>} */
+  /** The words of the index, whose script is fetched when first needed. @returns {Promise<HeldWords>} */
   #heldWords() {
     const read = async () => {
       const words = new Map(this.frequent.map((word) => [word, this.reader.spoken(this.reader.tokenizer.words(word))]));

@@ -99,7 +99,7 @@ export class Lists {
   }
 
   /**
-   * The postings of terms with chunks of their own in some superblocks, and in others of the same chunks.
+   * The postings of terms with chunks of their own, in some superblocks and the rest of these chunks.
    * @param {number[]} terms @param {number[]} superblocks @param {Uint16Array[]} maxima of the terms
    * @param {Set<number>[]} read the chunks of each term that were read before; changed
    * @param {(term: number, postings: Postings) => void} take called with the number of the term in `terms`

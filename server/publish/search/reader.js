@@ -1,4 +1,4 @@
-// Reading queries: their terms, words that the index lacks or training rarely saw, substitutes.
+// Reading queries: their terms, unknown and rare words, substitutes.
 
 import { OPERATORS, parse, QueryError, searchable } from "./grammar.js";
 

@@ -1,4 +1,4 @@
-// What the index knows of single images, and what won their terms.
+// What the index knows of an image, and what won its terms.
 
 import { Bytes, parsed } from "./files.js";
 import { joined } from "./tokenizer.js";

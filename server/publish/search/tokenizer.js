@@ -1,4 +1,4 @@
-// Word pieces of a text, as BERT's tokenizers find them, by tables that the index comes with.
+// Word pieces of a text, as BERT's tokenizers find them, by tables of the index.
 
 /**
  * @typedef {[number, number][]} Runs first and last characters, rising
