@@ -2,8 +2,8 @@
 
 No schema can say how a filter is written, which fields an index has, that a search needs words or
 one of these, or what a cursor is. So 422 is an answer to such requests; to any other that fits the
-document it is not. And what has too large an address is refused with 431, which schemathesis does
-not count as one of the refusals of what does not fit.
+document it is not. And too large an address is refused with 431, too large a body with 413, which
+schemathesis does not count as refusals of what does not fit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def filter_failure(
     context: HookContext, failure: Failure, case: Case[Any], response: Response
 ) -> bool:
     """Whether schemathesis reports a failure."""
-    if "negative_data_rejection" in failure.checks and response.status_code == 431:
+    if "negative_data_rejection" in failure.checks and response.status_code in (413, 431):
         return False
     refused = "positive_data_acceptance" in failure.checks and response.status_code == 422
     wordless = case.path.endswith("/v1/search") and not (
