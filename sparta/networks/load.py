@@ -140,7 +140,7 @@ def _load_torch(
     return Backbone(backbone, image_size, labels, device, joint)
 
 
-def _key(backbone: str, image_size: int | None, labels: int, joint: bool) -> Json:
+def _key(backbone: str, image_size: int | None, labels: int, joint: bool = False) -> Json:
     """All that decides a converted network."""
     if is_lite(backbone):
         parts = [backbone, hash_files([weights_file(backbone)])]
