@@ -222,7 +222,7 @@ def from_oscar(
         **options,
     )
     if source is None:
-        model.config.feature_source = model.source = None
+        model.config.feature_source = None
     cut = tuple(f"encoder.layer.{layer}." for layer in range(layers or total, total))
     _fill(model, {k: v for k, v in weights.items() if not k.startswith(cut)}, folder)
     return model

@@ -103,7 +103,8 @@ class VisualSparta(PreTrainedModel):
         term_frequencies: [V] int64, how many training captions and sentences contained each term;
             all 0 where that is unknown.
         indexable: [V] bool, False for special and unused tokens, which never score.
-        source: what makes its features; None if that is unknown.
+        image_tower: folder of the network in the model's, that makes its features; None if there is
+            none.
     """
 
     config_class = VisualSpartaConfig
@@ -140,8 +141,7 @@ class VisualSparta(PreTrainedModel):
         self.register_buffer("term_frequencies", torch.zeros(inner.vocab_size, dtype=torch.int64))
         self.register_buffer("indexable", torch.ones(inner.vocab_size, dtype=torch.bool))
         self.tokenizer: TermTokenizer | None = None
-        made_by = config.feature_source
-        self.source = FeatureSource(**made_by) if made_by else None
+        self.image_tower: Path | None = None
         self.post_init()
 
     def _add_transformer(self, config: VisualSpartaConfig, inner: PreTrainedConfig) -> None:
@@ -274,6 +274,14 @@ class VisualSparta(PreTrainedModel):
 
     # ---- encoding -----------------------------------------------------------------------------
 
+    @property
+    def source(self) -> FeatureSource | None:
+        """What makes the model's features, its own network if it has one; None if unknown."""
+        if self.config.feature_source is None:
+            return None
+        source = FeatureSource(**self.config.feature_source)
+        return replace(source, backbone=str(self.image_tower)) if self.image_tower else source
+
     @torch.inference_mode()
     def photo_vectors(self, batch: ImageBatch) -> Tensor:
         """[B, h - 1] float32 of length 1 that an image head gives B images, on its device."""
@@ -388,8 +396,8 @@ class VisualSparta(PreTrainedModel):
                 raise InputError(
                     f"{name}: its weights cannot be read: {first_line(error)}"
                 ) from error
-        if model.source and (tower := folder / TOWER).is_dir():
-            model.source = replace(model.source, backbone=str(tower.resolve()))
+        if (tower := folder / TOWER).is_dir():
+            model.image_tower = tower.resolve()
         if (folder / "tokenizer.json").is_file():
             model.tokenizer = TermTokenizer.from_folder(folder)
         return model.eval()
