@@ -58,6 +58,7 @@ LACK = {
         "convert model_best.pth --out absent",
         "convert sample --out absent --substitutes bert",
         "train sample --out absent",
+        "adapt clip --out absent",
         "eval index index --captions captions.jsonl",
         "eval index index --queries queries.txt",
         "eval model sample --captions captions.jsonl --features pixels",

@@ -82,9 +82,8 @@ def _choice(manifest: Manifest) -> str:
 Features = Annotated[
     list[str],
     typer.Argument(
-        help="Folder of photos; feature stores of the same photos, the plain one first, then "
-        "augmentations; or image embeddings (.npy, .npz, Parquet, a folder of clip-retrieval). "
-        "Addresses such as s3://bucket/photos work too."
+        help="Folder of photos, or s3://bucket/photos; feature stores of them, the plain one first; "
+        "or image embeddings (.npy, .npz, Parquet, clip-retrieval)."
     ),
 ]
 Out = Annotated[Path, typer.Option(help="Folder for the index.")]
@@ -92,8 +91,8 @@ Models = Annotated[
     list[str],
     typer.Option(
         "--model",
-        help="VisualSparta model: folder, hub name, photos or sample. Repeat it to average models. "
-        "Of a dual encoder such as CLIP, term vectors are fitted first, once.",
+        help="VisualSparta model, or a dual encoder such as CLIP: folder, hub name, photos or "
+        "sample. Repeatable.",
     ),
 ]
 MetadataFile = Annotated[
@@ -157,14 +156,14 @@ KeepFeatures = Annotated[
     bool,
     advanced(
         "--keep-features",
-        help="Keep photos' features, 170 KB each, in OUT.features for later runs.",
+        help="Keep photos' features, 170 KB each, in OUT.features.",
     ),
 ]
 Precision = Annotated[
     bool,
     advanced(
         "--bfloat16/--float32",
-        help="Compute photos' features in bfloat16 where model and processor allow it.",
+        help="Features in bfloat16 where model and processor allow it.",
     ),
 ]
 Shards = Annotated[
@@ -177,8 +176,7 @@ Rerank = Annotated[
         min=0,
         max=1000,
         metavar="N",
-        help="Keep photos' vectors, so that searches can order their first hits, at most N, by a "
-        "dual encoder's similarity (default: 0, none).",
+        help="Most hits that a dual encoder may re-rank.",
     ),
 ]
 
@@ -220,7 +218,7 @@ def index(
 
     sparta index features/ --model model/ --out index/
 
-    sparta index photos/ --model seed0/ --model seed1/ --augmentations 4 --out index/
+    sparta index ~/Pictures --model openai/clip-vit-base-patch32 --out index/
 
     sparta index photos/ --out index/ --top-n 200 --frequencies queries.txt
     """

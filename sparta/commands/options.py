@@ -60,14 +60,14 @@ Include = Annotated[
     list[str],
     advanced(
         metavar="PATTERN",
-        help="Take photos or folders that are left out by default (hidden, thumbnails, deleted).",
+        help="Take what is left out by default (hidden, thumbnails, deleted).",
     ),
 ]
 Exclude = Annotated[
     list[str],
     advanced(
         metavar="PATTERN",
-        help="Leave out photos or folders of this name or path, such as raw or '*.png'.",
+        help="Leave out files or folders of this name or path: raw, '*.png'.",
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
