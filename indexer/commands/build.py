@@ -82,8 +82,8 @@ def _choice(manifest: Manifest) -> str:
 Features = Annotated[
     list[str],
     typer.Argument(
-        help="Folder of photos, or s3://bucket/photos; feature stores of them, the plain one first; "
-        "or image embeddings (.npy, .npz, Parquet, clip-retrieval)."
+        help="Folder of photos, or s3://bucket/photos; feature stores of them, the plain one "
+        "first; or image embeddings (.npy, .npz, Parquet, clip-retrieval)."
     ),
 ]
 Out = Annotated[Path, typer.Option(help="Folder for the index.")]
