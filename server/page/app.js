@@ -23,6 +23,7 @@ history.scrollRestoration = "manual"; // the browser would restore before the ph
 
 /** Go to the address of a query and show its results; an open photo has no place of its own in the history. */
 function open(wanted) {
+  rememberPlace(); // photos may have come since the last scrolling
   if (history.state?.photo) history.replaceState(null, "", wanted);
   else history.pushState(null, "", wanted);
   scrollTo(0, 0);
