@@ -65,13 +65,12 @@ def adapt(
     """
     check_installed("train", "torch", "transformers")
     set_up_libraries()
-    import shutil
-
     from eval.recall.retention import measure_retention
     from eval.report import head_of
     from sparta.adapt.adapt import STAGES, adapt
     from sparta.adapt.sentences import read_sentences
     from sparta.console import Console
+    from sparta.files import remove_work
     from sparta.progress import progress_bars
 
     given = read_sentences(sentences) if sentences else None
@@ -88,7 +87,7 @@ def adapt(
             console.print(advice)
     else:
         console.print("Not measured: give photos with --photos")
-    shutil.rmtree(out.with_name(f"{out.name}.work"))
+    remove_work(adapted.work)
     console.print(f"Next: sparta index PHOTOS --model {out} --out index", soft_wrap=True)
 
 

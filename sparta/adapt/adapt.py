@@ -36,7 +36,7 @@ from sparta.extract.job import extract_photos
 from sparta.extract.photos import find_photos, list_photos
 from sparta.features.record import JOINT
 from sparta.features.store import HEADER, FeatureStore
-from sparta.files import writing
+from sparta.files import find_work, make_work, remove_work, writing
 from sparta.inference import cache_folder, computes_bfloat16, on_cpu
 from sparta.model_id import PHOTOS, TOWER
 from sparta.networks.backbone import pick_device
@@ -80,6 +80,7 @@ class Adapted:
     """A model, and what measures it: nothing of this was fitted but the photos' mean."""
 
     folder: Path
+    work: Path  # folder of what was computed on the way
     encoder: DualEncoder  # the first, whose image side the model has
     embed: Embed  # its text tower
     sentences: list[str]  # held out
@@ -100,7 +101,8 @@ def adapt(
 ) -> Adapted:
     """Fit term vectors to dual encoders, and write a model folder that needs them no more.
 
-    The work is kept in `OUT.work`, from where a killed run continues, until the caller removes it.
+    The work is kept beside `out`, from where a killed run continues, until the caller removes it
+    (`remove_work`).
 
     Args:
         names: hub names or folders; the first one's image side becomes the model's, and the mean
@@ -118,8 +120,8 @@ def adapt(
     """
     if out.exists():
         raise InputError(f"{out} exists: name another folder with --out")
-    work = out.with_name(f"{out.name}.work")
-    with writing(work):
+    with writing(out):
+        work = next(iter(find_work(out)), None) or make_work(out)
         encoders = [open_dual_encoder(name, pick_device(device)) for name in names]
         tokenizer = TermTokenizer.from_folder(PHOTOS)
         store = _photos(encoders[0], photos, captions, work, device, progress) if photos else None
@@ -130,18 +132,23 @@ def adapt(
         _save(fitted, encoders[0], store, work / "model", progress)
         (work / "model").replace(out)
     embed = _text_tower(encoders[0], device)
-    return Adapted(out, encoders[0], embed, held, store, held_captions)
+    return Adapted(out, work, encoders[0], embed, held, store, held_captions)
 
 
 def cached_model(name: str, photos: Path, device: str, progress: Progress) -> Path:
-    """The model of a dual encoder and the package's own sentences, made once."""
+    """The model of a dual encoder and the package's own sentences.
+
+    Made once for collections of about one size: what few photos guided is not for many.
+    """
     encoder = open_dual_encoder(name, pick_device("cpu"))
-    digest = hashlib.sha256(f"{FORMAT} {encoder.key}".encode()).hexdigest()[:32]
-    folder = cache_folder() / "adapted" / digest
+    count = MOST_PHOTOS
+    if photos.is_dir() and not (photos / HEADER).is_file() and not embeddings.fits(photos):
+        count = min(len(find_photos(photos)), MOST_PHOTOS)
+    key = f"{FORMAT} {encoder.key} {count.bit_length()} {count >= LEAST_PHOTOS}"
+    folder = cache_folder() / "adapted" / hashlib.sha256(key.encode()).hexdigest()[:32]
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        adapt([name], folder, photos=photos, device=device, progress=progress)
-        shutil.rmtree(folder.with_name(f"{folder.name}.work"))
+        remove_work(adapt([name], folder, photos=photos, device=device, progress=progress).work)
     return folder
 
 
@@ -272,13 +279,16 @@ class _Run:
             raise InputError(f"{self.encoders[0].name} gives every photo the same vector")
         steep = SUM_SPREAD / _spread(bags, first, space(shown[0][:, None].float())[:, 0, :-1])
         taught = TermVectors(space, first, torch.zeros(first.shape[1]), steep)
+        # All that decides the fit, so that other inputs do not continue it.
+        inputs = [*ids, *texts, *(one.key for one in self.encoders), str((self.seed, AIMS, STEPS))]
+        digest = hashlib.sha256("\n".join(inputs).encode()).hexdigest()[:16]
         optimise(
             taught,
             taught.optimiser(RATE, 0.0, (0.9, 0.99)),
             partial(taught.loss, AIMS, Views(shown[0][None]), bag, bags, teachers),
             Plan(len(ids), min(BATCH, len(ids)), STEPS, self.seed),
             partial(self.progress, "fit"),
-            self.work / "fit.pt",
+            self.work / f"fit-{digest}.pt",
         )
         space.unfold(taught)
         return taught, bags
@@ -403,7 +413,10 @@ def _save(
         offset="none" if guided else "mean",
     )
     if isinstance(encoder, TransformersEncoder):
-        copy_tower(encoder.name, folder / TOWER, progress)
+        try:
+            copy_tower(encoder.name, folder / TOWER, progress)
+        except InputError as error:
+            log.warning("%s: photos need %s itself, in torch", error, encoder.name)
 
 
 def _is_word(term: str) -> bool:

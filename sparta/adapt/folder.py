@@ -60,6 +60,8 @@ class Fitted:
         if self.texts.count.any():
             self._write_rare(folder)
         write_spelling(self.sentences, self.tokenizer, folder)
+        if options.get("offset", "none") != "none":
+            return  # photos that were not seen decide the offsets
         with torch.inference_mode():
             scores = self.terms.scores(views.features[0][:SAMPLE].float())
         none = np.zeros(len(self.tokenizer.vocabulary), np.float32)

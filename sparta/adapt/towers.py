@@ -119,12 +119,6 @@ def open_dual_encoder(name: str | Path, device: torch.device) -> DualEncoder:
     return TransformersEncoder(name, device)
 
 
-def is_dual_encoder(name: str | Path) -> bool:
-    """Whether `open_dual_encoder` is for a model; false for a VisualSparta."""
-    values = read_model_config(_inner(str(name)), (), "model", "--model")
-    return values.get("model_type") != VisualSpartaConfig.model_type
-
-
 def _inner(name: str) -> str:
     """The folder of a CLIP inside one of sentence-transformers; any other name unchanged."""
     file = find_file(name, SENTENCE_TRANSFORMERS)
