@@ -107,11 +107,11 @@ def measure_retention(adapted: Adapted, progress: Progress) -> Retention | None:
         return None
     ids = sorted(store.ids)
     photos = _vectors(adapted, ids)
-    typed = [(text, ids.index(one)) for one, own in adapted.captions.items() for text in own]
+    place = {one: number for number, one in enumerate(ids)}
+    typed = [(text, place[one]) for one, own in adapted.captions.items() for text in own]
     texts = [*adapted.sentences, *(text for text, _ in typed)]
     count = len(adapted.sentences)
     dense = adapted.embed(texts).float() @ photos.T
-    place = {one: number for number, one in enumerate(ids)}
     with TemporaryDirectory(prefix="visualsparta-") as folder:
         index = build(store.folder, Path(folder) / "index", model=adapted.folder)
         size = bytes_below(Path(folder) / "index" / "segments") / len(ids)

@@ -34,7 +34,7 @@ from sparta.captions.record import as_stored
 from sparta.errors import InputError
 from sparta.extract.job import extract_photos
 from sparta.extract.photos import find_photos, list_photos
-from sparta.features.record import JOINT
+from sparta.features.record import JOINT, FeatureSource, ImageFeatures
 from sparta.features.store import HEADER, FeatureStore
 from sparta.files import find_work, make_work, remove_work, writing
 from sparta.inference import cache_folder, computes_bfloat16, on_cpu
@@ -43,6 +43,7 @@ from sparta.networks.backbone import pick_device
 from sparta.networks.load import copy_tower
 from sparta.progress import Progress, no_progress
 from sparta.readers import embeddings
+from sparta.readers.base import FeatureReader
 from sparta.readers.registry import import_features, open_reader
 from sparta.tokenizer import TermTokenizer, text_frequencies
 from sparta.visualsparta.image_head import JointHead
@@ -160,25 +161,58 @@ def _photos(
     device: str,
     progress: Progress,
 ) -> FeatureStore:
-    """A feature store, or one of embeddings; or features of a folder's photos, captioned first."""
-    if embeddings.fits(photos):
-        reader = open_reader("embeddings", [photos])
-        photos = import_features(reader, work / "features", progress).folder
-    if (photos / HEADER).is_file():
-        store = FeatureStore.open(photos)
-        if differences := encoder.source.differences(store.source):
-            raise InputError(
-                f"{photos} has other features than {encoder.name} reads (the model's against the "
-                f"store's): {'; '.join(differences)}"
-            )
-        return store
-    ids = find_photos(photos)
-    known = {one.image_id for one in read_captions(captions)} if captions else set()
+    """Features of photos, of at most `MOST_PHOTOS` or all that have captions.
+
+    A store that has no more is taken as it is. Otherwise some are copied from it, imported from
+    embeddings, or extracted.
+    """
+    imported = embeddings.fits(photos)
+    if not imported and not (photos / HEADER).is_file():
+        ids = find_photos(photos)
+        chosen = [ids[row] for row in _chosen(ids, photos, captions)]
+        return _extracted(encoder.source, photos, chosen, work / "features", device, progress)
+    stored: FeatureReader | FeatureStore
+    stored = open_reader("embeddings", [photos]) if imported else FeatureStore.open(photos)
+    if differences := encoder.source.differences(stored.source):
+        raise InputError(
+            f"{photos} has other features than {encoder.name} reads (the model's against the "
+            f"store's): {'; '.join(differences)}"
+        )
+    rows = _chosen(stored.ids, photos, captions)
+    if isinstance(stored, FeatureStore) and len(rows) == len(stored):
+        return stored
+    return import_features(_Some(stored, rows), work / "features", progress)
+
+
+def _chosen(ids: Sequence[str], photos: Path, captions: Path | None) -> list[int]:
+    """Rows of photos in order, those with captions first of all."""
+    listed = as_stored(read_captions(captions), set(ids), str(photos)) if captions else ()
+    known = {one.image_id for one in listed}
     order = np.random.default_rng(0).permutation(len(ids)).tolist()
-    order.sort(key=lambda place: ids[place] not in known)
-    most = max(MOST_PHOTOS, len(known))
-    chosen = sorted(ids[place] for place in order[:most])
-    source, folder = encoder.source, work / "features"
+    order.sort(key=lambda row: ids[row] not in known)
+    return sorted(order[: max(MOST_PHOTOS, len(known))], key=ids.__getitem__)
+
+
+class _Some(FeatureReader):
+    """Some images of others, by their rows in order of their ids."""
+
+    def __init__(self, images: FeatureReader | FeatureStore, rows: Sequence[int]) -> None:
+        self.source, self.files = images.source, ()
+        self.ids = [images.ids[row] for row in rows]
+        self._images, self._rows = images, rows
+
+    def __getitem__(self, row: int) -> ImageFeatures:
+        return self._images[self._rows[row]]
+
+
+def _extracted(
+    source: FeatureSource,
+    photos: Path,
+    chosen: Sequence[str],
+    folder: Path,
+    device: str,
+    progress: Progress,
+) -> FeatureStore:
     extract_photos(
         photos,
         folder,
