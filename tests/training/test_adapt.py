@@ -134,6 +134,12 @@ def test_an_index_of_a_dual_encoder_makes_its_model_once(
     assert "Fitting term vectors" not in said
     first, second = (indexer.index.open(tmp_path / name) for name in ("first", "second"))
     assert first.search("red").hits == second.search("red").hits
+    few = tmp_path / "few"  # too few to guide a model, which is not that of many then
+    few.mkdir()
+    for one in sorted(photos.iterdir())[:3]:
+        shutil.copy(one, few)
+    said = run("index", few, "--model", encoder, "--out", tmp_path / "third")
+    assert "Sentence vectors" in said and "Fitting term vectors" not in said
     extra = tmp_path / "more"
     extra.mkdir()
     shutil.copy(photos / "p01.png", extra / "new.png")
@@ -141,7 +147,9 @@ def test_an_index_of_a_dual_encoder_makes_its_model_once(
     assert len(indexer.index.open(tmp_path / "first")) == 71
 
 
-def test_stored_embeddings_stand_for_the_photos(photos: Path, tmp_path: Path) -> None:
+def test_stored_embeddings_stand_for_the_photos(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     encoder, few = clip(tmp_path / "clip"), tmp_path / "few"
     few.mkdir()
     names = [f"p{number:02d}.png" for number in range(70)]
@@ -157,6 +165,10 @@ def test_stored_embeddings_stand_for_the_photos(photos: Path, tmp_path: Path) ->
         photos.parent / "sentences.txt",
     ]
     run("adapt", encoder, *options, "--out", tmp_path / "model")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "MOST_PHOTOS", 66)
+        run("adapt", encoder, *options, "--out", tmp_path / "sampled")
+    assert json.loads((tmp_path / "sampled/retention.json").read_text())["photos"] == 66
     scores = []
     for source in (few, vectors):
         out = tmp_path / f"of {source.name}"
