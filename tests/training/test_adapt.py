@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 import indexer.index
 from sparta.adapt import adapt as module
+from sparta.adapt.sentences import generated_sentences
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.extract.image_files import load_photo
@@ -40,7 +42,8 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few steps, and few words of the vocabulary in prompts."""
+    """Few steps, few words of the vocabulary in prompts, few generated sentences."""
+    monkeypatch.setattr(module, "generated_sentences", partial(generated_sentences, 500))
     monkeypatch.setattr(module, "STEPS", 20)
     monkeypatch.setattr(module, "_is_word", ["red", "green", "blue", "yellow"].__contains__)
 
