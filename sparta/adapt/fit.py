@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
@@ -32,6 +32,8 @@ SCALE = 2.0  # of the sums at the start
 WARMUP = 50  # steps in which the learning rate rises
 SAVE = 100  # steps between checkpoints
 BLOCK = 4096  # sentences at once
+TOLERANCE, MOST_ROUNDS = 1e-5, 1000  # of the ridge regression: relative residual
+SMALLEST = 1e-30  # divisor of columns that are solved
 Part: TypeAlias = nn.Module | Optimizer | LRScheduler  # of a checkpoint
 
 
@@ -144,13 +146,35 @@ class Bags:
         a = csr_array((ones, (rows, self.columns[present].numpy())), shape)
         a.data[:] = 1.0  # also of a term that a sentence has twice
         weighted = a.T if weights is None else a.T.multiply(weights.numpy()).tocsr()
-        gram = torch.from_numpy((weighted @ a).toarray())
-        gram.diagonal().add_(strength)
+        diagonal = diags_array(np.full(len(self.terms), strength, np.float32))
+        gram = csr_array(weighted @ a + diagonal)
         right = torch.zeros(len(self.terms), vectors.shape[1])
         for start in range(0, len(vectors), BLOCK):  # their float32 numbers would fill the memory
             part = vectors[start : start + BLOCK].float().numpy()
             right += torch.from_numpy(weighted[:, start : start + BLOCK] @ part)
-        return torch.cholesky_solve(right, torch.linalg.cholesky(gram))
+        return _solve(gram, right)
+
+
+def _solve(gram: csr_array, right: Tensor) -> Tensor:
+    """X [T, d] of gram X = right, for a symmetric positive definite matrix [T, T].
+
+    By conjugate gradients, scaled by the diagonal: with a term for every word of a vocabulary a
+    factorisation takes gigabytes, while few pairs of words are in one sentence.
+    """
+    scale = torch.from_numpy(1 / gram.diagonal())[:, None]
+    found, residual, direction = torch.zeros_like(right), right.clone(), scale * right
+    size = wanted = (right * direction).sum(dim=0)
+    for _ in range(MOST_ROUNDS):
+        if (size <= TOLERANCE**2 * wanted).all():
+            break
+        product = torch.from_numpy(gram @ direction.numpy())
+        step = size / (direction * product).sum(dim=0).clamp(min=SMALLEST)
+        found += step * direction
+        residual -= step * product
+        scaled = scale * residual
+        before, size = size, (residual * scaled).sum(dim=0)
+        direction = scaled + size / before.clamp(min=SMALLEST) * direction
+    return found
 
 
 def term_sums(scores: Tensor, columns: Tensor) -> Tensor:

@@ -112,7 +112,9 @@ class DenseHead(nn.Module):
         """
         whole = self.dense.encode_images(RegionBatch(regions, mask.sum(dim=1)))
         alone = regions.flatten(0, 1)[:, None]
-        ones = torch.ones(len(alone), dtype=torch.int64, device=alone.device)
-        parts = self.dense.encode_images(RegionBatch(alone, ones)).unflatten(0, regions.shape[:2])
+        ones = torch.ones_like(alone[:, 0, 0], dtype=torch.int64)
+        encoded = self.dense.encode_images(RegionBatch(alone, ones))
+        # Tracing would take the numbers that unflatten and len give for constants.
+        parts = encoded.reshape(regions.shape[0], regions.shape[1], *encoded.shape[1:])
         vectors = torch.cat([parts[:, :, 0], whole], dim=1)
         return with_one(vectors), F.pad(mask, (0, 1), value=True)

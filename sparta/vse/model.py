@@ -132,8 +132,8 @@ class VseModel(PreTrainedModel):
             images = self.look(images)
         visual, lengths = images.regions.float(), images.lengths
         if self.config.visual == "whole":
-            rows = torch.arange(len(visual), device=visual.device)
-            visual, lengths = visual[rows, lengths - 1][:, None], torch.ones_like(lengths)
+            last = (lengths - 1)[:, None, None].expand(-1, 1, visual.shape[2])
+            visual, lengths = visual.gather(1, last), torch.ones_like(lengths)
         if self.config.square_root:
             # Of the size alone: vectors other than a ReLU network's may be negative.
             visual = visual.abs().sqrt().copysign(visual)

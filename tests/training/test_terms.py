@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from eval.recall.index import Gallery, measure_index_recall
 from indexer.build import build_index
 from indexer.engines.open import open_index
-from sparta.adapt import fit
+from sparta.adapt import adapt, fit
 from sparta.adapt.fit import Bags, TermVectors, Texts, divergence
 from sparta.captions.read import read_captions
 from sparta.command_line import cli
@@ -303,3 +303,23 @@ def test_a_dense_run_writes_its_teacher(folder: Path, tmp_path: Path) -> None:
     answer = CliRunner().invoke(cli, arguments, catch_exceptions=False)
     recall = json.loads(answer.stdout)["text_to_image"]
     assert [recall[f"at_{at}"] for at in (1, 5, 10)] == pytest.approx([*result.recall.values()])
+
+
+def test_an_adapted_dense_model_runs_without_torch(
+    folder: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dense = train(settings(folder, dense=True), tmp_path / "run").model
+    monkeypatch.setattr(adapt, "STEPS", 10)
+    monkeypatch.setattr(adapt, "_is_word", {"dog"}.__contains__)
+    sentences, terms = tmp_path / "sentences.txt", tmp_path / "terms"
+    sentences.write_text("a brown dog runs\ntwo men\n" * 10)
+    for line in (
+        ["adapt", dense, "--photos", folder / "view0", "--sentences", sentences, "--out", terms],
+        ["index", folder / "view0", "--model", terms, "--out", tmp_path / "index"],
+    ):
+        CliRunner().invoke(cli, [*map(str, line)], catch_exceptions=False)
+    assert (tmp_path / "index" / "manifest.json").is_file()
+    assert "run in torch" not in caplog.text
