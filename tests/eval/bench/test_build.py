@@ -88,6 +88,7 @@ def test_towers_beside_torch(
     kind: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(towers.SIZES, "small", (kind, options))
+    monkeypatch.setattr(towers, "computes_bfloat16", lambda _: True)
     photos, out, work = draw(tmp_path / "photos"), tmp_path / "towers.json", tmp_path / "work"
     work.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(work))

@@ -212,7 +212,7 @@ def test_vectors_of_reranking_with_their_text_tower(tmp_path: Path) -> None:
     for query in ("a red dog", "red ball", "two dogs run"):
         ours = [hit.id for hit in searcher.search(query, 10)]
         vector = embed(tmp_path / "clip", query)
-        photos = {one.image_id: torch.from_numpy(one.features[-1]).float() for one in store}
+        photos = {one.image_id: torch.tensor(one.features[-1]).float() for one in store}
         near = {one: float(vector @ photos[one] / photos[one].norm()) for one in photos}
         theirs = sorted(near, key=lambda one: -near[one])[:10]
         shares.append(len({*ours} & {*theirs}) / 10)
