@@ -54,10 +54,11 @@ def random_encoder(name: str, folder: Path, text_layers: int = 12) -> None:
     `sparta adapt` reads it. "vit-b-32" has the text tower of CLIP ViT-B/32, too.
     """
     kind, options = SIZES[name]
-    file, special = str(PHOTOS / "tokenizer.json"), {"pad_token": "[PAD]", "eos_token": "[SEP]"}
+    special = {"pad_token": "[PAD]", "bos_token": "[CLS]", "eos_token": "[SEP]"}
+    file = str(PHOTOS / "tokenizer.json")
     words = PreTrainedTokenizerFast(tokenizer_file=file, model_max_length=77, **special)
-    text = {"num_hidden_layers": text_layers, "vocab_size": len(words)}
-    text |= {"pad_token_id": words.pad_token_id, "eos_token_id": words.eos_token_id}
+    text = {f"{name}_id": words.convert_tokens_to_ids(one) for name, one in special.items()}
+    text |= {"num_hidden_layers": text_layers, "vocab_size": len(words)}
     config = getattr(transformers, f"{kind}Config")(text_config=text, **options)
     torch.manual_seed(0)
     model = getattr(transformers, f"{kind}Model")(config)

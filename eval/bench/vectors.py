@@ -154,11 +154,14 @@ def _embed(
 
 
 def enlarge_vectors(source: DenseSource, images: int, kind: Kind, path: Path) -> Vectors:
-    """Write vectors of as many images as wanted, drawn with replacement and perturbed by 15 %.
+    """Write vectors of as many images as wanted, drawn with replacement and perturbed.
 
-    "blends" are the middle of two images, as `enlarge` takes terms from two.
+    The noise is 15 % of what the images differ from their mean, in which some models' vectors are
+    nearly the same. "blends" are the middle of two images, as `enlarge` takes terms from two.
     """
     made = open_memmap(path, "w+", np.float32, (images, *source.images.shape[1:]))
+    differences = source.images - source.images.mean(axis=0)
+    noise = NOISE * np.linalg.norm(differences, axis=-1).mean()
     for start in range(0, images, CHUNK):
         rng = np.random.default_rng((0, start))
         part = made[start : start + CHUNK]
@@ -166,7 +169,7 @@ def enlarge_vectors(source: DenseSource, images: int, kind: Kind, path: Path) ->
         if kind == "blends":
             others = source.images[rng.integers(len(source.images), size=len(part))]
             chosen = _unit(chosen + others)
-        part[:] = _unit(chosen + NOISE * _noise(rng, chosen.shape))
+        part[:] = _unit(chosen + noise * _noise(rng, chosen.shape))
     made.flush()
     return Vectors(path, source.queries)
 
