@@ -152,7 +152,7 @@ class _Torch(Encoder):
 def _rate(encoder: Encoder, photos: Path, ids: Sequence[str]) -> float:
     """Photos a second, from files to regions, as `sparta index` extracts those of such a model."""
     size, side = encoder.batch_size, encoder.source.image_size
-    encoder.encode(np.zeros((size, side, side, 3), np.uint8))  # warms up
+    encoder.encode(np.zeros((min(BATCHES), side, side, 3), np.uint8))  # warms up
     if min(encoder.grid) > CELLS:
         encoder = PooledGrid(encoder, CELLS)
     worker = PhotoWorker(GridRegions(encoder), photos, Augmentation("plain"), None)
