@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from eval.bench.collections import ImpactSource, keep_top
+from indexer.dense.vectors import best
 from indexer.manifest import index_folders
 from sparta.captions.read import read_captions
 from sparta.captions.record import as_stored, some_of
@@ -21,6 +23,7 @@ from sparta.readers.base import read_lines
 from sparta.tokenizer import TermTokenizer
 
 MOST_QUERIES = 5_000  # as many as the paper asks
+COMPARED, AT = 1_000, 10  # queries by terms and by vectors, and their best images
 # Word pieces of a caption: 7 and a Poisson variable, 11.8 on average over 25,014 captions of COCO.
 LEAST_PIECES, MORE_PIECES = 7, 4.8
 
@@ -139,3 +142,24 @@ def measure_recall(
     # A search does not return images without any of the words.
     rank[torch.from_numpy((counts * kept[own]).sum(axis=1) == 0)] = len(source.ids) + 1
     return recall(rank)
+
+
+def share_kept(
+    source: ImpactSource,
+    top_n: int | None,
+    queries: Sequence[TermQuery],
+    dense: NDArray[np.float32],
+    images: NDArray[np.float32],
+) -> float:
+    """The share of a query's ten best images by vectors that are among its ten best by impacts.
+
+    Of the source's own N images, by vectors [N, D]; the mean of the first 1,000 queries [Q, D].
+    """
+    kept = keep_top(source, source.impacts, top_n).T
+    shares = []
+    for query in queries[:COMPARED]:
+        scores = (query_matrix([query], len(source.vocabulary)) @ kept).toarray()[0]
+        ours = best(scores.astype(np.float32), AT)
+        theirs = best(images @ dense[query.number], AT)
+        shares.append(np.isin(theirs.images, ours.images[ours.scores > 0]).mean())
+    return float(np.mean(shares))

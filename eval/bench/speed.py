@@ -13,13 +13,23 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from eval.bench.collections import Corpus, ImpactSource, Kind, enlarge
 from eval.bench.engines import DENSE, SPARSE, Answer, AnyEngine, GroundTruth, find
 from eval.bench.queries import QuerySet, TermQuery, measure_recall
 from eval.bench.tables import Cell, Results
-from eval.bench.vectors import CLUSTERED, DenseSource, clustered, enlarge_vectors, read_dense
+from eval.bench.vectors import (
+    CLUSTERED,
+    RERANKED,
+    DenseSource,
+    clustered,
+    enlarge_vectors,
+    milliseconds,
+    read_dense,
+    read_reranked,
+)
 from sparta.files import check_room
 from sparta.json_values import Json
 from sparta.progress import Notice, Progress, no_notice, no_progress
@@ -86,6 +96,15 @@ class Timed:
             "high_ms": 1000 * self.threads / low,
             **tails,
         }
+
+    def with_text(self, encode_seconds: NDArray[np.float64]) -> dict[str, float]:
+        """Milliseconds of a query from its text on, where `encode_seconds` [Q] of texts are known.
+
+        Every search gets the encoding of a text drawn at random: neither depends on the other.
+        """
+        searches = np.array([one for part in self.rounds for own in part for one in own])
+        drawn = np.random.default_rng(0).choice(encode_seconds, len(searches))
+        return {f"text_{name}": ms for name, ms in milliseconds(searches + drawn).items()}
 
 
 def time_in_turns(
@@ -181,7 +200,7 @@ class Choices:
     ks: Sequence[int]  # hits per query
     threads: Sequence[int]  # that search at once
     engines: Sequence[str]  # names
-    dense: Sequence[str]  # names of dense parts of the index, or "clustered"
+    dense: Sequence[str]  # names of dense parts of the index, "rerank" or "clustered"
     pace: Pace  # how long to measure
     work: Path  # folder for collections and indexes while they are needed
 
@@ -260,6 +279,9 @@ def make_plan(
     for name in choices.dense:
         if name != CLUSTERED:
             notice(f"Embedding the queries with {name}")
+        if name == RERANKED:
+            vectors.append(read_reranked(index, source, choices.top_n[0], asked.queries))
+        elif name != CLUSTERED:
             vectors.append(read_dense(index, name, asked.queries))
         elif engines.keys() & DENSE:
             vectors.append(clustered(len(asked.queries)))
@@ -273,8 +295,9 @@ def make_plan(
     results.note("queries", {"count": len(asked.queries), "from": asked.origin})
     for one in vectors:
         results.note(one.name, one.about)
-        if one.encode_milliseconds:
-            results.encoders[one.name] = {"text": one.about["text"], **one.encode_milliseconds}
+        if times := milliseconds(one.encode_seconds):
+            text = {"text": one.about["text"], "kept_at_10": one.kept}
+            results.encoders[one.name] = text | times
     return SpeedPlan(choices, source, vectors, asked, engines)
 
 
@@ -421,8 +444,11 @@ def _time(
     }
     asked = {cell: Asked(one.engine, cell.k, cell.threads) for cell, one in due.items()}
     timed = time_in_turns(asked, plan.asked.queries, plan.choices.pace, progress)
+    encode_seconds = {one.name: one.encode_seconds for one in plan.vectors}
     for cell, member in due.items():
         answers, figures = timed[cell].answers, timed[cell].figures()
+        if cell.vectors and len(texts := encode_seconds[cell.vectors]):
+            figures |= timed[cell].with_text(texts)
         overlap = member.truth.check(cell.engine, member.engine.promise, answers, cell.k)
         checked = {"checked": len(answers), "overlap_at_10": overlap}
         results.add(cell, figures | checked | member.about)

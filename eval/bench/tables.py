@@ -183,7 +183,7 @@ def sheets(results: Results) -> list[Sheet]:
     """Tables 2 and 3 of the paper for every kind of collection, sizes on disk, and encoders."""
     made: list[Sheet] = []
     for kind in dict.fromkeys(one["kind"] for one in results.records):
-        made += [*_by_size(results, kind), *_by_top_n(results, kind)]
+        made += [*_by_size(results, kind), *_with_text(results, kind), *_by_top_n(results, kind)]
     if results.encoders:
         keys = ("ms", "p50_ms", "p95_ms")
         rows = [
@@ -193,6 +193,23 @@ def sheets(results: Results) -> list[Sheet]:
         title = "Encoding the text of a query on one core, ms: add it to a dense engine's time"
         made.append(Sheet(title, ["vectors", "text", "mean", "p50", "p95"], rows))
     return made
+
+
+def _with_text(results: Results, kind: str) -> Iterator[Sheet]:
+    """All engines, where the text of a query was embedded for dense ones."""
+    records = of_size(results, kind)
+    if not any("text_ms" in one for one in records):
+        return
+    columns = ["images", "engine", "search, p50", "p95", "with the text, p50", "p95"]
+    rows = []
+    for one in sorted(records, key=lambda one: int(one["images"])):
+        search = [one[f"p{p}_ms"] for p in (50, 95)]
+        whole = [one.get(f"text_p{p}_ms", ms) for p, ms in zip((50, 95), search, strict=True)]
+        size = f"{one['index_bytes'] / one['images']:,.0f}"
+        times = [*map(_short, [*search, *whole])]
+        rows.append([f"{one['images']:,}", label(one), *times, size, f"{one['overlap_at_10']:.0%}"])
+    columns += ["bytes an image", "of its ten best"]
+    yield Sheet(f"Milliseconds from the text of a query: {_conditions(records)}", columns, rows)
 
 
 def _by_size(results: Results, kind: str) -> Iterator[Sheet]:
@@ -299,6 +316,12 @@ def method(results: Results) -> list[str]:
             f"Recall: {one['queries']:,} captions of {one['photos']:,} photos, ranked among "
             f"{one['images']:,} photos with the same top-n, by a full scan."
         )
+    for name, one in results.encoders.items():
+        if one.get("kept_at_10") is not None:
+            text.append(
+                f"Of the ten best photos by {name}, {one['kept_at_10']:.0%} are among the ten best "
+                f"by terms, in the {results.about['images']['images']:,} photos themselves."
+            )
     return text
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,15 +11,20 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from eval.bench.collections import CHUNK, NOISE, Kind
-from eval.bench.queries import TermQuery
+from eval.bench.collections import CHUNK, NOISE, ImpactSource, Kind
+from eval.bench.queries import TermQuery, share_kept
 from indexer.dense.manifest import MODEL, VECTORS, DenseManifest, dense_folder
 from indexer.dense.vectors import import_faiss
-from indexer.manifest import Manifest
+from indexer.grounding import vector_of
+from indexer.manifest import TEXT_TOWER, Manifest, index_folders
+from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
+from sparta.features.record import BFLOAT16, FLOAT32
+from sparta.inference import computes_bfloat16, read_entry
 from sparta.json_values import Json
 
 CLUSTERED, DIMENSION = "clustered", 1024  # the dimension of the papers' dense models
+RERANKED = "rerank"  # the vectors that an index keeps for re-ranking, and its text tower
 CENTRES, IMAGES = 500, 5_000
 SPREAD = 0.7  # length of what an image adds to its cluster's centre, itself of length 1
 UNTIMED = 20  # texts that warm an encoder up
@@ -29,13 +34,14 @@ UNTIMED = 20  # texts that warm an encoder up
 class DenseSource:
     """Some images' vectors, of length 1, and those of the queries."""
 
-    name: str  # the index's dense part, or "clustered"
+    name: str  # the index's dense part, "rerank" or "clustered"
     images: NDArray[np.float32]  # [N, D] float32
     queries: NDArray[np.float32]  # [Q, D] float32
+    # [Q] that embedding the text of each query took, one at a time; empty for synthetic vectors.
+    encode_seconds: NDArray[np.float64]
     about: Json  # their origin, for the results
-    # Of embedding the text of a query, one at a time: mean and percentiles; empty for synthetic
-    # vectors.
-    encode_milliseconds: dict[str, float]
+    # What `share_kept` says, if the vectors are of the photos that impacts are of.
+    kept: float | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,14 @@ class Vectors:
             yield np.array(vectors[start : start + size])
 
 
+def milliseconds(seconds: NDArray[np.float64]) -> dict[str, float]:
+    """Mean and percentiles; nothing of no times."""
+    if not len(seconds):
+        return {}
+    tails = {f"p{p}_ms": 1000 * float(np.percentile(seconds, p)) for p in (50, 95)}
+    return {"ms": 1000 * float(seconds.mean()), **tails}
+
+
 def clustered(queries: int) -> DenseSource:
     """Vectors around 500 random centres in 1024 dimensions; queries are drawn as images are.
 
@@ -71,13 +85,11 @@ def clustered(queries: int) -> DenseSource:
         return _unit(own + SPREAD * _noise(rng, own.shape))
 
     about: Json = {"dimension": DIMENSION, "centres": CENTRES}
-    return DenseSource(CLUSTERED, draw(IMAGES), draw(queries), about, {})
+    return DenseSource(CLUSTERED, draw(IMAGES), draw(queries), np.empty(0), about)
 
 
 def read_dense(index: Path, name: str, queries: Sequence[TermQuery]) -> DenseSource:
     """A dense part of an index, and queries embedded by its model, one at a time on one core."""
-    from threadpoolctl import threadpool_limits
-
     from indexer.dense.text_encoder import ModelText, load_dense_model
 
     manifest = DenseManifest.open(index, name, Manifest.open(index))
@@ -88,33 +100,68 @@ def read_dense(index: Path, name: str, queries: Sequence[TermQuery]) -> DenseSou
     folder = dense_folder(index, name)
     rows = import_faiss().read_index(str(folder / VECTORS)).reconstruct_n(0, -1)
     model = load_dense_model(folder / MODEL)
-    text = ModelText(model)
-    embedded, seconds = [], []
-    with threadpool_limits(1):
-        for query in queries[:UNTIMED]:
-            text.encode(query.text)
-        for query in queries:
-            start = time.perf_counter()
-            embedded.append(text.encode(query.text))
-            seconds.append(time.perf_counter() - start)
     about: Json = {
         "dimension": manifest.dimension,
         "images": manifest.images,
         "model": manifest.model,
         "text": model.config.text,
     }
-    times = 1000 * np.array(seconds)
-    tails = {f"p{p}_ms": float(np.percentile(times, p)) for p in (50, 95)}
-    about_time = {"ms": float(times.mean()), **tails}
-    return DenseSource(name, rows, np.array(embedded), about, about_time)
+    return DenseSource(name, rows, *_embed(ModelText(model).encode, queries), about)
+
+
+def read_reranked(
+    index: Path, source: ImpactSource, top_n: int | None, queries: Sequence[TermQuery]
+) -> DenseSource:
+    """The vectors that an index re-ranks by, of the source's photos, and queries by its text tower.
+
+    The tower computes in bfloat16 if the processor does, on one core, text by text.
+    """
+    from sparta.adapt.text_tower import TextTower
+
+    folder = index_folders(index)[0]
+    if not Manifest.open(folder).rerank:
+        raise InputError(f"--dense {RERANKED}: {index} has no vectors: build it with --rerank")
+    snapshot = Snapshot.open(folder)
+    documents = map(snapshot.document, source.ids)
+    packed = snapshot.groundings(one for one in documents if one is not None)
+    vectors = [vector_of(one) for one in packed]
+    if not all(map(len, vectors)):
+        raise InputError(f"--dense {RERANKED}: {index} has images without vectors, sent as terms")
+    images, bfloat16 = _unit(np.array(vectors, np.float32)), computes_bfloat16("cpu")
+    tower = TextTower(folder / TEXT_TOWER, read_entry(folder / TEXT_TOWER), bfloat16)
+    embedded, seconds = _embed(lambda text: tower.encode([text])[0], queries)
+    text = f"text tower in {BFLOAT16 if bfloat16 else FLOAT32}"
+    about: Json = {"dimension": images.shape[1], "images": len(images), "text": text}
+    kept = share_kept(source, top_n, queries, embedded, images)
+    return DenseSource(RERANKED, images, embedded, seconds, about, kept)
+
+
+def _embed(
+    encode: Callable[[str], NDArray[np.float32]], queries: Sequence[TermQuery]
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """[Q, D] vectors of the queries, and [Q] seconds that each took, on one core."""
+    from threadpoolctl import threadpool_limits
+
+    embedded, seconds = [], []
+    with threadpool_limits(1):
+        for query in queries[:UNTIMED]:
+            encode(query.text)
+        for query in queries:
+            start = time.perf_counter()
+            embedded.append(encode(query.text))
+            seconds.append(time.perf_counter() - start)
+    return np.array(embedded), np.array(seconds)
 
 
 def enlarge_vectors(source: DenseSource, images: int, kind: Kind, path: Path) -> Vectors:
-    """Write vectors of as many images as wanted, drawn with replacement and perturbed by 15 %.
+    """Write vectors of as many images as wanted, drawn with replacement and perturbed.
 
-    "blends" are the middle of two images, as `enlarge` takes terms from two.
+    The noise is 15 % of what the images differ from their mean, in which some models' vectors are
+    nearly the same. "blends" are the middle of two images, as `enlarge` takes terms from two.
     """
     made = open_memmap(path, "w+", np.float32, (images, *source.images.shape[1:]))
+    differences = source.images - source.images.mean(axis=0)
+    noise = NOISE * np.linalg.norm(differences, axis=-1).mean()
     for start in range(0, images, CHUNK):
         rng = np.random.default_rng((0, start))
         part = made[start : start + CHUNK]
@@ -122,7 +169,7 @@ def enlarge_vectors(source: DenseSource, images: int, kind: Kind, path: Path) ->
         if kind == "blends":
             others = source.images[rng.integers(len(source.images), size=len(part))]
             chosen = _unit(chosen + others)
-        part[:] = _unit(chosen + NOISE * _noise(rng, chosen.shape))
+        part[:] = _unit(chosen + noise * _noise(rng, chosen.shape))
     made.flush()
     return Vectors(path, source.queries)
 

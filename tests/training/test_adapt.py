@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -111,6 +113,24 @@ def test_term_scores_are_those_of_the_encoder_and_need_it_no_more(
     answer = index.search("red green", k=70)
     assert answer.hits and all(hit.score > 0 for hit in answer.hits)
     run("publish", tmp_path / "index", "--out", tmp_path / "site")
+
+
+def test_indexing_with_a_model_imports_no_torch(photos: Path, tmp_path: Path) -> None:
+    """Its image tower is in OpenVINO; the first index converts what makes terms of vectors."""
+    encoder, model = clip(tmp_path / "clip"), tmp_path / "model"
+    sentences = photos.parent / "sentences.txt"
+    run("adapt", encoder, "--photos", photos, "--sentences", sentences, "--out", model)
+    shutil.rmtree(encoder)
+    run("index", photos, "--model", model, "--out", tmp_path / "first")
+    code = (
+        "import sys; from sparta.command_line import cli;"
+        "cli(sys.argv[1:], standalone_mode=False);"
+        "print({'torch', 'transformers'} & {*sys.modules})"
+    )
+    arguments = "index", photos, "--model", model, "--out", tmp_path / "second"
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert found.returncode == 0 and found.stdout.endswith("set()\n"), found.stderr
 
 
 def test_a_table_says_what_is_kept(photos: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from eval.bench.engines import Answer, Bm25sEngine, WrongAnswer
 from eval.bench.queries import TermQuery
@@ -15,12 +16,16 @@ from eval.bench.speed import Pace, Timed, measure_speed
 from eval.bench.tables import BY_SIZE, BY_TOP_N, ENOUGH, Cell, Results, markdown, save_plots, sheets
 from indexer.build import build_index
 from indexer.dense.build import add_dense
+from indexer.engines.open import open_index
 from indexer.settings import PruningSettings
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.eval.bench.tiny import EXACT, HURRY, plan
 from tests.eval.data import Data, refused, save_dense, shown, sparta, write_captions
+from tests.indexer.test_rerank import SOURCE, embed, save
+from tests.indexer.tiny import write_store
+from tests.training.encoders import clip
 
 TEXTS = ["dog cat", "", "the red ball", "qqq", "two dogs run dog", "beach ball", "sky"]
 SPEED = ["bench", "speed", "--seconds", "0.02", "--images", "30,40"]
@@ -187,12 +192,41 @@ def test_the_command_over_an_index_with_dense_parts(index: Path, tmp_path: Path)
     assert kinds == {("synthetic", 0), ("blends", 1)}
 
 
+def test_vectors_of_reranking_with_their_text_tower(tmp_path: Path) -> None:
+    model = save(tmp_path / "model", clip(tmp_path / "clip"))
+    store = write_store(tmp_path / "features", SOURCE)
+    build_index([store], [model], tmp_path / "index", device="cpu", rerank=30)
+    (tmp_path / "queries.txt").write_text("a red dog\nred ball\ntwo dogs run\n")
+    options = ["--queries", tmp_path / "queries.txt", "--dense", "rerank", "--out", tmp_path / "o"]
+    options += ["--engine", "columns,numpy,faiss-hnsw", "--corpus", "near-duplicates"]
+    text = shown(*SPEED, tmp_path / "index", *options, "--top-n", "300")
+    assert "Milliseconds from the text of a query: near-duplicates" in text
+    results = json.loads((tmp_path / "o" / "speed.json").read_text())
+    assert results["about"]["rerank"]["dimension"] == 8 and results["encoders"]["rerank"]["ms"] > 0
+    for one in results["records"]:
+        assert ("text_ms" in one) == (one["vectors"] == "rerank")
+        if one["vectors"]:
+            for name in ("ms", "p50_ms", "p95_ms"):
+                assert one[f"text_{name}"] > one["p50_ms"]
+    searcher, shares = open_index(tmp_path / "index"), []
+    for query in ("a red dog", "red ball", "two dogs run"):
+        ours = [hit.id for hit in searcher.search(query, 10)]
+        vector = embed(tmp_path / "clip", query)
+        photos = {one.image_id: torch.tensor(one.features[-1]).float() for one in store}
+        near = {one: float(vector @ photos[one] / photos[one].norm()) for one in photos}
+        theirs = sorted(near, key=lambda one: -near[one])[:10]
+        shares.append(len({*ours} & {*theirs}) / 10)
+    kept = results["encoders"]["rerank"]["kept_at_10"]
+    assert kept == pytest.approx(sum(shares) / 3) and f"{kept:.0%} are among" in text
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--images", "10,x"], "--images: 'x' is not a number"),
         (["--dense", "vsx"], "no dense part 'vsx'"),
         (["--dense", "mv"], "it has 2 vectors an image"),
+        (["--dense", "rerank"], "has no vectors: build it with --rerank"),
         (["--queries", "a.txt", "--captions", "b.jsonl"], "give one of them"),
         (["--model", "photos", "--features", "."], "was built from other features"),
     ],

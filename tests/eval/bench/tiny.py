@@ -66,7 +66,7 @@ def dense(name: str, queries: int, dimension: int = 128) -> DenseSource:
     asked = rng.standard_normal((queries, dimension), dtype=np.float32)
     images /= np.linalg.norm(images, axis=-1, keepdims=True)
     asked /= np.linalg.norm(asked, axis=-1, keepdims=True)
-    return DenseSource(name, images, asked, {"text": "bert", "dimension": dimension}, {})
+    return DenseSource(name, images, asked, np.empty(0), {"text": "bert"})
 
 
 def plan(
