@@ -28,6 +28,7 @@ from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.batch import ImageBatch
 from sparta.visualsparta.config import DenseHeadConfig, ImageHeadConfig, VisualSpartaConfig
 from sparta.visualsparta.image_head import ConvolutionalStem, DenseHead, JointHead
+from sparta.visualsparta.windows import Windows, windows_of
 from sparta.vse.encoders import ImageHead
 
 # Terms matched at once: their products with B images' positions stay in a cache, so that the
@@ -46,6 +47,7 @@ class TermScores(NamedTuple):
         scores: [B, T] float32, log(1 + ReLU(y + b)), zero where a term is absent.
         positions: [B, T] int16, the position that won the maximum of equation 10. An image of r
             regions and k label tokens has its regions at 0 to r - 1, its tokens at r to r + k - 1.
+            Of a model with `VisualSparta.windows` it is the number of a box there.
     """
 
     scores: Tensor
@@ -125,6 +127,7 @@ class VisualSparta(PreTrainedModel):
     def __init__(self, config: VisualSpartaConfig) -> None:
         super().__init__(config)
         inner = config.encoder_config
+        self.patches: bool = getattr(inner, "patches", False)
         self.head: ImageHead | JointHead | DenseHead | None = None
         if isinstance(inner, DenseHeadConfig):
             self.head = DenseHead(inner.dense)
@@ -221,14 +224,25 @@ class VisualSparta(PreTrainedModel):
     def winners(self, products: Tensor) -> tuple[Tensor, Tensor]:
         """Of products [B, n + k, T] the maximum over positions [B, T], and where it is.
 
-        With an image head the whole photo, the last column, decides; the position is that of the
-        part of the photo with the largest product.
+        With an image head the whole photo, the last column, decides, unless `patches` take part;
+        the position is that of the part of the photo with the largest product, or the number of
+        the box in `windows` around the peak.
         """
         if self.head is None:
             best, column = products.max(dim=1)
             return best, column
         parts = products[:, :-1] if products.shape[1] > 1 else products
-        return products[:, -1], parts.argmax(dim=1)
+        best = products.amax(dim=1) if self.patches else products[:, -1]
+        windows = self.windows(int(products.shape[1]))
+        if windows is None:
+            return best, parts.argmax(dim=1)
+        seen = torch.from_numpy(windows.weights).to(parts) @ parts
+        return best, torch.from_numpy(windows.numbers).to(parts.device)[seen.argmax(dim=1)]
+
+    def windows(self, regions: int) -> Windows | None:
+        """The boxes that positions number, of photos with so many regions; None for the regions."""
+        source = self.config.feature_source or {}
+        return None if self.head is None else windows_of(source.get("kind"), regions)
 
     def match_vocabulary(
         self, hidden: Tensor, mask: Tensor, terms: Tensor, chunk: int | None = None
@@ -311,7 +325,9 @@ class VisualSparta(PreTrainedModel):
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             best, columns = self.match_vocabulary(*self.contextualise(batch), terms)
         scores[:, terms] = self.activate(best)
-        positions[:, terms] = own_positions(batch).gather(1, columns)
+        # With an image head there are no labels, so nothing behind padding.
+        own = columns if self.head is not None else own_positions(batch).gather(1, columns)
+        positions[:, terms] = own.to(torch.int16)
         return TermScores(scores, positions)
 
     def encode_images(self, batch: ImageBatch) -> SparseTermScores:
