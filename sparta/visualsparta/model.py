@@ -236,8 +236,10 @@ class VisualSparta(PreTrainedModel):
         windows = self.windows(int(products.shape[1]))
         if windows is None:
             return best, parts.argmax(dim=1)
-        seen = torch.from_numpy(windows.weights).to(parts) @ parts
-        return best, torch.from_numpy(windows.numbers).to(parts.device)[seen.argmax(dim=1)]
+        line = torch.from_numpy(windows.line).to(parts)
+        columns = (line @ parts.unflatten(1, (line.shape[1], line.shape[1]))).transpose(1, 2)
+        peak = (line @ columns).flatten(1, 2).argmax(dim=1)
+        return best, torch.from_numpy(windows.numbers).to(parts.device)[peak]
 
     def windows(self, regions: int) -> Windows | None:
         """The boxes that positions number, of photos with so many regions; None for the regions."""

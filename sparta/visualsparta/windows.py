@@ -22,13 +22,13 @@ class Windows(NamedTuple):
 
     Attributes:
         boxes: [K, 4] float32, relative to the photo.
-        weights: [places, cells] float32. Places have half a cell's side; the product of one's
-            weights with a map over the cells is the map there, smoothed and interpolated.
-        numbers: [places] int64, the box around each place.
+        line: [2 * side, side] float32, which smooths and interpolates a row or a column of cells.
+            Places have half a cell's side.
+        numbers: [places] int64, the box around each place, column by column.
     """
 
     boxes: NDArray[np.float32]
-    weights: NDArray[np.float32]
+    line: NDArray[np.float32]
     numbers: NDArray[np.int64]
 
 
@@ -44,8 +44,8 @@ def windows_of(kind: str | None, regions: int) -> Windows | None:
     middles, numbers = np.unique(middles.round(6), return_inverse=True)
     y, x = (one.ravel() for one in np.meshgrid(middles, middles, indexing="ij"))
     boxes = np.stack([x, y, x, y], axis=1) + SIDE / 2 * np.array([-1, -1, 1, 1])
-    number = numbers[:, None] * len(middles) + numbers
-    return Windows(boxes.astype(np.float32), np.kron(line, line).astype(np.float32), number.ravel())
+    number = numbers[:, None] + numbers * len(middles)
+    return Windows(boxes.astype(np.float32), line.astype(np.float32), number.ravel())
 
 
 def _filter(side: int, weights: Sequence[float], first: int) -> NDArray[np.float64]:
