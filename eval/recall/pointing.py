@@ -96,12 +96,14 @@ def _explained(
     names = [one for one in sorted(objects) if one in ids and own.trained_terms[ids[one]]]
     batch = ImagePadder.of(model.tokenizer, own.config)([image]).to(own.device)
     terms = torch.tensor([ids[name] for name in names], dtype=torch.int64, device=own.device)
-    products = own.contextualise(batch)[0] @ own.query_embedding(terms).T
-    best, shown = own.winners(products)
-    windows, parts = own.windows(len(image.features)), products[0, :-1].argmax(dim=0)
+    vectors, windows = own.query_embedding(terms), own.windows(len(image.features))
+    hidden, mask = own.contextualise(batch)
+    best, shown = own.match(hidden, mask, vectors)
+    parts = (own.parts(batch)[0] if own.head else hidden)[0, :-1] @ vectors.T
+    cells = parts.argmax(dim=0)
     places = image.boxes if windows is None else windows.boxes
     for number, name in enumerate(names):
         sides = objects[name][:, 2:] - objects[name][:, :2]
         if own.activate(best)[0, number] > 0 and sides.prod(axis=1).sum() < LARGEST:
-            boxes = places[shown[0, number]], image.boxes[parts[number]], [0.25, 0.25, 0.75, 0.75]
+            boxes = places[shown[0, number]], image.boxes[cells[number]], [0.25, 0.25, 0.75, 0.75]
             yield np.array(boxes, np.float32), objects[name]

@@ -28,7 +28,7 @@ from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.batch import ImageBatch
 from sparta.visualsparta.config import DenseHeadConfig, ImageHeadConfig, VisualSpartaConfig
 from sparta.visualsparta.image_head import ConvolutionalStem, DenseHead, JointHead
-from sparta.visualsparta.windows import Windows, windows_of
+from sparta.visualsparta.windows import BOXES, Windows, windows_of
 from sparta.vse.encoders import ImageHead
 
 # Terms matched at once: their products with B images' positions stay in a cache, so that the
@@ -186,12 +186,17 @@ class VisualSparta(PreTrainedModel):
     def contextualise(self, batch: ImageBatch) -> tuple[Tensor, Tensor]:
         """Equations 8 and 9: the transformer over regions and labels, or the image head of each.
 
-        H is [B, n + k, h], its mask [B, n + k] bool.
+        H is [B, n + k, h], its mask [B, n + k] bool. With an image head and `windows` there are
+        the means over these boxes in place of the parts, or before them if `patches` take part.
         """
-        if isinstance(self.head, DenseHead):
-            return self.head(batch.regions, batch.region_mask)
         if self.head is not None:
-            return self.head(batch.regions), batch.region_mask
+            hidden, mask = self.parts(batch)
+            windows = self.windows(hidden.shape[1])
+            if windows is None:
+                return hidden, mask
+            seen = torch.from_numpy(windows.weights).to(hidden) @ hidden[:, :-1]
+            hidden = torch.cat([seen, hidden if self.patches else hidden[:, -1:]], dim=1)
+            return hidden, mask.new_ones(hidden.shape[:2])
         parts, mask = [self.embed_regions(batch)], batch.region_mask & self.config.use_visual
         if self.config.use_labels:
             parts.append(self.embed_labels(batch))
@@ -202,6 +207,13 @@ class VisualSparta(PreTrainedModel):
         )
         hidden = self.encoder.encoder(a, attention_mask=attention).last_hidden_state
         return hidden, mask
+
+    def parts(self, batch: ImageBatch) -> tuple[Tensor, Tensor]:
+        """An image head's vectors of parts and, last, of wholes [B, n, h], and their mask."""
+        if isinstance(self.head, DenseHead):
+            return self.head(batch.regions, batch.region_mask)
+        assert self.head is not None
+        return self.head(batch.regions), batch.region_mask
 
     # ---- scores: equations 10 to 12 ---------------------------------------------------------
 
@@ -225,24 +237,20 @@ class VisualSparta(PreTrainedModel):
         """Of products [B, n + k, T] the maximum over positions [B, T], and where it is.
 
         With an image head the whole photo, the last column, decides, unless `patches` take part;
-        the position is that of the part of the photo with the largest product, or the number of
-        the box in `windows` around the peak.
+        the position is that of the part or the box with the largest product.
         """
         if self.head is None:
             best, column = products.max(dim=1)
             return best, column
         parts = products[:, :-1] if products.shape[1] > 1 else products
-        best = products.amax(dim=1) if self.patches else products[:, -1]
-        windows = self.windows(int(products.shape[1]))
-        if windows is None:
-            return best, parts.argmax(dim=1)
-        line = torch.from_numpy(windows.line).to(parts)
-        columns = (line @ parts.unflatten(1, (line.shape[1], line.shape[1]))).transpose(1, 2)
-        peak = (line @ columns).flatten(1, 2).argmax(dim=1)
-        return best, torch.from_numpy(windows.numbers).to(parts.device)[peak]
+        if not self.patches:
+            return products[:, -1], parts.argmax(dim=1)
+        windows = self.windows(products.shape[1] - BOXES)
+        shown = parts if windows is None else parts[:, :BOXES]
+        return products.amax(dim=1), shown.argmax(dim=1)  # no mean is above the largest
 
     def windows(self, regions: int) -> Windows | None:
-        """The boxes that positions number, of photos with so many regions; None for the regions."""
+        """The boxes that positions number, of so many regions; None where they number these."""
         source = self.config.feature_source or {}
         return None if self.head is None else windows_of(source.get("kind"), regions)
 
