@@ -29,7 +29,7 @@ from sparta.json_values import Json, JsonMapping
 # Arguments that name what is measured on; other paths are written.
 DATA = (
     *("index", "source", "features", "captions", "photos", "queries", "judgements", "image_list"),
-    *("frequencies", "recall"),
+    *("frequencies", "recall", "objects"),
 )
 SHOWN = 12  # hexadecimal digits of a fingerprint in the printed head
 

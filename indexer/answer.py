@@ -115,7 +115,8 @@ class TermExplanation:
         score: count × impact.
         region: which region won the maximum of equation 10, itself or by a token of its label;
             None if unknown.
-        box: that region's x1, y1, x2, y2 relative to the photo, None if unknown.
+        box: that region's x1, y1, x2, y2 relative to the photo, None if unknown. With an image head
+            over a square grid, region numbers the boxes that an explanation chooses from.
         label: the label token that won, None if the region itself won.
         similarity: of the term to the word it replaces; None if the query contains the term.
         sign: of the word: "+" if images must have it, "-" if they must not, else "".

@@ -34,6 +34,10 @@ Photos = Annotated[
 ]
 Captions = Annotated[Path | None, typer.Option(help="Captions of some of the photos.")]
 Out = Annotated[Path, typer.Option(help="Folder for the model.")]
+Patches = Annotated[
+    bool,
+    typer.Option("--patches", help="Score a term where the photo shows it most, whole or patch."),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Of all random draws.")]
 
 
@@ -44,6 +48,7 @@ def adapt(
     sentences: Sentences = [],  # noqa: B006  # typer copies it
     photos: Photos = None,
     captions: Captions = None,
+    patches: Patches = False,
     device: Device = "auto",
     seed: Seed = 0,
 ) -> None:
@@ -77,9 +82,8 @@ def adapt(
     console = Console()
     stages = STAGES | {"search": ("Measuring", "queries")}
     with progress_bars(stages, console) as progress:
-        adapted = adapt(
-            encoder, out, given, photos, captions, device=device, seed=seed, progress=progress
-        )
+        files = encoder, out, given, photos, captions
+        adapted = adapt(*files, patches=patches, device=device, seed=seed, progress=progress)
         kept = measure_retention(adapted, progress)
     if kept:
         _write(kept, head_of(context, [adapted.encoder.name], seed), out)

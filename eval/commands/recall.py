@@ -36,6 +36,7 @@ from sparta.extras import check_installed
 if TYPE_CHECKING:
     from eval.recall.cxc import CxcRecall
     from eval.recall.model import ModelRecall, TransferRecall
+    from eval.recall.pointing import Pointing
     from eval.report import Measured
     from sparta.progress import Progress
 
@@ -129,6 +130,12 @@ Reference = Annotated[
     str | None, advanced(help="Split of other photos: compare captions by probability.")
 ]
 Temperature = Annotated[float, advanced(help="With --reference: that of the model's training.")]
+Objects = Annotated[
+    Path | None,
+    advanced(
+        help="VinVL's predictions.tsv: measure how often explanations of names point at them."
+    ),
+]
 
 
 def model(
@@ -142,6 +149,7 @@ def model(
     judgements: Judgements = None,
     reference: Reference = None,
     temperature: Temperature = 1.0,
+    objects: Objects = None,
     transfer: Transfer = False,
     allow_missing: AllowMissing = False,
     batch_size: BatchSize = 32,
@@ -177,9 +185,15 @@ def model(
 
     captions, features = captions or [], features or []
     options = _Options(transfer, allow_missing, batch_size, device, reference, temperature)
-    found: ModelRecall | TransferRecall | CxcRecall
+    found: ModelRecall | TransferRecall | CxcRecall | Pointing
     with begin(out) as progress:
-        if protocol == "cxc":
+        if objects is not None:
+            from eval.recall.model import open_members
+            from eval.recall.pointing import measure_pointing
+
+            [member] = open_members(model[:1], features, transfer, device)
+            found = measure_pointing(member, objects, progress)
+        elif protocol == "cxc":
             found = _cxc(model, captions, features, split or "test", judgements, options, progress)
         else:
             sets = captions, features, split, protocol

@@ -203,7 +203,7 @@ def _differences(model: Model, store: Store, transfer: bool) -> list[str]:
     if config.feature_source is None:
         return []
     wanted, given = FeatureSource(**config.feature_source), store.source
-    if isinstance(model, SparseModel) and model.model.head is not None:
+    if isinstance(model, SparseModel) and model.model.head and not model.model.patches:
         # The score is that of the whole photo, whatever the cells that explain it.
         wanted, given = _without_grid(wanted), _without_grid(given)
     found = wanted.differences(given)

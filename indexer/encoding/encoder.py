@@ -160,7 +160,7 @@ class ImageEncoder:
             own = [images[place] for place in part]
             padded = padder.pad(own)
             scores[part], positions[part], vectors = scorer.term_scores(padded, self.terms)
-            inputs = read_inputs(own, padded, scorer.config.use_labels, vectors)
+            inputs = read_inputs(own, padded, scorer.config, vectors)
             read |= zip(part, inputs, strict=True)
         return TermScores(scores, positions), [read[place] for place in range(len(images))]
 
@@ -174,19 +174,22 @@ class ImageEncoder:
 def read_inputs(
     images: Iterable[ImageFeatures],
     padded: PaddedImages,
-    labels: bool,
+    config: ReadConfig,
     vectors: NDArray[np.float32] | None = None,
 ) -> Iterator[Inputs]:
     """What a model reads of each image of a batch, label tokens if it reads them.
 
     `padded` are the same images, for the model; `vectors` [B, d] are theirs, if they have any.
+    Boxes are those that the model's positions number.
     """
     regions = padded.region_mask.sum(axis=1).tolist()
-    tokens = (padded.label_mask.sum(axis=1) * labels).tolist()
+    tokens = (padded.label_mask.sum(axis=1) * config.use_labels).tolist()
     for i, (image, r, k) in enumerate(zip(images, regions, tokens, strict=True)):
         terms, owners = padded.label_ids[i, :k], padded.label_regions[i, :k]
         vector = NO_VECTOR if vectors is None else vectors[i].astype(np.float16)
-        yield Inputs(image.boxes[:r], terms.astype(np.int32), owners.astype(np.int16), vector)
+        windows = config.windows(r)
+        boxes = image.boxes[:r] if windows is None else windows.boxes
+        yield Inputs(boxes, terms.astype(np.int32), owners.astype(np.int16), vector)
 
 
 def encode_rows(

@@ -425,10 +425,11 @@ def _taken(
             )
         return "", source, source, ""
     wanted = FeatureSource(**config.feature_source)
-    if source.unknown_encoder and wanted.differences(source):
+    patches = (getattr(config, "encoder", None) or {}).get("patches")
+    if source.unknown_encoder and (patches or wanted.differences(source)):
         raise InputError(
             f"{where} holds embeddings of {source.dimension} numbers, which --model {name} cannot "
-            "take: give a model that sparta adapt made of their encoder"
+            "take: give a model that sparta adapt made of their encoder, without --patches"
         )
     said = f"{where} holds other features than --model {name} was trained on (the model's against "
     remedy = f". Make them with {extract_command(wanted)}"

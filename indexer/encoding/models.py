@@ -19,6 +19,7 @@ from sparta.json_values import Json
 from sparta.model_id import find_file, read_model_config
 from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.offsets import OFFSETS, TermOffsets
+from sparta.visualsparta.windows import Windows, windows_of
 from sparta.word_tables import FILES, WordTables
 
 if TYPE_CHECKING:
@@ -64,6 +65,11 @@ class ReadConfig:
     def reranks(self) -> bool:
         """Whether an image has one vector, in a space that a known text tower shares."""
         return bool(self.dual_encoder) and (self.encoder or {}).get("model_type") in HEADS
+
+    def windows(self, regions: int) -> Windows | None:
+        """See `VisualSparta.windows`."""
+        headed = (self.encoder or {}).get("model_type") in HEADS
+        return windows_of((self.feature_source or {}).get("kind"), regions) if headed else None
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 IMAGES_AT_ONCE = 8  # for which each weight is read once; more of them gain nothing
 LARGEST_ERROR = 1e-3  # of a converted model's term score, against torch's
+WINDOWS = 1  # raised when the places that converted models choose from change
 EXAMPLES, CHECKED = 2, 3  # images: a network for batches of one length alone is found out
 
 log = logging.getLogger(__name__)
@@ -41,7 +42,8 @@ class TermScores(NamedTuple):
     Attributes:
         scores: [B, T] float32, log(1 + ReLU(y + b)) of equation 11, zero where a term is absent.
         positions: [B, T] int16, the position that won the maximum of equation 10: of r regions and
-            k label tokens, a region is one of 0 to r - 1, a token one of r to r + k - 1.
+            k label tokens, a region is one of 0 to r - 1, a token one of r to r + k - 1. Of a model
+            with `windows` it is the number of a box there.
         vectors: [B, d] float32 of length 1 of a model that `reranks`; None of others.
     """
 
@@ -233,6 +235,8 @@ Scorer: TypeAlias = TorchScorer | ConvertedScorer
 def _key(files: ModelFiles, terms: Terms, regions: int) -> Json:
     """All that decides a converted model, for the cache."""
     key: Json = {"model": files.hashes, "terms": terms.tolist(), "regions": regions}
+    if files.config.windows(regions):
+        key["windows"] = WINDOWS
     return key | {"vectors": True} if files.config.reranks else key
 
 

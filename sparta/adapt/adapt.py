@@ -96,6 +96,7 @@ def adapt(
     photos: Path | None = None,
     captions: Path | None = None,
     *,
+    patches: bool = False,
     device: str = "auto",
     seed: int = 0,
     progress: Progress = no_progress,
@@ -112,6 +113,8 @@ def adapt(
         sentences: to fit on; None for `generated_sentences`.
         photos: folder of photos, or a feature store, which need no captions; None for none.
         captions: of some of the photos.
+        patches: whether a term's score is its maximum over the whole photo and its patches in the
+            joint space. The vectors are fitted to whole photos all the same.
         device: of the towers: "auto" takes a GPU if there is one.
         seed: of all random draws.
         progress: of `STAGES`.
@@ -126,6 +129,9 @@ def adapt(
         encoders = [open_dual_encoder(name, pick_device(device)) for name in names]
         tokenizer = TermTokenizer.from_folder(PHOTOS)
         store = _photos(encoders[0], photos, captions, work, device, progress) if photos else None
+        if patches and store and store.source.unknown_encoder:
+            raise InputError(f"--patches: {photos} holds embeddings of whole photos: give photos")
+        encoders[0].head.patches = patches
         run = _Run(encoders, tokenizer, work, device, seed, progress)
         given = sentences or generated_sentences()
         own, held_captions = _captions(captions, store, seed)
@@ -434,7 +440,7 @@ def _save(
 ) -> None:
     """Write the model's folder, its image tower included."""
     shutil.rmtree(folder, ignore_errors=True)  # of a killed run
-    guided = store is not None and len(store) >= LEAST_PHOTOS
+    guided = store is not None and len(store) >= LEAST_PHOTOS and not encoder.head.patches
     size = fitted.terms.vectors.shape[1] - 1
     shown = _shown(encoder, store, sorted(store.ids)) if store else torch.eye(size)
     fitted.save(

@@ -19,6 +19,8 @@ class ImageHeadConfig(PreTrainedConfig):
         hidden_size: h, numbers of a photo's vector, the last of which is always 1.
         intermediate_size: width of the hidden layer; 0 for features that are vectors of a space
             shared with texts already (`JointHead`).
+        patches: whether a term's score is its maximum over the whole photo and its parts; without
+            it the whole photo decides.
     """
 
     model_type = "image_head"
@@ -28,11 +30,13 @@ class ImageHeadConfig(PreTrainedConfig):
         vocab_size: int = 30522,
         hidden_size: int = 257,
         intermediate_size: int = 1024,
+        patches: bool = False,
         **kwargs: Any,
     ) -> None:
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.intermediate_size = intermediate_size
+        self.patches = patches
         super().__init__(**kwargs)
 
 
@@ -43,6 +47,7 @@ class DenseHeadConfig(PreTrainedConfig):
         vocab_size: V, terms.
         hidden_size: h, numbers of an image's vector, the last of which is always 1.
         dense: configuration of the dense VSE model.
+        patches: as of an `ImageHeadConfig`.
     """
 
     model_type = "dense_head"
@@ -52,11 +57,13 @@ class DenseHeadConfig(PreTrainedConfig):
         vocab_size: int = 30522,
         hidden_size: int = 1025,
         dense: Json | None = None,
+        patches: bool = False,
         **kwargs: Any,
     ) -> None:
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.dense = dense or {}
+        self.patches = patches
         super().__init__(**kwargs)
 
 

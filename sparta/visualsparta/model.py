@@ -28,6 +28,7 @@ from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.batch import ImageBatch
 from sparta.visualsparta.config import DenseHeadConfig, ImageHeadConfig, VisualSpartaConfig
 from sparta.visualsparta.image_head import ConvolutionalStem, DenseHead, JointHead
+from sparta.visualsparta.windows import BOXES, Windows, windows_of
 from sparta.vse.encoders import ImageHead
 
 # Terms matched at once: their products with B images' positions stay in a cache, so that the
@@ -46,6 +47,7 @@ class TermScores(NamedTuple):
         scores: [B, T] float32, log(1 + ReLU(y + b)), zero where a term is absent.
         positions: [B, T] int16, the position that won the maximum of equation 10. An image of r
             regions and k label tokens has its regions at 0 to r - 1, its tokens at r to r + k - 1.
+            Of a model with `VisualSparta.windows` it is the number of a box there.
     """
 
     scores: Tensor
@@ -125,6 +127,7 @@ class VisualSparta(PreTrainedModel):
     def __init__(self, config: VisualSpartaConfig) -> None:
         super().__init__(config)
         inner = config.encoder_config
+        self.patches: bool = getattr(inner, "patches", False)
         self.head: ImageHead | JointHead | DenseHead | None = None
         if isinstance(inner, DenseHeadConfig):
             self.head = DenseHead(inner.dense)
@@ -183,12 +186,17 @@ class VisualSparta(PreTrainedModel):
     def contextualise(self, batch: ImageBatch) -> tuple[Tensor, Tensor]:
         """Equations 8 and 9: the transformer over regions and labels, or the image head of each.
 
-        H is [B, n + k, h], its mask [B, n + k] bool.
+        H is [B, n + k, h], its mask [B, n + k] bool. With an image head and `windows` there are
+        the means over these boxes in place of the parts, or before them if `patches` take part.
         """
-        if isinstance(self.head, DenseHead):
-            return self.head(batch.regions, batch.region_mask)
         if self.head is not None:
-            return self.head(batch.regions), batch.region_mask
+            hidden, mask = self.parts(batch)
+            windows = self.windows(hidden.shape[1])
+            if windows is None:
+                return hidden, mask
+            seen = torch.from_numpy(windows.weights).to(hidden) @ hidden[:, :-1]
+            hidden = torch.cat([seen, hidden if self.patches else hidden[:, -1:]], dim=1)
+            return hidden, mask.new_ones(hidden.shape[:2])
         parts, mask = [self.embed_regions(batch)], batch.region_mask & self.config.use_visual
         if self.config.use_labels:
             parts.append(self.embed_labels(batch))
@@ -199,6 +207,13 @@ class VisualSparta(PreTrainedModel):
         )
         hidden = self.encoder.encoder(a, attention_mask=attention).last_hidden_state
         return hidden, mask
+
+    def parts(self, batch: ImageBatch) -> tuple[Tensor, Tensor]:
+        """An image head's vectors of parts and, last, of wholes [B, n, h], and their mask."""
+        if isinstance(self.head, DenseHead):
+            return self.head(batch.regions, batch.region_mask)
+        assert self.head is not None
+        return self.head(batch.regions), batch.region_mask
 
     # ---- scores: equations 10 to 12 ---------------------------------------------------------
 
@@ -221,14 +236,23 @@ class VisualSparta(PreTrainedModel):
     def winners(self, products: Tensor) -> tuple[Tensor, Tensor]:
         """Of products [B, n + k, T] the maximum over positions [B, T], and where it is.
 
-        With an image head the whole photo, the last column, decides; the position is that of the
-        part of the photo with the largest product.
+        With an image head the whole photo, the last column, decides, unless `patches` take part;
+        the position is that of the part or the box with the largest product.
         """
         if self.head is None:
             best, column = products.max(dim=1)
             return best, column
         parts = products[:, :-1] if products.shape[1] > 1 else products
-        return products[:, -1], parts.argmax(dim=1)
+        if not self.patches:
+            return products[:, -1], parts.argmax(dim=1)
+        windows = self.windows(products.shape[1] - BOXES)
+        shown = parts if windows is None else parts[:, :BOXES]
+        return products.amax(dim=1), shown.argmax(dim=1)  # no mean is above the largest
+
+    def windows(self, regions: int) -> Windows | None:
+        """The boxes that positions number, of so many regions; None where they number these."""
+        source = self.config.feature_source or {}
+        return None if self.head is None else windows_of(source.get("kind"), regions)
 
     def match_vocabulary(
         self, hidden: Tensor, mask: Tensor, terms: Tensor, chunk: int | None = None
@@ -311,7 +335,9 @@ class VisualSparta(PreTrainedModel):
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             best, columns = self.match_vocabulary(*self.contextualise(batch), terms)
         scores[:, terms] = self.activate(best)
-        positions[:, terms] = own_positions(batch).gather(1, columns)
+        # With an image head there are no labels, so nothing behind padding.
+        own = columns if self.head is not None else own_positions(batch).gather(1, columns)
+        positions[:, terms] = own.to(torch.int16)
         return TermScores(scores, positions)
 
     def encode_images(self, batch: ImageBatch) -> SparseTermScores:

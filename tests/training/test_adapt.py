@@ -62,14 +62,19 @@ def refused(*arguments: str | Path) -> str:
     return str(found.exception)
 
 
-@torch.inference_mode()
-def embedded(folder: Path, photo: Path) -> torch.Tensor:
-    """The dual encoder's own vector [d] of a photo."""
-    dual = AutoModel.from_pretrained(folder).eval()
+def pixels(folder: Path, photo: Path) -> torch.Tensor:
+    """A photo [1, 3, side, side] as the dual encoder reads it."""
     preprocessing = load_preprocessing(str(folder), None)
     image = load_photo(photo, SIDE).image.convert("RGB")
     square = image.resize((SIDE, SIDE), preprocessing.resample)
-    values = preprocessing(torch.from_numpy(np.array(square)).permute(2, 0, 1)[None])
+    values: torch.Tensor = preprocessing(torch.from_numpy(np.array(square)).permute(2, 0, 1)[None])
+    return values
+
+
+@torch.inference_mode()
+def embedded(folder: Path, photo: Path) -> torch.Tensor:
+    """The dual encoder's own vector [d] of a photo."""
+    dual, values = AutoModel.from_pretrained(folder).eval(), pixels(folder, photo)
     given = {"pixel_values": values}
     if dual.config.model_type == "siglip2":
         cells = values.unfold(2, 8, 8).unfold(3, 8, 8)  # [1, 3, 4, 4, 8, 8]
@@ -131,6 +136,30 @@ def test_indexing_with_a_model_imports_no_torch(photos: Path, tmp_path: Path) ->
     command = [sys.executable, "-c", code, *map(str, arguments)]
     found = subprocess.run(command, capture_output=True, text=True)
     assert found.returncode == 0 and found.stdout.endswith("set()\n"), found.stderr
+
+
+def test_patches_take_part_in_the_maximum(photos: Path, tmp_path: Path) -> None:
+    encoder, model = clip(tmp_path / "clip"), tmp_path / "model"
+    sentences = photos.parent / "sentences.txt"
+    options: list[str | Path] = ["--sentences", sentences, "--patches", "--out", model]
+    run("adapt", encoder, "--photos", photos, *options)
+    loaded = VisualSparta.from_pretrained(model)
+    assert loaded.tokenizer is not None and not (model / "offsets.npz").exists()
+    dual, won = AutoModel.from_pretrained(encoder).eval(), 0
+    names = [photos / f"p{number:02d}.png" for number in (0, 33, 69)]
+    for name, found in zip(names, encode_images(names, model).values(), strict=True):
+        with torch.inference_mode():
+            seen = dual.vision_model(pixels(encoder, name)).last_hidden_state[0, 1:]
+            patches = dual.visual_projection(dual.vision_model.post_layernorm(seen))
+        places = [embedded(encoder, name), *patches]
+        for term in loaded.trained_terms.nonzero()[:, 0].tolist():
+            *vector, bias = loaded.query_embedding.weight[term].tolist()
+            products = [float(h / h.norm() @ torch.tensor(vector)) + bias for h in places]
+            score = np.log1p(max(0.0, *products))
+            own = found.get(loaded.tokenizer.vocabulary[term], 0)
+            assert own == pytest.approx(score, abs=0.03)
+            won += own > np.log1p(max(0.0, products[0])) + 0.05
+    assert won
 
 
 def test_a_table_says_what_is_kept(photos: Path, tmp_path: Path) -> None:
@@ -250,3 +279,7 @@ def test_what_is_no_dual_encoder_is_refused(photos: Path, tmp_path: Path) -> Non
     captions.write_text('{"image": "p00.png", "captions": ["red"]}')
     said = refused("adapt", encoder, "--captions", captions, "--out", tmp_path / "other")
     assert "give their folder with --photos" in said
+    np.save(tmp_path / "v.npy", np.eye(8))
+    (tmp_path / "v.txt").write_text("\n".join("abcdefgh"))
+    given: list[str | Path] = ["--photos", tmp_path / "v.npy", "--out", tmp_path / "other"]
+    assert "holds embeddings of whole photos" in refused("adapt", encoder, "--patches", *given)

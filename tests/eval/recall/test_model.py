@@ -21,16 +21,21 @@ from eval.recall.scores import dense_scores, measure_recall
 from indexer.engines.open import open_backend
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
+from sparta.extract.extractor import grid_boxes
 from sparta.extract.job import extract_photos
-from sparta.features.record import FeatureSource
+from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
+from sparta.features.writer import StoreWriter
 from sparta.metrics import captions_of_images, ranks, recall
 from sparta.visualsparta.batch import ImagePadder
+from sparta.visualsparta.config import ImageHeadConfig
+from sparta.visualsparta.init import from_config
 from sparta.visualsparta.model import VisualSparta
 from sparta.vse.batch import collate_pixels, collate_regions
 from sparta.vse.encoders import PhotoFolder, vision_source
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel, score
+from tests import tiny
 from tests.eval.data import Data, record, refused, save_dense, shown, store_of, write_captions
 from tests.indexer.tiny import write_store
 from tests.sparta.extract.tiny_networks import RESNET, save
@@ -363,3 +368,40 @@ def test_what_does_not_fit(
 ) -> None:
     with pytest.raises(InputError, match=message):
         data_sets([Path(path) for path in features], [Path(path) for path in captions], *options)
+
+
+def test_explanations_of_names_point_at_objects(tmp_path: Path) -> None:
+    names, grid = tiny.tokenizer(), replace(tiny.source(2), kind="grid")
+    head = ImageHeadConfig(len(names.vocabulary), hidden_size=3, intermediate_size=0)
+    model = from_config(head, names, grid, use_labels=False, use_locations=False)
+    model.query_embedding.weight.data[:] = torch.tensor([1.0, 0, -0.1])  # "dog" and all others
+    model.query_embedding.weight.data[names.ids["cat"]] = torch.tensor([-1.0, 0, 0])  # no score
+    model.save_pretrained(tmp_path / "model")
+    writer = StoreWriter(tmp_path / "features", grid)
+    vectors = np.zeros((10, 2), np.float16)
+    vectors[:, 1], vectors[[8, 9], 0] = 1, 1  # a term is seen in the last of nine cells
+    blank = ("",) * 10
+    boxes = grid_boxes(3, 3)
+    images = [ImageFeatures(f"{n}.jpg", vectors, boxes, blank, blank, 9, 9) for n in "ab"]
+    writer.write_shard(images)
+    writer.finish()
+    objects = {
+        "a": [("dog", 0.9, [60, 60, 100, 100]), ("cat", 0.9, [0, 0, 9, 9]), ("oak", 0.9, [0] * 4)],
+        "b": [
+            ("dog", 0.9, [0, 0, 9, 9]),
+            ("dog", 0.4, [60, 60, 99, 99]),
+            ("sea", 1, [0, 0, 90, 90]),
+        ],
+    }
+    lines = []
+    for key, found in objects.items():
+        listed = [{"class": name, "conf": conf, "rect": rect} for name, conf, rect in found]
+        lines.append(f"{key}\t{json.dumps({'image_h': 100, 'image_w': 100, 'objects': listed})}\n")
+    (tmp_path / "predictions.tsv").write_text("".join(lines))
+    given = ["--features", tmp_path / "features", "--objects", tmp_path / "predictions.tsv"]
+    measured = record("eval", "model", tmp_path / "model", *given)
+    assert measured["pairs"] == 2  # the dogs: of the others one is unknown, one large, one unscored
+    assert measured["box"] == pytest.approx({"hits": 50, "overlap": 0.32})
+    assert measured["part"] == pytest.approx({"hits": 50, "overlap": 25 / 72})
+    middle = 0.0225 / (0.25 + 0.16 - 0.0225)
+    assert measured["centre"] == pytest.approx({"hits": 0, "overlap": middle / 2}, abs=1e-6)

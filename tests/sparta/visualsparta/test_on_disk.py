@@ -1,6 +1,7 @@
 """Models that are saved and loaded, compact ones, and those with an image head."""
 
 import math
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch.nn import functional as F
 from torch.testing import assert_close
 
 from sparta.errors import InputError
@@ -199,12 +201,38 @@ def test_a_photo_of_one_region_is_its_own_position(model: VisualSparta, batch: I
     assert not found.positions.any()
 
 
+@pytest.mark.parametrize("side", [2, 3, 5])
+def test_terms_of_a_grid_are_seen_in_the_box_with_the_highest_mean(
+    model: VisualSparta, side: int, tmp_path: Path
+) -> None:
+    seen, regions = deepcopy(model), side * side + 1
+    seen.config.feature_source = {**(model.config.feature_source or {}), "kind": "grid"}
+    batch = batch_of(torch.rand(2, regions, DIMENSION, generator=torch.Generator().manual_seed(2)))
+    found, windows = seen.term_scores(batch), seen.windows(regions)
+    assert windows is not None and model.windows(regions) is None and model.head is not None
+    assert_close(found.scores, model.term_scores(batch).scores, rtol=0, atol=0)
+    hidden = model.head(batch.regions.float())[:, :-1].detach()
+    for term in model.indexable.nonzero()[:, 0].tolist():
+        maps = (hidden @ model.query_embedding.weight[term].detach()).reshape(2, 1, side, side)
+        fine = F.interpolate(maps, scale_factor=10, mode="nearest")  # tenths of cells
+        means = F.avg_pool2d(fine, 5 * side, stride=side)  # over halves, a tenth of the photo apart
+        for one, position in zip(means, found.positions[:, term].tolist(), strict=True):
+            y, x = divmod(int(one.argmax()), 6)
+            box = torch.tensor([x / 10, y / 10, x / 10 + 0.5, y / 10 + 0.5])
+            assert_close(torch.from_numpy(windows.boxes[position]), box, atol=1e-5, rtol=0)
+    converted_computes_the_same(seen, batch, tmp_path)
+
+
 def test_openvino_computes_the_same(model: VisualSparta, batch: ImageBatch, tmp_path: Path) -> None:
+    converted_computes_the_same(model, batch, tmp_path)
+
+
+def converted_computes_the_same(model: VisualSparta, batch: ImageBatch, folder: Path) -> None:
     terms = model.indexable.nonzero()[:, 0]
     module = ImageTerms(model, terms).eval()
     inputs = [batch.regions, batch.locations]
-    convert(module, inputs, tmp_path / "network.xml", free=1)
-    (scores, positions) = Network(tmp_path / "network.xml")([[one.numpy() for one in inputs]])[0]
+    convert(module, inputs, folder / "network.xml", free=1)
+    (scores, positions) = Network(folder / "network.xml")([[one.numpy() for one in inputs]])[0]
     expected = model.term_scores(batch)
     np.testing.assert_allclose(scores, expected.scores[:, terms], atol=1e-4)
     np.testing.assert_array_equal(positions, expected.positions[:, terms])
