@@ -122,6 +122,7 @@ def cluster(ray_nodes: Any) -> Iterator[Cluster]:
 # Half a minute or more each, on two cores; a file that is not named here runs where it always did.
 SLOWEST = (
     "torture/test_torture.py",
+    "test_documented_commands.py",
     "server/publish/test_search.py",
     "server/test_page_adding.py",
     "indexer/encoding/test_scorers.py",

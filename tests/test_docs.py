@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -35,7 +33,6 @@ from tests.documents import (
     name,
     without_code_blocks,
 )
-from tests.indexer.command_line import sparta_here
 from tests.server.apps import serving
 from tests.server.fake import FakeSearcher, draw
 from training.commands.train import overrides
@@ -190,85 +187,6 @@ def test_the_examples_of_the_api(folder: Path) -> None:
     names = {"two dogs on a beach": "an elephant", "taken:2024": "width:*"}
     with serving(Backend("sparta", open_index(folder / "index"), folder / "photos")) as address:
         assert len(printed(ask, folder, address, names)) == 5
-
-
-# ---- the command lines of README.md and three pages, on a few drawings --------------------------
-
-RUN = ("README.md", "docs/updating.md", "docs/queries.md", "docs/publish.md")
-NOT_RUN = [
-    "bench speed index",  # takes a minute, and tests/eval/bench runs it on smaller ones
-    # Need a dual encoder; tests/indexer/test_rerank.py runs them.
-    "index photos --model adapted --out index --rerank 100",
-    "search index two dogs on a beach --rerank 100",
-]
-# What the pages take as given: the user's folder of photos, albums, and other indexes.
-PHOTOS = [
-    *("2024/beach/1.jpg", "2024/beach/blurred.jpg", "beach/1.jpg", "beach/2.jpg"),
-    *("beach/two dogs.jpg", "raw/one.jpg"),
-]
-COPIES = {"merge": ["laptop"], "restore index-7": ["index-7", "index-8"]}
-
-
-def shell(line: list[str], home: Path) -> list[str]:
-    """The words of a command, with the user's folder for ~, that neither asks nor stays."""
-    words = [word.replace("~", str(home), 1) if word[:2] == "~/" else word for word in line]
-    return words + {"serve": ["--check"], "restore": ["--yes"]}.get(words[0], [])
-
-
-def prepare(line: list[str], home: Path) -> None:
-    """Make what a command needs and no command before it has made."""
-    named = " ".join(line)
-    for copy in [one for start in COPIES if named.startswith(start) for one in COPIES[start]]:
-        assert not sparta_here("snapshot", "index", copy).returncode
-    if line[0] == "merge":  # an index with other photos, of the same model
-        shutil.copytree("laptop", "archive")
-        for index, photos in (("laptop", "path:beach"), ("archive", "-path:beach")):
-            done = sparta_here("delete", index, "--filter", photos, "--yes")
-            assert not done.returncode, done.stderr
-    if line[0] == "add":
-        shutil.copy(home / "Pictures/raw/one.jpg", home / "Pictures/new.jpg")
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("home")
-    for drawing, path in zip(sorted((SAMPLE / "photos").iterdir()), PHOTOS, strict=False):
-        photo = home / "Pictures" / path
-        photo.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(drawing, photo)
-    album = '{"image": "beach/1.jpg", "rating": 4, "camera": "Canon", "taken": "2024-07-01"}'
-    (home / "albums.jsonl").write_text(album)
-    return home
-
-
-def ran(line: list[str], home: Path) -> None:
-    done = sparta_here(*shell(line, home))
-    assert not done.returncode, f"sparta {shlex.join(line)}: {done.stderr}"
-
-
-def test_command_lines_run_in_order(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(home)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
-    for line in [line for page in RUN for line in commands(ROOT / page)]:
-        if " ".join(line) not in NOT_RUN:
-            prepare(line, home)
-            ran(line, home)
-
-
-def test_two_steps_do_the_same(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The two commands that `docs/updating.md` names beside `sparta index`."""
-    monkeypatch.chdir(home)
-    monkeypatch.setattr("sparta.networks.load.computes_bfloat16", lambda _: False)
-    named = inline_commands(ROOT / "docs/updating.md")
-    ran(["index", "~/Pictures", "--out", "direct"], home)
-    [extract] = [line for line in named if line[0] == "extract"]
-    ran(extract, home)
-    assert ["index", "features", "--out", "index"] in named
-    ran(["index", "features", "--out", "steps"], home)
-    with closing(open_index("direct")) as direct, closing(open_index("steps")) as steps:
-        wanted = direct.search("dogs on a beach", 10).hits
-        assert wanted
-        assert steps.search("dogs on a beach", 10).hits == wanted
 
 
 OPERATIONS = (ROOT / "docs/operations.md").read_text()

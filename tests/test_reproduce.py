@@ -1,6 +1,6 @@
 """docs/reproduce.md: every published row with its command, and the presets' settings.
 
-The page's commands are checked by test_docs.py.
+The page's commands are checked by test_docs.py, and run by test_documented_commands.py.
 """
 
 import re

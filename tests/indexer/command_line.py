@@ -29,6 +29,7 @@ def sparta(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     return subprocess.run(
         [sys.executable, "-c", FRESH, *arguments],
         env=os.environ | {"COLUMNS": "200"} | environment,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,

@@ -24,6 +24,7 @@ from tests.bad_paths import add_bad_paths
 from tests.s3_server import upload
 from tests.sparta.extract.test_job import contents, run_killed
 from tests.sparta.extract.tiny_networks import noisy
+from tests.test_documented_commands import CLUSTER, run_page
 
 OPTIONS: dict[str, Any] = {"image_size": 32, "batch_size": 3, "workers": 1}
 
@@ -81,6 +82,10 @@ def test_the_command_reads_photos_of_a_bucket(ray_nodes: Any, photos: Path, tmp_
     assert header["inputs"] == json.loads(one["store.json"])["inputs"]
     equal = [*(shard["file"] for shard in header["shards"]), "skipped.jsonl"]
     assert [many[name] for name in equal] == [one[name] for name in equal]
+
+
+def test_the_lines_of_the_page_run_in_order(ray_nodes: Any, tmp_path: Path) -> None:
+    run_page(CLUSTER, tmp_path, dict.fromkeys(["10.0.0.1:6379", "auto"], ray_nodes.address))
 
 
 @pytest.mark.parametrize(

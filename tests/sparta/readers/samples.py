@@ -4,7 +4,7 @@ import base64
 import io
 import json
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,7 +103,7 @@ def numbers(*shape: int) -> NDArray[np.float32]:
 # ---- images in the layouts of Oscar and VinVL ---------------------------------------------------
 
 
-def random_images(keys: str, regions: int | None = None) -> list[ImageFeatures]:
+def random_images(keys: Iterable[str], regions: int | None = None) -> list[ImageFeatures]:
     """Images of 1 to 4 regions of 5 numbers that float16 holds, the last the whole photo."""
     rng = np.random.default_rng(0)
     return [_random_image(key, rng, regions or int(rng.integers(1, 5))) for key in keys]
