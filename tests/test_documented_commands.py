@@ -14,7 +14,6 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, chdir, closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -152,7 +151,9 @@ def operated(home: Home) -> None:
     [settings] = code_blocks(ROOT / home.page, "yaml")
     settings = settings.replace("/var/lib/visualsparta/", "").replace("/srv/photos", "Pictures")
     Path("serve.yaml").write_text(settings)
-    write_keys(default_file(), [replace(new_key("former", "search")[0], id="1f0c92ab")])
+    default_file().parent.mkdir(parents=True)
+    key, _ = new_key("former", "search")
+    write_keys(default_file(), [key.model_copy(update={"id": "1f0c92ab"})])
 
 
 def pushed(home: Home) -> None:
@@ -308,6 +309,7 @@ BEFORE = {
     ],
     "eval model runs/coco/visualsparta/model runs": [
         f"{run_of('flickr30k/visualsparta', 'features=[data/{0}/vinvl]')} {OSCAR}"
+        " --set data.captions=dataset_flickr30k.json"
     ],
     "eval figure views": [
         run_of("flickr30k/mv-vse-region-bigru"),
