@@ -21,6 +21,7 @@ from indexer.encoding.impacts import (
     TermFrequencies,
     read_queries,
 )
+from indexer.encoding.models import ReadConfig
 from indexer.encoding.scorers import TorchScorer
 from indexer.postings import Inputs
 from sparta.errors import InputError
@@ -97,7 +98,7 @@ def test_inputs_are_what_the_model_reads(
     config, images = tiny.model(**options).config, tiny.images()
     limits = config.max_regions, config.max_label_tokens, config.use_attributes
     padded = ImagePadder(tiny.tokenizer(), *limits).pad(images)
-    inputs = list(read_inputs(images, padded, config.use_labels))
+    inputs = list(read_inputs(images, padded, ReadConfig.of(config.to_dict())))
     for image, read, r, own in zip(images, inputs, regions, labels, strict=True):
         assert read.boxes.tolist() == image.boxes[:r].tolist()
         assert [tiny.VOCABULARY[i] for i in read.label_terms] == own
