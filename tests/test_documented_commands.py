@@ -45,7 +45,7 @@ from tests.sparta.extract import tiny_networks
 from tests.sparta.readers import samples
 from tests.sparta.visualsparta.test_init import oscar_weights, write_oscar
 from tests.sparta.vse.models import save_bert
-from tests.training.encoders import clip
+from tests.training.encoders import VISION, clip
 
 CLUSTER = "docs/scale.md"
 TEXTS = ["a brown dog", "two men run", "a red ball by the sea", "a man in a hat", "a green tree"]
@@ -271,6 +271,7 @@ GIVEN: dict[str, Callable[[Home], None]] = {
     "docs/publish.md": indexed,
     "docs/queries.md": indexed,
     "docs/reproduce.md": published,
+    "docs/results/building.md": captioned,
     "docs/results/dense-models.md": captioned,
     "docs/results/recall.md": with_scenes,
     "docs/results/serving.md": captioned,
@@ -342,6 +343,11 @@ BEFORE = {
     ],
 }
 
+TRAINED = "--set data.photos=photos --set data.captions=captions.jsonl --init bert"
+BEFORE["adapt runs/dual-minilm-s0"] = [  # docs/results/speed.md
+    f"train flickr8k/dual-minilm --out runs/dual-minilm-s0 {TRAINED}"
+]
+
 # Start of a line → options for few photos and no time.
 APPENDED = {
     "serve": "--check",
@@ -354,6 +360,7 @@ APPENDED = {
     "--set teachers.count=1 --set teachers.batch_size=4 --set batch_size=4 --set epochs=1 "
     "--set model.width=8 --set model.size=8 --set random_sentences=4",
     "train flickr8k/dual": "--set data.validation_photos=2",
+    "bench build": "--images 2",
     "bench speed": "--images 30 --top-n 10,all --seconds 0.01",
     "bench serve": "--images 40 --seconds 1 --connections 2 --workers 1",
     "eval pruning": "--top-n 10,all",
@@ -363,6 +370,10 @@ APPENDED = {
 SMALL: dict[str, Any] = {
     "bm25s.BM25": lambda backend, made=bm25s.BM25: made(backend="numpy"),  # numba compiles: 15 s
     "eval.bench.serve.WARM_UP": 1,
+    "eval.bench.towers.SIZES": dict.fromkeys(
+        ("vit-b-32", "vit-b-16", "siglip-b-16", "efficientnet-b3-352"),
+        ("CLIP", {"vision_config": VISION}),
+    ),
     "eval.bench.vectors.CENTRES": 5,
     "eval.bench.vectors.DIMENSION": 32,
     "eval.bench.vectors.IMAGES": 50,
