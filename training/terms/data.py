@@ -16,11 +16,20 @@ from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.progress import Progress
+from sparta.readers.base import read_lines
 from sparta.tokenizer import TermTokenizer
 from sparta.vse.batch import collate_texts
 from sparta.vse.model import VseModel, evaluating
 
 BATCH = 256  # sentences
+
+
+def read_sentences(path: Path) -> list[str]:
+    """The lines of a UTF-8 text file, at least one; blank ones are left out."""
+    sentences = [line.strip() for line in read_lines(path) if line.strip()]
+    if not sentences:
+        raise InputError(f"{path} is empty: give one sentence a line")
+    return sentences
 
 
 def read_views(

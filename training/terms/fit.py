@@ -25,7 +25,6 @@ from sparta.adapt.fit import (
     term_sums,
 )
 from sparta.adapt.folder import Fitted
-from sparta.adapt.sentences import read_sentences
 from sparta.captions.read import CaptionedPhoto
 from sparta.console import Console
 from sparta.errors import InputError
@@ -44,7 +43,7 @@ from sparta.vse.init import from_bert
 from sparta.vse.model import VseModel
 from training.run_folder import TrainResult, say_recall
 from training.terms.config import TermVectorsConfig
-from training.terms.data import read_texts, read_views, sentence_vectors
+from training.terms.data import read_sentences, read_texts, read_views, sentence_vectors
 from training.terms.models import DualEncoder, TunedEncoder
 
 STUDENT = "terms.pt"  # unfinished term vectors
@@ -72,7 +71,7 @@ def check_term_vectors(config: TermVectorsConfig, photos: Sequence[CaptionedPhot
     encoder_config(config.model.init)
     load_word_pieces(config.model.init)
     if config.sentences is not None:
-        read_sentences([config.sentences])
+        read_sentences(config.sentences)
 
 
 def forget_term_vectors(out: Path) -> None:
@@ -137,7 +136,7 @@ def _sentences(config: TermVectorsConfig, held_out: Sequence[CaptionedPhoto]) ->
     if config.sentences is None:
         return []
     own = {caption for photo in held_out for caption in photo.captions}
-    found = [text for text in read_sentences([config.sentences]).texts if text not in own]
+    found = [text for text in read_sentences(config.sentences) if text not in own]
     order = np.random.default_rng(config.seed).permutation(len(found))
     return [found[place] for place in sorted(order[: config.most_sentences].tolist())]
 
