@@ -7,6 +7,7 @@ position. Ridge regression finds the first vectors; the refinement then learns t
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,13 +27,15 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from sparta.errors import InputError
 from sparta.tokenizer import TermTokenizer, text_frequencies
 
+log = logging.getLogger(__name__)
+
 STRENGTH = 2.0  # λ of the ridge regression
 STEEP = 10.0  # factor on its vectors, which brings scores into the logarithm's curved part
 SCALE = 2.0  # of the sums at the start
 WARMUP = 50  # steps in which the learning rate rises
 SAVE = 100  # steps between checkpoints
 BLOCK = 4096  # sentences at once
-TOLERANCE, MOST_ROUNDS = 1e-5, 1000  # of the ridge regression: relative residual
+TOLERANCE, MOST_ROUNDS = 1e-5, 1000  # of the ridge regression: residual of a term
 SMALLEST = 1e-30  # divisor of columns that are solved
 Part: TypeAlias = nn.Module | Optimizer | LRScheduler  # of a checkpoint
 
@@ -141,32 +144,34 @@ class Bags:
         """
         present = self.columns < len(self.terms)
         rows = present.nonzero()[:, 0].numpy()
-        ones = np.ones(len(rows), np.float32)
+        ones = np.ones(len(rows))  # float64: weights may differ by millions
         shape = (len(self.columns), len(self.terms))
         a = csr_array((ones, (rows, self.columns[present].numpy())), shape)
         a.data[:] = 1.0  # also of a term that a sentence has twice
-        weighted = a.T if weights is None else a.T.multiply(weights.numpy()).tocsr()
-        diagonal = diags_array(np.full(len(self.terms), strength, np.float32))
+        weighted = a.T if weights is None else a.T.multiply(weights.double().numpy()).tocsr()
+        diagonal = diags_array(np.full(len(self.terms), strength))
         gram = csr_array(weighted @ a + diagonal)
-        right = torch.zeros(len(self.terms), vectors.shape[1])
+        right = torch.zeros(len(self.terms), vectors.shape[1], dtype=torch.float64)
         for start in range(0, len(vectors), BLOCK):  # their float32 numbers would fill the memory
             part = vectors[start : start + BLOCK].float().numpy()
             right += torch.from_numpy(weighted[:, start : start + BLOCK] @ part)
-        return _solve(gram, right)
+        return _solve(gram, right).float()
 
 
 def _solve(gram: csr_array, right: Tensor) -> Tensor:
-    """X [T, d] of gram X = right, for a symmetric positive definite matrix [T, T].
+    """X [T, d] of gram X = right, float64, for a symmetric positive definite matrix [T, T].
 
-    By conjugate gradients, scaled by the diagonal: with a term for every word of a vocabulary a
-    factorisation takes gigabytes, while few pairs of words are in one sentence.
+    By conjugate gradients scaled by the diagonal (Hestenes and Stiefel, 1952): with a term for
+    every word of a vocabulary a factorisation takes gigabytes, while few pairs of words are in one
+    sentence. A warning says where weights differ too much for it to end.
     """
     scale = torch.from_numpy(1 / gram.diagonal())[:, None]
     found, residual, direction = torch.zeros_like(right), right.clone(), scale * right
-    size = wanted = (right * direction).sum(dim=0)
+    size, scaled = (right * direction).sum(dim=0), direction
     for _ in range(MOST_ROUNDS):
-        if (size <= TOLERANCE**2 * wanted).all():
-            break
+        # Term by term: those of light sentences are small in a norm over all.
+        if (scaled.abs().amax(dim=0) <= TOLERANCE * found.abs().amax(dim=0)).all():
+            return found
         product = torch.from_numpy(gram @ direction.numpy())
         step = size / (direction * product).sum(dim=0).clamp(min=SMALLEST)
         found += step * direction
@@ -174,6 +179,7 @@ def _solve(gram: csr_array, right: Tensor) -> Tensor:
         scaled = scale * residual
         before, size = size, (residual * scaled).sum(dim=0)
         direction = scaled + size / before.clamp(min=SMALLEST) * direction
+    log.warning("the sentences' weights differ so much that term vectors are approximate")
     return found
 
 

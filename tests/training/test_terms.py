@@ -96,6 +96,27 @@ def test_ridge_is_the_closed_form() -> None:
     assert_close(bags.ridge(vectors), torch.from_numpy(expected).float(), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("heaviest", [1.0, 1000.0])
+def test_weighted_ridge_is_the_closed_form(heaviest: float) -> None:
+    """With frequent and rare terms, light and heavy sentences, and a column of zeros."""
+    rng = np.random.default_rng(0)
+    terms, sentences = 200, 1000
+    columns = torch.from_numpy((terms * rng.random((sentences, 8)) ** 3).astype(np.int64))
+    columns[:, 6:] = terms  # padding
+    vectors = torch.from_numpy(rng.standard_normal((sentences, 5))).half()
+    vectors[:, 4] = 0
+    weights = torch.from_numpy(rng.choice([0.05, 1.0, heaviest], sentences)).float()
+    a = np.zeros((sentences, terms + 1))
+    np.put_along_axis(a, columns.numpy(), 1.0, axis=1)
+    a, w = a[:, :-1], weights.double().numpy()[:, None]
+    expected = np.linalg.solve(a.T @ (w * a) + 0.5 * np.eye(terms), a.T @ (w * vectors.numpy()))
+    places = torch.arange(terms + 1)
+    bags = Bags(places[:-1], places, columns, torch.ones(terms))
+    found = bags.ridge(vectors, weights, 0.5)
+    assert_close(found, torch.from_numpy(expected).float(), atol=2e-3, rtol=0)
+    assert float(np.abs(found.numpy() - expected).mean()) < 1e-4
+
+
 def test_scores_are_those_of_equations_10_and_11() -> None:
     torch.manual_seed(0)
     head = ImageHead(4, 3, 3)
