@@ -326,8 +326,14 @@ BEFORE = {
     "eval model runs/dual": [
         "extract photos --backbone efficientnet-lite2 --grid 1 --out features/plain"
     ],
+    # docs/results/serving.md
+    "bench serve index --queries queries": ["index photos --out index"],
+    # docs/results/speed.md
+    "adapt runs/dual-minilm-s0": [
+        "train flickr8k/dual-minilm --out runs/dual-minilm-s0 --set data.photos=photos "
+        "--set data.captions=captions.jsonl --init bert"
+    ],
     # docs/results/recall.md
-    "bench serve index --queries queries": ["index photos --out index"],  # docs/results/serving.md
     "eval pruning val-features": ["mkdir -p eval/results/photos"],
     "train flickr8k-mobilenet --out runs/0": [
         f"extract photos {MOBILENET} --augmentation {one} --out f/{one}"
@@ -342,11 +348,6 @@ BEFORE = {
         f"extract scenes/images {MOBILENET} --out features/scenes",
     ],
 }
-
-TRAINED = "--set data.photos=photos --set data.captions=captions.jsonl --init bert"
-BEFORE["adapt runs/dual-minilm-s0"] = [  # docs/results/speed.md
-    f"train flickr8k/dual-minilm --out runs/dual-minilm-s0 {TRAINED}"
-]
 
 # Start of a line → options for few photos and no time.
 APPENDED = {
