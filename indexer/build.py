@@ -167,8 +167,10 @@ def _open_encoder(
 def _frequencies(pruning: PruningSettings, encoder: ImageEncoder) -> TermFrequencies:
     if pruning.top_n is None:
         return NO_TERM_FREQUENCIES  # there is no choice to make
-    named = pruning.frequencies, pruning.frequency_power
-    return TermFrequencies.of(*named, encoder.frequencies, encoder.tokenizer)
+    power = pruning.frequency_power
+    if power is None:
+        power = encoder.scorers[0].config.frequency_power
+    return TermFrequencies.of(pruning.frequencies, power, encoder.frequencies, encoder.tokenizer)
 
 
 def _estimated_bytes(images: int, encoder: ImageEncoder, settings: IndexSettings) -> int:

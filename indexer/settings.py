@@ -25,12 +25,12 @@ class Preference(NamedTuple):
     """A point on the frontier of recall against size and time; see `PruningSettings`."""
 
     top_n: int
-    frequency_power: float
+    frequency_power: float | None
     bits: int
 
 
 # Chosen on held-out training photos; docs/results/recall.md has the figures.
-USUAL = Preference(300, 0.3, 8)
+USUAL = Preference(300, None, 8)
 PREFERENCES = {
     "size": Preference(50, 0.35, 5),
     "speed": Preference(150, 0.2, 8),
@@ -50,7 +50,8 @@ class PruningSettings:
         terms: terms of the index: "trained" (some training caption contained them) or "all".
         frequencies: source of the terms' frequencies in queries: "model" (the captions the models
             were trained on), the path of a text file with one query a line, or "none".
-        frequency_power: p, from 0 to 1; an image keeps its largest score * (frequency + 1)^p.
+        frequency_power: p, from 0 to 1; an image keeps its largest score * (frequency + 1)^p. None
+            for what the model was trained for.
 
     Raises:
         InputError: if a value is out of range.
@@ -61,7 +62,7 @@ class PruningSettings:
     offset: OffsetKind | Literal["model"] = OFFSET_OF_MODEL
     terms: TermSet = "trained"
     frequencies: str = "model"
-    frequency_power: float = USUAL.frequency_power
+    frequency_power: float | None = USUAL.frequency_power
 
     def __post_init__(self) -> None:
         if self.top_n is not None and self.top_n < 1:
@@ -73,8 +74,9 @@ class PruningSettings:
             raise InputError(f"--offset must be one of {', '.join(kinds)}, got {self.offset!r}")
         if self.terms not in TERM_SETS:
             raise InputError(f"--terms must be trained or all, got {self.terms!r}")
-        if not 0 <= self.frequency_power <= 1:
-            raise InputError(f"--frequency-power must be from 0 to 1, got {self.frequency_power:g}")
+        power = self.frequency_power
+        if power is not None and not 0 <= power <= 1:
+            raise InputError(f"--frequency-power must be from 0 to 1, got {power:g}")
 
 
 @dataclass(frozen=True, kw_only=True)

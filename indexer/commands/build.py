@@ -142,7 +142,7 @@ FrequencyPower = Annotated[
     float | None,
     advanced(
         help="An image keeps its largest score * (frequency + 1)^POWER, 0 to 1 "
-        f"(default: {USUAL.frequency_power:g})."
+        "(default: what the model was trained for)."
     ),
 ]
 Augmentations = Annotated[

@@ -48,6 +48,7 @@ class ReadConfig:
     max_regions: int = 50
     max_label_tokens: int = 70
     offset: OffsetKind = "mean"
+    frequency_power: float = 0.3
     encoder: Json | None = None
     dual_encoder: str | None = None
 

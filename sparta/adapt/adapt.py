@@ -57,7 +57,7 @@ STAGES = {
 }
 log = logging.getLogger(__name__)
 
-FORMAT = 1  # of cached models; raised when the code that makes them changes
+FORMAT = 2  # of cached models; raised when the code that makes them changes
 MOST_PHOTOS = 4096  # whose vectors guide the refinement
 LEAST_PHOTOS = 64  # fewer tell too little; the vectors are those of the ridge regression
 HELD_OUT = 1000  # sentences, or a twentieth, that are not fitted, to measure by
@@ -66,6 +66,7 @@ SHORTEST_WORD = 3  # letters
 STRENGTH = 0.5  # λ of the ridge regression
 STEPS, BATCH, RATE = 600, 1024, 5e-3  # of the refinement: photos per step, learning rate
 AIMS = Aims(sentences=1024, captions=0.5, flops=0.005, pairs=384)
+POWER = 0.5  # of terms' frequencies among the sentences, where an index prunes
 LINEAR = 3.0  # factor on the ridge regression's vectors, without a refinement
 READ, BLOCK = 256, 4096  # photos and sentences at once
 SPREAD = 2.0  # deviation of a sentence's similarities divided by the temperature, if it is unknown
@@ -451,6 +452,7 @@ def _save(
         encoder.image_head(),
         dual_encoder=encoder.name,
         offset="none" if guided else "mean",
+        frequency_power=POWER,
     )
     if isinstance(encoder, TransformersEncoder):
         try:

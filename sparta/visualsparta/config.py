@@ -100,6 +100,8 @@ class VisualSpartaConfig(PreTrainedConfig):
             embedding is a parameter of its own (section 3.1.1).
         offset: what an index subtracts from each term's scores, unless it is told otherwise: their
             "mean", "median" or "minimum" over its images, or "none".
+        frequency_power: p, likewise: an image keeps its largest products of a score and
+            (f + 1)^p, f the term's frequency.
         dual_encoder: hub name or folder of the dual encoder whose image side the model has, None
             for no such.
         compact: whether the folder has the weights in half precision and the query embedding of
@@ -132,6 +134,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         initial_bias: float = 0.0,
         tie_query_embedding: bool = False,
         offset: str = "mean",
+        frequency_power: float = 0.3,
         dual_encoder: str | None = None,
         compact: bool = False,
         **kwargs: Any,
@@ -157,6 +160,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         self.initial_bias = initial_bias
         self.tie_query_embedding = tie_query_embedding
         self.offset = offset
+        self.frequency_power = frequency_power
         self.dual_encoder = dual_encoder
         self.compact = compact
         # The name under which transformers looks up whether `_tied_weights_keys` apply.

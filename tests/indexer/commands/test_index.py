@@ -1,5 +1,6 @@
 """`sparta index` and `sparta add --dense`: from photos or features to an index."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -89,13 +90,16 @@ def test_named_choices_and_the_options_that_go_before_them(
         assert manifest.frequencies == ("none" if manifest.top_n is None else "model")
         return manifest.top_n, manifest.frequency_power, manifest.bits
 
-    assert built() == USUAL
+    assert built() == (USUAL.top_n, 0.3, USUAL.bits)
     assert built("--prefer", "size") == PREFERENCES["size"]
     given = ["--top-n", "all", "--bits", "7"]
     assert built("--prefer", "speed", *given) == (None, 0, 7)
     given = ["--frequency-power", "0.11"]
     size = PREFERENCES["recall"]
     assert built("--prefer", "recall", *given) == (size.top_n, 0.11, size.bits)
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"frequency_power": 0.6}))
+    assert built() == (USUAL.top_n, 0.6, USUAL.bits)
 
 
 def test_dense_models_are_added_and_refused(
