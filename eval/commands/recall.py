@@ -27,6 +27,7 @@ from sparta.commands.options import (
     BatchSize,
     Device,
     IndexFolder,
+    Rerank,
     Substitute,
     advanced,
 )
@@ -58,6 +59,7 @@ def index(
     only_split: OnlySplit = False,
     backend: Backend = "sparta",
     substitute: Substitute = True,
+    rerank: Rerank = 0,
     run: RunFile = None,
     depth: Depth = 1000,
     allow_missing: AllowMissing = False,
@@ -93,6 +95,8 @@ def index(
 
     if (captions is None) == (queries is None):
         raise InputError("give --captions, or --queries, and not both")
+    if rerank and queries is not None:
+        raise InputError("--rerank needs --captions")
     found: Measured
     with begin(out) as progress, closing(open_backend(index, backend)) as searcher:
         images = measure.IndexIds(searcher, index)
@@ -101,7 +105,8 @@ def index(
             found = measure.measure_first_hits(images, judged, allow_missing, progress)
         elif captions is not None:
             photos = read_captions(captions, split)
-            gallery = measure.gallery_of(images, photos, allow_missing, substitute, only_split)
+            options = allow_missing, substitute, only_split, rerank
+            gallery = measure.gallery_of(images, photos, *options)
             found = measure.measure_index_recall(gallery, progress)
             if run is not None:
                 measure.write_run(gallery, run, depth, backend, progress)

@@ -67,6 +67,7 @@ class Gallery:
     # in both cases.
     alone: bool = False
     missing: int = 0  # photos of the split that were left out
+    rerank: int = 0  # first hits that a dual encoder orders
 
     def __len__(self) -> int:
         """How many images are ranked."""
@@ -89,7 +90,9 @@ class Gallery:
         every = max(1, len(self.searcher))
         depth = min(k, every)
         while True:
-            result = self.searcher.search(Query.plain(text), depth, substitute=self.substitute)
+            result = self.searcher.search(
+                Query.plain(text), depth, substitute=self.substitute, rerank=self.rerank
+            )
             hits = [one for one in result.hits if not self.alone or one.image_id in self._own]
             if len(hits) >= k or depth == every or len(result.hits) < depth:
                 return hits[:k], result.timings.total_ms
@@ -118,6 +121,7 @@ def gallery_of(
     allow_missing: bool,
     substitute: bool,
     alone: bool,
+    rerank: int = 0,
 ) -> Gallery:
     """The photos that an index has, under the ids it has them by, and its images.
 
@@ -128,7 +132,7 @@ def gallery_of(
     wanted = [one.image_id for one in photos]
     missing = missing_of(wanted, images, images, images.folder, allow_missing)
     kept = [photo for photo in photos if photo.image_id not in missing]
-    return Gallery(images.searcher, kept, substitute, alone, len(missing))
+    return Gallery(images.searcher, kept, substitute, alone, len(missing), rerank)
 
 
 @dataclass(frozen=True)

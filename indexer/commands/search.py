@@ -17,6 +17,7 @@ from sparta.commands.options import (
     FilterText,
     Hits,
     IndexFolder,
+    Rerank,
     Substitute,
     advanced,
     check_query,
@@ -171,15 +172,6 @@ Sort = Annotated[
     str | None,
     typer.Option(
         metavar="FIELD", help="Order all matching images by a field; - before it: largest first."
-    ),
-]
-Rerank = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        metavar="N",
-        help="Order the first N hits by a dual encoder's similarity, where the index was built "
-        "with --rerank.",
     ),
 ]
 Explain = Annotated[

@@ -41,6 +41,15 @@ Substitute = Annotated[
         help="Correct misspelt words, and replace those that the index lacks by the nearest terms.",
     ),
 ]
+Rerank = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Order the first N hits by a dual encoder's similarity, where the index was built "
+        "with --rerank.",
+    ),
+]
 ReadPhotos = Annotated[
     bool,
     typer.Option(

@@ -37,6 +37,7 @@ from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.config import ImageHeadConfig
 from sparta.visualsparta.init import from_config
 from sparta.visualsparta.model import VisualSparta
+from tests.eval.data import record, refused
 from tests.indexer.command_line import sparta
 from tests.indexer.tiny import write_store
 from tests.indexer.tiny_dense import save_dense_model
@@ -206,6 +207,23 @@ def test_pages_continue_one_another(index: Path) -> None:
             followed += [(hit.rank, hit.id) for hit in page]
             last = page.last
         assert followed == whole
+
+
+def test_recall_is_that_of_the_new_order(index: Path, tmp_path: Path) -> None:
+    searcher, captions = open_index(index), tmp_path / "captions.jsonl"
+    ids = [hit.id for hit in searcher.search(QUERIES[0], 1000)]
+    asked = {one: QUERIES[n % len(QUERIES)] for n, one in enumerate(ids)}
+    lines = [{"image": one, "split": "val", "captions": [asked[one]]} for one in ids]
+    captions.write_text("\n".join(map(json.dumps, lines)))
+    command = "eval", "index", index, "--captions", captions, "--rerank"
+    recalls = []
+    for depth in (0, DEPTH):
+        hits = {text: searcher.search(text, 5, rerank=depth) for text in QUERIES}
+        right = np.mean([one in {hit.id for hit in hits[asked[one]]} for one in ids])
+        recalls.append(record(*command, depth)["recall"]["at_5"])
+        assert recalls[-1] == pytest.approx(100 * right, abs=0.01)
+    assert recalls[0] != recalls[1]
+    refused("the index was built to re-rank 12 hits", *command, DEPTH + 1)
 
 
 def test_images_sent_as_terms_follow_those_with_vectors(index: Path, tmp_path: Path) -> None:
