@@ -37,6 +37,7 @@ SAVE = 100  # steps between checkpoints
 BLOCK = 4096  # sentences at once
 TOLERANCE, MOST_ROUNDS = 1e-5, 1000  # of the ridge regression: residual of a term
 SMALLEST = 1e-30  # divisor of columns that are solved
+FACTORED = 4096  # terms at most
 Part: TypeAlias = nn.Module | Optimizer | LRScheduler  # of a checkpoint
 
 
@@ -161,12 +162,23 @@ class Bags:
 def _solve(gram: csr_array, right: Tensor) -> Tensor:
     """X [T, d] of gram X = right, float64, for a symmetric positive definite matrix [T, T].
 
-    By conjugate gradients scaled by the diagonal (Hestenes and Stiefel, 1952): with a term for
-    every word of a vocabulary a factorisation takes gigabytes, while few pairs of words are in one
-    sentence. A warning says where weights differ too much for it to end.
+    By conjugate gradients (Hestenes and Stiefel, 1952): with a term for every word of a vocabulary
+    a factorisation takes gigabytes, while few pairs of words are in one sentence. Preconditioned by
+    the factors of the most frequent terms' part, which shares most sentences, and the diagonal.
+    A warning says where weights differ too much for it to end.
     """
-    scale = torch.from_numpy(1 / gram.diagonal())[:, None]
-    found, residual, direction = torch.zeros_like(right), right.clone(), scale * right
+    diagonal = gram.diagonal()
+    frequent = np.sort(np.argsort(-diagonal, kind="stable")[:FACTORED])
+    block = csr_array(gram[frequent])[:, frequent].toarray()
+    factor, places = torch.linalg.cholesky(torch.from_numpy(block)), torch.from_numpy(frequent)
+    scale = torch.from_numpy(1 / diagonal)[:, None]
+
+    def conditioned(rest: Tensor) -> Tensor:
+        scaled = scale * rest
+        scaled[places] = torch.cholesky_solve(rest[places], factor)
+        return scaled
+
+    found, residual, direction = torch.zeros_like(right), right.clone(), conditioned(right)
     size, scaled = (right * direction).sum(dim=0), direction
     for _ in range(MOST_ROUNDS):
         # Term by term: those of light sentences are small in a norm over all.
@@ -176,7 +188,7 @@ def _solve(gram: csr_array, right: Tensor) -> Tensor:
         step = size / (direction * product).sum(dim=0).clamp(min=SMALLEST)
         found += step * direction
         residual -= step * product
-        scaled = scale * residual
+        scaled = conditioned(residual)
         before, size = size, (residual * scaled).sum(dim=0)
         direction = scaled + size / before.clamp(min=SMALLEST) * direction
     log.warning("the sentences' weights differ so much that term vectors are approximate")

@@ -96,9 +96,13 @@ def test_ridge_is_the_closed_form() -> None:
     assert_close(bags.ridge(vectors), torch.from_numpy(expected).float(), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("factored", [50, 4096])
 @pytest.mark.parametrize("heaviest", [1.0, 1000.0])
-def test_weighted_ridge_is_the_closed_form(heaviest: float) -> None:
+def test_weighted_ridge_is_the_closed_form(
+    heaviest: float, factored: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With frequent and rare terms, light and heavy sentences, and a column of zeros."""
+    monkeypatch.setattr(fit, "FACTORED", factored)
     rng = np.random.default_rng(0)
     terms, sentences = 200, 1000
     columns = torch.from_numpy((terms * rng.random((sentences, 8)) ** 3).astype(np.int64))
