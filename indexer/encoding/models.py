@@ -201,7 +201,8 @@ def model_fingerprint(model: PreTrainedModel) -> str:
 
     digest = hashlib.sha256()
     config = model.config.to_diff_dict()
-    for changing in ("transformers_version", "_name_or_path"):
+    # The power decides what an index keeps, not what the model computes.
+    for changing in ("transformers_version", "_name_or_path", "frequency_power"):
         config.pop(changing, None)
     if config.get("dual_encoder") is None:  # as in configurations before there was this field
         config.pop("dual_encoder", None)
