@@ -35,9 +35,9 @@ SCALE = 2.0  # of the sums at the start
 WARMUP = 50  # steps in which the learning rate rises
 SAVE = 100  # steps between checkpoints
 BLOCK = 4096  # sentences at once
-TOLERANCE, MOST_ROUNDS = 1e-5, 1000  # of the ridge regression: residual of a term
+TOLERANCE, MOST_ROUNDS = 1e-5, 1000  # of the ridge regression: relative error
 SMALLEST = 1e-30  # divisor of columns that are solved
-FACTORED = 4096  # terms at most
+FACTORED, RELATIVE = 4096, 1e-9  # terms at most; what is added to their diagonal
 Part: TypeAlias = nn.Module | Optimizer | LRScheduler  # of a checkpoint
 
 
@@ -156,20 +156,23 @@ class Bags:
         for start in range(0, len(vectors), BLOCK):  # their float32 numbers would fill the memory
             part = vectors[start : start + BLOCK].float().numpy()
             right += torch.from_numpy(weighted[:, start : start + BLOCK] @ part)
-        return _solve(gram, right).float()
+        return _solve(gram, right, strength).float()
 
 
-def _solve(gram: csr_array, right: Tensor) -> Tensor:
-    """X [T, d] of gram X = right, float64, for a symmetric positive definite matrix [T, T].
+def _solve(gram: csr_array, right: Tensor, smallest: float) -> Tensor:
+    """X [T, d] of gram X = right, float64, for a symmetric matrix [T, T].
 
     By conjugate gradients (Hestenes and Stiefel, 1952): with a term for every word of a vocabulary
-    a factorisation takes gigabytes, while few pairs of words are in one sentence. Preconditioned by
-    the factors of the most frequent terms' part, which shares most sentences, and the diagonal.
-    A warning says where weights differ too much for it to end.
+    a factorisation takes gigabytes, while few pairs of words are in one sentence. The Cholesky
+    factor of the most frequent terms' part and the diagonal of the rest precondition them.
+
+    No eigenvalue of the matrix is below `smallest`, so an error's norm is at most the residual's
+    divided by it. A warning says that this does not get small enough.
     """
     diagonal = gram.diagonal()
     frequent = np.sort(np.argsort(-diagonal, kind="stable")[:FACTORED])
     block = csr_array(gram[frequent])[:, frequent].toarray()
+    block[np.diag_indices_from(block)] *= 1 + RELATIVE  # positive definite in float64, too
     factor, places = torch.linalg.cholesky(torch.from_numpy(block)), torch.from_numpy(frequent)
     scale = torch.from_numpy(1 / diagonal)[:, None]
 
@@ -179,10 +182,9 @@ def _solve(gram: csr_array, right: Tensor) -> Tensor:
         return scaled
 
     found, residual, direction = torch.zeros_like(right), right.clone(), conditioned(right)
-    size, scaled = (right * direction).sum(dim=0), direction
+    size = (right * direction).sum(dim=0)
     for _ in range(MOST_ROUNDS):
-        # Term by term: those of light sentences are small in a norm over all.
-        if (scaled.abs().amax(dim=0) <= TOLERANCE * found.abs().amax(dim=0)).all():
+        if (residual.norm(dim=0) <= TOLERANCE * smallest * found.norm(dim=0)).all():
             return found
         product = torch.from_numpy(gram @ direction.numpy())
         step = size / (direction * product).sum(dim=0).clamp(min=SMALLEST)

@@ -33,6 +33,7 @@ class Sentences(NamedTuple):
 _WEIGHTED = re.compile(r"(.+):(\d+(?:\.\d*)?|\.\d+)")
 _COUNTED = re.compile(r"(.*)\t\s*(\d+(?:\.\d*)?)\s*")
 _COUNT_HEADER = re.compile(r"\w+\t(?:count|n|hits|weight|frequency)", re.IGNORECASE)
+HEAVIEST = 1e9  # of a sentence's weights; the fit is inexact with larger ones
 SLOW_QUERY = "slow_query"  # event of a search in the server's log
 
 
@@ -49,8 +50,8 @@ def read_sentences(paths: Sequence[str | Path]) -> Sentences:
             A path that exists with the colon is read as it is.
 
     Raises:
-        InputError: if a file is unreadable, malformed or without a sentence; the text names file
-            and line.
+        InputError: if a file is unreadable, malformed or without a sentence, or a weight is above
+            `HEAVIEST`; the text names file and line, or sentence.
     """
     found: dict[str, float] = {}
     for given in paths:
@@ -66,6 +67,11 @@ def read_sentences(paths: Sequence[str | Path]) -> Sentences:
             if text := tidy(text):
                 found[text] = found.get(text, 0.0) + weight * count
                 own += 1
+                if found[text] > HEAVIEST:
+                    raise InputError(
+                        f"{given}: {text!r} has the weight {found[text]:g}, more than "
+                        f"{HEAVIEST:g}: give the files or counts smaller ones"
+                    )
         if not own:
             raise InputError(f"{path} has no sentence: give a file with one a line, or captions")
     return Sentences(list(found), np.fromiter(found.values(), np.float32, len(found)))

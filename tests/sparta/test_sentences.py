@@ -78,11 +78,16 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes,
         read_sentences([tmp_path / name])
 
 
-def test_a_missing_file_and_a_weight_of_zero(tmp_path: Path) -> None:
+def test_a_missing_file_and_weights_of_zero_and_without_end(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.txt: cannot be read"):
         read_sentences([tmp_path / "none.txt"])
     with pytest.raises(InputError, match="weight of 0"):
         read_sentences([f"{tmp_path}:0"])
+    path = tmp_path / "log.txt"
+    path.write_text("a dog\t600000000\na cat\t1\n")
+    assert max(read_sentences([path]).weights) == 6e8
+    with pytest.raises(InputError, match=r"log\.txt:2: 'a dog' has the weight 1\.2e\+09"):
+        read_sentences([f"{path}:2"])
 
 
 def test_generated_sentences_are_distinct_varied_and_depend_on_the_seed() -> None:

@@ -97,7 +97,7 @@ def test_ridge_is_the_closed_form() -> None:
 
 
 @pytest.mark.parametrize("factored", [50, 4096])
-@pytest.mark.parametrize("heaviest", [1.0, 1000.0])
+@pytest.mark.parametrize("heaviest", [1.0, 1e3, 1e6, 1e9])
 def test_weighted_ridge_is_the_closed_form(
     heaviest: float, factored: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,8 +120,7 @@ def test_weighted_ridge_is_the_closed_form(
     places = torch.arange(terms + 1)
     bags = Bags(places[:-1], places, columns, torch.ones(terms))
     found = bags.ridge(vectors, weights, 0.5)
-    assert_close(found, expected.float(), atol=2e-3, rtol=0)
-    assert float((found - expected).abs().mean()) < 1e-4
+    assert_close(found, expected.float(), atol=1e-5, rtol=0)
 
 
 def test_scores_are_those_of_equations_10_and_11() -> None:
