@@ -7,16 +7,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, TypeAdapter
 from safetensors import safe_open
 
 from indexer.settings import OffsetKind
 from sparta.errors import InputError
 from sparta.json_values import Json
 from sparta.model_id import find_file, read_model_config
+from sparta.readers.base import parse
 from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.offsets import OFFSETS, TermOffsets
 from sparta.visualsparta.windows import Windows, windows_of
@@ -48,7 +50,7 @@ class ReadConfig:
     max_regions: int = 50
     max_label_tokens: int = 70
     offset: OffsetKind = "mean"
-    frequency_power: float = 0.3
+    frequency_power: Annotated[float, Field(ge=0, le=1)] = 0.3
     encoder: Json | None = None
     dual_encoder: str | None = None
 
@@ -59,8 +61,13 @@ class ReadConfig:
 
     @classmethod
     def open(cls, name: str | Path) -> Self:
-        """From a model's folder or hub name; raises InputError if it is of another kind."""
-        return cls.of(read_model_config(name, ("visual_sparta",), *TITLE))
+        """From a model's folder or hub name.
+
+        Raises:
+            InputError: if it is of another kind, or a value is of a wrong type or out of range.
+        """
+        found = vars(cls.of(read_model_config(name, ("visual_sparta",), *TITLE)))
+        return parse(TypeAdapter(cls), found, f"--model {name} is damaged: config.json")
 
     @property
     def reranks(self) -> bool:

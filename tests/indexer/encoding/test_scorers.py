@@ -1,6 +1,7 @@
 """Models that are loaded: in OpenVINO with the scores of torch, converted once; others refused."""
 
 import inspect
+import json
 import shutil
 import subprocess
 import sys
@@ -161,6 +162,19 @@ def test_what_is_no_model_is_refused_at_once(
             with pytest.raises(InputError, match=f"--model {name} .*{said}"):
                 images = open_images(sources, [name], tmp_path / "index")
                 build_index(images, [name], tmp_path / "index", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("frequency_power", 1.5), ("max_regions", "x"), ("offset", "foo")]
+)
+def test_wrong_values_of_a_configuration_are_named(
+    model_dir: Path, store: FeatureStore, tmp_path: Path, field: str, value: object
+) -> None:
+    model = Path(shutil.copytree(model_dir, tmp_path / "model"))
+    config = json.loads((model / "config.json").read_text()) | {field: value}
+    (model / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match=f"--model {model} .*: {field}: Input should be "):
+        build_index([store], [model], tmp_path / "index", device="cpu")
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\x04K\x01.", b"[" * 100_000, b"\xff" * 300])
