@@ -72,8 +72,8 @@ def index(
     measures how often the first hit is right. Images with equal scores are ordered by id.
 
     The TREC files are for trec_eval, ir_measures and ranx. A query id is the image id, # and the
-    caption's number, percent-encoded. Equal scores are lowered by the smallest step, so that tools
-    which sort by score keep our order.
+    caption's number, percent-encoded. Scores that do not fall, of equal or re-ranked hits, are
+    lowered by the smallest step, so that tools which sort by score keep our order.
 
     For example:
 
@@ -95,8 +95,8 @@ def index(
 
     if (captions is None) == (queries is None):
         raise InputError("give --captions, or --queries, and not both")
-    if rerank and queries is not None:
-        raise InputError("--rerank needs --captions")
+    if rerank and (queries is not None or only_split):
+        raise InputError("--rerank needs --captions, and no --only-split")
     found: Measured
     with begin(out) as progress, closing(open_backend(index, backend)) as searcher:
         images = measure.IndexIds(searcher, index)
