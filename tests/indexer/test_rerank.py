@@ -230,8 +230,8 @@ def test_recall_is_that_of_the_new_order(index: Path, tmp_path: Path) -> None:
     rows = [line.split() for line in run.read_text().splitlines()]
     for number, one in enumerate(ids[: len(QUERIES)]):
         own = sorted((row for row in rows if row[0] == f"{one}#0"), key=lambda row: -float(row[4]))
-        right = [hit.id for hit in searcher.search(QUERIES[number], 20, rerank=DEPTH)]
-        assert [row[2] for row in own] == right and len(own) > 3
+        ordered = [hit.id for hit in searcher.search(QUERIES[number], 20, rerank=DEPTH)]
+        assert [row[2] for row in own] == ordered and len(own) > 3
 
 
 def test_images_sent_as_terms_follow_those_with_vectors(index: Path, tmp_path: Path) -> None:
