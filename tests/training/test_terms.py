@@ -306,13 +306,18 @@ def test_more_epochs_train_the_term_vectors_again(
     assert_same(load_file(found.model / "model.safetensors"), whole)
 
 
-def test_a_dense_run_writes_its_teacher(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("word_pieces", "least"), [(True, 30), (False, 10)])
+def test_a_dense_run_writes_its_teacher(
+    word_pieces: bool, least: float, folder: Path, tmp_path: Path
+) -> None:
     """The model encodes texts and photos as training did, and finds what that found."""
     config = settings(folder, dense=True)
+    config.teachers.word_pieces = word_pieces
     result = train(config, tmp_path / "run")
-    assert result.recall["held-out R@1"] > 30  # by chance 5
+    assert result.recall["held-out R@1"] > least  # by chance 5
     model = VseModel.from_pretrained(result.model)
     kept = torch.load(tmp_path / "run" / "checkpoints" / "teacher-0.pt", weights_only=True)
+    assert bool(model.text_head.bag.weight[:-1].any()) == word_pieces
     store = FeatureStore.open(folder / "view0")
     images = [store[row] for row in range(4)]
     whole = torch.tensor(np.stack([image.features[-1] for image in images])).float()

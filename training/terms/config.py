@@ -41,6 +41,8 @@ class DualEncoderConfig(Section):
     batch_size: int = Field(default=1024, ge=2)  # photos per step
     learning_rate: float = Field(default=2e-3, gt=0)  # the largest
     dropout: float = Field(default=0.6, ge=0, lt=1)  # of the image head
+    # Whether a caption's vector has a part that is the sum of vectors of its word pieces.
+    word_pieces: bool = True
 
 
 class TuneConfig(Section):

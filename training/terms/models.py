@@ -33,6 +33,9 @@ class DualEncoder(nn.Module):
         self.image = ImageHead(features.shape[1], config.model.width, size + 1, dropout)
         self.image.standardise(features)
         self.text = TextHead(width, terms, size, TEXT_DROPOUT)
+        if not config.teachers.word_pieces:
+            nn.init.zeros_(self.text.bag.weight)
+            self.text.bag.requires_grad_(False)
         self.log_scale = nn.Parameter(torch.tensor(math.log(START)))
 
     @property
