@@ -214,12 +214,16 @@ def open_tower(models: Sequence[str | Path], rerank: int) -> TextTower:
             f"{' and '.join(map(str, models))}: leave it out, or give another --model"
         )
     from sparta.adapt.text_tower import TextTower
+    from sparta.networks.encoder import text_key
 
-    tower = TextTower.open(str(config.dual_encoder))
-    if tower.encode(["a"]).shape[1] + 1 != (config.encoder or {}).get("hidden_size"):
-        other = f"the text tower of {config.dual_encoder} has other vectors than its images"
-        raise InputError(f"--model {models[0]}: {other}: adapt it again")
-    return tower
+    name = str(config.dual_encoder)
+    try:
+        if config.text_key != text_key(name):
+            raise InputError(f"{name} has changed since: adapt it again")
+        return TextTower.open(name)
+    except InputError as error:
+        made = f"the text tower of the dual encoder that --model {models[0]} was made of"
+        raise InputError(f"--rerank {rerank} copies {made}: {error}") from error
 
 
 def check_target(out: Path) -> None:

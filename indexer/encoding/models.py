@@ -53,6 +53,7 @@ class ReadConfig:
     frequency_power: Annotated[float, Field(ge=0, le=1)] = 0.3
     encoder: Json | None = None
     dual_encoder: str | None = None
+    text_key: str | None = None
 
     @classmethod
     def of(cls, values: Json) -> Self:
@@ -211,8 +212,9 @@ def model_fingerprint(model: PreTrainedModel) -> str:
     # The power decides what an index keeps, not what the model computes.
     for changing in ("transformers_version", "_name_or_path", "frequency_power"):
         config.pop(changing, None)
-    if config.get("dual_encoder") is None:  # as in configurations before there was this field
-        config.pop("dual_encoder", None)
+    for later in ("dual_encoder", "text_key"):  # absent from configurations of former versions
+        if config.get(later) is None:
+            config.pop(later, None)
     digest.update(json.dumps(config, sort_keys=True, default=str).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode())

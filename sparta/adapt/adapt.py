@@ -57,7 +57,7 @@ STAGES = {
 }
 log = logging.getLogger(__name__)
 
-FORMAT = 2  # of cached models; raised when the code that makes them changes
+FORMAT = 3  # of cached models; raised when the code that makes them changes
 MOST_PHOTOS = 4096  # whose vectors guide the refinement
 LEAST_PHOTOS = 64  # fewer tell too little; the vectors are those of the ridge regression
 HELD_OUT = 1000  # sentences, or a twentieth, that are not fitted, to measure by
@@ -451,6 +451,7 @@ def _save(
         Views(shown[None]),
         encoder.image_head(),
         dual_encoder=encoder.name,
+        text_key=encoder.key,
         offset="none" if guided else "mean",
         frequency_power=POWER,
     )

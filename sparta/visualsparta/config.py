@@ -104,6 +104,7 @@ class VisualSpartaConfig(PreTrainedConfig):
             (f + 1)^p, f the term's frequency.
         dual_encoder: hub name or folder of the dual encoder whose image side the model has, None
             for no such.
+        text_key: its `text_key` then, by which re-ranking knows whether it is still the same.
         compact: whether the folder has the weights in half precision and the query embedding of
             trained terms only.
 
@@ -136,6 +137,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         offset: str = "mean",
         frequency_power: float = 0.3,
         dual_encoder: str | None = None,
+        text_key: str | None = None,
         compact: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -162,6 +164,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         self.offset = offset
         self.frequency_power = frequency_power
         self.dual_encoder = dual_encoder
+        self.text_key = text_key
         self.compact = compact
         # The name under which transformers looks up whether `_tied_weights_keys` apply.
         super().__init__(**{**kwargs, "tie_word_embeddings": tie_query_embedding})

@@ -33,6 +33,7 @@ from sparta.adapt.towers import open_dual_encoder
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
+from sparta.networks.encoder import text_key
 from sparta.visualsparta.batch import ImagePadder
 from sparta.visualsparta.config import ImageHeadConfig
 from sparta.visualsparta.init import from_config
@@ -44,7 +45,7 @@ from tests.indexer.tiny_dense import save_dense_model
 from tests.server.apps import app_of, client_of
 from tests.sparta.vse import models as dense_models
 from tests.tiny import tokenizer
-from tests.training.encoders import ENCODERS, clip, siglip
+from tests.training.encoders import ENCODERS, clip
 
 SOURCE = FeatureSource("grid", "tower", "abc", 8, 32)
 QUERIES = ("a red dog", "green tree", "A red, red photo of the sea!", "two men run on the beach")
@@ -83,8 +84,11 @@ def save(folder: Path, encoder: Path | None) -> Path:
     torch.manual_seed(0)
     words = tokenizer()
     head = ImageHeadConfig(len(words.vocabulary), SOURCE.dimension + 1, 0)
+    key = text_key(encoder) if encoder and encoder.exists() else None
     options: dict[str, Any] = {"offset": "none", "dual_encoder": encoder and str(encoder)}
-    made = from_config(head, words, SOURCE, use_labels=False, use_locations=False, **options)
+    made = from_config(
+        head, words, SOURCE, use_labels=False, use_locations=False, text_key=key, **options
+    )
     torch.nn.init.normal_(made.query_embedding.weight, std=2.0)
     made.save_pretrained(folder)
     return folder
@@ -304,12 +308,16 @@ def test_models_without_a_text_tower_are_refused(
 ) -> None:
     bare = save(tmp_path / "bare", None)
     gone = save(tmp_path / "gone", tmp_path / "nothing")
-    other = save(tmp_path / "other", siglip(tmp_path / "siglip"))
+    other = save(tmp_path / "other", clip(tmp_path / "encoder"))
+    changed = CLIPModel.from_pretrained(tmp_path / "encoder")
+    changed.text_projection.weight.data.neg_()
+    changed.save_pretrained(tmp_path / "encoder")
     cases = {
         "needs one model": [[bare], [model_dir], [model, bare]],
-        "does not exist": [[gone]],
+        "was made of: .*nothing does not exist": [[gone]],
+        "has changed since: adapt it again": [[other]],
     }
-    for message, lists in (cases | {"adapt it again": [[other]]}).items():
+    for message, lists in cases.items():
         for models in lists:
             with pytest.raises(InputError, match=message):
                 build_index(stores[:1], models, tmp_path / "index", rerank=5)
