@@ -67,21 +67,14 @@ def slow_matrix(folder: Path, store: FeatureStore, captioned: list[CaptionedPhot
 
 
 def agree(found: Any, matrices: Sequence[Tensor], captioned: list[CaptionedPhoto]) -> None:
-    """The figures are those of the mean of some matrices, but for ties within its rounding."""
+    """The figures are those of the mean of some matrices."""
     mean = torch.stack([*matrices]).mean(dim=0)
-    counts = torch.tensor([len(photo.captions) for photo in captioned])
-    own = torch.eye(len(captioned)).repeat_interleave(counts, dim=0)
-    rounding, photos = 1e-6 * mean.abs().max() * own, torch.eye(len(captioned))[:, None]
-    worst, best = (
-        measure_recall("all", [captioned], dense_scores(scores[:, None], photos)).record()
-        for scores in (mean - rounding, mean + rounding)
-    )
+    exact = dense_scores(mean[:, None], torch.eye(len(captioned))[:, None])
+    slow = measure_recall("all", [captioned], exact).record()
     for way in ("text_to_image", "image_to_text"):
-        for name, value in found[way].items():
-            low, high = sorted((worst[way][name], best[way][name]))
-            assert low - 1e-4 <= value <= high + 1e-4, (way, name)
-    assert worst["rsum"] - 1e-3 <= found["rsum"] <= best["rsum"] + 1e-3
-    assert (found["images"], found["captions"]) == (best["images"], best["captions"])
+        assert found[way] == pytest.approx(slow[way])
+    assert found["rsum"] == pytest.approx(slow["rsum"])
+    assert (found["images"], found["captions"]) == (slow["images"], slow["captions"])
 
 
 def command(targets: Sequence[Path], features: Sequence[Path], captions: Path) -> list[object]:
