@@ -104,7 +104,8 @@ class VisualSpartaConfig(PreTrainedConfig):
             (f + 1)^p, f the term's frequency.
         dual_encoder: hub name or folder of the dual encoder whose image side the model has, None
             for no such.
-        text_key: its `text_key` then, by which re-ranking knows whether it is still the same.
+        text_key: hash of that encoder's weights and tokenizer (`networks.encoder.text_key`).
+            Re-ranking refuses an encoder with another hash.
         compact: whether the folder has the weights in half precision and the query embedding of
             trained terms only.
 
