@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import indexer.index
 from sparta.adapt import adapt as module
 from sparta.adapt.sentences import generated_sentences
+from sparta.adapt.towers import open_dual_encoder
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.extract.image_files import load_photo
@@ -109,10 +110,18 @@ def test_term_scores_are_those_of_the_encoder_and_need_it_no_more(
     loaded = VisualSparta.from_pretrained(model)
     names = [photos / f"p{number:02d}.png" for number in (0, 33, 69)]
     wanted = [defined(encoder, name, loaded) for name in names]
-    shutil.rmtree(encoder)
-    for found, expected in zip(encode_images(names, model).values(), wanted, strict=True):
-        for term in found.keys() | expected.keys():
-            assert found.get(term, 0) == pytest.approx(expected.get(term, 0), abs=0.03)
+    options = "--rerank", "70", "--float32", "--out", tmp_path / "reranked"
+    run("index", photos, "--model", model, *options)
+    moved = encoder.rename(tmp_path / "moved")
+    text = open_dual_encoder(moved, torch.device("cpu")).embed(["red green"])[0].float()
+    hits = indexer.index.open(tmp_path / "reranked").search("red green", 3, rerank=70).hits
+    for hit in hits:
+        cosine = float(torch.cosine_similarity(text, embedded(moved, photos / hit.id), dim=0))
+        assert hit.similarity == pytest.approx(cosine, abs=2e-3)
+    assert hits
+    for scores, expected in zip(encode_images(names, model).values(), wanted, strict=True):
+        for term in scores.keys() | expected.keys():
+            assert scores.get(term, 0) == pytest.approx(expected.get(term, 0), abs=0.03)
     run("index", photos, "--model", model, "--out", tmp_path / "index", "--top-n", "all")
     index = indexer.index.open(tmp_path / "index")
     answer = index.search("red green", k=70)
