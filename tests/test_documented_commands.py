@@ -45,7 +45,7 @@ from tests.sparta.extract import tiny_networks
 from tests.sparta.readers import samples
 from tests.sparta.visualsparta.test_init import oscar_weights, write_oscar
 from tests.sparta.vse.models import save_bert
-from tests.training.encoders import VISION, clip
+from tests.training.encoders import clip
 
 CLUSTER = "docs/scale.md"
 TEXTS = ["a brown dog", "two men run", "a red ball by the sea", "a man in a hat", "a green tree"]
@@ -371,10 +371,6 @@ APPENDED = {
 SMALL: dict[str, Any] = {
     "bm25s.BM25": lambda backend, made=bm25s.BM25: made(backend="numpy"),  # numba compiles: 15 s
     "eval.bench.serve.WARM_UP": 1,
-    "eval.bench.towers.SIZES": dict.fromkeys(
-        ("vit-b-32", "vit-b-16", "siglip-b-16", "efficientnet-b3-352"),
-        ("CLIP", {"vision_config": VISION}),
-    ),
     "eval.bench.vectors.CENTRES": 5,
     "eval.bench.vectors.DIMENSION": 32,
     "eval.bench.vectors.IMAGES": 50,

@@ -190,14 +190,6 @@ ImageCount = Annotated[
     int | None, typer.Option("--images", min=1, help="Number of images (default: all there are).")
 ]
 TopN = Annotated[int | None, typer.Option(min=1, help="Terms an image keeps.")]
-Towers = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--tower",
-        help="Time an image tower of this size instead, with random weights, beside torch: "
-        "vit-b-32, vit-b-16, siglip-b-16, efficientnet-b3-352. Repeatable.",
-    ),
-]
 
 
 def build(
@@ -206,7 +198,6 @@ def build(
     model: ModelName = "photos",
     images: ImageCount = None,
     top_n: TopN = None,
-    tower: Towers = None,
     device: Device = "auto",
     as_json: AsJson = False,
     out: Out = None,
@@ -220,8 +211,6 @@ def build(
     For example:
 
     sparta bench build ~/Pictures --images 1000 --out build.json
-
-    sparta bench build ~/Pictures --images 128 --tower vit-b-32 --tower siglip-b-16
     """
     # As sparta index does: torch's waiting threads must leave the cores to the writers.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -233,13 +222,6 @@ def build(
     from indexer.encoding.models import load_models, model_fingerprint
     from indexer.settings import USUAL, PruningSettings
 
-    if tower:
-        from eval.bench.towers import measure_towers
-
-        with begin(out):
-            speeds = measure_towers(photos, tower, Path(gettempdir()), images)
-        report(speeds, head_of(context, seed=0), out, as_json, markdown=True)
-        return
     pruning = PruningSettings(top_n=top_n or USUAL.top_n)
     with begin(out, stages=STAGES) as progress:
         found = measure_build(

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval.bench import towers
 from eval.bench.build import watch
 from indexer.build import build_index
 from indexer.settings import PruningSettings
 from sparta.features.store import FeatureStore
+from tests import towers_speed
 from tests.eval.data import record, refused, shown
 from tests.server.fake import DRAWINGS, draw
 
@@ -66,7 +66,6 @@ def test_bad_input(tmp_path: Path, views: list[FeatureStore]) -> None:
         ([photos, "--images", "99"], f"--images 99: {photos} has 5 photos"),
         ([views[0].folder, "--images", "2"], "is a feature store, which is indexed whole"),
         ([tmp_path / "nothing"], "is not a folder"),
-        ([photos, "--tower", "vit"], "--tower: 'vit' is not one of: vit-b-32, "),
     ):
         refused(message, "bench", "build", *arguments, "--model", "sample")
 
@@ -87,19 +86,16 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
 def test_towers_beside_torch(
     kind: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(towers.SIZES, "small", (kind, options))
-    monkeypatch.setattr(towers, "computes_bfloat16", lambda _: True)
-    photos, out, work = draw(tmp_path / "photos"), tmp_path / "towers.json", tmp_path / "work"
+    monkeypatch.setitem(towers_speed.SIZES, "small", (kind, options))
+    monkeypatch.setattr(towers_speed, "computes_bfloat16", lambda _: True)
+    photos, work = draw(tmp_path / "photos"), tmp_path / "work"
     work.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(work))
-    shown("bench", "build", photos, "--images", "3", "--tower", "small", "--out", out)
-    found = json.loads(out.read_text())
-    ours, *others = found["rates"]["small"]
-    assert found["images"] == 3 and min(found["rates"]["small"].values()) > 0
+    rates = towers_speed.measure(photos, ["small"], 3)["small"]
+    ours, *others = rates
+    assert min(rates.values()) > 0
     assert ours.startswith("OpenVINO ") and "torch bfloat16, 32 at once" in others
-    assert f", {ours}" in out.with_suffix(".md").read_text() and not list(work.iterdir())
-    towers.random_encoder("small", work / "encoder", text_layers=1)
-    first, *rest = towers._ways(work).values()
+    towers_speed.random_encoder("small", work / "encoder", text_layers=1)
+    first, *rest = towers_speed._ways(work).values()
     pixels = np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3), np.uint8)
     vectors = first.encode(pixels)[0].astype(np.float32)
     assert np.linalg.norm(vectors, axis=-1) == pytest.approx(1, abs=0.01)

@@ -1,13 +1,17 @@
-"""`sparta bench build --tower`: image towers of known sizes in OpenVINO and in torch.
+"""How fast image towers of known sizes read photos, in OpenVINO and in torch.
 
-Their weights are random, which the time does not depend on.
+    python -m tests.towers_speed photos/ --images 48 --tower vit-b-32 --out tower-vit-b-32.json
+
+Their weights are random, which the time does not depend on. Rates are photos a second, decoding
+included, the median of the rounds.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -16,13 +20,11 @@ import numpy as np
 import torch
 import transformers
 from numpy.typing import NDArray
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from torch import nn
 from transformers import PreTrainedTokenizerFast, SiglipImageProcessorPil
 
+from eval.report import circumstances
 from sparta.adapt.towers import CELLS
-from sparta.errors import InputError
 from sparta.extract.extractor import GridRegions, PooledGrid
 from sparta.extract.job import PhotoWorker
 from sparta.extract.photos import Augmentation, list_photos
@@ -71,47 +73,14 @@ def random_encoder(name: str, folder: Path, text_layers: int = 12) -> None:
         one.save_pretrained(folder)
 
 
-@dataclass(frozen=True)
-class TowerSpeeds:
-    """Photos a second, decoding included, the median of the rounds."""
-
-    images: int
-    # By tower, and by way: runtime, precision and photos at once. The first is `sparta index`'s.
-    rates: dict[str, dict[str, float]]
-
-    def record(self) -> Json:
-        """The figures as JSON values."""
-        return asdict(self)
-
-    def table(self) -> Table:
-        """One row for each tower."""
-        caption = f"{self.images:,} photos, median of {ROUNDS} rounds; weights are random."
-        table = Table(box=SIMPLE_HEAD, caption=caption, caption_justify="left")
-        for column in ("tower", "as sparta index, photos/s", "fastest torch, photos/s", "times"):
-            table.add_column(column, justify="right" if column == "times" else "left")
-        for name, rates in self.rates.items():
-            (way, ours), *others = rates.items()
-            torch_way, theirs = max(others, key=lambda one: one[1])
-            figures = f"{ours:.1f}, {way}", f"{theirs:.1f}, {torch_way}", f"{ours / theirs:.1f}"
-            table.add_row(name, *figures)
-        return table
-
-
-def measure_towers(
-    photos: Path, names: Sequence[str], work: Path, images: int | None = None
-) -> TowerSpeeds:
-    """Time towers over the first `images` photos by name, None for all, on the CPU.
-
-    Each is converted for OpenVINO, and removed.
-    """
-    if unknown := [name for name in names if name not in SIZES]:
-        raise InputError(f"--tower: {unknown[0]!r} is not one of: {', '.join(SIZES)}")
+def measure(
+    photos: Path, names: Sequence[str], images: int | None = None
+) -> dict[str, dict[str, float]]:
+    """Rates over the first `images` photos, by tower and by way; the first way is the index's."""
     ids = list(list_photos(photos))[:images]
-    if len(ids) < (images or 0):
-        raise InputError(f"--images {images}: {photos} has {len(ids)} photos")
     found: dict[str, dict[str, float]] = {}
     for name in names:
-        with TemporaryDirectory(dir=work) as folder:
+        with TemporaryDirectory() as folder:
             random_encoder(name, Path(folder) / "encoder", text_layers=1)
             ways = _ways(Path(folder))
             rates: dict[str, list[float]] = {way: [] for way in ways}
@@ -119,7 +88,7 @@ def measure_towers(
                 for way, encoder in ways.items():
                     rates[way].append(_rate(encoder, photos, ids))
             found[name] = {way: median(own) for way, own in rates.items()}
-    return TowerSpeeds(len(ids), found)
+    return found
 
 
 def _ways(folder: Path) -> dict[str, Encoder]:
@@ -160,3 +129,25 @@ def _rate(encoder: Encoder, photos: Path, ids: Sequence[str]) -> float:
     batches = (list(ids[first : first + size]) for first in range(0, len(ids), size))
     done = sum(len(good) for good, _ in worker(batches))
     return done / (time.perf_counter() - start)
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("photos", type=Path)
+    parser.add_argument("--images", type=int)
+    parser.add_argument("--tower", action="append", choices=[*SIZES], required=True)
+    parser.add_argument("--out", type=Path, help="JSON file.")
+    options = parser.parse_args()
+    found = {
+        "images": options.images,
+        "rates": measure(options.photos, options.tower, options.images),
+    }
+    text = json.dumps({**circumstances(), "seed": 0, **found}, indent=1)
+    print(text)  # noqa: T201
+    if options.out:
+        options.out.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
