@@ -106,6 +106,7 @@ fuzz: install
 	$(BIN)/python -m tests.fuzz $(SECONDS)
 
 torture: install
+	EVERY_CALL=1 $(BIN)/python -m pytest tests/indexer/test_disk_errors.py
 	$(BIN)/python -m tests.torture
 
 package: install

@@ -46,6 +46,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "length-required": (411, "The length of the body is missing"),
     "not-writable": (409, "The index cannot be written"),
     "writing-failed": (503, "Writing failed"),
+    "writing-unsure": (503, "The change may have been made"),
     "invalid-image": (422, "The image cannot be written"),
     "unsupported-media": (415, "The body is of another kind"),
     "image-exists": (412, "The index has an image with this id"),

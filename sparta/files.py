@@ -51,6 +51,14 @@ def check_room(out: Path, needed: int) -> None:
 FULL = "the disk is full: free some room and start again"
 
 
+class UnsureError(OSError):
+    """The disk failed when a change could no longer be taken back: it may come, or have come."""
+
+    def __init__(self, error: OSError) -> None:
+        reason = "the disk is full" if is_full(error) else error.strerror or error
+        super().__init__(f"{reason}; the change may have been made: look, and repeat it if not")
+
+
 @contextmanager
 def full_disk_reported(out: Path) -> Iterator[None]:
     """Report that the disk is full in one line, whichever library notices it."""
@@ -103,7 +111,8 @@ def writing(folder: Path, *, wait: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # what is left is no obstacle
+            path.unlink()
         _held.discard(handle)
         os.close(handle)
 
@@ -240,6 +249,7 @@ def replace_folder(new: Path, out: Path, work: Path) -> None:
     renames, and if the machine stops between them, `recover` puts it back.
 
     Raises:
+        UnsureError: if the disk does not say that the new folder stays in its place.
         OSError: if it cannot be synced or moved; `out` is then what it was.
     """
     _sync_tree(new)
@@ -256,8 +266,11 @@ def replace_folder(new: Path, out: Path, work: Path) -> None:
     except BaseException:
         recover(out)
         raise
-    sync(work)
-    sync(out.parent)
+    try:
+        sync(work)
+        sync(out.parent)
+    except OSError as error:
+        raise UnsureError(error) from error
 
 
 def _exchange(first: Path, second: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from indexer.answer import RefusedError, Version
 from indexer.search.engine import (
     Capability,
     Documents,
+    Fact,
     Found,
     Needs,
     Page,
@@ -51,21 +52,17 @@ class ColumnsEngine:
         most = max(8, CACHED_BYTES // max(1, snapshot.documents))
         self._bitmap = lru_cache(most)(partial(_bitmap, snapshot))
 
-    def statistics(
-        self, terms: Sequence[int] = (), *, kinds: bool = False, frequencies: bool = False
-    ) -> Statistics:
+    def statistics(self, terms: Sequence[int] = (), *facts: Fact) -> Statistics:
         """Facts of the commit; see `Engine.statistics`."""
         snapshot = self.snapshot
-        largest = np.array([snapshot.largest_impact(term) for term in terms], np.int64)
-        return Statistics(
-            self._version,
-            len(snapshot),
-            0,
-            largest,
-            snapshot.kinds if kinds else None,
-            snapshot.document_frequencies if frequencies else None,
-            snapshot.strongest if frequencies else None,
-        )
+        of_terms = {"largest": snapshot.largest_impact, "frequencies": snapshot.frequency}
+        found: dict[str, Any] = {
+            fact: np.array([*map(of_terms[fact], terms)], np.int64)
+            if fact in of_terms
+            else getattr(snapshot, fact)
+            for fact in facts
+        }
+        return Statistics(self._version, len(snapshot), 0, **found)
 
     def top(self, plan: Plan, k: int) -> Found:
         """The k best images; see `Engine.top`."""

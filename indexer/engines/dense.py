@@ -26,7 +26,7 @@ from indexer.dense.vectors import (
 )
 from indexer.engines.columns import ColumnsEngine, Mask
 from indexer.manifest import Manifest, check_hash, check_small_parts
-from indexer.search.engine import Capability, Found, Plan, Statistics
+from indexer.search.engine import Capability, Fact, Found, Plan, Statistics
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 from sparta.files import sha256
@@ -151,11 +151,9 @@ class DenseEngine(ColumnsEngine):
     def _vectors(self) -> ImageVectors:
         return self._part.vectors(self._rows)
 
-    def statistics(
-        self, terms: Sequence[int] = (), *, kinds: bool = False, frequencies: bool = False
-    ) -> Statistics:
+    def statistics(self, terms: Sequence[int] = (), *facts: Fact) -> Statistics:
         """Facts of the commit, and how many images have vectors; see `Engine.statistics`."""
-        found = super().statistics(terms, kinds=kinds, frequencies=frequencies)
+        found = super().statistics(terms, *facts)
         images = int(np.count_nonzero(self._embedded))
         return found._replace(images=images, missing_images=found.images - images)
 

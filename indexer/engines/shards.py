@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import methodcaller
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from indexer.search.engine import (
     Capability,
     Documents,
     Engine,
+    Fact,
     Found,
     Page,
     Plan,
@@ -27,6 +29,13 @@ from indexer.search.engine import (
 
 Result = TypeVar("Result")
 Question = Callable[[Engine], Result]  # a `methodcaller`, which can be sent to another process
+# What a fact of all shards is, of theirs.
+JOINS: Mapping[Fact, Callable[[Sequence[Any]], Any]] = {
+    "largest": partial(np.max, axis=0),
+    "frequencies": partial(np.sum, axis=0),
+    "bounds": lambda found: np.stack([np.sum(found, axis=0)[0], np.max(found, axis=0)[1]]),
+    "kinds": joined,
+}
 
 
 class ShardsMissingError(UnavailableError):
@@ -120,24 +129,13 @@ class ShardsEngine:
     def _ask_all(self, question: Question[Result]) -> dict[int, Result]:
         return self._ask(dict.fromkeys(range(len(self._shards)), question))
 
-    def statistics(
-        self, terms: Sequence[int] = (), *, kinds: bool = False, frequencies: bool = False
-    ) -> Statistics:
+    def statistics(self, terms: Sequence[int] = (), *facts: Fact) -> Statistics:
         """Facts of all shards; see `Engine.statistics`."""
-        question = methodcaller("statistics", tuple(terms), kinds=kinds, frequencies=frequencies)
+        question = methodcaller("statistics", tuple(terms), *facts)
         answers: dict[int, Statistics] = self._ask_all(question)
         found = [*answers.values()]
-        counted = [one.frequencies for one in found if one.frequencies is not None]
-        strongest = [one.strongest for one in found if one.strongest is not None]
-        return Statistics(
-            _version(answers),
-            sum(one.images for one in found),
-            0,
-            np.max([one.largest for one in found], axis=0),
-            joined(one.kinds or {} for one in found) if kinds else None,
-            np.sum(counted, axis=0) if frequencies else None,
-            np.max(strongest, axis=0) if frequencies else None,
-        )
+        asked = {fact: JOINS[fact]([getattr(one, fact) for one in found]) for fact in facts}
+        return Statistics(_version(answers), sum(one.images for one in found), 0, **asked)
 
     def top(self, plan: Plan, k: int) -> Found:
         """The k best images of all shards; see `Engine.top`.

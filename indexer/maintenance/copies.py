@@ -30,7 +30,15 @@ from indexer.store.given import FILE as GIVEN
 from indexer.update.sync_plan import SYNC
 from indexer.verify import verify_index
 from sparta.errors import InputError
-from sparta.files import check_name, full_disk_reported, replace_folder, sync, work_folder, writing
+from sparta.files import (
+    UnsureError,
+    check_name,
+    full_disk_reported,
+    replace_folder,
+    sync,
+    work_folder,
+    writing,
+)
 from sparta.progress import Progress, no_progress
 
 ATTEMPTS = 20  # a writer commits once a second, and replaces few files each time
@@ -183,7 +191,6 @@ def _place(source: Path, out: Path) -> Commit:
     with work_folder(out) as work:
         commit = copy_index(source, work / "copy")
         replace_folder(work / "copy", out, work)
-    sync(out.parent)
     return commit
 
 
@@ -213,7 +220,9 @@ def set_alias(alias: Path, index: Path) -> Path | None:
         link.symlink_to(os.path.relpath(target, alias.parent.resolve()))
         link.replace(alias)
     finally:
-        (work / "link").unlink(missing_ok=True)
-        work.rmdir()
-    sync(alias.parent)
+        shutil.rmtree(work, ignore_errors=True)
+    try:
+        sync(alias.parent)
+    except OSError as error:
+        raise UnsureError(error) from error
     return former

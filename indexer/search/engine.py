@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum, auto
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -216,20 +216,23 @@ class Statistics(NamedTuple):
         version: that answered.
         images: how many there are.
         missing_images: images of the index that the engine cannot find.
-        largest: [n] the largest impact of any image for each term, 0 if no image has it. Exact.
-        kinds: of all fields; None if they were not wanted.
-        frequencies: [V] in how many images each term has an impact, deleted ones among them until
-            a merge; None if they were not wanted.
-        strongest: [V] the largest impact of each term, as exact and as wanted as the frequencies.
+        largest: [n] the largest impact of any image for each term, 0 if no image has it.
+        frequencies: [n] in how many images each term has an impact.
+        bounds: [2, V] at least the frequencies and the largest impacts of all terms, known at once:
+            deleted images count until a merge.
+        kinds: of all fields.
     """
 
     version: Version
     images: int
     missing_images: int
-    largest: NDArray[np.int64]
-    kinds: Mapping[str, Kind] | None = None
+    largest: NDArray[np.int64] | None = None
     frequencies: NDArray[np.int64] | None = None
-    strongest: NDArray[np.int64] | None = None
+    bounds: NDArray[np.int64] | None = None
+    kinds: Mapping[str, Kind] | None = None
+
+
+Fact = Literal["largest", "frequencies", "bounds", "kinds"]  # of `Statistics`, None if not asked
 
 
 class Engine(Protocol):
@@ -243,9 +246,7 @@ class Engine(Protocol):
     can: frozenset[Capability]
     name: str
 
-    def statistics(
-        self, terms: Sequence[int] = (), *, kinds: bool = False, frequencies: bool = False
-    ) -> Statistics:
+    def statistics(self, terms: Sequence[int] = (), *facts: Fact) -> Statistics:
         """Facts of the index and of some terms; raises UnavailableError."""
         ...
 

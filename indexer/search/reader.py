@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from indexer.answer import Sign, Substitution, Version
 from indexer.query import OPERATORS, Clause, Query, QueryError
-from indexer.search.engine import Capability, Engine, Needs, Plan, Statistics
+from indexer.search.engine import Capability, Engine, Fact, Needs, Plan, Statistics
 from indexer.search.words import FUNCTION_WORDS, HeldWords, WordList
 from sparta.tokenizer import TermTokenizer
 from sparta.word_tables import WordTables
@@ -177,19 +177,19 @@ class Language:
         return tuple(one for one in pieces if any(map(str.isalnum, terms[one]))) or tuple(pieces)
 
 
-class _LargestImpacts:
-    """The largest impacts of one version of an index, each asked for once."""
+class _OfTerms:
+    """A fact of each term in one version of an index, asked for once."""
 
-    def __init__(self, engine: Engine, version: Version) -> None:
-        self._engine, self._version = engine, version
+    def __init__(self, engine: Engine, version: Version, fact: Fact) -> None:
+        self._engine, self._version, self._fact = engine, version, fact
         self._known: dict[int, int] = {}
 
     def __call__(self, terms: Sequence[int]) -> list[int]:
-        """The largest impact of any image for each term, 0 for none; raises MovedError."""
+        """The fact of some terms; raises MovedError."""
         if unknown := [term for term in terms if term not in self._known]:
-            found = self._engine.statistics(unknown)
+            found = self._engine.statistics(unknown, self._fact)
             _check(self._version, found.version)
-            self._known.update(zip(unknown, found.largest.tolist(), strict=True))
+            self._known.update(zip(unknown, getattr(found, self._fact).tolist(), strict=True))
         return [self._known[term] for term in terms]
 
 
@@ -206,7 +206,8 @@ class Reader:
         version: the index's.
         images: how many there are.
         missing_images: images that the engine cannot find.
-        largest: the largest impact of any image for each of some terms; raises MovedError.
+        largest: the largest impact of any image for each of some terms, 0 for none; raises
+            MovedError.
     """
 
     def __init__(self, language: Language, engine: Engine, statistics: Statistics) -> None:
@@ -214,7 +215,7 @@ class Reader:
         self.images, self.missing_images = statistics.images, statistics.missing_images
         self._language, self._engine = language, engine
         self._most_counts = LARGEST_SCORE // 2**language.bits
-        self.largest = _LargestImpacts(engine, statistics.version)
+        self.largest = _OfTerms(engine, statistics.version, "largest")
         self._parts: dict[bool, dict[str, _TextPart]] = {False: {}, True: {}}
 
     def check(self, version: Version) -> None:
@@ -224,7 +225,7 @@ class Reader:
     @cached_property
     def kinds(self) -> Mapping[str, Kind]:
         """The kinds of all fields; raises MovedError."""
-        found = self._engine.statistics(kinds=True)
+        found = self._engine.statistics((), "kinds")
         self.check(found.version)
         assert found.kinds is not None
         return found.kinds
@@ -232,17 +233,19 @@ class Reader:
     @cached_property
     def held_words(self) -> HeldWords:
         """The words that images have; raises MovedError."""
-        found = self._engine.statistics(frequencies=True)
+        found, pieces = self._engine.statistics((), "bounds"), self._language.word_ids
         self.check(found.version)
-        assert found.frequencies is not None and found.strongest is not None
-        language = self._language
-        counts, strongest = (
-            of_terms[language.word_ids].min(axis=-1)
-            for of_terms in (found.frequencies, found.strongest)
-        )
-        largest = self.largest
-        holds = lambda word: all(largest(language.pieces(word)))  # noqa: E731
-        return HeldWords(language.words, counts, strongest, holds)
+        assert found.bounds is not None
+
+        def exact(of_terms: _OfTerms, places: NDArray[np.int64]) -> NDArray[np.int64]:
+            own = pieces[places]
+            found = np.array(of_terms(own.ravel().tolist()), np.int64)
+            least: NDArray[np.int64] = found.reshape(own.shape).min(axis=-1)
+            return least
+
+        frequencies = _OfTerms(self._engine, self.version, "frequencies")
+        numbers = partial(exact, frequencies), partial(exact, self.largest)
+        return HeldWords(self._language.words, found.bounds[:, pieces].min(axis=-1), *numbers)
 
     def plan(
         self,

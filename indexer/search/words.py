@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from itertools import islice
 from typing import NamedTuple
 from unicodedata import normalize
 
@@ -38,6 +37,7 @@ whoever whom whose why will with wont would wouldn wouldnt yet you your youre yo
 yourselves
 """
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
+Places = NDArray[np.int64]  # [n] of words in a list
 _LAST_WORD = re.compile(r"[^\W\d_]+\Z")
 
 
@@ -46,8 +46,7 @@ class HeldWord(NamedTuple):
 
     Attributes:
         word: as the index spells it.
-        images: in how many images it has an impact, deleted ones among them until the engine has
-            merged what holds them.
+        images: in how many images it has an impact.
     """
 
     word: str
@@ -94,21 +93,22 @@ class WordList:
 class HeldWords:
     """The words of a list that some image has.
 
-    `images` and `strongest` [W] are counts and largest impacts with those that were deleted lately;
-    `holds` says whether some image that is not deleted has a word.
+    `bounds` [2, W] are at least in how many images each word is, and its largest impact. They
+    depend on when deleted images are merged away. What is chosen depends on exact numbers alone,
+    which `images_of` and `strongest_of` return of the words at some places.
     """
 
     def __init__(
         self,
         known: WordList,
-        images: NDArray[np.int64],
-        strongest: NDArray[np.int64],
-        holds: Callable[[str], bool],
+        bounds: NDArray[np.int64],
+        images_of: Callable[[Places], NDArray[np.int64]],
+        strongest_of: Callable[[Places], NDArray[np.int64]],
     ) -> None:
-        self._known, self._images, self._holds = known, images, holds
-        self._strengths = images * strongest
-        self._nearest: dict[str, NDArray[np.int64]] = {}
-        self._held = np.flatnonzero(images > 0)
+        self._known, self._bounds = known, bounds
+        self._images_of, self._strongest_of = images_of, strongest_of
+        self._nearest: dict[tuple[str, int], list[HeldWord]] = {}
+        self._held = np.flatnonzero(bounds[0] > 0)
         self._sets, self._lengths = known.sets[self._held], known.lengths[self._held]
 
     def complete(self, text: str, most: int) -> list[Completion]:
@@ -123,8 +123,7 @@ class HeldWords:
     def _beginning_with(self, beginning: str, most: int) -> list[HeldWord]:
         first = bisect_left(self._known.words, beginning)
         last = bisect_left(self._known.words, beginning + chr(0x10FFFF))
-        places = first + np.argsort(-self._strengths[first:last], kind="stable")
-        return self._first_held(places, most)
+        return self._best(np.arange(first, last), None, most)
 
     def correct(self, word: str, most: int) -> list[HeldWord]:
         """See `Searcher.correct`.
@@ -134,12 +133,12 @@ class HeldWords:
         is remembered: the same names are unknown again and again.
         """
         word = self._known.fold(word)
-        found = self._nearest.get(word)
+        found = self._nearest.get((word, most))
         if found is None:
             if len(self._nearest) >= REMEMBERED:
                 self._nearest.clear()
-            found = self._nearest[word] = self._near(word)
-        return self._first_held(found, most)
+            found = self._nearest[word, most] = self._near(word, most)
+        return found
 
     def corrected(self, word: str) -> str | None:
         """The word that was meant by a misspelt one; None unless that is likely enough."""
@@ -152,8 +151,8 @@ class HeldWords:
                 return other
         return None
 
-    def _near(self, word: str) -> NDArray[np.int64]:
-        """The places of the nearest words, the likeliest first."""
+    def _near(self, word: str, most: int) -> list[HeldWord]:
+        """The nearest words, the likeliest first."""
         known, letters = self._known, sorted(word)
         alike = np.bitwise_count(self._sets ^ np.uint64(_letter_set(word)))
         apart = np.abs(self._lengths - len(word))
@@ -166,18 +165,33 @@ class HeldWords:
                 typed = np.array([*map(ord, word)], np.uint32)
                 far = _edits(typed, known.letters[places], known.lengths[places], edits)
                 places = places[far == edits]
-            if len(places):
-                others = [known.words[place] for place in places.tolist()]
-                missed = [len(one) > len(word) or sorted(one) == letters for one in others]
-                likely = self._images[places] * np.where(missed, LIKELIER, 1)
-                return places[np.argsort(-likely, kind="stable")]
-        return np.empty(0, np.int64)
+            others = [known.words[place] for place in places.tolist()]
+            missed = [len(one) > len(word) or sorted(one) == letters for one in others]
+            if found := self._best(places, np.where(missed, LIKELIER, 1), most):
+                return found
+        return []
 
-    def _first_held(self, places: NDArray[np.int64], most: int) -> list[HeldWord]:
-        """The first words at some places that an image has."""
-        some = places[self._images[places] > 0].tolist()
-        pairs = ((self._known.words[place], int(self._images[place])) for place in some)
-        return list(islice((HeldWord(*pair) for pair in pairs if self._holds(pair[0])), most))
+    def _best(self, places: Places, likelier: Places | None, most: int) -> list[HeldWord]:
+        """The words in most images × `likelier` [n], or × largest impact; those in none are not.
+
+        Counts in the order of the bounds, until no other word can be one of these.
+        """
+        bounds = self._bounds[0, places] * (
+            self._bounds[1, places] if likelier is None else likelier
+        )
+        order, counted = np.argsort(-bounds, kind="stable"), most
+        while True:
+            some = np.sort(order[:counted])  # ties are in the order of the words
+            images = self._images_of(places[some])
+            own = self._strongest_of(places[some]) if likelier is None else likelier[some]
+            best = np.argsort(-images * own, kind="stable")[:most]
+            best = best[images[best] > 0]
+            least = int((images * own)[best[-1]]) if len(best) == most else 1
+            needed = int(np.count_nonzero(bounds >= least))
+            if needed <= counted:
+                pairs = zip(places[some[best]].tolist(), images[best].tolist(), strict=True)
+                return [HeldWord(self._known.words[place], count) for place, count in pairs]
+            counted = min(needed, 2 * counted)
 
 
 def _is_one_edit(word: str, other: str) -> bool:

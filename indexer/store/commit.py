@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from indexer.manifest import LUCENE, MANIFEST
 from sparta.errors import InputError
-from sparta.files import find_work, recover, remove_work, sha256, sync
+from sparta.files import UnsureError, find_work, recover, remove_work, sha256, sync
 from sparta.json_values import Json, JsonMapping
 
 COMMIT = "commit.json"
@@ -133,14 +133,18 @@ class Commit:
     def save(self, index: Path) -> None:
         """Replace the commit of an index; what it names must be on the disk.
 
-        Raises OSError if the disk fails; the former commit stays.
+        Raises OSError if the disk fails: UnsureError if readers may have found the new commit,
+        else the former one stays.
         """
         values = asdict(self)
         unfinished = index / f"{COMMIT}.new"
         unfinished.write_text(json.dumps(values | {SEAL: _seal(values)}) + "\n")
         sync(unfinished)
         unfinished.replace(index / COMMIT)
-        sync(index)
+        try:
+            sync(index)
+        except OSError as error:
+            raise UnsureError(error) from error
 
 
 def read_commit(index: Path) -> Commit:

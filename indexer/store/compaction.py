@@ -196,9 +196,10 @@ class Compactor:
 
     def compact(self, end: int) -> None:
         """Begin a compaction of all finished logs, those before log `end`, if `ready`."""
-        self._compaction = self._compactor.submit(self._reporting, partial(self._compact, end))
+        self._compaction = self._compactor.submit(self._reporting, partial(self.compact_now, end))
 
-    def _compact(self, end: int) -> None:
+    def compact_now(self, end: int) -> None:
+        """As `compact`, in this thread; raises OSError or InputError, and all stays as it was."""
         with self._beginning() as (former, number):
             images = opened_segments(self._place, former)
             final = images.last(read_changes(self._index, former.log, 0, Commit(log=end)))
@@ -310,7 +311,7 @@ class Compactor:
             raise _StoppedError
 
     def _reporting(self, job: Callable[[], None]) -> None:
-        """Do a job; if it fails, all that was there before stays in use."""
+        """Do a job; if it fails, all that was there before stays in use until another retries."""
         try:
             job()
         except _StoppedError:
@@ -319,10 +320,16 @@ class Compactor:
             log.warning("%s: its segments stay as they are: %s", self._index, error)
 
     def remove_except(self, lists: Iterable[SegmentList]) -> None:
-        """Remove what neither some lists, which commits name, nor the newest one need."""
+        """Remove what neither some lists, which commits name, nor the newest one need.
+
+        What cannot be removed now is left for another time.
+        """
         with self._lists:
             self._check()
-            remove_unlisted(self._index, [*lists, *self._used, self.listed], self._making)
+            try:
+                remove_unlisted(self._index, [*lists, *self._used, self.listed], self._making)
+            except OSError as error:
+                log.warning("%s: former files stay for now: %s", self._index, error)
 
     def wait(self) -> None:
         """Wait until nothing is under way."""

@@ -33,9 +33,10 @@ class ChangeLog:
 
     What an earlier writer left unfinished at the end is cut off, and a record that cannot be
     written whole is taken back. After a sync that failed, it is unknown what is on the disk, and
-    every later call fails. A sync fails, too, once another file is at the path, as after the folder
-    of the index was moved. `synced` is the position up to which all is known to be synced, such as
-    a commit's. Raises InputError if the file is damaged, or missing and something was synced.
+    every later call fails but `take_back`. A sync fails, too, once another file is at the path, as
+    after the folder of the index was moved. `synced` is the position up to which all is known to be
+    synced, such as a commit's. Raises InputError if the file is damaged, or missing and something
+    was synced.
     """
 
     def __init__(self, path: Path, synced: int = 0) -> None:
@@ -74,17 +75,25 @@ class ChangeLog:
             data = _header(payload, self._synced) + payload
             try:
                 _write(self._file, data)
-            except OSError:
+            except OSError as error:
+                self._failure = error  # for good, unless it is taken back
                 os.ftruncate(self._file, self._end)
+                self._failure = None
                 raise
             self._end += len(data)
             return self._end
 
-    def take_back(self, position: int) -> None:
-        """Cut off what was appended after a position and not synced."""
-        with self._appending:
-            self._end = position
-            os.ftruncate(self._file, position)
+    def take_back(self, position: int, failure: OSError | None = None) -> None:
+        """Cut off what was appended after a position; after a failure, every later call fails.
+
+        Raises OSError if the disk does not say that it is cut off.
+        """
+        with self._syncing, self._appending:
+            self._failure = failure or self._failure
+            if position < self._end:
+                self._end, self._synced = position, min(self._synced, position)
+                os.ftruncate(self._file, position)
+                os.fsync(self._file)
 
     def sync(self, position: int | None = None) -> None:
         """Wait until the log is on the disk up to a position, or whole; raises OSError.
@@ -93,9 +102,9 @@ class ChangeLog:
         """
         wanted = self._end if position is None else position
         with self._syncing:
-            self._check()
             if self._synced >= wanted:
                 return
+            self._check()
             end = self._end
             try:
                 os.fsync(self._file)

@@ -31,6 +31,7 @@ from indexer.store.segment import Documents, Segment, Segments
 from sparta.errors import InputError
 from sparta.json_values import JsonMapping
 
+FEW = 1 / 16  # of a segment's images, of which a term's impacts are looked up one by one
 RANK = 24  # bits below a rank, for the newest images between two of the segments
 Masks = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # of documents, and of superblocks
 _ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
@@ -86,7 +87,7 @@ class Snapshot:
         self._first_newest = self._firsts[len(segments.all)]
         # Items of a memory view are read faster than those of an array.
         parts = [segments.largest, *(one.largest for one in newest)]
-        self._bounds = memoryview(np.max(parts, axis=0))
+        self._largest = memoryview(np.max(parts, axis=0))
         self._single = len(segments.all) == 1 and self.documents == self._first_newest
         self._masks: MaskCache[Masks] = MaskCache()
         self._gaps, self._best = gaps, best
@@ -228,7 +229,7 @@ class Snapshot:
         """
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
-        largest = self._bounds  # a level may allow as much more as there are
+        largest = self._largest  # a level may allow as much more as there are
         bound = sum([count * (largest[term] + LEVELS) for term, count in terms.items()])
         if bound >= 2**31:
             raise ValueError(f"scores of this query could reach {bound:,}: it is too long")
@@ -332,20 +333,36 @@ class Snapshot:
         """Whether no image of the segments is deleted."""
         return self.live is None or bool(self.live[: self._first_newest].all())
 
+    def frequency(self, term: int) -> int:
+        """In how many images that are not deleted a term has an impact."""
+        found = 0
+        for part, gone in zip(self._parts, self._gone, strict=True):
+            if isinstance(part, Segment) and len(gone) <= FEW * len(part):
+                found += int(part.index.document_frequencies[term])
+                found -= int(np.count_nonzero(part.impacts(gone, [term])))
+            else:
+                impacts = part.term_impacts(term)
+                found += int(np.count_nonzero(impacts) - np.count_nonzero(impacts[gone]))
+        return found
+
+    @cached_property
+    def _gone(self) -> list[NDArray[np.int64]]:
+        """The deleted images of each segment and each of the newest."""
+        live = np.ones(self.documents, np.bool_) if self.live is None else self.live
+        return [*map(np.flatnonzero, np.split(~live, self._firsts[1:]))]
+
     @cached_property
     def document_frequencies(self) -> NDArray[np.int64]:
-        """[V] in how many images each term has an impact, deleted ones among them until a merge."""
+        """[V] at least the `frequency` of each term: deleted images count until a merge."""
         segments = (segment.index.document_frequencies for segment in self.segments.all)
         newest = (one.document_frequencies for one in self.newest)
         found: NDArray[np.int64] = np.sum([*segments, *newest], axis=0)
         return found
 
     @property
-    def strongest(self) -> NDArray[np.int64]:
-        """[V] the largest impact of each term, of deleted images as well until a merge."""
-        newest = (one.largest.astype(np.int64) for one in self.newest)
-        found: NDArray[np.int64] = np.max([self.segments.largest, *newest], axis=0)
-        return found
+    def bounds(self) -> NDArray[np.int64]:
+        """[2, V] at least the `frequency` and the `largest_impact` of each term."""
+        return np.stack([self.document_frequencies, self._largest])
 
     def term_impacts(self, term: int) -> NDArray[np.uint16]:
         """The impacts [documents] of all images for a term, 0 where one lacks it or is deleted."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +24,7 @@ from indexer.store.log import ChangeLog, read_changes, read_log
 from indexer.store.snapshot import IndexLocation
 from sparta.addresses import check_id
 from sparta.errors import InputError
-from sparta.files import writing
+from sparta.files import UnsureError, writing
 from sparta.json_values import Json, JsonMapping
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import TermTokenizer
@@ -30,6 +32,8 @@ from sparta.tokenizer import TermTokenizer
 COMMIT_AT = 10_000  # changes that no commit has
 MOST_FIELDS = 1000  # of an image
 COMPACT_AT = 4096  # changes in the log; until then searchers hold those images in memory
+
+log = logging.getLogger(__name__)
 
 
 class IndexWriter:
@@ -45,6 +49,9 @@ class IndexWriter:
         self._shape = place.vocabulary, 2**place.manifest.bits - 1
         # For a commit, and for the log and what is in it alone: who writes needs no commit.
         self._committing, self._logging = RLock(), Lock()
+        # Number of the log, and positions in both logs: after each change that nobody was told of,
+        # and where these begin.
+        self._untold: deque[tuple[int, int, int]] = deque()
         (folder / LOGS).mkdir(exist_ok=True)
         with ExitStack() as opened:
             found = self._commit = read_commit(folder)
@@ -56,6 +63,7 @@ class IndexWriter:
             opened.callback(self._log.close)
             self._given = open_given(folder, found.given)
             opened.callback(self._given.close)
+            self._told = self._log_number, self._log.end, self._given.end
             self._compactor = Compactor(place, found.segments, lambda: self._log.check_place())
             opened.callback(self._compactor.close, 0)
             self.commit()
@@ -109,7 +117,7 @@ class IndexWriter:
 
         Raises:
             InputError: if one cannot be applied; nothing is written.
-            OSError: if the disk fails; whether the changes were written is then unknown.
+            OSError: if the disk fails; `take_back` them, and all that nobody was told of.
         """
         changes = [_with_content_id(change) for change in changes]
         with self._logging:
@@ -123,10 +131,44 @@ class IndexWriter:
             self._changes += len(changes)
             for change in changes:
                 self._known.note(self._log_number, change)
-            full = self._waiting >= COMMIT_AT
-        if full:
-            self.commit()
+            self._untold.append((self._log_number, position, self._given.end))
         return position
+
+    @property
+    def full(self) -> bool:
+        """Whether so much was written that a commit is due."""
+        return self._waiting >= COMMIT_AT
+
+    @property
+    def newest(self) -> Commit:
+        """The last commit."""
+        return self._commit
+
+    def told(self, position: int | None = None) -> None:
+        """Note that changes up to a synced position, or all synced ones, stay whatever happens."""
+        with self._logging:
+            synced = self._log.synced
+            upto = self._log_number, synced if position is None else min(position, synced)
+            while self._untold and self._untold[0][:2] <= upto:
+                self._told = self._untold.popleft()
+
+    def take_back(self, failure: OSError) -> None:
+        """Cut off what was written and nobody was told of; nothing can be written any more.
+
+        Raises UnsureError if the disk does not allow that: the next writer may apply it.
+        """
+        with self._committing, self._logging:
+            number, end, given = self._told
+            try:
+                if self._untold and number != self._log_number:
+                    raise failure  # its log is finished
+                if number == self._log_number:
+                    self._log.take_back(end, failure)
+                self._given.take_back(given, failure)
+            except OSError as error:
+                raise UnsureError(failure) from error
+            finally:
+                self._untold.clear()
 
     def _append(self, changes: Sequence[Change]) -> int:
         """Append changes to the log, and what the user gave by them to its own, or neither."""
@@ -146,6 +188,7 @@ class IndexWriter:
         if records := records_of(record):
             with self._logging:
                 self._given.append(records)
+                self._untold.append((self._log_number, self._log.end, self._given.end))
 
     def _effective(self, changes: Sequence[Change]) -> list[Change]:
         """Changes without deletions of images that are not there when their turn comes."""
@@ -190,12 +233,17 @@ class IndexWriter:
                 return former
             self._waiting = 0
         self.sync(end)
-        # No two commits have one version and lineage.
-        commit = self._lineage(commit, version=former.version + 1)
-        commit.save(self._folder)
         if listed != former.segments:
             with self._logging:
                 self._known.follow(listed)
+        # No two commits have one version and lineage.
+        commit = self._lineage(commit, version=former.version + 1)
+        try:
+            commit.save(self._folder)
+        except UnsureError:
+            self.told(end)  # a reader may be at the commit, which needs them
+            raise
+        self.told(end)
         self._commit = commit
         if finished:
             self._compactor.compact(commit.log)
@@ -207,6 +255,7 @@ class IndexWriter:
     def _begin_log(self) -> None:
         """Finish the log, and write what follows to another one."""
         with self._logging:
+            self._given.sync()
             self._log.sync()
             former, number = self._log, self._log_number + 1
             self._log = ChangeLog(log_path(self._folder, number))
@@ -220,8 +269,9 @@ class IndexWriter:
         """
         with self._committing:
             self._compactor.wait()
-            if self._logged:
-                self._commit_all(finished=True)
+            if self._logged or self._compactor.listed.log < self._log_number:
+                self._begin_log()
+                self._compactor.compact_now(self._commit_all(finished=False).log)
                 self._compactor.wait()
             self._compactor.merge_everything(progress)
             return self.commit()
@@ -267,7 +317,10 @@ class IndexWriter:
         """Commit, wait for a compaction, for merges a few seconds, and close all files."""
         self.commit()
         self._compactor.close()
-        self.commit()
+        try:
+            self.commit()
+        except OSError as error:  # what was written is committed
+            log.warning("%s: its segments stay as they are: %s", self._folder, error)
         self._log.close()
         self._given.close()
 
@@ -299,12 +352,31 @@ class Writer:
     """Writes to all shards of an index, or to its only one. Safe from any thread.
 
     Changes of several shards are checked together. They are written shard by shard: a process that
-    is killed meanwhile leaves those of the first ones.
+    is killed meanwhile leaves those of the first ones. If the disk fails, what nobody was told of
+    is taken back from all, and the writer is of no use; an UnsureError says that it may come.
     """
 
     def __init__(self, shards: Sequence[IndexWriter]) -> None:
         self._shards = shards
-        self._writing = Lock()
+        self._writing, self._syncing = RLock(), RLock()
+
+    @contextmanager
+    def all_or_none(self, failures: type[Exception] = OSError) -> Iterator[None]:
+        """Take back from all shards what nobody was told of if the block fails."""
+        try:
+            yield
+        except failures as error:
+            failure = error if isinstance(error, OSError) else OSError(str(error))
+            unsure = None
+            with self._syncing:
+                for shard in self._shards:
+                    try:
+                        shard.take_back(failure)
+                    except UnsureError as found:
+                        unsure = found
+            if unsure is not None:
+                raise unsure from error
+            raise
 
     def _owner(self, image_id: str) -> IndexWriter:
         return self._shards[owner(image_id, len(self._shards))]
@@ -323,13 +395,16 @@ class Writer:
     def write(self, changes: Sequence[Change]) -> dict[int, int]:
         """Write changes to the log, all or none; deletions of images that are not there are none.
 
-        Returns the position to sync. Raises InputError if one cannot be applied; nothing is
-        written. Raises OSError if the disk fails; whether the changes were written is then unknown.
+        Returns the position to sync. Raises InputError if one cannot be applied, OSError if the
+        disk fails; nothing is written.
         """
-        with self._writing:
+        with self._writing, self.all_or_none():
             self.check(changes)
             parts = self._divided(changes)
-            return {number: self._shards[number].write(own) for number, own in parts.items()}
+            position = {number: self._shards[number].write(own) for number, own in parts.items()}
+            if any(shard.full for shard in self._shards):
+                self.commit()
+            return position
 
     def remember(self, record: Record) -> None:
         """Note what the user gave to images; see `IndexWriter.remember`."""
@@ -337,22 +412,44 @@ class Writer:
             self._owner(image_id).remember({image_id: given})
 
     def sync(self, position: dict[int, int] | None = None) -> None:
-        """Wait until changes survive a power cut; see `IndexWriter.sync`."""
-        for number in range(len(self._shards)) if position is None else position:
-            self._shards[number].sync(None if position is None else position[number])
+        """Wait until changes survive a power cut: all, up to positions in some shards.
+
+        Raises OSError if the disk fails; they are taken back then.
+        """
+        wanted = dict.fromkeys(range(len(self._shards))) if position is None else {**position}
+        with self._syncing, self.all_or_none():
+            for number, end in wanted.items():
+                self._shards[number].sync(end)
+            for number, end in wanted.items():
+                self._shards[number].told(end)
 
     def commit(self) -> Commit:
         """Make all changes visible, shard by shard.
 
         Returns a commit whose version is the sum of theirs, as that of a searcher of all shards.
+        Raises OSError if the disk fails: UnsureError if another writer will make them visible.
         """
-        commits = [shard.commit() for shard in self._shards]
+        commits, changed = list[Commit](), False
+        several = self._writing if len(self._shards) > 1 else nullcontext()
+        with several, self.all_or_none():
+            for shard in self._shards[1:]:
+                shard.sync()
+            for shard in self._shards:
+                former = shard.newest
+                try:
+                    commits.append(shard.commit())
+                except OSError as error:
+                    raise UnsureError(error) if changed else error from None
+                changed = changed or commits[-1] != former
+                for other in self._shards if changed else ():
+                    other.told()  # all of it or none is in effect
         return replace(commits[0], version=sum(commit.version for commit in commits))
 
     def merge(self, progress: Progress = no_progress) -> None:
         """Make one segment of each shard's images; see `IndexWriter.merge`."""
-        for shard in self._shards:
-            shard.merge(progress)
+        with self.all_or_none():
+            for shard in self._shards:
+                shard.merge(progress)
 
     def tidy(self) -> None:
         """Remove what nothing needs; see `IndexWriter.tidy`."""
@@ -391,12 +488,16 @@ class Writer:
 def open_writer(folder: Path) -> Iterator[Writer]:
     """Open an index folder, divided or not, for writing, and commit at the end.
 
-    A log that a killed writer left is applied. Raises InputError if the folder is not an index, is
-    damaged, or another process writes it.
+    A log that a killed writer left is applied. If the block fails, what was neither committed nor
+    synced is taken back; if it is interrupted, it stays in the log. Raises InputError if the folder
+    is not an index, is damaged, or another process writes it.
     """
     folder = folder.resolve()  # an alias may be switched meanwhile
     with ExitStack() as opened:
-        yield Writer([opened.enter_context(open_whole(one)) for one in index_folders(folder)])
+        writer = Writer([opened.enter_context(open_whole(one)) for one in index_folders(folder)])
+        with writer.all_or_none(Exception):
+            yield writer
+            writer.commit()
 
 
 @contextmanager

@@ -231,7 +231,7 @@ class ClusterForwarder(Forwarder):
         try:
             found: Written = await asyncio.wait_for(response, WRITE_SECONDS)
         except gone() as error:
-            raise ProblemError("writing-failed", GONE) from error
+            raise ProblemError("writing-unsure", GONE) from error
         return found
 
 

@@ -33,7 +33,7 @@ from server.writing.bodies import FIELDS, IDS, IMAGE, LINE, BatchLine, ImageBody
 from server.writing.forward import COMMIT, PLACE, REPLACED, Board
 from server.writing.index import PhotoEncoder, WritableIndex
 from sparta.errors import InputError
-from sparta.files import FULL, is_full
+from sparta.files import FULL, UnsureError, is_full
 
 Answer = WriteAnswer | DeleteAnswer | BatchAnswer
 Task = Callable[[WritableIndex], tuple[Answer, int]]
@@ -91,6 +91,8 @@ class Writing:
                 try:
                     response = _written(index, task, wait)
                 except OSError as error:
+                    if isinstance(error, UnsureError):
+                        raise ProblemError("writing-unsure", str(error)) from error
                     if index.is_at(self.folder):
                         said = FULL if is_full(error) else error.strerror or error
                         detail = f"{said}: look at the server's disk"
@@ -141,7 +143,7 @@ class Writing:
 
 
 def _written(index: WritableIndex, task: Task, wait: bool) -> Response:
-    """Write, wait for the commit if that is asked for, and answer."""
+    """Write, wait until that is kept, or committed if that is asked for, and answer."""
     answer, number = task(index)
     headers = {}
     if wait:
@@ -150,6 +152,8 @@ def _written(index: WritableIndex, task: Task, wait: bool) -> Response:
         written = f".{commit.version}" if commit.version else ""
         answer.index_version = f"{index.version}{written}"
         headers = {COMMIT: str(commit.number), PLACE: str(index.place)}
+    else:
+        index.keep(number)
     if isinstance(answer, WriteAnswer) and answer.result != "deleted":
         with suppress(UnknownImageError):  # deleted since
             headers["ETag"] = tag_of(index.metadata(answer.image_id))

@@ -160,7 +160,7 @@ class Forwarder:
             )
         except httpx.TransportError as error:
             detail = "the writer ended; whether the change is saved is unknown: send it again"
-            raise ProblemError("writing-failed", detail) from error
+            raise ProblemError("writing-unsure", detail) from error
         if commit := answer.headers.get(COMMIT):
             await self._shown(int(commit), int(answer.headers[PLACE]))
         media_type = answer.headers.get("content-type")
@@ -175,7 +175,7 @@ class Forwarder:
                 raise ProblemError("writing-failed", REPLACED)
             if monotonic() > end:
                 detail = "the change is saved, but not every worker shows it yet: see the log"
-                raise ProblemError("writing-failed", detail)
+                raise ProblemError("writing-unsure", detail)
             await asyncio.sleep(LOOK)
 
     async def close(self) -> None:

@@ -26,6 +26,7 @@ from server.writing.forward import Board
 from sparta.addresses import check_id
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
+from sparta.files import UnsureError
 from sparta.json_values import Json
 from sparta.tokenizer import TermTokenizer
 
@@ -91,8 +92,8 @@ class Committed(NamedTuple):
 class WritableIndex:
     """Encodes and writes changes; safe from any thread.
 
-    A change is acknowledged when it is synced. A thread commits what has been written, at once if
-    somebody waits for it: changes that come meanwhile are in the next commit together.
+    A change is acknowledged when it is synced or committed. A thread commits what has been written,
+    at once if somebody waits for it: changes that come meanwhile are in the next commit together.
 
     Attributes:
         place: of the index; see `place_of`.
@@ -111,9 +112,10 @@ class WritableIndex:
         first = self._folders[0]  # shards have one vocabulary and scale
         vocabulary = TermTokenizer.from_folder(first).vocabulary
         self._read_weights, self._encoder = WeightReader(first, vocabulary), encoder
-        self._writing = Lock()
+        self._writing, self._keeping = Lock(), Lock()
         self._changed = Condition()
-        self._written = self._committed = 0  # changes, since the index was opened
+        # Changes, since the index was opened: kept are those that somebody was told of.
+        self._written = self._committed = self._kept = 0
         self._waiting = self._merged = 0
         self._newest = Committed(self._writer.commit().version, board.committed())
         self._failure: OSError | None = None
@@ -155,12 +157,12 @@ class WritableIndex:
     def write(
         self, changes: Sequence[Change], check: Callable[[], None] = lambda: None
     ) -> tuple[list[bool], int]:
-        """Write changes, all or none, and wait until they survive a power cut.
+        """Write changes, all or none.
 
         Nobody writes between `check`, which may raise, and the changes.
 
         Returns:
-            whether each image was there before, and a number for `wait`.
+            whether each image was there before, and a number for `keep` or `wait`.
 
         Raises:
             InputError: if one cannot be applied.
@@ -175,17 +177,15 @@ class WritableIndex:
                 for change, known in zip(changes, there, strict=True)
                 if known or not isinstance(change, Delete)
             ]
-            number, position = self._append(changes)
-        self._guarded(lambda: self._writer.sync(position))
-        return there, number
+            return there, self._append(changes)
 
-    def _append(self, changes: Sequence[Change]) -> tuple[int, Any]:
-        """Write changes to the log: the number of the last one, and its position to sync up to."""
-        position = self._guarded(lambda: self._writer.write(changes))
+    def _append(self, changes: Sequence[Change]) -> int:
+        """Write changes to the log: the number of the last one."""
+        self._guarded(lambda: self._writer.write(changes))
         self._written += len(changes)
         deleted = sum(isinstance(change, Delete) for change in changes)
         self._board.count(images_written=len(changes) - deleted, images_deleted=deleted)
-        return self._written, position
+        return self._written
 
     def update(
         self, image_id: str, fields: Json, check: Callable[[], None] = lambda: None
@@ -195,7 +195,7 @@ class WritableIndex:
         Nobody writes between `check`, which may raise, and the change.
 
         Returns:
-            the metadata, and a number for `wait`.
+            the metadata, and a number for `keep` or `wait`.
 
         Raises:
             UnknownImageError: if the index lacks the image.
@@ -205,9 +205,15 @@ class WritableIndex:
         with self._writing:
             check()
             metadata = with_given(self._writer.metadata(image_id), fields)
-            number, position = self._append([MetadataChange(image_id, metadata, fields)])
-        self._guarded(lambda: self._writer.sync(position))
-        return metadata, number
+            return metadata, self._append([MetadataChange(image_id, metadata, fields)])
+
+    def keep(self, number: int) -> None:
+        """Wait until a change survives a power cut; raises as `wait`."""
+        with self._keeping:  # threads that wait share one sync
+            if self._kept < number:
+                last = self._written
+                self._guarded(self._writer.sync)
+                self._kept = last
 
     def wait(self, number: int) -> Committed:
         """Wait until a change is committed.
@@ -216,13 +222,16 @@ class WritableIndex:
             the commit.
 
         Raises:
-            OSError: if the disk fails.
+            UnsureError: if the disk fails, and the change may come later.
+            OSError: if the disk fails, and the change was taken back.
         """
         with self._changed:
             self._waiting += 1
             self._changed.notify_all()
             try:
                 while self._committed < number:
+                    if self._failure is not None and number <= self._kept:
+                        raise UnsureError(self._failure)
                     self._check()
                     self._changed.wait()
             finally:
@@ -280,7 +289,7 @@ class WritableIndex:
 
     def _check(self) -> None:
         if self._failure is not None:
-            raise OSError(f"{self._folder} cannot be written: {self._failure}")
+            raise self._failure
 
     def serves(self, folder: Path) -> bool:
         """Whether it is the index that a path leads to, and the disk has not failed."""

@@ -28,7 +28,7 @@ def write(index: Path, *changes: Change) -> None:
         writer.write(changes)
 
 
-class Killed(Exception):
+class Killed(BaseException):
     """Stands for the end of a process."""
 
 

@@ -292,7 +292,9 @@ def held(images: Mapping[str, int], strengths: Mapping[str, int] | None = None) 
     known = WordList(images)
     counts = np.array([images[word] for word in known.words], np.int64)
     strongest = np.array([(strengths or {}).get(word, 1) for word in known.words], np.int64)
-    return HeldWords(known, counts, strongest, lambda word: images[word] > 0)
+    return HeldWords(
+        known, np.stack([counts, strongest]), counts.__getitem__, strongest.__getitem__
+    )
 
 
 @pytest.fixture

@@ -40,6 +40,7 @@ from sparta.visualsparta.init import from_config
 from sparta.visualsparta.model import VisualSparta
 from tests.eval.data import record, refused
 from tests.indexer.command_line import sparta
+from tests.indexer.live_index import Opened
 from tests.indexer.tiny import write_store
 from tests.indexer.tiny_dense import save_dense_model
 from tests.server.apps import app_of, client_of
@@ -170,10 +171,9 @@ def test_it_holds_while_the_index_is_written_to(
     update_metadata(index, {stores[0].ids[3]: {"place": "sea"}})
     slow.check(index)
     one = ResidentEncoder(index, [model], "cpu").features(stores[0][0])
-    with open_writer(index) as writer:
-        killed = writer._shards[0]
-        killed.sync(killed.write([Add(one)]))
-        killed.commit, killed.close = killed.abandon, killed.abandon  # type: ignore[assignment, method-assign]
+    killed = Opened(index)
+    killed.writer.sync(killed.writer.write([Add(one)]))
+    killed.kill()
     assert one.image_id not in open_index(index).ids()
     with open_writer(index):
         slow.images[one.image_id] = stores[0][0]

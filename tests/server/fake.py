@@ -20,6 +20,7 @@ from indexer.query import Query
 from indexer.search.engine import (
     Capability,
     Documents,
+    Fact,
     Found,
     Needs,
     Page,
@@ -150,15 +151,19 @@ class DrawnEngine:
         width, height = self.drawings[image_id].size
         return {"width": width, "height": height}
 
-    def statistics(
-        self, terms: Sequence[int] = (), *, kinds: bool = False, frequencies: bool = False
-    ) -> Statistics:
+    def statistics(self, terms: Sequence[int] = (), *facts: Fact) -> Statistics:
         every = [self._impacts(image_id) for image_id in self.drawings]
         largest = [max((own.get(term, 0) for own in every), default=0) for term in terms]
         counts = Counter(term for own in every for term in own)
         found = np.array([counts[term] for term in range(len(TERMS))], np.int64)
         return Statistics(
-            VERSION, len(every), 0, np.array(largest, np.int64), {} if kinds else None, found, found
+            VERSION,
+            len(every),
+            0,
+            largest=np.array(largest, np.int64),
+            frequencies=found[[*terms]],
+            bounds=np.stack([found, found]),
+            kinds={},
         )
 
     def top(self, plan: Plan, k: int) -> Found:

@@ -197,14 +197,14 @@ def test_a_writer_closes_while_its_columns_are_compacted(
 ) -> None:
     """What was written meanwhile would be enough for the next compaction, which waits."""
     monkeypatch.setattr(writer_module, "COMPACT_AT", 2)
-    begun, compact = threading.Event(), Compactor._compact
+    begun, compact = threading.Event(), Compactor.compact_now
 
     def slowly(upkeep: Compactor, end: int) -> None:
         begun.set()
         time.sleep(0.3)
         compact(upkeep, end)
 
-    monkeypatch.setattr(Compactor, "_compact", slowly)
+    monkeypatch.setattr(Compactor, "compact_now", slowly)
     with open_writer(built) as writer:
         for images in (pool[:3], pool[3:6]):
             writer.write([Add(image) for image in images])
