@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -25,6 +24,7 @@ from server.backends import Backend
 from server.monitoring.metrics import Metrics
 from server.settings import ServerSettings
 from sparta.command_line import cli
+from tests.needs import find
 from tests.server.apps import make_certificate, serving
 from tests.server.fake import FakeSearcher
 
@@ -287,15 +287,15 @@ SPARTA = "/opt/visualsparta/bin/sparta"
 
 def verify(folder: Path, text: str) -> str:
     """What systemd-analyze finds."""
-    program = shutil.which("systemd-analyze")
-    if program is None:
-        pytest.skip("systemd is not installed")
     unit = folder / UNIT.name
     unit.write_text(text.replace(SPARTA, "/bin/true"))
-    run = subprocess.run([program, "verify", str(unit)], capture_output=True, text=True)
+    run = subprocess.run(
+        [find("systemd-analyze"), "verify", str(unit)], capture_output=True, text=True
+    )
     return run.stderr.strip()
 
 
+@pytest.mark.needs("systemd-analyze")
 def test_systemd_understands_it(tmp_path: Path) -> None:
     assert verify(tmp_path, UNIT.read_text()) == ""
     assert "Restrat" in verify(tmp_path, UNIT.read_text().replace("Restart=", "Restrat="))
