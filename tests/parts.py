@@ -58,6 +58,7 @@ class Result:
 
 
 def run(name: str, command: list[str], variables: dict[str, str]) -> Result:
+    """Run a program of the environment, or one by its path."""
     sys.stdout.write(f"\n---- {name}: {shlex.join(command)}\n")
     sys.stdout.flush()
     start = time.monotonic()
@@ -69,7 +70,7 @@ def run_tests(name: str, processes: int, options: list[str]) -> Result:
     """Run the tests of a part, and read which passed, failed and were skipped."""
     report = REPORTS / f"{name}.xml"
     report.unlink(missing_ok=True)
-    command = ["python", "-m", "pytest", f"--junit-xml={report}", *options, *TESTS[name]]
+    command = [sys.executable, "-m", "pytest", f"--junit-xml={report}", *options, *TESTS[name]]
     variables = {}
     if name != "training":
         # As many processes as cores, so that each computes on one: threads of OpenMP would wait for
@@ -120,12 +121,13 @@ def summary(results: list[Result]) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
+    """Run the parts that are named; 1 if one failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.parts", description=__doc__)
     parser.add_argument("parts", nargs="*", help=f"lint, {', '.join(TESTS)}; without any, all")
     parser.add_argument("--processes", type=int, default=2, help="which divide the tests")
     parser.add_argument("--pytest", default="", help="options for pytest, as one word")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     parts = options.parts or ["lint", *TESTS]
     if unknown := set(parts) - {"lint", *TESTS}:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")

@@ -1,4 +1,4 @@
-"""No test fails for want of a program: one that declares no need sees none, others are skipped."""
+"""No test fails for want of a program; `make test` runs all its parts and adds them up."""
 
 import os
 import shutil
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import parts
 from tests.documents import ROOT
 from tests.needs import OWN_PATH
 from tests.parts import Result, read_report, summary
@@ -54,3 +55,44 @@ def test_without_programs_no_test_fails_and_all_that_need_one_are_skipped(tmp_pa
 def test_in_continuous_integration_they_fail(tmp_path: Path) -> None:
     found = run_tests(tmp_path, UNIT, CI="true")
     assert (found.status, len(found.failed), found.skipped.total()) == (1, 1, 0)
+
+
+# ---- the parts of `make test` --------------------------------------------------------------------
+
+MIXED = """
+import pytest
+def test_right(): pass
+def test_wrong(): assert False
+@pytest.mark.xfail
+def test_expected(): assert False
+@pytest.mark.parametrize("one", [1, 2])
+def test_wanting(one): pytest.skip("needs wrk")
+"""
+WHOLE = "import pytest\npytest.skip('needs redis-server', allow_module_level=True)"
+
+
+def test_a_part_that_fails_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in {"mixed": MIXED, "whole": WHOLE, "last": "def test_it(): pass"}.items():
+        (tmp_path / f"test_{name}.py").write_text(text)
+    files = {name: str(tmp_path / f"test_{name}.py") for name in ("mixed", "whole", "last")}
+    monkeypatch.setattr(parts, "REPORTS", tmp_path / "reports")
+    monkeypatch.setattr(parts, "LINT", {"ruff": [sys.executable, "-c", "raise SystemExit(3)"]})
+    wanted = {"rooms": [files["mixed"]], "training": [files["whole"], files["last"]]}
+    monkeypatch.setattr(parts, "TESTS", wanted)
+    assert parts.main(["--processes", "1"]) == 1
+    printed = capfd.readouterr().out
+    assert "1 failed, 1 passed, 2 skipped, 1 xfailed" in printed  # pytest's own line
+    end = printed.partition("summary of all parts")[2]
+    rows = [line.split()[:-1] for line in end.splitlines()[2:5]]  # without seconds
+    assert rows == [
+        ["ruff", "failed:", "3"],
+        ["rooms", "failed:", "1", "2", "1", "2"],
+        ["training", "passed", "1", "0", "1"],
+    ]
+    assert "test_mixed::test_wrong" in end
+    assert "skipped    2: needs wrk → apt-get install wrk" in end
+    assert "skipped    1: needs redis-server → apt-get install redis-server" in end
+    assert end.splitlines()[-1] == "3 passed, 1 failed, 3 skipped: failed in ruff, rooms"
+    assert parts.main(["training"]) == 0
