@@ -133,11 +133,15 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     REPORTS.mkdir(parents=True, exist_ok=True)
     results = []
-    for part in parts:
-        if part == "lint":
-            results += [run(name, command, {}) for name, command in LINT.items()]
-        else:
-            results.append(run_tests(part, options.processes, shlex.split(options.pytest)))
+    try:
+        for part in parts:
+            if part == "lint":
+                results += [run(name, command, {}) for name, command in LINT.items()]
+            else:
+                results.append(run_tests(part, options.processes, shlex.split(options.pytest)))
+    except KeyboardInterrupt:
+        sys.stdout.write("\ninterrupted\n")
+        results.append(Result("interrupted", 130))
     sys.stdout.write(summary(results) + "\n")
     return int(any(one.status for one in results))
 

@@ -96,3 +96,18 @@ def test_a_part_that_fails_stops_no_other(
     assert "skipped    1: needs redis-server → apt-get install redis-server" in end
     assert end.splitlines()[-1] == "3 passed, 1 failed, 3 skipped: failed in ruff, rooms"
     assert parts.main(["training"]) == 0
+
+
+def test_an_interrupted_run_is_summed_up_as_well(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(name: str, *_: object) -> Result:
+        if name == "mypy":
+            raise KeyboardInterrupt
+        return Result(name)
+
+    monkeypatch.setattr(parts, "run", run)
+    assert parts.main([]) == 1
+    assert capsys.readouterr().out.endswith(
+        "0 passed, 0 failed, 0 skipped: failed in interrupted\n"
+    )
