@@ -44,6 +44,7 @@ def run_tests(folder: Path, *arguments: str, **variables: str) -> Result:
     return result
 
 
+@pytest.mark.timeout(600)  # half a minute, on a machine that does nothing else
 def test_without_programs_no_test_fails_and_all_that_need_one_are_skipped(tmp_path: Path) -> None:
     """Every file is collected, and every test that declares a need is run."""
     found = run_tests(tmp_path, "-m", "needs")
