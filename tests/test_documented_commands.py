@@ -11,7 +11,6 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, chdir, closing
 from functools import partial
@@ -49,7 +48,6 @@ from tests.training.encoders import clip
 
 CLUSTER = "docs/scale.md"
 TEXTS = ["a brown dog", "two men run", "a red ball by the sea", "a man in a hat", "a green tree"]
-TOOLS = ("cp", "mkdir", "rm")  # in the lines of `BEFORE`
 
 # ---- in place of the hub ------------------------------------------------------------------------
 
@@ -83,6 +81,20 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cache
 
 
+# ---- tools of the shell, in the lines of `BEFORE` ------------------------------------------------
+
+
+def copy(*words: str) -> None:
+    *_, source, target = words
+    (shutil.copytree if Path(source).is_dir() else shutil.copy)(source, target)
+
+
+TOOLS: dict[str, Callable[..., object]] = {
+    "cp": copy,
+    "mkdir": lambda *words: Path(words[-1]).mkdir(parents=True, exist_ok=True),
+    "rm": lambda *words: shutil.rmtree(words[-1]),
+}
+
 # ---- homes --------------------------------------------------------------------------------------
 
 
@@ -102,7 +114,7 @@ class Home:
         more = [own for start, own in APPENDED.items() if re.match(start, " ".join(line))]
         words = [*(word for part in line for word in self._expand(part)), *" ".join(more).split()]
         if words[0] in TOOLS:
-            subprocess.run(words, check=True)
+            TOOLS[words[0]](*words[1:])
             return
         done = sparta(*words) if words[0] == "mcp" else sparta_here(*words)
         wanted = 130 if "--follow" in words else 0  # 130: interrupted
@@ -280,6 +292,9 @@ GIVEN: dict[str, Callable[[Home], None]] = {
     "docs/updating.md": pictures,
 }
 
+# Programs that the lines of a page start.
+NEEDED = {"docs/results/serving.md": ["wrk"]}
+
 
 def run_of(preset: str, data: str = "features=[data/{0}/regions]", of: str = "flickr30k") -> str:
     """The line that trains a preset on a data set, into the folder of its name."""
@@ -415,7 +430,14 @@ def test_every_page_is_run() -> None:
     assert GIVEN.keys() == {name(page) for page in PAGES if commands(page)}
 
 
-@pytest.mark.parametrize("page", [page for page in GIVEN if page != CLUSTER])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.needs(need) for need in NEEDED.get(page, ())])
+        for page in GIVEN
+        if page != CLUSTER
+    ],
+)
 def test_lines_run_in_order(page: str, tmp_path: Path) -> None:
     run_page(page, tmp_path)
 

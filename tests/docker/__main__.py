@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 DOCKER = ROOT / "docker"
 IMAGE = "visualsparta"
 BASE = "python:3.11-slim-trixie"
-LARGEST, LARGEST_COMPRESSED = 350e6, 150e6
+LARGEST, LARGEST_COMPRESSED = 550e6, 205e6
 START = 300  # seconds a server may take to become ready on a busy machine
 
 

@@ -1,6 +1,5 @@
 """Every format of `sparta export` has the impacts of the index, read by a parser of its own."""
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -28,6 +27,7 @@ from tests.indexer.live_index import LiveReference
 from tests.indexer.lucene.written import read_lucene
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.vocabulary import COMMON, TOKENIZER
+from tests.needs import package
 from tests.reference.searcher import ReferenceSearcher
 
 VOCABULARY = TOKENIZER.vocabulary
@@ -158,8 +158,7 @@ def test_lucene(case: Case, tmp_path: Path) -> None:
 
 
 def test_pyserinis_own_searcher_by_the_recipe_of_the_page(case: Case, tmp_path: Path) -> None:
-    if importlib.util.find_spec("pyserini") is None:
-        pytest.skip("pyserini is not installed")
+    package("pyserini", "lucene")
     # A shard has the tokenizer of all.
     (tmp_path / "index").symlink_to(index_folders(case.folder)[0])
     export_index("lucene", case.folder, tmp_path / "lucene")

@@ -17,6 +17,7 @@ from sparta.word_tables import SPELLING, WordTables
 from tests.indexer.live_index import answer
 from tests.indexer.random_postings import random_postings, word_tables, write_postings
 from tests.indexer.vocabulary import COMMON, RARE, small_tokenizer
+from tests.needs import missing
 
 # All letters are pieces: every word has pieces that images have, as with a model's tokenizer.
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -121,7 +122,7 @@ def test_a_damaged_table_is_one_line(tmp_path: Path, content: str) -> None:
 def photos(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searcher]:
     """Of 300 validation photos."""
     if not (shared / "cases" / "K12.txt").is_file():
-        pytest.skip(f"real photos are not installed: {shared / 'cases'} is absent")
+        missing(f"real photos: {shared / 'cases'} is absent")
     folder = tmp_path_factory.mktemp("photos")
     (folder / "photos").mkdir()
     lines = (shared / "everyday" / "captions.jsonl").read_text(encoding="utf-8").splitlines()

@@ -24,7 +24,11 @@ from sparta.model_id import SAMPLE
 from tests.scenes.corpus import write_scenes
 from tests.without_extras import OUTCOMES, check, prepare
 
-pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.packaging,
+    pytest.mark.timeout(900),
+    pytest.mark.needs("C compiler"),
+]
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

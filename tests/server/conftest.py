@@ -1,6 +1,5 @@
 """Fixtures: the drawn photos, and a client of a server that shows them."""
 
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,12 +11,12 @@ from fastapi.testclient import TestClient
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from server.backends import Backend
+from tests.needs import find
 from tests.server.apps import app_of, client_of, connected, make_key, serving
 from tests.server.fake import FakeDense, FakeSearcher, draw
 
 Connect = Callable[..., Any]
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 
@@ -102,11 +101,8 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
 # Not of the session: Playwright runs an event loop in this thread until it ends.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    path = next(filter(None, map(shutil.which, NAMES)), None)
-    if path is None:
-        pytest.skip(f"no browser is installed: none of {', '.join(NAMES)} is in PATH")
     expect.set_options(timeout=20_000)  # a loaded machine is slow
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=find("Chromium"), args=ARGUMENTS)
         yield browser
         browser.close()

@@ -14,9 +14,8 @@ import openapi_generator_cli
 import pytest
 
 from tests.documents import ROOT, code_blocks
+from tests.needs import NODE_MODULES
 from tests.server.fake import RIGHT, FakeSearcher
-
-PACKAGES = Path(__file__).parent / "typescript/node_modules"
 
 
 @pytest.fixture(scope="module")
@@ -78,12 +77,11 @@ def node(program: str, *arguments: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.needs("Node.js", "packages of npm")
 def test_the_example_in_typescript(
     address: str, document: Path, photos: Path, tmp_path: Path
 ) -> None:
-    if not PACKAGES.is_dir():
-        pytest.skip("the packages of npm are not installed")
-    (tmp_path / "node_modules").symlink_to(PACKAGES)
+    (tmp_path / "node_modules").symlink_to(NODE_MODULES)
     [code] = code_blocks(ROOT / "docs/clients.md", "ts")
     code = code.replace("http://127.0.0.1:8000", address).replace("two dogs on a beach", "red blue")
     (tmp_path / "search.mts").write_text(code)

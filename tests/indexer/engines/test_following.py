@@ -28,6 +28,7 @@ from sparta.errors import InputError
 from tests.indexer.live_index import LiveReference, assert_same, write
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.vocabulary import COMMON, RARE, TOKENIZER
+from tests.needs import package
 from tests.reference.searcher import ReferenceSearcher
 
 
@@ -102,7 +103,7 @@ def test_pages_miss_and_repeat_no_image_that_stays(own: Path, sort: str | None) 
 def test_lucene_answers_from_its_own_commit_until_a_merge(
     built: Path, small: Postings, right: LiveReference
 ) -> None:
-    pytest.importorskip("jnius", reason="extra [lucene] is not installed")
+    package("jnius", "lucene")
     before = right.searcher()
     with closing(open_index(built, "lucene")) as searcher:
         replaced = Add(replace(added(2).image, image_id=small.ids[5]))

@@ -28,6 +28,7 @@ from sparta.features.store import FeatureStore
 from tests.indexer.lucene.written import read_lucene
 from tests.indexer.random_postings import random_postings, shards_of
 from tests.indexer.vocabulary import TOKENIZER, WORDS
+from tests.needs import linux
 from tests.reference.searcher import ReferenceSearcher
 
 COMMIT = {"version": "3", "lineage": "abc"}
@@ -311,7 +312,7 @@ assert detached == [os.getpid()], detached
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="workers are forks on Linux alone")
+@linux
 def test_a_fork_does_not_call_java() -> None:
     command = [sys.executable, "-c", FORKED]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=250)

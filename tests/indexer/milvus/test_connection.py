@@ -23,8 +23,9 @@ from indexer.milvus.engine import Row, best_rows
 from indexer.store.commit import Commit
 from sparta.errors import InputError
 from tests.milvus_server import free_port
+from tests.needs import package
 
-pymilvus = pytest.importorskip("pymilvus", reason="extra [milvus] is not installed")
+pymilvus = package("pymilvus", "milvus")
 as_in_the_client: Callable[[Any], Any] = pymilvus.decorators.retry_on_rpc_failure()
 RATE_LIMIT = 8
 

@@ -25,8 +25,9 @@ from tests.indexer.command_line import run
 from tests.indexer.live_index import commit_and_wait, write
 from tests.indexer.random_postings import MakeIndex
 from tests.milvus_server import milvus_server
+from tests.needs import package
 
-pymilvus = pytest.importorskip("pymilvus", reason="extra [milvus] is not installed")
+pymilvus = package("pymilvus", "milvus")
 ALIAS_NOT_FOUND = 1600  # of Milvus's error codes
 
 

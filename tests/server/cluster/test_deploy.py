@@ -32,6 +32,7 @@ from sparta.tokenizer import TermTokenizer
 from tests.indexer.random_postings import random_postings
 from tests.indexer.vocabulary import small_tokenizer
 from tests.milvus_server import free_port
+from tests.needs import package
 from tests.server.apps import client_of, make_key, settings
 from tests.server.test_sharded import PATHS, folders, without_times
 
@@ -307,7 +308,7 @@ def test_what_cannot_be_served_on_a_cluster() -> None:
 
 
 def test_no_cluster_answers() -> None:
-    pytest.importorskip("ray", reason="extra [ray] is not installed")
+    package("ray", "ray")
     address = f"127.0.0.1:{free_port()}"
     with pytest.raises(InputError, match=rf"^--ray {address}: no cluster answers there"):
         serve_on(address, settings(index=Path("nothing")), 1)

@@ -19,15 +19,15 @@ from fastapi.testclient import TestClient
 from server.app import create_app
 from server.backends import open_backends
 from tests.indexer.vocabulary import RARE
-from tests.redis_server import needs_redis
+from tests.needs import package
 from tests.served_cluster import ServedCluster, patiently, served_cluster
 from tests.served_load import Load
 from tests.server.apps import client_of, make_key, settings
 from tests.server.test_sharded import PATHS, without_times
 from tests.torture.cluster_kills import kill_one, shards_and_answers
 
-pytest.importorskip("ray.serve", reason="extra [ray] is not installed")
-pytestmark = [pytest.mark.timeout(600), needs_redis]
+package("ray.serve", "ray")
+pytestmark = [pytest.mark.timeout(600), pytest.mark.needs("redis-server", "bash")]
 
 
 class Running:

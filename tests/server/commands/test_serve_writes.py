@@ -96,7 +96,6 @@ def test_the_index_is_whole_afterwards(server: tuple[httpx.Client, int], index: 
         assert len(searcher) == len(DRAWINGS) + 3 + 20
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no SIGHUP here")
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_closed_terminal_ends_a_server_in_order(
     index: Path,

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page
 from sparta.tokenizer import TermTokenizer
 from tests.indexer.vocabulary import small_tokenizer
 from tests.server.publish.collections import hosting, write_script
-from tests.server.publish.firefox import NAMES, FirefoxPage, find_firefox, firefox_page
+from tests.server.publish.firefox import FirefoxPage, firefox_page
 
 
 @pytest.fixture(scope="session")
@@ -47,9 +47,6 @@ def plain(browser: Browser, site: Path) -> Iterator[Page]:
 @pytest.fixture(scope="module")
 def firefox(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirefoxPage]:
     """The same page in Firefox, on a host that answers range requests."""
-    path = find_firefox()
-    if path is None:
-        pytest.skip(f"Firefox is not installed: none of {', '.join(NAMES)} is in PATH")
-    with hosting(site, True) as address, firefox_page(path, tmp_path_factory.mktemp("p")) as page:
+    with hosting(site, True) as address, firefox_page(tmp_path_factory.mktemp("p")) as page:
         page.goto(f"{address}/blank.html")
         yield page

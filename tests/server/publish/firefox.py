@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,13 +13,9 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
-NAMES = ("firefox-esr", "firefox")
+from tests.needs import find
+
 PATIENCE = 120.0  # seconds for a command on a busy machine
-
-
-def find_firefox() -> str | None:
-    """Its path, None if it is not installed."""
-    return next(filter(None, map(shutil.which, NAMES)), None)
 
 
 class FirefoxPage:
@@ -64,14 +59,13 @@ class FirefoxPage:
 
 
 @contextmanager
-def firefox_page(path: str, profile: Path) -> Iterator[FirefoxPage]:
+def firefox_page(profile: Path) -> Iterator[FirefoxPage]:
     """Start Firefox without a window.
 
     Args:
-        path: of the program.
         profile: an empty folder.
     """
-    command = [path, "--headless", "--no-remote", "--profile", str(profile)]
+    command = [find("Firefox"), "--headless", "--no-remote", "--profile", str(profile)]
     process = subprocess.Popen(
         [*command, "--remote-debugging-port", "0"],
         stdout=subprocess.DEVNULL,

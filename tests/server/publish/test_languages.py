@@ -1,7 +1,6 @@
 """Indexes of tokenizers that are not BERT's, in six languages, and their published sites."""
 
 import json
-import shutil
 import unicodedata
 from collections.abc import Iterator
 from contextlib import closing
@@ -51,8 +50,6 @@ class Album(NamedTuple):
 def album(
     request: pytest.FixtureRequest, site: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Album]:
-    if shutil.which("node") is None:
-        pytest.skip("Node.js is not installed")
     name, folder = request.param, tmp_path_factory.mktemp("album")
     model, index = folder / "model", folder / "index"
     tokenizer = KINDS[name]()
@@ -69,6 +66,7 @@ def album(
         yield Album(name, engine, NodePage(site, address))
 
 
+@pytest.mark.needs("Node.js")
 def test_answers_and_explanations_equal_the_engine(album: Album) -> None:
     name, engine, page = album
     calls = [("search", query, {"k": 9, "explain": True}) for query in QUERIES]
@@ -79,6 +77,7 @@ def test_answers_and_explanations_equal_the_engine(album: Album) -> None:
     assert all(engine.search(query).hits for query in SENTENCES[::17])
 
 
+@pytest.mark.needs("Node.js")
 def test_words_of_every_alphabet_are_completed_and_corrected(album: Album) -> None:
     name, engine, page = album
     for typed, typo in TYPOS.items():
@@ -96,6 +95,7 @@ def test_words_of_every_alphabet_are_completed_and_corrected(album: Album) -> No
 LETTERS = st.sampled_from([*"abeor ßéñςαέκабый狗海上犬がーアル한🐕12½'-.İ\u200d", *SENTENCES])
 
 
+@pytest.mark.needs("Node.js")
 @settings(max_examples=4)
 @given(texts=st.lists(st.lists(LETTERS, max_size=9).map("".join), min_size=40, max_size=60))
 def test_any_text_is_read_as_by_the_tokenizer(album: Album, texts: list[str]) -> None:

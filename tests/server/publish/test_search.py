@@ -30,6 +30,7 @@ from sparta.tokenizer import TermTokenizer
 from sparta.word_tables import Substitute
 from tests.indexer.random_postings import random_postings, shards_of, word_tables, write_postings
 from tests.indexer.vocabulary import EVERY_WORD
+from tests.needs import NODE_MODULES
 from tests.reference.searcher import ReferenceSearcher
 from tests.server.publish.collections import answers, collection_of, publish_collection
 from tests.server.publish.firefox import FirefoxPage
@@ -42,6 +43,12 @@ TABLE = {
 SELDOM = {"cat", "beach", "##s"}
 
 Answer = dict[str, Any]
+
+
+def on(host: str, *values: Any) -> Any:
+    """Parameters of a test that asks for the fixture of a host by its name."""
+    need = "Firefox" if host == "firefox" else "Chromium"
+    return pytest.param(host, *values, marks=pytest.mark.needs(need))
 
 
 def hits_of(answer: Answer) -> list[tuple[str, float]]:
@@ -71,7 +78,8 @@ counts = st.sampled_from([1, 7, 30, 1000])
 
 
 @pytest.mark.parametrize(
-    ("host", "bits"), [("blank", 8), ("blank", 16), ("plain", 8), ("firefox", 8)]
+    ("host", "bits"),
+    [on("blank", 8), on("blank", 16), on("plain", 8), on("firefox", 8)],
 )
 @settings(max_examples=5, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
@@ -323,7 +331,7 @@ def check_words(
         assert own == [[word.text, list(word.pieces)] for word in expected], text
 
 
-@pytest.mark.parametrize("host", ["blank", "firefox"])
+@pytest.mark.parametrize("host", [on("blank"), on("firefox")])
 def test_every_assigned_character_is_read_as_by_the_tokenizer(
     request: pytest.FixtureRequest, host: str, bert: tuple[TermTokenizer, str]
 ) -> None:
@@ -372,7 +380,6 @@ def test_the_grammar_is_that_of_the_engines(blank: Page, texts: list[str]) -> No
 
 
 SCRIPTS = OWN / "search"
-PACKAGES = Path(__file__).parents[1] / "typescript" / "node_modules"
 # Fetched by the first filter, suggestion or misspelt word, and not before.
 LATER = {"fields.js", "filter.js", "pieces.js", "words.js"}
 LARGEST = 20 * 1024  # bytes, compressed
@@ -391,15 +398,14 @@ export { first, timings, total };
 """
 
 
+@pytest.mark.needs("Node.js", "packages of npm")
 def test_types(tmp_path: Path) -> None:
     """Of the script, and of one that uses it."""
-    if not PACKAGES.is_dir():
-        pytest.skip("the packages of npm are not installed")
     (tmp_path / "search").symlink_to(SCRIPTS)
     (tmp_path / "use.mts").write_text(USE)
     options = {"compilerOptions": OPTIONS, "files": ["use.mts"], "include": ["search/*.js"]}
     (tmp_path / "tsconfig.json").write_text(json.dumps(options))
-    command = ["node", str(PACKAGES / "typescript" / "bin" / "tsc"), "-p", str(tmp_path)]
+    command = ["node", str(NODE_MODULES / "typescript" / "bin" / "tsc"), "-p", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert not done.returncode, done.stdout
 

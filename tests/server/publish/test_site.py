@@ -29,7 +29,7 @@ from tests.indexer.random_postings import random_postings, write_postings
 from tests.server.fake import draw
 from tests.server.pages import visited
 from tests.server.publish.collections import hosting
-from tests.server.publish.firefox import FirefoxPage, find_firefox, firefox_page
+from tests.server.publish.firefox import FirefoxPage, firefox_page
 from tests.test_docs import dry_run
 
 
@@ -236,14 +236,12 @@ def test_withdrawn_photos_are_forgotten(visitor: Page, album: Path) -> None:
         check_withdrawal(visitor, album, address)
 
 
+@pytest.mark.needs("Firefox")
 def test_withdrawn_photos_are_forgotten_by_firefox(
     album: Path, address: str, tmp_path: Path
 ) -> None:
-    path = find_firefox()
-    if path is None:
-        pytest.skip("Firefox is not installed")
     (tmp_path / "profile").mkdir()
-    with firefox_page(path, tmp_path / "profile") as page:
+    with firefox_page(tmp_path / "profile") as page:
         check_withdrawal(page, album, address)
 
 

@@ -17,6 +17,7 @@ from PIL.TiffImagePlugin import IFDRational
 from sparta.extract import image_files
 from sparta.extract.image_files import UprightPhoto, load_photo, small_picture
 from sparta.extract.photo_metadata import photo_metadata
+from tests.needs import linux
 from tests.sparta.extract.test_photos import write_heic
 
 
@@ -130,7 +131,7 @@ print(peak() - before)
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the peak")
+@linux
 def test_a_photo_of_200_megapixels_takes_little_memory(tmp_path: Path) -> None:
     Image.new("L", (16000, 12500), 90).save(tmp_path / "a.jpg")
     command = [sys.executable, "-c", PEAK, str(tmp_path / "a.jpg")]

@@ -12,6 +12,7 @@ from PIL.TiffImagePlugin import IFDRational
 from sparta.extract.image_files import load_photo
 from sparta.extract.photo_metadata import photo_metadata
 from tests.conftest import DATA
+from tests.needs import missing
 from tests.sparta.extract.test_image_files import exif_of, saved
 
 BASE, GPS = ExifTags.Base, ExifTags.GPS
@@ -233,7 +234,7 @@ def test_names_of_takeout(photo: str, beside: str, tmp_path: Path) -> None:
 def test_photos_that_were_once_read_wrongly() -> None:
     cases = DATA / "cases"
     if not (cases / "expected.json").is_file():
-        pytest.skip(f"photos that were once read wrongly are not installed: {cases} is absent")
+        missing(f"real photos: {cases} is absent")
     for name, wanted in json.loads((cases / "expected.json").read_text()).items():
         photo = load_photo(cases / name)
         found = {"width": photo.width, "height": photo.height, **photo_metadata(cases / name)}

