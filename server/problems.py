@@ -126,7 +126,7 @@ def _problem_of(error: Exception) -> ProblemError:
             first = error.errors()[0]
             if first["type"] == UNKNOWN_NAME:
                 return ProblemError("invalid-parameter", first["msg"], first["ctx"]["name"])
-            field = str(first["loc"][-1])
+            field = [part for part in first["loc"] if isinstance(part, str)][-1]
             detail = f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}"
             # Bodies are not shown: they have keys.
             if first["type"] != "missing" and first["loc"][0] != "body":
