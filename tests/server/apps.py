@@ -29,8 +29,8 @@ from server.client.client import AsyncClient, Client
 from server.connections import LimitedProtocol
 from server.processes import _Server
 from server.security.keys import Scope, new_key, read_keys, write_keys
-from server.security.listening import listen, url
-from server.settings import ServerSettings
+from server.security.listening import listen
+from server.settings import ServerSettings, url
 
 AUTHORITY = trustme.CA()
 
@@ -77,6 +77,7 @@ def running(app: FastAPI, certificate: tuple[Path, Path] | None = None) -> Itera
         config = uvicorn.Config(
             app,
             http=LimitedProtocol,
+            loop="asyncio",
             ws="none",
             log_level="error",
             proxy_headers=False,
@@ -84,11 +85,12 @@ def running(app: FastAPI, certificate: tuple[Path, Path] | None = None) -> Itera
             ssl_keyfile=key,
         )
         server = _Server(config, app, drain=0)
+        port = socket.getsockname()[1]  # the server takes the socket over
         thread = Thread(target=server.run, kwargs={"sockets": [socket]})
         thread.start()
         try:
             scheme = "https" if certificate else "http"
-            yield url("127.0.0.1", socket.getsockname()[1], scheme)
+            yield url("127.0.0.1", port, scheme)
         finally:
             server.should_exit = True
             thread.join()

@@ -22,7 +22,8 @@ from indexer.query import Query
 from server import processes
 from server.backends import Backend, Backends
 from server.processes import run, run_workers
-from server.security.listening import listen, url
+from server.security.listening import listen
+from server.settings import url
 from sparta.errors import InputError
 from tests.server.apps import app_of, make_key, settings
 from tests.server.fake import FakeSearcher

@@ -20,7 +20,8 @@ import pytest
 from indexer.maintenance.copies import set_alias, take_snapshot
 from server.app import create_app
 from server.backends import open_backends
-from server.processes import Inherited, _SingleAccept, can_be_inherited
+from server.connections import Listening, State
+from server.processes import Inherited, can_be_inherited
 from server.security.keys import write_keys
 from server.security.listening import listen
 from sparta.errors import InputError
@@ -143,7 +144,7 @@ def test_a_burst_of_connections_is_accepted_one_by_one() -> None:
     with listen("127.0.0.1", 0) as listening:
         address = listening.getsockname()
         clients = [socket.create_connection(address) for _ in range(2)]
-        shared = _SingleAccept(fileno=listening.detach())
+        shared = Listening(listening, State(lambda _: False))
         shared.setblocking(False)
     with shared:
         taken = []
