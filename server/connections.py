@@ -35,7 +35,7 @@ SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 ROOM = 16  # connections that give way when there are no descriptors left
 PATIENCE = 2.0  # seconds from which an unfinished head gives way before an idle connection
 LINGER = 0.5  # seconds for a client to close a connection after the server
-ARRIVING = 5.0  # seconds for a request that has begun to arrive when the server stops
+ARRIVING = 2.0  # seconds for the request of who has connected when the server stops
 MAX_HEAD = 32 * 1024  # bytes of the request line and the headers
 PART = 1024 * 1024  # bytes of a body that extend the time for the rest
 OFFER = {b"connection", b"upgrade", b"http2-settings"}  # headers, and tokens of the first one
@@ -249,8 +249,8 @@ class LimitedProtocol(HttpToolsProtocol):
         return HEAD if self._receiving or self.cycle is None else MORE
 
     def shutdown(self) -> None:
-        """Close, after a request that is answered or arrives."""
-        if self._receiving:
+        """Close, after a request that is answered or arrives; it may be the first."""
+        if self._receiving or self.cycle is None:
             self._expect(ARRIVING)
         else:
             super().shutdown()

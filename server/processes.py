@@ -43,8 +43,9 @@ from server.writing.process import STOPS, WriterStarter, leave, stop_with_parent
 from sparta.errors import InputError
 from sparta.terminal import guard_output
 
-DRAIN = 30  # seconds that a server which is stopped has for the requests in flight
+DRAIN = 30.0  # seconds that a server which is stopped has for the requests in flight
 CUT = "the server stops before this is answered; a change may be saved: look, and send it again"
+ACCEPTING = 1.0  # seconds for who has connected before
 LOOK = 5.0  # seconds between two looks at the index that workers are forked with
 PAUSE = 5.0  # seconds before another worker is tried in place of one that could not start
 
@@ -127,7 +128,13 @@ class _Server(uvicorn.Server):
             if one.cycle is not None:
                 one.cycle.keep_alive = False
         await asyncio.sleep(self._drain)
-        asyncio.get_running_loop().call_later(DRAIN, self._interrupt)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + ACCEPTING
+        while wait([one for server in self.servers for one in server.sockets], 0):
+            if loop.time() > end:
+                break
+            await asyncio.sleep(0)  # closing the socket would reset who waits to be accepted
+        loop.call_later(DRAIN, self._interrupt)
         await super().shutdown(sockets)
 
     @property

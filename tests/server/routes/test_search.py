@@ -257,11 +257,11 @@ def test_the_searcher_has_the_limit_of_facets(searcher: FakeSearcher) -> None:
         searcher.search("red", facets=["width"] * 11)
 
 
-def post(client: TestClient, asked: dict[str, Any]) -> httpx.Response:
+def post(client: TestClient, asked: dict[str, Any]) -> Any:
     return client.post("/v1/search", json=asked)
 
 
-def detail(answer: httpx.Response) -> str | None:
+def detail(answer: Any) -> str | None:
     """Of a problem, without the value that GET shows and POST does not."""
     found: str | None = answer.json().get("detail")
     return found and found.partition(" (found ")[0]
