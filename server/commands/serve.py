@@ -130,7 +130,8 @@ def _read(params: Mapping[str, Any]) -> LoadedSettings:
     found = {field: params.get(field) for field in flags} | others
     given = {field: value for field, value in found.items() if value not in (None, ())}
     names = flags | {name: f"--set {name}" for name in others}
-    return load_settings(given, names, params["config"])
+    config = params["config"]  # a text
+    return load_settings(given, names, config and Path(config))
 
 
 def _others(given: list[str]) -> dict[str, str]:

@@ -252,6 +252,34 @@ def test_a_taken_port_is_told_from_an_address_that_is_not_ours() -> None:
         listen("203.0.113.1", 0)
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this system has no IPv6")
+@pytest.mark.parametrize("host", ["::", "0:0:0:0:0:0:0:0"])
+def test_all_addresses_are_those_of_both_families(host: str) -> None:
+    with listen(settings(host=host).host, 0) as listening:
+        port = listening.getsockname()[1]
+        for address in ("127.0.0.1", "::1"):
+            socket.create_connection((address, port), 5).close()
+    with listen("::1", 0) as listening, pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", listening.getsockname()[1]), 5)
+
+
+def test_without_ipv6_all_addresses_are_of_ipv4(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
+    with listen("::", 0) as listening:
+        assert listening.family == socket.AF_INET
+        socket.create_connection(("127.0.0.1", listening.getsockname()[1]), 5).close()
+    assert "lacks IPv6" in caplog.text
+
+
+def test_a_name_of_both_families_is_its_address_of_ipv4() -> None:
+    with listen("localhost", 0) as listening:
+        assert listening.getsockname()[0] == "127.0.0.1"
+    with pytest.raises(InputError, match=r"cannot listen on nowhere\.invalid"):
+        listen("nowhere.invalid", 0)
+
+
 def test_connections_send_small_answers_at_once() -> None:
     with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
         connection, _ = listening.accept()
