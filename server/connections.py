@@ -245,12 +245,12 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.transport.is_closing() or self.transport.get_write_buffer_size():
             return READING
         if self._answering:
-            return MORE if self._receiving else None
+            return MORE if self.cycle.more_body else None
         return HEAD if self._receiving or self.cycle is None else MORE
 
     def shutdown(self) -> None:
         """Close, after a request that is answered or arrives; it may be the first."""
-        if self._receiving or self.cycle is None:
+        if self.awaited == HEAD:
             self._expect(ARRIVING)
         else:
             super().shutdown()
