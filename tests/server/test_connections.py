@@ -232,8 +232,8 @@ def test_handshakes_of_tls_that_never_end_keep_nobody_out(
 def test_a_proxy_stands_for_many_clients(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)
     backend = Backend("sparta", FakeSearcher(quick=True), photos)
-    proxies = {"trusted_proxies": ["127.0.0.9", "::ffff:127.0.0.8"], "host": "::"}
-    with serving(backend, **proxies) as address:
+    proxies = ["127.0.0.9", "::ffff:127.0.0.8"]
+    with serving(backend, host="::", trusted_proxies=proxies) as address:
         kept = [from_(f"127.0.0.{host}", address, HALF) for host in (8, 9, 9)]
         others = [from_("127.0.0.1", address) for _ in range(8)]
         time.sleep(0.1)

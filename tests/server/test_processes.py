@@ -11,6 +11,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -69,11 +70,11 @@ def test_requests_in_flight_are_answered_before_the_end(
 def test_what_takes_too_long_is_answered_all_the_same(workers: int) -> None:
     process = start("hurried", workers)
     address = address_of(process)
-    posted = {"url": f"{address}/v1/search", "json": {"q": "slow"}}
     assert httpx.get(f"{address}/livez", timeout=60).is_success
     with ThreadPoolExecutor(4) as pool, httpx.Client(timeout=60) as client:
         slow = [pool.submit(client.get, f"{address}/v1/search?q=slow") for _ in range(2)]
-        slow += [pool.submit(client.post, **posted) for _ in range(2)]
+        post = partial(client.post, f"{address}/v1/search", json={"q": "slow"})
+        slow += [pool.submit(post) for _ in range(2)]
         time.sleep(0.5)
         process.send_signal(signal.SIGTERM)
         for answer in [one.result() for one in slow]:
