@@ -7,22 +7,158 @@ then, or reads nothing, it would keep for ever.
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
+import math
+import resource
+import socket
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
+from time import monotonic
 from typing import Any
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
-from server.monitoring.metrics import Metrics
 from server.problems import MEDIA_TYPE, RETRY_AFTER, plain_problem
+from server.security.callers import network_of
 from server.security.guards import SECURITY_HEADERS
+from server.settings import plain_address
 
 MAX_CONNECTIONS = 500  # of a process
+SPARE = 64  # descriptors that connections leave for the index, the writer and photos
+FILES = 10_240  # descriptors where the system permits fewer than it says, as macOS does
+SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+ROOM = 16  # connections that give way when there are no descriptors left
+PATIENCE = 2.0  # seconds from which an unfinished head gives way before an idle connection
+LINGER = 0.5  # seconds for a client to close a connection after the server
+ARRIVING = 2.0  # seconds for the request of who has connected when the server stops
 MAX_HEAD = 32 * 1024  # bytes of the request line and the headers
 PART = 1024 * 1024  # bytes of a body that extend the time for the rest
 OFFER = {b"connection", b"upgrade", b"http2-settings"}  # headers, and tokens of the first one
 JOINED = 64 * 1024  # bytes of an answer that are sent at once
 SECONDS = 30.0  # for a request to arrive, and for a client to take some of an answer
+# What the server waits for from a client: a head; a body, or another request; the answer to be read
+HEAD, MORE, READING = range(3)
+REPORTED = 60.0  # seconds between two lines of the log on descriptors
+
+log = logging.getLogger(__name__)
+
+
+def raise_descriptors() -> None:
+    """Let this process, and those that it starts, open as many files as the system permits."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for wanted in (most, FILES):
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+            break
+    permitted, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 < permitted < MAX_CONNECTIONS + 2 * SPARE:
+        few = f"a process has fewer than {permitted - SPARE} connections"
+        log.warning("the limit on open files is %d (ulimit -n): %s", permitted, few)
+
+
+class Place(socket.socket):
+    """A connection from its acceptance, before the handshake of TLS, until it is closed."""
+
+    refused = over = False  # nothing gave way for it; it gave way
+    protocol: LimitedProtocol | None = None  # None before the handshake
+
+    def __init__(self, accepted: socket.socket, owner: object, places: dict[int, Place]) -> None:
+        super().__init__(accepted.family, accepted.type, accepted.proto, accepted.detach())
+        self.owner, self._places = owner, places  # the address or network that it counts for
+        self.since = monotonic()  # when it began to wait for its client
+        places[self.fileno()] = self
+
+    def rank(self) -> tuple[int, float] | None:
+        """The smaller, the sooner it gives way: overdue heads first; None for not at all."""
+        awaited = self.protocol.awaited if self.protocol else HEAD
+        overdue = monotonic() - self.since > PATIENCE
+        if self.over or awaited is None or (awaited == READING and not overdue):
+            return None
+        return (awaited if overdue else MORE), self.since
+
+    def give_way(self) -> None:
+        """End the connection; the event loop closes it at once."""
+        self.over = True
+        with suppress(OSError):
+            self.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._places.pop(self.fileno(), None)
+        super().close()
+
+
+class State(ServerState):
+    """What the connections of a server share.
+
+    `trusts` says whether an address is a proxy's, whose connections may be of many clients.
+    """
+
+    def __init__(self, trusts: Callable[[str], bool]) -> None:
+        super().__init__()
+        self.trusts, self.stopping = trusts, False
+        self.places: dict[int, Place] = {}  # by descriptor
+
+
+class Listening(socket.socket):
+    """A listening socket that accepts one connection per event, and makes room for it.
+
+    An event loop accepts all waiting connections at once: one process would take a whole burst of
+    connections while the others are idle.
+    """
+
+    _accepted = True
+    _reported = -math.inf
+
+    def __init__(self, listening: socket.socket, state: State) -> None:
+        super().__init__(fileno=listening.detach())
+        self._places, self._trusts = state.places, state.trusts
+
+    def accept(self) -> tuple[socket.socket, object]:
+        """Accept a connection and, at every second call, report that none is waiting."""
+        self._accepted = not self._accepted
+        if self._accepted:
+            raise BlockingIOError
+        try:
+            accepted, address = super().accept()
+        except OSError as error:
+            for _ in range(ROOM if error.errno in SCARCE else 0):
+                self._make_room()
+            raise  # then the event loop waits a second
+        host = plain_address(address[0])
+        owner = object() if self._trusts(host) else network_of(host)
+        place = Place(accepted, owner, self._places)
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        # A new descriptor has the smallest free number.
+        if len(self._places) > MAX_CONNECTIONS or place.fileno() >= descriptors - SPARE > 0:
+            place.refused = not self._make_room(place)
+        return place, address
+
+    def _make_room(self, new: Place | None = None) -> bool:
+        """End the connection that has waited longest for the client with the most of them."""
+        others = [one for one in self._places.values() if one is not new]
+        ranked = [(one, rank) for one in others if (rank := one.rank())]
+        held = Counter(one.owner for one, _ in ranked)
+        if ranked:
+            order = [
+                (kind == READING, -held[one.owner], kind, since) for one, (kind, since) in ranked
+            ]
+            ranked[order.index(min(order))][0].give_way()
+        return bool(ranked)
+
+    def report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log now and then that there are no descriptors; other errors as the event loop does."""
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno not in SCARCE:
+            loop.default_exception_handler(context)
+        elif monotonic() - self._reported > REPORTED:
+            self._reported = monotonic()
+            log.warning("no connections can be accepted: %s; raise ulimit -n", error.strerror)
 
 
 class _Joining:
@@ -33,10 +169,12 @@ class _Joining:
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
-        self._written = bytearray()
+        self._written, self._closing = bytearray(), False
 
     def write(self, data: bytes) -> None:
         """Send some bytes as soon as what runs now has written all, or much."""
+        if self._closing:
+            return
         if not self._written:
             self._loop.call_soon(self.flush)
         self._written += data
@@ -49,10 +187,24 @@ class _Joining:
             written, self._written = self._written, bytearray()
             self._transport.write(written)
 
+    def is_closing(self) -> bool:
+        """Whether nothing more is sent."""
+        return self._closing or self._transport.is_closing()
+
     def close(self) -> None:
-        """Close when all is sent."""
+        """Close when all is sent, and the client has closed or had time to.
+
+        Closed at once, what the client sends meanwhile would reset the connection, and the client
+        might never read the answer.
+        """
         self.flush()
-        self._transport.close()
+        if not self._closing and self._transport.can_write_eof():  # not with TLS
+            with suppress(OSError):
+                self._transport.write_eof()
+            self._loop.call_later(LINGER, self._transport.close)
+        else:
+            self._transport.close()
+        self._closing = True
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -61,37 +213,58 @@ class _Joining:
 class LimitedProtocol(HttpToolsProtocol):
     """A connection that is closed when its client takes too much time or room."""
 
+    server_state: State
     _due: float | None = None  # when the client will have taken too much time
     _timer: asyncio.TimerHandle | None = None  # comes then or before: it is not set anew each time
     _stalled: asyncio.TimerHandle | None = None
     _head = 0  # bytes of a head that is not complete
     _body = 0  # bytes of a body since the time limit began
     _receiving = _refused = False
-    _since = 0.0  # when it became idle last
     _refusal: tuple[HTTPStatus, str] | None = None  # to be sent after an answer
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         self._joining = _Joining(transport, self.loop)
         super().connection_made(self._joining)  # type: ignore[arg-type]
-        self._since = self.loop.time()
-        if len(self.connections) > MAX_CONNECTIONS and not self._make_room():
+        if self.client is not None:
+            self.client = plain_address(self.client[0]), self.client[1]
+        self._place = self.server_state.places[transport.get_extra_info("socket").fileno()]
+        self._place.protocol, self._place.since = self, monotonic()
+        if self._place.refused:
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections; try again")
         else:
             self._await_request()
 
-    def _make_room(self) -> bool:
-        """Close the connection that has been idle longest, if one is idle."""
-        others = [one for one in self.connections if isinstance(one, LimitedProtocol)]
-        idle = [one for one in others if one is not self and not one._is_busy]
-        if idle:
-            min(idle, key=lambda one: one._since)._close()
-        return bool(idle)
+    @property
+    def _answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
     @property
-    def _is_busy(self) -> bool:
-        answering = self.cycle is not None and not self.cycle.response_complete
-        return answering or self._receiving or bool(self.transport.is_closing())
+    def awaited(self) -> int | None:
+        """What the server waits for from the client, None while it answers."""
+        if self.transport.is_closing() or self.transport.get_write_buffer_size():
+            return READING
+        if self._answering:
+            return MORE if self.cycle.more_body else None
+        return HEAD if self._receiving or self.cycle is None else MORE
+
+    def shutdown(self) -> None:
+        """Close, after a request that is answered or arrives; it may be the first."""
+        if self.awaited == HEAD:
+            self._expect(ARRIVING)
+        else:
+            super().shutdown()
+
+    def interrupt(self, status: HTTPStatus, detail: str) -> None:
+        """Answer in place of the application, unless it has begun to, and close."""
+        if not self._answering or self.cycle.response_started:
+            self.transport.abort()
+            return
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()
+        self.cycle = None  # type: ignore[assignment]
+        self.pipeline.clear()
+        self._refuse(status, detail)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the time limits."""
@@ -103,15 +276,14 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request."""
-        if self._refused:
+        if self._refused or self.transport.is_closing():
             return
         self._head += len(data)
         self._unset_keepalive_if_required()
         self._parse(data)
         if self._refused or self.parser is None:
             return
-        answering = self.cycle is not None and not self.cycle.response_complete
-        if self._receiving or not answering:
+        if self._receiving or not self._answering:
             self._await_request()
         if self._head > MAX_HEAD:
             self._refuse_head()
@@ -158,7 +330,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
-        self._receiving = True
+        self._receiving, self._place.since = True, monotonic()
         self._due = None  # what counted until now was how long the connection was idle
 
     def on_headers_complete(self) -> None:
@@ -169,13 +341,14 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse_head()
         elif not self.parser.should_upgrade():
             super().on_headers_complete()
+            self.cycle.keep_alive &= not self.server_state.stopping
 
     def on_body(self, body: bytes) -> None:
         """Read a part of the body."""
         self._head = 0
         self._body += len(body)
         if self._body >= PART:  # a photo may take longer than a search, as long as it proceeds
-            self._body = 0
+            self._body, self._place.since = 0, monotonic()
             self._expect(SECONDS)
         if not self._refused:
             super().on_body(body)
@@ -193,6 +366,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """The client does not read: wait for it some time."""
         super().pause_writing()
+        self._place.since = monotonic()
         self._stalled = self.loop.call_later(SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
@@ -234,12 +408,12 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         self._due = None
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.transport.abort()  # in the middle of an answer
+        detail = f"the request was not complete after {SECONDS:.0f} seconds"
+        if self._answering:
+            self.interrupt(HTTPStatus.REQUEST_TIMEOUT, detail)
         elif not self._receiving:
             self._close()  # nothing was asked
         else:
-            detail = f"the request was not complete after {SECONDS:.0f} seconds"
             self._refuse(HTTPStatus.REQUEST_TIMEOUT, detail)
 
     def _refuse_head(self) -> None:
@@ -248,7 +422,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """An answer is complete: go on with the next request, or with what was refused after it."""
-        self._since = self.loop.time()
+        self._place.since = monotonic()
         # Several answers are sent one after another: waking clients meanwhile takes longer.
         if len(self.tasks) == 1:
             self._joining.flush()
@@ -260,11 +434,12 @@ class LimitedProtocol(HttpToolsProtocol):
     def _refuse(self, status: HTTPStatus, detail: str) -> None:
         """Answer with a problem and close, after the requests before."""
         self._refused = True
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self._answering:
             self._refusal = status, detail
             return
-        metrics: Metrics = self.config.app.state.metrics  # type: ignore[union-attr]
-        metrics.connection_refused(status.value)
+        metrics = getattr(self.config.app.state, "metrics", None)  # type: ignore[union-attr]
+        if metrics is not None:  # another application may have none
+            metrics.connection_refused(status.value)
         self._due = None
         body = plain_problem(status, detail)
         headers: dict[str, Any] = SECURITY_HEADERS | {

@@ -21,9 +21,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from indexer.filters.syntax import MAX_LENGTH
 from server.client.client import AsyncClient
 from server.client.transport import ClientError, NotSentError
 from server.processes import run
+from server.routes.common import MAX_QUERY_LENGTH
 from server.schemas import Box, ConditionAnswer, CorrectionAnswer, QueryTerm, SubstitutionAnswer
 from server.security.access import in_process
 from sparta.errors import first_line
@@ -36,11 +38,12 @@ Query = Annotated[
         description="What the photo shows, in plain words; +beach: it must have the word, -dog: it "
         'must not, beach^3: counts three times, +"fire truck": one word of all its pieces',
         min_length=1,
-        max_length=1000,
+        max_length=MAX_QUERY_LENGTH,
     ),
 ]
 Words = Annotated[
-    str, Field(description="A query that the photos should fit as well", max_length=1000)
+    str,
+    Field(description="A query that the photos should fit as well", max_length=MAX_QUERY_LENGTH),
 ]
 Filter = Annotated[
     str | None,
@@ -48,7 +51,7 @@ Filter = Annotated[
         description="Conditions on metadata, all of which hold: taken:2024-06..2024-08 "
         'camera:canon -folder:raw rating:>=4 tags:"our dog" location:48.85,2.35~5km; OR between '
         "conditions, parentheses. An unknown field is answered with those that there are",
-        max_length=2000,
+        max_length=MAX_LENGTH,
     ),
 ]
 ImageId = Annotated[str, Field(description="image_id of a hit, unchanged", min_length=1)]

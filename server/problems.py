@@ -127,8 +127,10 @@ def _problem_of(error: Exception) -> ProblemError:
             first = error.errors()[0]
             if first["type"] == UNKNOWN_NAME:
                 return ProblemError("invalid-parameter", first["msg"], first["ctx"]["name"])
-            field = str(first["loc"][-1])
-            detail = f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}"
+            loc = first["loc"]
+            named = max(place for place, part in enumerate(loc) if isinstance(part, str))
+            field, place = loc[named], ".".join(map(str, loc[named:]))
+            detail = f"{place}: {first['msg'][0].lower()}{first['msg'][1:]}"
             # Bodies are not shown: they have keys.
             if first["type"] != "missing" and first["loc"][0] != "body":
                 found = str(first["input"])

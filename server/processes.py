@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from http import HTTPStatus
 from importlib import import_module
 from multiprocessing import Pipe, forkserver, get_context
 from multiprocessing.connection import Connection, wait
@@ -31,7 +32,7 @@ from starlette.applications import Starlette
 from indexer.manifest import is_sharded
 from server.app import create_app
 from server.backends import Backends
-from server.connections import LimitedProtocol
+from server.connections import LimitedProtocol, Listening, State
 from server.monitoring.metrics import Metrics, forget, share
 from server.security.access import Buckets
 from server.security.listening import renew_certificate
@@ -42,7 +43,9 @@ from server.writing.process import STOPS, WriterStarter, leave, stop_with_parent
 from sparta.errors import InputError
 from sparta.terminal import guard_output
 
-DRAIN = 30  # seconds that a server which is stopped has for the requests in flight
+DRAIN = 30.0  # seconds that a server which is stopped has for the requests in flight
+CUT = "the server stops before this is answered; a change may be saved: look, and send it again"
+ACCEPTING = 1.0  # seconds for who has connected before
 LOOK = 5.0  # seconds between two looks at the index that workers are forked with
 PAUSE = 5.0  # seconds before another worker is tried in place of one that could not start
 
@@ -76,14 +79,15 @@ def run(
         proxy_headers=False,  # those of named proxies alone are believed; see server.security
         ssl_certfile=chain,
         ssl_keyfile=key,
-        timeout_graceful_shutdown=DRAIN,
         timeout_keep_alive=settings.keep_alive_seconds if settings else KEEP_ALIVE,
     )
     # What is open now stays: the collector need not look through it after every large answer.
     gc.collect()
     gc.freeze()
     # As exceptions, signals would end the making of the event loop at any line.
-    server = _Server(config, app, settings.drain_seconds if settings else 0)
+    server = _Server(
+        config, app, *((settings.drain_seconds, settings.trusts) if settings else (0,))
+    )
     before = {number: signal.signal(number, server.handle_exit) for number in STOPS}
     try:
         server.run(sockets=[listening])
@@ -95,22 +99,54 @@ def run(
 class _Server(uvicorn.Server):
     """A server that is not ready for some time before it stops, and renews its certificate."""
 
-    def __init__(self, config: uvicorn.Config, app: Starlette, drain: float) -> None:
+    server_state: State
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        app: Starlette,
+        drain: float,
+        trusts: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         super().__init__(config)
+        self.server_state = State(trusts)
         self._app, self._drain = app, drain
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and load the certificate again whenever it is renewed."""
-        await super().startup(sockets)
+        listening = [Listening(one, self.server_state) for one in sockets or []]
+        asyncio.get_running_loop().set_exception_handler(listening[0].report)
+        await super().startup([*listening])
         if self.config.ssl is not None:
             files = (Path(str(self.config.ssl_certfile)), Path(str(self.config.ssl_keyfile)))
             self._renewing = asyncio.create_task(renew_certificate(self.config.ssl, *files))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Say so to those who ask, then answer what is in flight and stop."""
-        self._app.state.stopping = True
+        self._app.state.stopping = self.server_state.stopping = True
+        for one in self._connections:
+            if one.cycle is not None:
+                one.cycle.keep_alive = False
         await asyncio.sleep(self._drain)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + ACCEPTING
+        while wait([one for server in self.servers for one in server.sockets], 0):
+            if loop.time() > end:
+                break
+            await asyncio.sleep(0)  # closing the socket would reset who waits to be accepted
+        loop.call_later(DRAIN, self._interrupt)
         await super().shutdown(sockets)
+
+    @property
+    def _connections(self) -> list[LimitedProtocol]:
+        return [one for one in self.server_state.connections if isinstance(one, LimitedProtocol)]
+
+    def _interrupt(self) -> None:
+        """Answer what is still in flight in place of the application."""
+        for one in self._connections:
+            one.interrupt(HTTPStatus.SERVICE_UNAVAILABLE, CUT)
+        for task in self.server_state.tasks:
+            task.cancel()
 
 
 class Inherited:
@@ -182,7 +218,7 @@ def run_workers(
         metrics = Path(folder)
         shared = metrics, Buckets(), starter.address, opened
         work = partial(_work, settings, open_backends, listening, *shared)
-        _supervise(settings.workers, work, metrics, starter, opened)
+        _supervise(settings.workers, work, metrics, starter, opened, listening)
 
 
 def _supervise(
@@ -191,6 +227,7 @@ def _supervise(
     metrics: Path,
     starter: WriterStarter,
     inherited: Inherited | None,
+    listening: socket.socket,
 ) -> None:
     """Start workers, and others in place of those that end, until a signal comes.
 
@@ -219,9 +256,13 @@ def _supervise(
     finally:
         for worker in workers:
             worker.process.terminate()
+        listening.close()  # who connects from now on is refused at once, and waits for nobody
         # Requests in flight may have something to write.
         while living := [worker for worker in workers if worker.process.is_alive()]:
             _wait(living, starter)
+            for number, worker in enumerate(workers):
+                if not worker.process.is_alive():
+                    starter.address.board.show(number, NOT_OPEN)
 
 
 def _wait(workers: Sequence[_Worker], starter: WriterStarter, *others: Connection) -> None:
@@ -296,7 +337,7 @@ def _work(
     except (InputError, OSError) as error:
         sys.exit(f"error: {error}")
     ready.set()
-    run(app, _SingleAccept(fileno=listening.detach()), settings)
+    run(app, listening, settings)
 
 
 @contextmanager
@@ -334,20 +375,3 @@ def take() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if sys.platform == "linux":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
-
-
-class _SingleAccept(socket.socket):
-    """A listening socket that accepts one connection per event.
-
-    An event loop accepts all waiting connections at once: one process would take a whole burst of
-    connections while the others are idle.
-    """
-
-    _accepted = True
-
-    def accept(self) -> tuple[socket.socket, object]:
-        """Accept a connection and, at every second call, report that none is waiting."""
-        self._accepted = not self._accepted
-        if self._accepted:
-            raise BlockingIOError
-        return super().accept()

@@ -48,10 +48,25 @@ def _check_origins(origins: tuple[str, ...]) -> tuple[str, ...]:
     return origins
 
 
+def plain_address(text: str) -> str:
+    """An address as limits and logs have it: IPv4 that is mapped into IPv6 is IPv4."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:  # a name, or whatever a proxy forwards
+        return text
+    return str(getattr(address, "ipv4_mapped", None) or address)
+
+
+def url(host: str, port: int, scheme: str = "http") -> str:
+    """The address to open in a browser; for a host of all addresses, that of this machine."""
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    return f"{scheme}://[{shown}]:{port}" if ":" in shown else f"{scheme}://{shown}:{port}"
+
+
 def _check_addresses(addresses: tuple[str, ...]) -> tuple[str, ...]:
     for address in addresses:
         ipaddress.ip_network(address)  # its errors name the address
-    return addresses
+    return tuple(map(plain_address, addresses))
 
 
 def _check_root_path(path: str) -> str:
@@ -98,7 +113,9 @@ class ServerSettings(BaseSettings):
     examples: Texts = Field(default=(), description="Example query shown on the page; repeatable")
 
     # Where and how it is served
-    host: str = Field(default="127.0.0.1", description="Address to listen on")
+    host: Annotated[str, AfterValidator(plain_address)] = Field(
+        default="127.0.0.1", description="Address to listen on; :: for all, of IPv6 and IPv4"
+    )
     port: int = Field(
         default=8000, ge=0, le=65535, description="Port to listen on, 0 for any free one"
     )
@@ -152,6 +169,11 @@ class ServerSettings(BaseSettings):
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ValueError("--tls-certificate and --tls-key go together: give both, or neither")
         return self
+
+    def trusts(self, address: str) -> bool:
+        """Whether an address is of a trusted proxy."""
+        networks = map(ipaddress.ip_network, self.trusted_proxies)
+        return any(ipaddress.ip_address(address) in one for one in networks)
 
     @property
     def certificate(self) -> tuple[Path, Path] | None:

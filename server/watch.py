@@ -16,7 +16,7 @@ from indexer.manifest import MANIFEST, index_folders
 from indexer.state import index_version, place_of
 from indexer.store.commit import ReplacedError, commit_content
 from server.backends import Backends, Current
-from server.writing.forward import Board
+from server.writing.forward import NOT_OPEN, Board
 from sparta.errors import InputError
 
 INTERVAL = 0.5  # seconds between two looks
@@ -78,9 +78,11 @@ class IndexWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop to watch; an index that is being opened is waited for."""
+        """Stop to watch, and to be waited for; an index that is being opened is waited for."""
         self._stopped.set()
         self._thread.join()
+        if self._board is not None:
+            self._board.show(self._worker, NOT_OPEN)
 
     def _run(self) -> None:
         last = time.monotonic()

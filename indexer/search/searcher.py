@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from indexer.filters.expression import Filter
 
 ATTEMPTS = 10  # at a search, until the index stays at one version meanwhile
+MAX_FACETS = 10  # of a search
 DEEPEST = 10_000  # hits until the last one that a page may have
 WARM_UP = 10  # words of the query that warms up
 
@@ -163,7 +164,9 @@ class Searcher:
     def _check_asked(
         self, min_coverage: float | None, browsed: bool, sort: str | None, facets: Sequence[str]
     ) -> None:
-        """Refuse what the engine cannot do."""
+        """Refuse what the engine cannot do, or would do for too long."""
+        if len(facets) > MAX_FACETS:
+            raise RefusedError("facets", f"{len(facets)} are too many; {MAX_FACETS} are allowed")
         if min_coverage is not None and Capability.COVERAGE not in self.can:
             problem = f"the {self.engine.name} engine has no coverage; leave it out"
             raise RefusedError("min_coverage", problem)

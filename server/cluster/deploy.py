@@ -42,8 +42,8 @@ from server.cluster.shard import (
 from server.problems import ProblemError
 from server.requests import MANY, read_json
 from server.schemas import BatchAnswer, DeleteAnswer
-from server.security.listening import check_exposure, url
-from server.settings import ServerSettings
+from server.security.listening import check_exposure
+from server.settings import ServerSettings, url
 from server.writing.bodies import Refresh
 from server.writing.forward import PASSED_ON, Forwarder
 from server.writing.process import STOPS

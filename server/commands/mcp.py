@@ -70,7 +70,8 @@ def mcp(
     import anyio
 
     from server.mcp import serve_http
-    from server.security.listening import listen, url
+    from server.security.listening import listen
+    from server.settings import url
 
     server = _server(source, photos, api_key, write)
     if port is None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from indexer.state import IndexState
-from server.security.listening import check_exposure, url
-from server.settings import LoadedSettings, ServerSettings, load_settings
+from server.security.listening import check_exposure
+from server.settings import LoadedSettings, ServerSettings, load_settings, url
 from sparta.commands.options import ADVANCED, Ray, advanced
 from sparta.errors import InputError
 from sparta.extras import check_installed
@@ -98,13 +99,9 @@ def serve(
 
     Example: sparta serve --config serve.yaml --check
     """
-    flags = {field: _flag(field) for field in ServerSettings.model_fields}
-    others = _others(set_ or [])
-    found = {field: context.params.get(field) for field in flags} | others
-    given = {field: value for field, value in found.items() if value not in (None, ())}
     if index is not None:
-        given["index"] = _index_of(index, check)
-    loaded = load_settings(given, flags | {name: f"--set {name}" for name in others}, config)
+        context.params["index"] = _index_of(index, check)
+    loaded = _read(context.params)
     if check:
         print_check(loaded)
     elif ray is not None:
@@ -113,6 +110,28 @@ def serve(
         serve_on(ray, loaded.settings, replicas)
     else:
         _run(loaded.settings)
+
+
+def read_words(words: list[str]) -> LoadedSettings:
+    """The settings of a server that was started with some words after `sparta serve`.
+
+    Raises:
+        InputError: naming the flag, variable or file and key of a wrong value.
+    """
+    app = typer.Typer(add_completion=False)
+    app.command()(serve)
+    given = typer.main.get_command(app).make_context("serve", words).params
+    return _read({**given, "index": given["index"] or Path()})
+
+
+def _read(params: Mapping[str, Any]) -> LoadedSettings:
+    flags = {field: _flag(field) for field in ServerSettings.model_fields}
+    others = _others(params["set_"] or [])
+    found = {field: params.get(field) for field in flags} | others
+    given = {field: value for field, value in found.items() if value not in (None, ())}
+    names = flags | {name: f"--set {name}" for name in others}
+    config = params["config"]  # a text
+    return load_settings(given, names, config and Path(config))
 
 
 def _others(given: list[str]) -> dict[str, str]:
@@ -148,6 +167,7 @@ def _run(settings: ServerSettings) -> None:
 
     from server.app import create_app
     from server.backends import open_backends
+    from server.connections import raise_descriptors
     from server.processes import (
         Inherited,
         can_be_inherited,
@@ -156,13 +176,14 @@ def _run(settings: ServerSettings) -> None:
         run_workers,
         start_context,
     )
-    from server.security.listening import check_exposure, listen, url
+    from server.security.listening import check_exposure, listen
     from server.writing.forward import Forwarder
     from server.writing.process import writer_process
     from sparta.console import Console
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     check_exposure(settings)
+    raise_descriptors()
     if settings.tracing:
         check_installed("tracing", "opentelemetry.exporter.otlp", "opentelemetry.sdk")
     open_all = partial(open_backends, settings)

@@ -6,7 +6,9 @@ without them. It decides what they decide, by the same functions.
 
 from __future__ import annotations
 
+import asyncio
 import zlib
+from contextlib import suppress
 
 from fastapi import FastAPI, Request, Response
 from starlette.datastructures import Headers as HeadersOf
@@ -43,11 +45,13 @@ class Application(FastAPI):
         if scope["type"] == "http" and scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}
         own = scope["type"] == "http" and scope["method"] == "GET"
-        if own and scope["path"].removeprefix(self._guards.root_path) == PATH:
-            scope["app"] = self
-            await self._plain(scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
+        # A server that stops has answered what it cancels.
+        with suppress(asyncio.CancelledError):
+            if own and scope["path"].removeprefix(self._guards.root_path) == PATH:
+                scope["app"] = self
+                await self._plain(scope, receive, send)
+            else:
+                await super().__call__(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         record = begin(scope)

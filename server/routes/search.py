@@ -14,11 +14,19 @@ from urllib.parse import unquote
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Discriminator, FailFast, Tag, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Discriminator,
+    FailFast,
+    Tag,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic_core import to_json
 
 from indexer.answer import Position
-from indexer.search.searcher import DEEPEST
+from indexer.search.searcher import DEEPEST, MAX_FACETS
 from server import schemas
 from server.backends import Backend, backends_of
 from server.problems import PROBLEM, ProblemError, responses
@@ -26,7 +34,7 @@ from server.requests import KNOWN_PARAMETERS, JsonRoute, Named
 from server.routes import common
 from sparta.json_values import Json, JsonValue
 
-MAX_FACETS = 10
+MAX_FACET = 100  # characters of one
 MAX_QUERIES = 32  # of a body
 MAX_CURSOR_LENGTH = 10_000
 QUICK_HITS = 100  # with more, or a longer query, a search may block the event loop for long
@@ -35,6 +43,14 @@ ONE, SEVERAL = "search", "searches"  # kinds of bodies
 _json = json.JSONEncoder(sort_keys=True).encode  # json.dumps would make one every time
 
 router = APIRouter(prefix="/v1", route_class=JsonRoute)
+
+
+FACETS = "Fields of which to count the values over all matching photos"
+HOW = "; dates with a period; not for dense models"
+_NAME = f"[^,]{{0,{MAX_FACET}}}"
+Facets = Annotated[
+    list[Annotated[str, Query(max_length=MAX_FACET)]], FailFast(), Query(max_length=MAX_FACETS)
+]
 
 
 class Search(Named, BaseModel):
@@ -101,24 +117,24 @@ class Search(Named, BaseModel):
     ] = False
 
 
+def _separated(facets: JsonValue) -> JsonValue:
+    return facets.split(",") if isinstance(facets, str) and facets else []
+
+
 class SearchParameters(Search):
     """The query parameters of a search; `read_search` reads them."""
 
     filter: common.FilterParameter = None
     facets: Annotated[
-        str,
+        Facets,
+        BeforeValidator(_separated),
+        WithJsonSchema({"type": "string", "pattern": f"^{_NAME}(,{_NAME}){{0,{MAX_FACETS - 1}}}$"}),
         Query(
-            max_length=500,
-            description="Fields of which to count the values over all matching photos, separated "
-            "by commas; dates with a period; not for dense models",
+            default_factory=list,
+            description=f"{FACETS}, separated by commas{HOW}",
             examples=["camera,taken:year"],
         ),
-    ] = ""
-
-    @property
-    def counted(self) -> list[str]:
-        """The facets one by one."""
-        return self.facets.split(",") if self.facets else []
+    ]
 
 
 class SearchBody(Search):
@@ -126,20 +142,8 @@ class SearchBody(Search):
 
     filter: Annotated[str | Json | None, Query(description=common.FILTER)] = None
     facets: Annotated[
-        list[str],
-        FailFast(),
-        Query(
-            max_length=MAX_FACETS,
-            description="Fields of which to count the values over all matching photos; dates with "
-            "a period; not for dense models",
-            examples=[["camera", "taken:year"]],
-        ),
+        Facets, Query(description=FACETS + HOW, examples=[["camera", "taken:year"]])
     ] = []
-
-    @property
-    def counted(self) -> list[str]:
-        """The facets one by one."""
-        return self.facets
 
 
 class Searches(Named, BaseModel):
@@ -290,7 +294,7 @@ def search_answer(
     Raises:
         ProblemError: if nothing is searched for, or the cursor is of another search.
     """
-    if not (asked.q.strip() or asked.filter or asked.sort or asked.counted):
+    if not (asked.q.strip() or asked.filter or asked.sort or asked.facets):
         detail = "q: the query is empty; give at least one word, or a filter, an order or facets"
         raise ProblemError("invalid-parameter", detail, "q")
     backends = backends_of(request)
@@ -302,7 +306,7 @@ def search_answer(
         filter=common.read(asked.filter),
         min_coverage=asked.min_coverage,
         sort=asked.sort,
-        facets=asked.counted,
+        facets=asked.facets,
         offset=asked.offset,
         after=_position(asked, key),
         explain=common.explained(wanted) if asked.explain else None,

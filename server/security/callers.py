@@ -24,6 +24,7 @@ from starlette.types import Scope as ASGIScope
 
 from server.problems import ProblemError
 from server.security.keys import ALLOWS, BadKeyError, Key, KeyRing, Scope
+from server.settings import plain_address
 
 REMEMBERED = 128  # Host headers, and addresses of clients
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -123,7 +124,7 @@ class Callers:
     def identify(self, scope: ASGIScope) -> Caller:
         """Who sent a request."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        address = scope["client"][0] if scope.get("client") else ""
+        address = plain_address(scope["client"][0]) if scope.get("client") else ""
         if text := _sent_key(headers):
             try:
                 key = self._keys.valid(text)
@@ -158,13 +159,17 @@ def _sent_key(headers: Mapping[bytes, bytes]) -> str:
     return headers.get(b"x-api-key", b"").strip().decode("latin-1")
 
 
-def _nobody(address: str, refused: str = "") -> Caller:
+def network_of(address: str) -> str:
     """An address as limits count it: of IPv6 the network of 64 bits, which one client can have."""
     if ":" in address:
         # What a proxy forwards may be no address.
         with suppress(ValueError):
             address = str(ipaddress.IPv6Network((address.partition("%")[0], 64), strict=False))
-    return Caller(f"address {address}", frozenset(), refused=refused)
+    return address
+
+
+def _nobody(address: str, refused: str = "") -> Caller:
+    return Caller(f"address {network_of(address)}", frozenset(), refused=refused)
 
 
 def _is_direct(address: str, headers: Mapping[bytes, bytes]) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from fastapi import FastAPI, Request, Response
 from starlette.middleware import Middleware
@@ -43,6 +44,7 @@ SECURITY_HEADERS = {
     "Cache-Control": "no-cache",
 }
 _RAW = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+_MAPPED = re.compile(rb"(::|\b(0+:){5})ffff:(?=[\d.]+\b(?!:))", re.IGNORECASE)
 HEADER, BROWSER = "apiKey", "browser"  # names of schemes in the OpenAPI document
 SCHEMES = {
     BEARER: {"type": "http", "scheme": "bearer", "description": "An API key"},
@@ -118,9 +120,20 @@ def _outer(settings: ServerSettings) -> list[Middleware]:
     if settings.root_path:
         found.append(Middleware(RootPath, root_path=settings.root_path))
     if settings.trusted_proxies:
-        trusted = list(settings.trusted_proxies)
-        found.append(Middleware(ProxyHeadersMiddleware, trusted_hosts=trusted))
+        found.append(Middleware(Proxies, trusted_hosts=list(settings.trusted_proxies)))
     return found
+
+
+class Proxies(ProxyHeadersMiddleware):
+    """Middleware that believes proxies, to which IPv4 mapped into IPv6 is IPv4."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request."""
+        scope["headers"] = [
+            (name, _MAPPED.sub(b"", value) if name == b"x-forwarded-for" else value)
+            for name, value in scope["headers"]
+        ]
+        await super().__call__(scope, receive, send)
 
 
 class RootPath:

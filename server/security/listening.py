@@ -66,9 +66,14 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         InputError: if the port is in use or not allowed, or the host is not one of this machine.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    both = host == "::" and socket.has_dualstack_ipv6()
+    if host == "::" and not both:
+        log.warning("this system lacks IPv6: listening on all addresses of IPv4")
+        host = "0.0.0.0"
     try:
-        listening = socket.create_server((host, port), family=family)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, *_ = min(found, key=lambda one: one[0] != socket.AF_INET)  # of a name, IPv4 first
+        listening = socket.create_server((host, port), family=family, dualstack_ipv6=both)
     except OSError as error:
         reasons = {
             errno.EADDRINUSE: f"port {port} on {host} is in use by another program: stop it, or "
@@ -81,12 +86,6 @@ def listen(host: str, port: int) -> socket.socket:
     # acknowledgement of its headers.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
-
-
-def url(host: str, port: int, scheme: str = "http") -> str:
-    """The address to open in a browser; for a host of all addresses, that of this machine."""
-    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"{scheme}://[{shown}]:{port}" if ":" in shown else f"{scheme}://{shown}:{port}"
 
 
 def check_certificate(certificate: Path, key: Path) -> None:

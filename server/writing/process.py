@@ -33,6 +33,7 @@ STOPS = [signal.SIGINT, signal.SIGTERM]
 if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
     STOPS.append(signal.SIGHUP)
 IDLE = 15.0  # seconds without a request after which the process ends, and lets others write
+LAST = 10.0  # seconds to commit when the server stops
 LOOK = 0.5  # seconds between two looks whether the server stops
 
 
@@ -71,6 +72,8 @@ class WriterStarter:
         """End the writer."""
         if self._process is not None:
             self._process.terminate()
+            self._process.join(LAST)
+            self._process.kill()  # what it works on was given up, and the log has what it answered
             self._process.join()
 
 

@@ -260,22 +260,35 @@ def test_every_metric_and_label_exists() -> None:
 SCRIPT = DOCKER / "healthcheck.py"
 
 
-def check(**environment: str) -> int:
-    """The exit status of the script."""
+def check(folder: Path, **environment: str) -> int:
+    """The exit status of the script, which reads settings relative to a folder."""
     command = [sys.executable, str(SCRIPT)]
-    return subprocess.run(command, env=environment, capture_output=True, check=False).returncode
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+    return done.returncode
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::1", "::", "localhost"])
 @pytest.mark.parametrize("encrypted", [False, True])
-def test_a_server_is_ready(tmp_path: Path, encrypted: bool) -> None:
+@pytest.mark.parametrize("written", [False, True], ids=["variables", "file"])
+def test_a_server_is_ready(tmp_path: Path, host: str, encrypted: bool, written: bool) -> None:
     files = make_certificate(tmp_path) if encrypted else None
-    with serving(Backend("sparta", FakeSearcher()), certificate=files) as address:
-        port = str(urlsplit(address).port)
-        tls = {"SPARTA_TLS_CERTIFICATE": "chain.pem"} if encrypted else {}
-        assert check(SPARTA_PORT=port, **tls) == 0
-        other = {} if encrypted else {"SPARTA_TLS_CERTIFICATE": "chain.pem"}
-        assert check(SPARTA_PORT=port, **other) == 1
-    assert check(SPARTA_PORT=port, **tls) == 1
+    backend = Backend("sparta", FakeSearcher())
+    with serving(backend, certificate=files, host=host, allowed_hosts=["x.example"]) as address:
+        chosen = {"host": host, "port": str(urlsplit(address).port)}
+        if files:
+            chosen |= {"tls_certificate": files[0].name, "tls_key": files[1].name}
+
+        def status(**others: str) -> int:
+            values = chosen | others
+            (tmp_path / "serve.yaml").write_text(json.dumps(values))
+            variables = {f"SPARTA_{name.upper()}": value for name, value in values.items()}
+            return check(tmp_path, **({"SPARTA_CONFIG": "serve.yaml"} if written else variables))
+
+        assert status() == 0
+        other = {"tls_certificate": "none.pem"}
+        assert status(**other) == (0 if encrypted else 1)
+    assert status() == 1
 
 
 UNIT = DOCKER / "visualsparta.service"

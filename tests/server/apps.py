@@ -29,8 +29,8 @@ from server.client.client import AsyncClient, Client
 from server.connections import LimitedProtocol
 from server.processes import _Server
 from server.security.keys import Scope, new_key, read_keys, write_keys
-from server.security.listening import listen, url
-from server.settings import ServerSettings
+from server.security.listening import listen
+from server.settings import ServerSettings, url
 
 AUTHORITY = trustme.CA()
 
@@ -58,37 +58,49 @@ def make_key(file: Path, scope: Scope = "search", expires: datetime | None = Non
 
 
 def serving(
-    *backends: Backend, certificate: tuple[Path, Path] | None = None, **values: Any
+    *backends: Backend,
+    certificate: tuple[Path, Path] | None = None,
+    host: str = "127.0.0.1",
+    **values: Any,
 ) -> AbstractContextManager[str]:
     """As `running`, of an application that searches some backends."""
-    return running(app_of(*backends, **values), certificate)
+    chosen = settings(host=host, **values)
+    return running(create_app(Backends(backends), chosen), certificate, chosen)
 
 
 @contextmanager
-def running(app: FastAPI, certificate: tuple[Path, Path] | None = None) -> Iterator[str]:
+def running(
+    app: FastAPI,
+    certificate: tuple[Path, Path] | None = None,
+    chosen: ServerSettings | None = None,
+) -> Iterator[str]:
     """Run a server in a thread; yields its address.
 
     Args:
         app: the application.
         certificate: files of a certificate and its key, to serve HTTPS.
+        chosen: settings that say where it listens, and which proxies are trusted.
     """
-    with listen("127.0.0.1", 0) as socket:
+    chosen = chosen or settings()
+    with listen(chosen.host, 0) as socket:
         chain, key = certificate or (None, None)
         config = uvicorn.Config(
             app,
             http=LimitedProtocol,
+            loop="asyncio",
             ws="none",
             log_level="error",
             proxy_headers=False,
             ssl_certfile=chain,
             ssl_keyfile=key,
         )
-        server = _Server(config, app, drain=0)
+        server = _Server(config, app, 0, chosen.trusts)
+        port = socket.getsockname()[1]  # the server takes the socket over
         thread = Thread(target=server.run, kwargs={"sockets": [socket]})
         thread.start()
         try:
             scheme = "https" if certificate else "http"
-            yield url("127.0.0.1", socket.getsockname()[1], scheme)
+            yield url(chosen.host, port, scheme)
         finally:
             server.should_exit = True
             thread.join()

@@ -22,7 +22,8 @@ from indexer.query import Query
 from server import processes
 from server.backends import Backend, Backends
 from server.processes import run, run_workers
-from server.security.listening import listen, url
+from server.security.listening import listen
+from server.settings import url
 from sparta.errors import InputError
 from tests.server.apps import app_of, make_key, settings
 from tests.server.fake import FakeSearcher
@@ -128,6 +129,11 @@ def open_fakes() -> Backends:
     return Backends([Backend("sparta", Slow())])
 
 
+def open_hurriedly() -> Backends:
+    processes.DRAIN = 0.5  # a worker is no fork of the first process
+    return open_fakes()
+
+
 def refuse(index: Path) -> Backends:
     raise InputError(f"{index} is not an index")
 
@@ -144,19 +150,24 @@ def serve(kind: str, workers: int = 2) -> None:
     """Print the address and serve until interrupted.
 
     Args:
-        kind: "fakes"; "nothing", whose backends fail to open; or a file, with which they open.
+        kind: "fakes"; these "hurried", with little time to stop, or "draining" for two seconds;
+            "nothing", whose backends fail to open; or a file, with which they open.
         workers: number of processes.
     """
     processes.PAUSE = 0.1
+    processes.DRAIN = 0.5 if kind == "hurried" else processes.DRAIN
+    chosen = settings(workers=workers, drain_seconds=2 if kind == "draining" else 0)
     kinds: dict[str, Callable[[], Backends]] = {
         "fakes": open_fakes,
+        "hurried": open_hurriedly,
+        "draining": open_fakes,
         "nothing": partial(refuse, Path("photos")),
     }
     with listen("127.0.0.1", 0) as listening:
         sys.stdout.write(f"{url('127.0.0.1', listening.getsockname()[1])}\n")
         sys.stdout.flush()
         if workers == 1:
-            run(app_of(*open_fakes()), listening)
+            run(app_of(*open_fakes()), listening, chosen)
         else:
             opener = kinds.get(kind, partial(open_while, Path(kind)))
-            run_workers(settings(workers=workers), opener, listening)
+            run_workers(chosen, opener, listening)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import resource
 import shutil
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryFile
 from urllib.parse import urlsplit
 
 import httpx
@@ -17,8 +22,9 @@ import pytest
 from server import connections
 from server.backends import Backend
 from server.security.guards import SECURITY_HEADERS
-from tests.server.apps import serving
+from tests.server.apps import make_certificate, serving
 from tests.server.fake import FakeSearcher
+from tests.server.served import Slow, served, workers_of
 
 SECONDS = 0.6
 SEARCH = b"GET /v1/search?q=red HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -138,26 +144,184 @@ def test_a_client_that_does_not_read_is_dropped(
         assert len(answer(one)) < 50_000_000
 
 
-def test_more_connections_than_allowed_are_refused_at_once(address: str) -> None:
-    busy = [connect(address) for _ in range(5)]
-    for one in busy:
-        one.sendall(b"G")
-    time.sleep(0.1)
-    with connect(address) as connection:
-        assert "too many connections" in problem(answer(connection), 503)
-    for one in busy:
-        one.close()
-    time.sleep(0.1)
-    assert httpx.get(f"{address}/livez", timeout=60).status_code == 200
+# ---- places, which the address with most of them gives up ----------------------------------------
 
 
-def test_idle_connections_make_room_for_new_ones(address: str) -> None:
-    """Whoever asks whether the server lives is answered, however many say nothing."""
-    idle = [connect(address) for _ in range(12)]
-    for _ in range(3):
+def from_(host: str, address: str, sent: bytes = b"") -> socket.socket:
+    """A connection from one of this machine's addresses, on which something was sent."""
+    url = urlsplit(address)
+    target = (str(url.hostname), url.port or 80)
+    connection = socket.create_connection(target, timeout=20, source_address=(host, 0))
+    connection.sendall(sent)
+    return connection
+
+
+def is_open(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
+    finally:
+        connection.settimeout(20)
+
+
+def is_answered(connection: socket.socket) -> bool:
+    connection.sendall(SEARCH)
+    return connection.recv(65_536).startswith(b"HTTP/1.1 200 ")
+
+
+HALF = SEARCH[:-2]
+BODY = SEARCH.replace(b"GET", b"POST")[:-2] + b"Content-Length: 9\r\n\r\n"
+BEGUN = {"silent": b"", "blank": b"\r\n", "head": HALF, "body": BODY}
+
+
+@pytest.mark.parametrize("begun", BEGUN.values(), ids=BEGUN)
+def test_one_address_keeps_nobody_else_out(address: str, begun: bytes) -> None:
+    kept = from_("127.0.0.2", address)
+    assert is_answered(kept)
+    many = [from_("127.0.0.1", address, begun) for _ in range(9)]
+    for number in range(3):
+        with from_(f"127.0.0.{3 + number}", address) as other:
+            assert is_answered(other)
+        assert is_answered(kept)
+    time.sleep(0.1)
+    shown = [is_open(one) for one in many]
+    assert shown == sorted(shown), "the oldest ones give way"
+    assert not shown[0] and shown[-1]
+
+
+def test_an_overdue_head_gives_way_before_what_is_idle(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "PATIENCE", 0.1)
+    kept, second = from_("127.0.0.1", address), from_("127.0.0.1", address)
+    assert is_answered(kept) and is_answered(second)
+    heads = [from_("127.0.0.1", address, HALF) for _ in range(3)]
+    time.sleep(0.2)
+    assert is_answered(from_("127.0.0.1", address))
+    time.sleep(0.1)
+    assert [is_open(one) for one in (kept, second, *heads)] == [True, True, False, True, True]
+
+
+def test_many_addresses_keep_nobody_out(address: str) -> None:
+    many = [from_(f"127.0.1.{number}", address, HALF) for number in range(1, 12)]
+    with from_("127.0.0.2", address) as other:
+        assert is_answered(other)
+    assert sum(map(is_open, many)) <= 5
+
+
+def test_handshakes_of_tls_that_never_end_keep_nobody_out(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)
+    backend = Backend("sparta", FakeSearcher(quick=True), photos)
+    with serving(backend, certificate=make_certificate(tmp_path)) as address:
+        many = [from_("127.0.0.1", address, sent) for sent in (b"", b"\x16\x03\x01") * 6]
+        transport = httpx.HTTPTransport(verify=False, local_address="127.0.0.2")
+        with httpx.Client(transport=transport, timeout=20) as client:
+            for _ in range(3):
+                assert client.get(f"{address}/livez").status_code == 200
+                many.append(from_("127.0.0.1", address))
+        time.sleep(0.1)
+        assert sum(map(is_open, many)) <= 5
+
+
+def test_a_proxy_stands_for_many_clients(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)
+    backend = Backend("sparta", FakeSearcher(quick=True), photos)
+    proxies = ["127.0.0.9", "::ffff:127.0.0.8"]
+    with serving(backend, host="::", trusted_proxies=proxies) as address:
+        kept = [from_(f"127.0.0.{host}", address, HALF) for host in (8, 9, 9)]
+        others = [from_("127.0.0.1", address) for _ in range(8)]
+        time.sleep(0.1)
+        assert all(map(is_open, kept)) and sum(map(is_open, others)) == 2
+        for one in kept:
+            one.sendall(b"X-Forwarded-For: 1.2.3.4\r\n\r\n")
+            assert one.recv(65_536).startswith(b"HTTP/1.1 401 ")
+
+
+def test_what_is_answered_is_never_cut(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)
+    with serving(Backend("sparta", Slow(), photos)) as address:
+        busy = [from_("127.0.0.1", address, SEARCH.replace(b"red", b"slow")) for _ in range(5)]
+        time.sleep(0.2)
+        with connect(address) as connection:
+            assert "too many connections" in problem(answer(connection), 503)
+        for one in busy:
+            assert one.recv(65_536).startswith(b"HTTP/1.1 200 ")
         assert httpx.get(f"{address}/livez", timeout=60).status_code == 200
-    for one in idle:
-        one.close()
+
+
+def test_who_reads_nothing_gives_way_when_nobody_else_does(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(connections, "PATIENCE", 0.3)
+    folder = shutil.copytree(photos, tmp_path / "photos")
+    with (folder / "garden/one.png").open("ab") as file:
+        file.truncate(50_000_000)
+    photo = SEARCH.replace(b"search?q=red", b"images/garden/one.png/file")
+    with serving(Backend("sparta", FakeSearcher(quick=True), folder)) as address:
+        stalled = [from_("127.0.0.1", address, photo) for _ in range(3)]
+        time.sleep(0.2)
+        with connect(address) as early:
+            assert "too many connections" in problem(answer(early), 503)
+        time.sleep(0.4)
+        with from_("127.0.0.2", address) as other:
+            assert is_answered(other)
+        for one in stalled:
+            one.close()
+
+
+# ---- descriptors ---------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of another process: Linux alone")
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_few_descriptors(drawings: Path, workers: str) -> None:
+    with (
+        TemporaryFile() as printed,
+        served(drawings, "--workers", workers, output=printed) as (address, pid),
+    ):
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        assert soft == hard
+        serving = [pid] if workers == "1" else workers_of(pid)[:2]
+
+        def limit(count: int) -> None:
+            for one in serving:
+                resource.prlimit(one, resource.RLIMIT_NOFILE, (count, hard))
+
+        limit(128)
+        silent = [connect(address) for _ in range(300)]
+        for _ in range(3):
+            assert httpx.get(f"{address}/livez", timeout=20).status_code == 200
+        limit(4)  # fewer than are open: none can be accepted
+        waiting = [connect(address) for _ in range(50)]
+        time.sleep(0.5)
+        limit(128)
+        assert httpx.get(f"{address}/livez", timeout=20).status_code == 200
+        for one in [*silent, *waiting]:
+            one.close()
+        text = os.pread(printed.fileno(), 1 << 20, 0).decode()
+    assert "Traceback" not in text
+    assert 1 <= text.count("no connections can be accepted: Too many open files") <= int(workers)
+
+
+@pytest.mark.parametrize(("hard", "told"), [(256, True), (4096, False)])
+def test_the_limit_on_descriptors_is_raised(hard: int, told: bool) -> None:
+    script = f"""
+import resource
+from server.connections import raise_descriptors
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, {hard}))
+raise_descriptors()
+assert resource.getrlimit(resource.RLIMIT_NOFILE) == ({hard}, {hard})
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert ("open files is 256 (ulimit -n)" in done.stderr) == told
 
 
 def test_a_body_that_proceeds_has_more_time(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

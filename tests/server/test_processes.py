@@ -11,8 +11,10 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -20,7 +22,8 @@ import pytest
 from indexer.maintenance.copies import set_alias, take_snapshot
 from server.app import create_app
 from server.backends import open_backends
-from server.processes import Inherited, _SingleAccept, can_be_inherited
+from server.connections import Listening, State
+from server.processes import Inherited, can_be_inherited
 from server.security.keys import write_keys
 from server.security.listening import listen
 from sparta.errors import InputError
@@ -56,7 +59,89 @@ def test_requests_in_flight_are_answered_before_the_end(
         slow = [pool.submit(client.get, f"{address}/v1/search?q=slow") for _ in range(4)]
         time.sleep(1)
         process.send_signal(number)
+        time.sleep(0.4)
+        with pytest.raises(httpx.ConnectError):  # nobody waits for a server that is gone
+            httpx.get(f"{address}/livez")
         assert [one.result().json()["hits"] for one in slow] == [found["hits"]] * 4
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_takes_too_long_is_answered_all_the_same(workers: int) -> None:
+    process = start("hurried", workers)
+    address = address_of(process)
+    assert httpx.get(f"{address}/livez", timeout=60).is_success
+    with ThreadPoolExecutor(4) as pool, httpx.Client(timeout=60) as client:
+        slow = [pool.submit(client.get, f"{address}/v1/search?q=slow") for _ in range(2)]
+        post = partial(client.post, f"{address}/v1/search", json={"q": "slow"})
+        slow += [pool.submit(post) for _ in range(2)]
+        time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        for answer in [one.result() for one in slow]:
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+            assert "the server stops" in answer.json()["detail"]
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+
+
+def raw(address: str, request: str, source: socket.socket | None = None) -> str:
+    """The head of the answer to a request, on a connection of its own or one that is kept."""
+    url = urlsplit(address)
+    connection = source or socket.create_connection((str(url.hostname), url.port or 80), 20)
+    connection.sendall(request.replace("\n", "\r\n").encode())
+    return connection.recv(65_536).decode("latin-1").partition("\r\n\r\n")[0].lower()
+
+
+HOST = "Host: localhost\n"
+ASKED = [
+    f"GET /livez HTTP/1.1\n{HOST}\n",
+    f"GET /readyz HTTP/1.1\n{HOST}\n",
+    f"GET /v1/search?q=red HTTP/1.1\n{HOST}\n",
+    f"GET /v1/search?q=red HTTP/1.1\n{HOST}Connection: keep-alive\n\n",
+    f"HEAD /v1/search?q=red HTTP/1.1\n{HOST}\n",
+    f"GET /v1/search?q=red HTTP/1.0\n{HOST}Connection: keep-alive\n\n",
+    f"GET /v1/search?k=0 HTTP/1.1\n{HOST}\n",
+    f"POST /v1/search HTTP/1.1\n{HOST}Content-Type: application/json\n"
+    'Content-Length: 11\n\n{"q": "red"}',
+    f"POST /v1/search HTTP/1.1\n{HOST}Content-Length: 999999\n\n",
+    f"GET /page/app.js HTTP/1.1\n{HOST}\n",
+    f"GET /nowhere HTTP/1.1\n{HOST}\n",
+    f"DELETE /v1/images/x HTTP/1.1\n{HOST}\n",
+    "GET /v1/search?q=red HTTP/1.1\nHost: evil.example\n\n",
+    "GET / HTTP/9.9\n\n",
+]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_answer_of_a_server_that_drains_says_that_it_closes(workers: int) -> None:
+    process = start("draining", workers)
+    address = address_of(process)
+    url = urlsplit(address)
+    kept = [socket.create_connection((str(url.hostname), url.port), 20) for _ in range(4)]
+    for one in kept:
+        assert "connection: close" not in raw(address, ASKED[0], one)
+    kept[1].sendall(b"GET /livez HT")
+    slow = httpx.Client(timeout=60)
+    with ThreadPoolExecutor(1) as pool:
+        begun = pool.submit(slow.get, f"{address}/v1/search?q=slow")
+        time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        while " 503 " not in raw(address, ASKED[1]):
+            time.sleep(0.02)
+        time.sleep(0.3)  # the other worker
+        for request in ASKED:
+            assert "connection: close" in raw(address, request), request
+        assert "connection: close" in raw(address, ASKED[0], kept[0])
+        assert begun.result().headers["connection"] == "close"
+        # After that what has begun to arrive is answered; an idle connection ends, unbroken.
+        assert kept[2].recv(10) == b""
+        kept[2].sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert kept[2].recv(10) == b""
+        assert "connection: close" in raw(address, f"TP/1.1\n{HOST}\n", kept[1])
+    with pytest.raises(ConnectionRefusedError):  # the other worker may take a little longer
+        while process.poll() is None:
+            assert "connection: close" in raw(address, ASKED[0])
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
 
@@ -144,7 +229,7 @@ def test_a_burst_of_connections_is_accepted_one_by_one() -> None:
     with listen("127.0.0.1", 0) as listening:
         address = listening.getsockname()
         clients = [socket.create_connection(address) for _ in range(2)]
-        shared = _SingleAccept(fileno=listening.detach())
+        shared = Listening(listening, State(lambda _: False))
         shared.setblocking(False)
     with shared:
         taken = []
@@ -167,6 +252,34 @@ def test_a_taken_port_is_told_from_an_address_that_is_not_ours() -> None:
             listen("127.0.0.1", port)
     with pytest.raises(InputError, match=r"cannot listen on 203\.0\.113\.1"):
         listen("203.0.113.1", 0)
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this system has no IPv6")
+@pytest.mark.parametrize("host", ["::", "0:0:0:0:0:0:0:0"])
+def test_all_addresses_are_those_of_both_families(host: str) -> None:
+    with listen(settings(host=host).host, 0) as listening:
+        port = listening.getsockname()[1]
+        for address in ("127.0.0.1", "::1"):
+            socket.create_connection((address, port), 5).close()
+    with listen("::1", 0) as listening, pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", listening.getsockname()[1]), 5)
+
+
+def test_without_ipv6_all_addresses_are_of_ipv4(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
+    with listen("::", 0) as listening:
+        assert listening.family == socket.AF_INET
+        socket.create_connection(("127.0.0.1", listening.getsockname()[1]), 5).close()
+    assert "lacks IPv6" in caplog.text
+
+
+def test_a_name_of_both_families_is_its_address_of_ipv4() -> None:
+    with listen("localhost", 0) as listening:
+        assert listening.getsockname()[0] == "127.0.0.1"
+    with pytest.raises(InputError, match=r"cannot listen on nowhere\.invalid"):
+        listen("nowhere.invalid", 0)
 
 
 def test_connections_send_small_answers_at_once() -> None:
@@ -273,6 +386,7 @@ def test_preparing_starts_no_java_and_no_thread(index: Path) -> None:
 import sys, threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from server.backends import open_backends
 from server.processes import Inherited, java_runs
 from tests.server.apps import settings

@@ -216,6 +216,7 @@ def test_what_was_committed_before_the_start_is_shown_from_the_first_request_on(
     assert watched.shown is newer
     assert board.is_shown(1, place) and not board.is_shown(2, place)
     watched.watch.stop()
+    assert board.is_shown(2, place)  # nobody waits for it any more
 
 
 def test_commits_of_another_index_may_have_the_same_names(watched: Watched) -> None:

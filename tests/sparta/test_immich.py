@@ -23,7 +23,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from indexer.metadata import read_metadata
-from server.security.listening import listen, url
+from server.security.listening import listen
+from server.settings import url
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.immich import Downloaded, Library, download

@@ -18,7 +18,9 @@ from typer.testing import CliRunner
 from indexer.engines.open import ENGINES, open_index
 from indexer.store.changes import Delete
 from indexer.update.writer import open_writer
+from server.commands.serve import read_words
 from sparta.command_line import cli
+from sparta.errors import InputError
 from tests.server.apps import AUTHORITY, make_certificate, make_key
 from tests.server.drawings import index_drawings
 from tests.server.fake import DRAWINGS, FakeSearcher
@@ -220,3 +222,16 @@ def test_what_cannot_run_is_an_error(arguments: list[str], message: str, tmp_pat
         arguments = ["--config", str(file)]  # without an index, which matters less
     _, error = check(*arguments, **environment)
     assert message in str(error)
+
+
+def test_the_words_of_a_server_are_read_as_the_server_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the health check of a container does with those of its first process."""
+    monkeypatch.setenv("SPARTA_HOST", "::")
+    (tmp_path / "serve.yaml").write_text("port: 5\nrate: 3\nhost: 127.0.0.3\n")
+    words = ["--config", str(tmp_path / "serve.yaml"), "--set", "rate=7", "--workers", "2"]
+    found = read_words(words).settings
+    assert (found.host, found.port, found.rate, found.workers) == ("::", 5, 7, 2)
+    with pytest.raises(InputError, match="--port"):
+        read_words(["index", "--port", "99999"])

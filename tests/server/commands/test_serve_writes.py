@@ -9,6 +9,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from sparta.files import lock_path
 from tests.server.apps import make_key
 from tests.server.drawings import index_drawings
 from tests.server.fake import DRAWINGS, draw
-from tests.server.served import served, written
+from tests.server.served import served, workers_of, written
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +111,34 @@ def test_a_closed_terminal_ends_a_server_in_order(
         httpx.get(f"{address}/livez", timeout=60)
         os.kill(pid, signal.SIGHUP)
     assert not [*folder.glob("visualsparta-*")]
+
+
+@pytest.mark.parametrize("ended", ["killed", "in order"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_stops_answers_what_waits_for_its_workers(
+    drawings: Path, tmp_path: Path, ended: str, number: signal.Signals
+) -> None:
+    index = shutil.copytree(drawings, tmp_path / "index")
+    with written(index, "--workers", "2") as (client, pid), ThreadPoolExecutor(4) as pool:
+        assert client.put("/v1/images/first", json={"terms": {"red": 1}}).is_success
+        one = workers_of(pid)[0]
+        os.kill(one, signal.SIGSTOP)  # it shows no commit until it ends
+        bodies = [{"terms": {"red": 1}}, {"terms": {"blue": 1}}, {"terms": {"green": 1}}]
+        sent = [
+            pool.submit(client.put, f"/v1/images/{n}", json=body) for n, body in enumerate(bodies)
+        ]
+        time.sleep(1)
+        assert not any(answer.done() for answer in sent)
+        start = time.monotonic()
+        os.kill(pid, number)
+        time.sleep(0.3)
+        os.kill(one, signal.SIGKILL if ended == "killed" else signal.SIGCONT)
+        assert [answer.result().status_code for answer in sent] == [200, 200, 200]
+        while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+            time.sleep(0.05)  # it ends by the first signal
+        assert time.monotonic() - start < 25
+    with closing(open_index(index)) as searcher:
+        assert len(searcher) == len(DRAWINGS) + 4
 
 
 def test_an_upload_that_ends_early_is_no_error_of_the_server(index: Path, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -12,13 +14,15 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from indexer.answer import Answer
+from indexer.answer import Answer, RefusedError
+from indexer.filters.syntax import MAX_LENGTH
 from indexer.query import Query
 from indexer.search import explanations
 from indexer.search.engine import Capability
 from server.backends import Backend
 from server.routes import common
 from server.routes.common import THREADS
+from server.routes.search import SearchBody, SearchParameters
 from tests.server.apps import app_of, client_of, serving
 from tests.server.fake import FakeSearcher
 
@@ -188,3 +192,76 @@ def test_json_is_compressed_and_photos_are_not(client: TestClient) -> None:
     assert not {"content-encoding"} & {*small.headers, *photo.headers}
     page = client.get("/page/app.js", headers=headers)
     assert page.headers["content-encoding"] == "gzip"
+
+
+# ---- by GET and by POST --------------------------------------------------------------------------
+
+GET, POST = (model.model_json_schema() for model in (SearchParameters, SearchBody))
+KEYWORDS = ("minimum", "maximum", "minLength", "maxLength", "maxItems", "pattern", "type", "anyOf")
+
+
+def rules(declared: dict[str, Any], name: str) -> Any:
+    """What a parameter may be, as far as JSON Schema says it."""
+    found = {word: declared["properties"][name].get(word) for word in KEYWORDS}
+    return {word: value for word, value in found.items() if value is not None}
+
+
+def values_beyond(name: str) -> Iterator[tuple[Any, bool]]:
+    """Values at each declared limit of a parameter, and just beyond; whether they are allowed."""
+    for rule in [rules(POST, name), *rules(POST, name).get("anyOf", [])]:
+        for word, step in (("minimum", -1), ("maximum", 1)):
+            if word in rule:
+                yield rule[word], True
+                yield rule[word] + step, False
+        if "maxLength" in rule:
+            yield "a" * rule["maxLength"], True
+            yield "a" * (rule["maxLength"] + 1), False
+        if "maxItems" in rule:
+            longest = POST["properties"][name]["items"]["maxLength"]
+            yield ["a"] * rule["maxItems"], True
+            yield ["a"] * (rule["maxItems"] + 1), False
+            yield ["a" * (longest + 1)], False
+    if name == "filter":
+        yield "a:" + "b" * (MAX_LENGTH - 2), True
+        yield "a:" + "b" * (MAX_LENGTH - 1), False
+
+
+def test_get_and_post_declare_the_same_parameters() -> None:
+    """But for facets, which GET separates by commas, and filters as JSON, which only POST takes."""
+    assert GET["properties"].keys() == POST["properties"].keys()
+    differing = {name for name in POST["properties"] if rules(GET, name) != rules(POST, name)}
+    assert differing == {"facets", "filter"}
+    limited = {name for name in POST["properties"] if [*values_beyond(name)]}
+    assert limited >= {"q", "k", "offset", "facets", "filter", "rerank", "sort", "cursor"}
+
+
+@pytest.mark.parametrize("name", POST["properties"])
+def test_get_and_post_have_the_same_limits(client: TestClient, name: str) -> None:
+    pattern = GET["properties"][name].get("pattern", "")
+    for value, allowed in values_beyond(name):
+        asked = {"q": "red"} | {name: value}
+        text = ",".join(value) if isinstance(value, list) else value
+        answers = client.get("/v1/search", params=asked | {name: text}), post(client, asked)
+        problems = [(one.status_code, one.json().get("field"), detail(one)) for one in answers]
+        assert problems[0] == problems[1]
+        # What is allowed may be refused for what the index has not; never for its size.
+        refused = re.search("at most|less than|greater than|too many", problems[0][2] or "")
+        assert (refused is None) == allowed, problems[0]
+        assert problems[0][1] in (None, name)
+        if isinstance(value, list):
+            assert (re.search(pattern, text) is not None) == allowed
+
+
+def test_the_searcher_has_the_limit_of_facets(searcher: FakeSearcher) -> None:
+    with pytest.raises(RefusedError, match="11 are too many; 10 are allowed"):
+        searcher.search("red", facets=["width"] * 11)
+
+
+def post(client: TestClient, asked: dict[str, Any]) -> Any:
+    return client.post("/v1/search", json=asked)
+
+
+def detail(answer: Any) -> str | None:
+    """Of a problem, without the value that GET shows and POST does not."""
+    found: str | None = answer.json().get("detail")
+    return found and found.partition(" (found ")[0]

@@ -35,7 +35,7 @@ def add(file: Path, scope: Scope, expires: datetime | None = None) -> tuple[str,
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8000", "127.0.0.1:1", "[::1]:8000"])
-@pytest.mark.parametrize("client", ["127.0.0.1", "127.9.9.9", "::1"])
+@pytest.mark.parametrize("client", ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"])
 def test_this_machine_needs_no_key_where_there_is_none(file: Path, host: str, client: str) -> None:
     callers = Callers(KeyRing(file), direct=True)
     assert callers.identify(request({"host": host}, client)) == HERE
@@ -59,10 +59,26 @@ def test_a_proxy_on_this_machine_is_not_this_machine(file: Path, header: str) ->
     assert not Callers(KeyRing(file), direct=False).identify(request(LOCAL)).allows
 
 
-@pytest.mark.parametrize("client", ["192.168.1.5", "2001:db8::1", "::ffff:127.0.0.1", "x", None])
+@pytest.mark.parametrize("client", ["192.168.1.5", "2001:db8::1", "::ffff:10.0.0.1", "x", None])
 def test_other_machines_need_a_key(file: Path, client: str | None) -> None:
     found = Callers(KeyRing(file), direct=True).identify(request(LOCAL, client))
     assert not found.allows and found.limited
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("::ffff:1.2.3.4", "1.2.3.4"),
+        ("::FFFF:102:304", "1.2.3.4"),
+        ("1.2.3.4", "1.2.3.4"),
+        ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("x", "x"),
+    ],
+)
+def test_an_address_counts_as_what_one_client_can_have(file: Path, address: str, name: str) -> None:
+    found = Callers(KeyRing(file), direct=True).identify(request(LOCAL, address))
+    assert found.name == f"address {name}"
 
 
 def test_as_soon_as_there_are_keys_this_machine_needs_one(file: Path) -> None:

@@ -68,6 +68,11 @@ def test_forwarded_addresses_are_believed_of_named_proxies_alone(file: Path) -> 
         (["10.0.0.0/8"], "10.1.2.3", "203.0.113.9", "address 203.0.113.9"),
         (["10.1.2.3"], "10.1.2.3", "127.0.0.1, 203.0.113.9", "address 203.0.113.9"),
         (["10.1.2.3"], "10.1.2.3", "127.0.0.1", "address 127.0.0.1"),
+        # IPv4 that is mapped into IPv6 is IPv4.
+        (["10.1.2.3"], "10.1.2.3", "::ffff:203.0.113.9", "address 203.0.113.9"),
+        (["10.1.2.3"], "10.1.2.3", "[::FFFF:203.0.113.9]:80", "address 203.0.113.9"),
+        (["10.0.0.0/8"], "10.1.2.3", "1.2.3.4, 0:0:0:0:0:ffff:10.9.9.9", "address 1.2.3.4"),
+        (["::ffff:10.1.2.3"], "10.1.2.3", "1.2.3.4", "address 1.2.3.4"),
     ]:
         assert limited_as(trusted, peer, forwarded, file) == name
 
@@ -156,6 +161,8 @@ def test_a_renewed_certificate_is_shown_to_new_connections(
 EXPOSED: list[dict[str, Any]] = [
     {"host": "0.0.0.0"},
     {"host": "::"},
+    {"host": "0:0::0"},
+    {"host": "::ffff:0.0.0.0"},
     {"host": "192.168.1.5"},
     {"host": "photos.example"},
     {"trusted_proxies": ["127.0.0.1"]},
@@ -165,7 +172,7 @@ EXPOSED: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("values", EXPOSED, ids=str)
 def test_reachable_servers_need_a_key_for_searching(values: dict[str, Any], file: Path) -> None:
-    for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost"):
+    for host in ("127.0.0.1", "127.9.9.9", "::1", "0:0::1", "::ffff:127.0.0.1", "localhost"):
         check_exposure(settings(host=host))  # this machine alone needs none
     with pytest.raises(InputError, match="no key for them: create one with: sparta keys create"):
         check_exposure(settings(**values))
