@@ -22,6 +22,7 @@ import pytest
 from server import connections
 from server.backends import Backend
 from server.security.guards import SECURITY_HEADERS
+from tests.needs import linux
 from tests.server.apps import make_certificate, serving
 from tests.server.fake import FakeSearcher
 from tests.server.served import Slow, served, workers_of
@@ -279,7 +280,7 @@ def test_who_reads_nothing_gives_way_when_nobody_else_does(
 # ---- descriptors ---------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="limits of another process: Linux alone")
+@linux  # where limits of another process can be set
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_few_descriptors(drawings: Path, workers: str) -> None:
     with (

@@ -254,7 +254,7 @@ def test_a_taken_port_is_told_from_an_address_that_is_not_ours() -> None:
         listen("203.0.113.1", 0)
 
 
-@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this system has no IPv6")
+@pytest.mark.needs("IPv6")
 @pytest.mark.parametrize("host", ["::", "0:0:0:0:0:0:0:0"])
 def test_all_addresses_are_those_of_both_families(host: str) -> None:
     with listen(settings(host=host).host, 0) as listening:

@@ -128,6 +128,7 @@ def on_its_site(index: Path, folder: Path) -> dict[str, Any]:
     return made
 
 
+@pytest.mark.needs("Node.js")
 @pytest.mark.parametrize("seed", range(2))
 def test_what_was_deleted_is_not_counted(
     seed: int, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
@@ -152,8 +153,6 @@ def test_what_was_deleted_is_not_counted(
         assert asked(write_all(sharded, commits)) == wanted, shards
         merge(sharded)
         assert asked(sharded) == wanted, shards
-    if shutil.which("node") is None:
-        pytest.skip("node is not installed")
     for name, own in on_its_site(live, tmp_path / "site").items():
         right = wanted[name]
         if name in TYPOS:
