@@ -60,13 +60,12 @@ PANELS = {
         "eval figure": "eval.commands.explain:figure",
         "bench speed": "eval.commands.bench:speed",
         "bench build": "eval.commands.bench:build",
-        "bench serve": "eval.commands.bench:serve",
     },
 }
 COMMANDS = {name: place for panel in PANELS.values() for name, place in panel.items()}
 GROUPS = {
     "eval": "Measure models and indexes by the field's protocols.",
-    "bench": "Time engines, builds and servers.",
+    "bench": "Time engines and builds.",
     "keys": "Create, list and revoke the API keys of a server.",
 }
 

@@ -342,7 +342,6 @@ BEFORE = {
         "extract photos --backbone efficientnet-lite2 --grid 1 --out features/plain"
     ],
     # docs/results/serving.md
-    "bench serve index --queries queries": ["index photos --out index"],
     # docs/results/speed.md
     "adapt runs/dual-minilm-s0": [
         "train flickr8k/dual-minilm --out runs/dual-minilm-s0 --set data.photos=photos "
@@ -378,14 +377,12 @@ APPENDED = {
     "train flickr8k/dual": "--set data.validation_photos=2",
     "bench build": "--images 2",
     "bench speed": "--images 30 --top-n 10,all --seconds 0.01",
-    "bench serve": "--images 40 --seconds 1 --connections 2 --workers 1",
     "eval pruning": "--top-n 10,all",
     "eval figure grounding": "--images 2",
 }
 # Settings in the code, for protocols of three photos, short fits, and no waiting.
 SMALL: dict[str, Any] = {
     "bm25s.BM25": lambda backend, made=bm25s.BM25: made(backend="numpy"),  # numba compiles: 15 s
-    "eval.bench.serve.WARM_UP": 1,
     "eval.bench.vectors.CENTRES": 5,
     "eval.bench.vectors.DIMENSION": 32,
     "eval.bench.vectors.IMAGES": 50,

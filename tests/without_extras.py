@@ -63,7 +63,6 @@ LACK = {
         "eval index index --queries queries.txt",
         "eval model sample --captions captions.jsonl --features pixels",
         "bench build photos",
-        "bench serve index --queries queries.txt",
     ],
     "plots,train": [
         "eval pruning pixels --model sample --captions captions.jsonl --out absent.json",

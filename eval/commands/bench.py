@@ -15,13 +15,11 @@ from eval.commands.options import (
     OptionalCaptions,
     OptionalQueries,
     Out,
-    Queries,
     Split,
     begin,
     parse_numbers,
 )
-from sparta.commands.options import AsJson, Device, Hits, IndexFolder, advanced
-from sparta.errors import InputError
+from sparta.commands.options import AsJson, Device, IndexFolder, advanced
 from sparta.extras import check_installed
 
 if TYPE_CHECKING:
@@ -235,69 +233,3 @@ def build(
         )
     (loaded,), _ = load_models([model], torch.device("cpu"))
     report(found, head_of(context, [model_fingerprint(loaded)]), out, as_json, markdown=True)
-
-
-# ---- serve -------------------------------------------------------------------------------------
-
-Connections = Annotated[str, typer.Option(help="Numbers of connections.")]
-LoadSeconds = Annotated[int, advanced("--seconds", min=1, help="Seconds of a measurement.")]
-EngineNames = Annotated[str, typer.Option("--engine", help="Engines of sparta serve.")]
-Workers = Annotated[str, typer.Option(help="Numbers of processes that serve.")]
-Writes = Annotated[
-    int, typer.Option(metavar="PER_SECOND", min=0, help="Images to add beside a second load.")
-]
-
-SERVE_STAGES = {"write": ("Enlarging", "images"), "load": ("Load", "loads")}
-
-
-def serve(
-    context: typer.Context,
-    index: IndexFolder,
-    queries: Queries,
-    connections: Connections = "1,8,32",
-    engine: EngineNames = "columns",
-    workers: Workers = "1",
-    images: ImageCount = None,
-    writes: Writes = 0,
-    k: Hits = 10,
-    seconds: LoadSeconds = 10,
-    as_json: AsJson = False,
-    out: Out = None,
-) -> None:
-    """Put the REST interface under load: requests a second, and their latencies.
-
-    Starts sparta serve for each engine and number of workers, and sends GET /v1/search by wrk over
-    each number of connections. --writes repeats each load beside a writer, and times how long
-    writes take to be found. --images draws a larger index from this one. With --out a Markdown
-    table goes beside the JSON file.
-
-    For example:
-
-    sparta bench serve index/ --queries captions.txt --writes 50
-
-    sparta bench serve index/ --queries captions.txt --engine lucene,columns --workers 1,2
-    --images 113287 --out serve.json
-    """
-    import signal
-
-    from eval.bench.queries import read_queries
-    from eval.bench.serve import find_wrk, measure_serving
-    from eval.report import head_of, index_models, report
-
-    texts = read_queries(queries)
-    if len(texts) < 2:
-        raise InputError(f"{queries} has {len(texts)} queries: give at least two")
-    numbers = parse_numbers(connections, "--connections")
-    processes = parse_numbers(workers, "--workers")
-    settings = [(name.strip(), n) for name in engine.split(",") for n in processes]
-    # SIGTERM ends the command as Ctrl+C does, so that the server it started is stopped too.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    asked = (index, texts, settings, numbers, seconds, k)
-    with begin(out, stages=SERVE_STAGES) as progress:
-        find_wrk()
-        found = measure_serving(*asked, images=images, writes=writes, progress=progress)
-    drawn = bool(images or writes)  # of the images of the index, with seed 0
-    head = head_of(context, index_models(index), 0 if drawn else None)
-    report(found, head, out, as_json, markdown=True)
-    if found.failed:
-        raise InputError(f"{found.failed} requests failed: the figures are not valid")

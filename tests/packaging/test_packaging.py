@@ -36,7 +36,6 @@ QUERY = "hot air balloons above the mountains"
 ELEPHANT = "an elephant in the desert"
 ROOMS = ["sparta", "indexer", "server", "training", "eval"]
 DATA = [
-    "eval/bench/*.lua",
     "server/page/*.*",
     "server/page/write/*",
     "server/publish/search/*",

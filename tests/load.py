@@ -1,7 +1,15 @@
-"""`sparta bench serve`: servers under load, one after the other, with and without writes beside."""
+"""Servers under load, one after the other, with and without writes beside.
+
+    python -m tests.load index/ --queries captions.txt --writes 50 --out serve.json
+
+Starts `sparta serve` for each engine and number of workers, and sends GET /v1/search by wrk over
+each number of connections. --writes repeats each load beside a writer, and times how long writes
+take to be found. --images draws a larger index from the given one (seed 0).
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -11,6 +19,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from argparse import RawDescriptionHelpFormatter as Raw
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -25,11 +34,11 @@ from typing import IO
 from urllib.parse import urlencode
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from eval.bench.collections import enlarge, read_source
 from eval.bench.engines import postings_of
+from eval.bench.queries import read_queries
+from eval.report import circumstances
 from indexer.index_writer import write_index
 from indexer.manifest import OFFSETS, Manifest, index_folders
 from indexer.postings import PostingShard
@@ -39,17 +48,15 @@ from server.client.operations import Refresh
 from server.security.keys import new_key, write_keys
 from sparta.errors import InputError
 from sparta.json_values import Json
-from sparta.progress import Progress, no_progress
 from sparta.tokenizer import TermTokenizer
 
-SCRIPT = Path(__file__).with_name("requests.lua")
+SCRIPT = Path(__file__).with_name("load.lua")
 ERRORS = ("connect", "read", "write", "timeout", "status")
 STOP_SECONDS = 40  # more than a server has for requests in flight
 WARM_UP = 5  # seconds; Java compiles hot code during the first 20,000 queries or so
 WARM_UP_CONNECTIONS = 8
 LIMITS = ("rate=1000000", "concurrency=1000")  # which are counted and never reached
 DRAWN = 500  # distinct images that a writer sends, over and over under new ids
-COLUMNS = ("workers", "at once", "writes/s", "answers/s", "p50", "p99", "CPU", "errors")
 METADATA = {"width": 500, "height": 375}  # of a usual photo
 AWAIT_EVERY = 1.0  # seconds between writes whose search is awaited
 
@@ -255,46 +262,6 @@ class UnderLoad:
         runs = [run.record() for run in self.runs]
         return {"images": self.images, "shards": self.shards, "runs": runs}
 
-    def table(self) -> Table:
-        """One row for each load."""
-        about = (
-            f"{self.images:,} images, shards: {self.shards}; times in ms, CPU is the server's for "
-            "one request."
-        )
-        lines = [about, *(_writing(run, run.written) for run in self.runs if run.written)]
-        table = Table(
-            box=SIMPLE_HEAD,
-            padding=(0, 1, 0, 0),
-            caption="\n".join(lines),
-            caption_justify="left",
-        )
-        table.add_column("engine")
-        for column in COLUMNS:
-            table.add_column(column, justify="right")
-        for run in self.runs:
-            load = run.load
-            rate = run.written.per_second if run.written else 0
-            table.add_row(
-                *(run.engine, str(run.workers), str(load.connections)),
-                *(f"{rate:.0f}", f"{load.per_second:,.0f}"),
-                *(f"{one:.2f}" for one in (load.p50_ms, load.p99_ms, run.server_ms)),
-                str(sum(load.errors.values())),
-            )
-        return table
-
-
-def _writing(run: Served, written: Written) -> str:
-    """What a writer saw, in a line."""
-    figures = written.record()
-    times = (
-        f"{name} after {figures[f'{name}_p50_ms']:,.0f} ms (p99 {figures[f'{name}_p99_ms']:,.0f})"
-        for name in ("acknowledged", "found")
-    )
-    return (
-        f"With {run.load.connections} at once ({run.engine}, workers: {run.workers}) a write was "
-        f"{', '.join(times)}."
-    )
-
 
 def measure_serving(
     index: Path,
@@ -306,7 +273,6 @@ def measure_serving(
     *,
     images: int | None = None,
     writes: int = 0,
-    progress: Progress = no_progress,
 ) -> UnderLoad:
     """Start a server for each setting, warm it up, and load it over each number of connections.
 
@@ -314,15 +280,14 @@ def measure_serving(
     and so high that they refuse nothing.
 
     With `images` the index is enlarged to as many. Writes are images a second that are added to a
-    copy of the index, during a second load over each number of connections; 0 for none. Reports
-    progress of the stages "write", in images, and "load", in loads.
+    copy of the index, during a second load over each number of connections; 0 for none.
     """
     runs: list[Served] = []
     rates, found = [0, writes] if writes else [0], 0
     with TemporaryDirectory() as name:
         folder, copy = Path(name), Path(name) / "copy"
         if images:
-            _enlarge_index(index, folder / "index", images, progress)
+            _enlarge_index(index, folder / "index", images)
             index = folder / "index"
         sent = (urlencode({"q": query, "k": k}) for query in queries)
         paths, keys = folder / "paths.txt", folder / "keys.json"
@@ -347,7 +312,6 @@ def measure_serving(
                         used = server.processor_seconds() - before
                     each = 1000 * used / max(1, load.requests)
                     runs.append(Served(engine, workers, load, each, written if rate else None))
-                    progress("load", len(runs), len(settings) * len(connections) * len(rates))
                 writer.check(found)
         return UnderLoad(found, len(index_folders(index)), runs)
 
@@ -439,7 +403,7 @@ def _new_images(index: Path) -> list[dict[str, float]]:
 # ---- a larger index ----------------------------------------------------------------------------
 
 
-def _enlarge_index(index: Path, out: Path, images: int, progress: Progress) -> None:
+def _enlarge_index(index: Path, out: Path, images: int) -> None:
     """Write an index of any size, made of near-duplicates of the images of a small one.
 
     Ids rise with the numbers of the images, and no grounding is stored.
@@ -453,7 +417,6 @@ def _enlarge_index(index: Path, out: Path, images: int, progress: Progress) -> N
             ids = [f"{number // 1000:06d}/{number:09d}.jpg" for number in numbers]
             yield PostingShard(postings_of(rows, ids, METADATA))
             first = numbers.stop
-            progress("write", first, images)
 
     write_index(
         out,
@@ -464,3 +427,35 @@ def _enlarge_index(index: Path, out: Path, images: int, progress: Progress) -> N
         manifest.scale,
         images=images,
     )
+
+
+def main() -> int:
+    """Measure, print and write; 1 if requests failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=Raw)
+    parser.add_argument("index", type=Path)
+    parser.add_argument("--queries", type=Path, required=True, help="one a line, at least two")
+    parser.add_argument("--connections", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--engine", nargs="+", default=["columns"])
+    parser.add_argument("--workers", type=int, nargs="+", default=[1])
+    parser.add_argument("--images", type=int, help="size of the index that is drawn")
+    parser.add_argument("--writes", type=int, default=0, help="images a second")
+    parser.add_argument("-k", type=int, default=10, help="hits")
+    parser.add_argument("--seconds", type=int, default=10, help="of each load")
+    parser.add_argument("--out", type=Path, help="JSON file")
+    asked = parser.parse_args()
+    # SIGTERM ends it as Ctrl+C does, so that the server it started is stopped too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    settings, queries = [*product(asked.engine, asked.workers)], read_queries(asked.queries)
+    numbers = settings, asked.connections, asked.seconds, asked.k
+    found = measure_serving(
+        asked.index, queries, *numbers, images=asked.images, writes=asked.writes
+    )
+    text = json.dumps({**circumstances(), "seed": 0, **found.record()}, indent=1)
+    print(text)  # noqa: T201
+    if asked.out:
+        asked.out.write_text(text + "\n")
+    return int(found.failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,8 +1,9 @@
-"""`sparta bench serve`: servers under load, with and without a writer; the load generator."""
+"""Servers under load, with and without a writer; the load generator."""
 
 import json
 import os
 import urllib.request
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,11 @@ from urllib.error import URLError
 
 import pytest
 
-from eval.bench import serve as module
-from eval.bench.serve import drive, read_figures, serving, write_key
 from indexer.engines.open import open_index
 from indexer.maintenance.combine import split_index
 from sparta.errors import InputError
-from tests.eval.data import refused, shown
+from tests import load as module
+from tests.load import drive, main, read_figures, serving, write_key
 
 
 @pytest.fixture
@@ -30,36 +30,45 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WARM_UP", 1)
 
 
-def measure(index: Path, queries: Path, out: Path, *options: str) -> dict[str, Any]:
-    arguments = [index, "--queries", queries, "--seconds", 1, "-k", 2, "--out", out, *options]
-    shown("bench", "serve", *arguments)
-    record: dict[str, Any] = json.loads(out.read_text())
-    return record
+@pytest.fixture
+def measure(
+    queries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., dict[str, Any]]:
+    def measured(index: Path, *options: str) -> dict[str, Any]:
+        words = [index, "--queries", queries, "--seconds", 1, "-k", 2, "--out", tmp_path / "s.json"]
+        monkeypatch.setattr("sys.argv", ["load", *map(str, words), *options])
+        assert main() == 0
+        record: dict[str, Any] = json.loads((tmp_path / "s.json").read_text())
+        return record
+
+    return measured
 
 
 @pytest.mark.needs("wrk")
-def test_a_server_answers_all_without_errors(drawings: Path, queries: Path, tmp_path: Path) -> None:
-    out = tmp_path / "serve.json"
-    options = ["--engine", "columns", "--connections", "4,1", "--images", "40"]
-    found = measure(drawings, queries, out, *options)
+def test_a_server_answers_all_without_errors(
+    drawings: Path, measure: Callable[..., dict[str, Any]]
+) -> None:
+    options = ["--engine", "columns", "--connections", "4", "1", "--images", "40"]
+    found = measure(drawings, *options)
     assert (found["images"], found["shards"]) == (40, 1)
     runs = found["runs"]
     settings = [(run["engine"], run["workers"], run["connections"]) for run in runs]
-    assert settings == [("columns", 1, 1), ("columns", 1, 4)]
+    assert settings == [("columns", 1, 4), ("columns", 1, 1)]
     for run in runs:
         assert run["requests"] > 10 and run["server_ms"] > 0 and not any(run["errors"].values())
         assert "written_per_second" not in run
-    assert out.with_suffix(".md").read_text().count("|columns") == 2
 
 
 @pytest.mark.needs("wrk")
 @pytest.mark.parametrize("shards", [1, 2])
-def test_a_writer_beside(drawings: Path, queries: Path, tmp_path: Path, shards: int) -> None:
+def test_a_writer_beside(
+    drawings: Path, measure: Callable[..., dict[str, Any]], tmp_path: Path, shards: int
+) -> None:
     index = drawings
     if shards > 1:
         index = tmp_path / "divided"
         split_index(drawings, index, shards)
-    found = measure(index, queries, tmp_path / "s.json", *["--connections", "2", "--writes", "5"])
+    found = measure(index, "--connections", "2", "--writes", "5")
     assert (found["images"], found["shards"]) == (5, shards)
     alone, beside = found["runs"]
     assert "written_per_second" not in alone
@@ -68,21 +77,6 @@ def test_a_writer_beside(drawings: Path, queries: Path, tmp_path: Path, shards: 
         assert 0 < beside[f"{name}_p50_ms"] <= beside[f"{name}_p99_ms"]
     with closing(open_index(drawings)) as searcher:
         assert len(searcher) == 5
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ([], "apt-get install wrk"),
-        (["--connections", "8,none"], "--connections: 'none' is not a number from 1"),
-        (["--out", "nowhere/serve.json"], "--out nowhere/serve.json must be a .json file"),
-    ],
-)
-def test_the_command_says_what_it_needs(
-    options: list[str], said: str, tmp_path: Path, queries: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", "")
-    refused(said, "bench", "serve", tmp_path, "--queries", queries, *options)
 
 
 # ---- a server as a child process, its keys, and the load generator -------------------------------
