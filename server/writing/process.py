@@ -7,6 +7,7 @@ which waits in the socket's queue meanwhile.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -140,7 +141,8 @@ class _Server(uvicorn.Server):
         self._writing = writing
 
     async def on_tick(self, counter: int) -> bool:
-        """Whether to end."""
+        """Whether to end; another server's writer gets its turn meanwhile."""
+        await asyncio.to_thread(self._writing.hand_over)
         return await super().on_tick(counter) or self._writing.idle_seconds > IDLE
 
 
