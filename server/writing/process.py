@@ -13,17 +13,21 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
-from tempfile import TemporaryDirectory
+from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from server.settings import ServerSettings
 from server.writing.forward import Board, WriterAddress
+from sparta.errors import InputError
+from sparta.files import writing
 from sparta.terminal import guard_output
 
 if TYPE_CHECKING:
@@ -34,6 +38,7 @@ STOPS = [signal.SIGINT, signal.SIGTERM]
 if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
     STOPS.append(signal.SIGHUP)
 IDLE = 15.0  # seconds without a request after which the process ends, and lets others write
+FOLDER = "visualsparta-server-"  # prefix of the temporary folder of a server, locked while it runs
 LOOK = 0.5  # seconds between two looks whether the server stops
 
 
@@ -78,8 +83,12 @@ class WriterStarter:
 @contextmanager
 def writer_starter(settings: ServerSettings) -> Iterator[WriterStarter]:
     """What starts a writer for workers, as long as the block calls `look`."""
+    for left in Path(gettempdir()).glob(f"{FOLDER}*"):  # of servers that were killed
+        with suppress(InputError, OSError), writing(left / "owner"):
+            rmtree(left)
     with (
-        TemporaryDirectory(prefix="visualsparta-writer-") as folder,
+        TemporaryDirectory(prefix=FOLDER) as folder,
+        writing(Path(folder) / "owner"),
         socket.socket(socket.AF_UNIX) as listening,
     ):
         path = f"{folder}/socket"

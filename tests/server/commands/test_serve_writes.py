@@ -111,6 +111,27 @@ def test_a_closed_terminal_ends_a_server_in_order(
     assert not [*folder.glob("visualsparta-*")]
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_killed_server_leaves_nothing_to_the_next_one(
+    index: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    workers: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a running server needs stays."""
+    folder = tmp_path_factory.mktemp("t")
+    monkeypatch.setenv("TMPDIR", str(folder))
+    with written(index, "--workers", workers) as (client, _):
+        with pytest.raises(AssertionError), served(index, "--workers", workers) as (_, pid):
+            os.kill(pid, signal.SIGKILL)
+        assert len([*folder.glob("visualsparta-*")]) == 2
+        with served(index, "--workers", workers):
+            assert len([*folder.glob("visualsparta-*")]) == 2
+        assert client.put("/v1/images/kept", json={"terms": {"purple": 1}}).status_code == 200
+        assert client.delete("/v1/images/kept").status_code == 200
+    assert not [*folder.glob("visualsparta-*")]
+
+
 def test_an_upload_that_ends_early_is_no_error_of_the_server(index: Path, tmp_path: Path) -> None:
     with (tmp_path / "log").open("w+b") as log:
         with served(index, "--keys", str(index.parent / "keys.json"), output=log) as (address, _):
