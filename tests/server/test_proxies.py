@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
+import signal
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.proxies import NAME, proxy
+from indexer.engines.open import open_index
+from tests.proxies import NAME, free_port, proxy
 from tests.server.apps import make_key
 from tests.server.drawings import index_photos
+from tests.server.fake import DRAWINGS
 from tests.server.served import served
 from tests.server.test_photo_files import photo
 
@@ -95,3 +105,81 @@ def test_the_documented_lines(kind: str, server: tuple[str, int, str], tmp_path:
         if (kind, path) != ("nginx", "/photos"):
             page.get("")
             assert open_connections(backend) > 0  # it stays for the next request
+
+
+UPSTREAM = f"""
+upstream servers {{
+    server 127.0.0.1:PORT0 max_fails=0;
+    server 127.0.0.1:PORT1 max_fails=0;
+    keepalive 8;
+}}
+server {{
+    listen 443 ssl;
+    server_name {NAME};
+    ssl_certificate /etc/ssl/x/chain.pem;
+    ssl_certificate_key /etc/ssl/x/key.pem;
+    location / {{
+        proxy_pass http://servers;
+        proxy_http_version 1.1;
+        proxy_set_header Connection "";
+        proxy_set_header Host $http_host;
+    }}
+}}
+"""
+
+
+def test_servers_are_replaced_in_turn_without_a_lost_request(
+    drawings: Path, tmp_path: Path
+) -> None:
+    """As a rolling update does, with searches and writes by POST, which no proxy repeats."""
+    index = shutil.copytree(drawings, tmp_path / "index")
+    key, ports = make_key(tmp_path / "keys.json", "write"), [free_port(), free_port()]
+    options = ["--keys", str(tmp_path / "keys.json"), "--set", "rate=0"]
+    options += ["--set", f"allowed_hosts={NAME}", "--set", "trusted_proxies=127.0.0.1"]
+    options += ["--set", "drain_seconds=1"]
+    lines = UPSTREAM.replace("PORT0", str(ports[0])).replace("PORT1", str(ports[1]))
+    stop, answers = Event(), Counter[tuple[str, int]]()
+
+    def start(number: int) -> Any:
+        return served(index, *options, "--port", str(ports[number]))
+
+    def ask(port: int, client: int) -> None:
+        with browser(port, "") as page:
+            page.headers["X-API-Key"] = key
+            number = 0
+            while not stop.is_set():
+                number += 1
+                line = json.dumps({"image_id": f"{client}-{number}", "terms": {"red": 1}})
+                one = page.post("v1/search", json={"q": "red"})
+                answers["search", one.status_code] += 1
+                one = page.post("v1/images/batch?refresh=none", content=line)
+                answers["write", one.status_code] += 1
+
+    with (
+        start(0) as (_, first),
+        start(1) as (_, second),
+        proxy("nginx", "", 0, tmp_path / "proxy", lines) as port,
+        ThreadPoolExecutor(3) as threads,
+    ):
+        running = [threads.submit(ask, port, client) for client in range(3)]
+        try:
+            os.kill(first, signal.SIGTERM)
+            wait_for_end(first)
+            with start(0):
+                os.kill(second, signal.SIGTERM)
+                wait_for_end(second)
+                time.sleep(0.5)
+                stop.set()
+                for one in running:
+                    one.result()
+        finally:
+            stop.set()
+    assert set(answers) == {("search", 200), ("write", 200)}, answers
+    with closing(open_index(index)) as searcher:
+        assert len(searcher) == len(DRAWINGS) + answers["write", 200]
+
+
+def wait_for_end(pid: int) -> None:
+    """Wait until a process, a child of this one, is a zombie."""
+    while ") Z" not in Path(f"/proc/{pid}/stat").read_text():
+        time.sleep(0.05)
