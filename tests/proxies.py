@@ -77,11 +77,11 @@ def proxy(kind: str, path: str, server: int, folder: Path, lines: str = "") -> I
         lines = re.sub(r"listen (\[::\]:)?443", rf"listen \g<1>{port}", lines)
         lines = re.sub(r"listen (\[::\]:)?80", rf"listen \g<1>{other}", lines)
         (folder / "conf").write_text(NGINX.format(folder=folder, lines=lines))
-        command = [program, "-c", folder / "conf", "-g", "daemon off; user root;"]
+        command = [program, "-c", str(folder / "conf"), "-g", "daemon off; user root;"]
     else:
         (folder / "conf").write_text(CADDY.format(port=port, other=other, lines=lines))
-        command = [program, "run", "--adapter", "caddyfile", "--config", folder / "conf"]
-    homes = {"HOME": folder, "XDG_DATA_HOME": folder, "XDG_CONFIG_HOME": folder}
+        command = [program, "run", "--adapter", "caddyfile", "--config", str(folder / "conf")]
+    homes = dict.fromkeys(("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"), str(folder))
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stderr=log, stdout=log, env={**os.environ, **homes})
         try:
