@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import subprocess
 import time
@@ -12,9 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.documents import ROOT, code_blocks
+from tests.needs import find
 from tests.server.apps import make_certificate
 
 NAME = "photos.example"  # of the site in the documented lines
@@ -60,9 +58,7 @@ def proxy(kind: str, path: str, server: int, folder: Path, lines: str = "") -> I
     Ports, and files of certificates, are other ones; nothing else is changed.
     """
     folder.mkdir(exist_ok=True)
-    program = shutil.which(kind, path=f"{os.environ['PATH']}:/usr/sbin")
-    if program is None:
-        pytest.skip(f"{kind} is not installed")
+    program = find(kind)
     port, other = free_port(), free_port()
     lines = lines or documented({"caddy": "caddyfile"}.get(kind, kind), path)
     lines = lines.replace("127.0.0.1:8000", f"127.0.0.1:{server}")

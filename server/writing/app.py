@@ -6,6 +6,7 @@ Workers decide who may write; this application answers whoever reaches its socke
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -43,6 +44,8 @@ AT_ONCE = 256  # lines of a batch that are written together
 MOST_PIXELS = 1_000_000_000  # of all photos of a batch
 LATER = {"Retry-After": "5"}  # a command that writes takes longer than a server
 JSON = ("application/json", "application/merge-patch+json")
+
+log = logging.getLogger(__name__)
 
 
 class Writing:
@@ -148,6 +151,8 @@ class Writing:
                 if self._index is not None and self._index.is_due(idle=not self._running):
                     self._let_go(self._index)
                     sleep(2 * TURN)  # the one that waits looks again
+            except OSError as error:  # what was acknowledged is in the log
+                log.warning("%s cannot be closed: %s", self.folder, error)
             finally:
                 self._opening.release()
 

@@ -18,6 +18,7 @@ import pytest
 
 from server.security.keys import new_key, read_keys, write_keys
 from tests.documents import ROOT
+from tests.needs import find, missing
 from tests.proxies import free_port
 from tests.server.apps import make_key
 
@@ -30,8 +31,8 @@ CRON = PATH | {"SHELL": "/bin/sh", "LOGNAME": "nobody", "LANG": "C"}
 def as_nobody(*command: object) -> list[str]:
     """A command line that runs as a user who has no name, but may read this checkout."""
     line = ["unshare", "--user", f"--map-user={NOBODY}"]
-    if shutil.which("unshare") is None or subprocess.run([*line, "true"], check=False).returncode:
-        pytest.skip("unshare cannot give a process another user here")
+    if subprocess.run([*line, "true"], check=False).returncode:
+        missing("user namespaces")
     return [*line, *map(str, command)]
 
 
@@ -45,6 +46,7 @@ def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str
     return CRON | {"HOME": str(home if home.exists() else home / "absent")}
 
 
+@pytest.mark.needs("unshare", "sh")
 def test_no_command_needs_home_name_terminal_or_locale(
     environment: dict[str, str], drawings: Path, tmp_path: Path
 ) -> None:
@@ -76,6 +78,7 @@ def test_no_command_needs_home_name_terminal_or_locale(
     assert [line for line in lines if line in run.stdout.splitlines()] == [], run.stderr
 
 
+@pytest.mark.needs("unshare", "sh")
 def test_where_no_key_can_be_kept_is_said_in_one_line(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o555)
@@ -118,6 +121,7 @@ def unit(drawings: Path, tmp_path: Path) -> tuple[list[str], dict[str, str], Pat
     return command.split(), PATH | found, keys
 
 
+@pytest.mark.needs("unshare", "sh")
 def test_the_unit_serves_with_keys_as_any_user(
     unit: tuple[list[str], dict[str, str], Path], tmp_path: Path
 ) -> None:
@@ -146,6 +150,7 @@ def test_the_unit_serves_with_keys_as_any_user(
     assert "Traceback" not in printed
 
 
+@pytest.mark.needs("unshare", "sh")
 def test_a_wrong_setting_ends_in_one_line_and_is_not_tried_for_ever(
     unit: tuple[list[str], dict[str, str], Path],
 ) -> None:
@@ -165,8 +170,7 @@ def test_a_wrong_setting_ends_in_one_line_and_is_not_tried_for_ever(
 @pytest.fixture
 def shared_folder() -> Iterator[Path]:
     """As /etc/visualsparta: of root and a group, which its files inherit."""
-    if os.geteuid():
-        pytest.skip("only root gives files to groups")
+    find("root")
     folder = Path(tempfile.mkdtemp())
     os.chown(folder, 0, NOBODY)
     folder.chmod(0o2750)

@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ from server.monitoring.metrics import Metrics, WriterCounts, forget
 from server.monitoring.monitor import JsonLog, open_monitor
 from sparta.extras import how_to_install, missing_extra
 from tests.documents import ROOT, code_blocks
+from tests.needs import find
 from tests.server.apps import app_of, client_of, make_key, settings
 from tests.server.fake import FakeDense, FakeSearcher
 
@@ -135,7 +135,15 @@ def test_a_full_disk_loses_lines_and_nothing_else() -> None:
     assert write("/dev/full", two) == 2
 
 
-@pytest.mark.parametrize("how", ["logrotate", "rename", "rename and create", "delete"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param("logrotate", marks=pytest.mark.needs("logrotate")),
+        "rename",
+        "rename and create",
+        "delete",
+    ],
+)
 def test_a_log_is_opened_again_after_it_was_moved(tmp_path: Path, how: str) -> None:
     """By hand, or by the lines that the operations page has for logrotate."""
     folder = tmp_path / "logs"
@@ -144,14 +152,17 @@ def test_a_log_is_opened_again_after_it_was_moved(tmp_path: Path, how: str) -> N
 
     def rotate() -> None:
         if how == "logrotate":
-            program = shutil.which("logrotate", path=f"{os.environ['PATH']}:/usr/sbin")
-            if program is None:
-                pytest.skip("logrotate is not installed")
             [lines] = code_blocks(ROOT / "docs/operations.md", "logrotate")
             config = tmp_path / "conf"
             config.write_text(lines.replace("/var/log/visualsparta", str(folder)))
             config.chmod(0o644)
-            command = [program, "--force", "--state", str(tmp_path / "state"), str(config)]
+            command = [
+                find("logrotate"),
+                "--force",
+                "--state",
+                str(tmp_path / "state"),
+                str(config),
+            ]
             subprocess.run(command, check=True)
         elif how == "delete":
             path.unlink()

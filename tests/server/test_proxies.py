@@ -79,7 +79,9 @@ def open_connections(port: int) -> int:
     return sum(f":{port:04X}" in line.split()[2] and line.split()[3] == "01" for line in lines)
 
 
-@pytest.mark.parametrize("kind", ["nginx", "caddy"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(one, marks=pytest.mark.needs(one)) for one in ("nginx", "caddy")]
+)
 def test_the_documented_lines(kind: str, server: tuple[str, int, str], tmp_path: Path) -> None:
     path, backend, key = server
     with proxy(kind, path, backend, tmp_path) as port, browser(port, path) as page:
@@ -128,6 +130,7 @@ server {{
 """
 
 
+@pytest.mark.needs("nginx")
 def test_servers_are_replaced_in_turn_without_a_lost_request(
     drawings: Path, tmp_path: Path
 ) -> None:
