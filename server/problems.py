@@ -44,6 +44,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "too-many-requests": (429, "Too many requests"),
     "body-too-large": (413, "The body is too large"),
     "length-required": (411, "The length of the body is missing"),
+    "index-busy": (503, "Another program writes to the index"),
     "not-writable": (409, "The index cannot be written"),
     "writing-failed": (503, "Writing failed"),
     "writing-unsure": (503, "The change may have been made"),
@@ -160,7 +161,7 @@ def problem_response(request: Request, error: ProblemError) -> Response:
     """The answer to a request that failed with a problem of a known kind."""
     status, title = KINDS[error.kind]
     problem = {"type": _urn(error.kind), "title": title, "status": status}
-    headers = {"Retry-After": RETRY_AFTER} if error.kind == "overloaded" else error.headers
+    headers = error.headers or ({"Retry-After": RETRY_AFTER} if status == 503 else None)
     return _response(request, problem | {"detail": error.detail, "field": error.field}, headers)
 
 

@@ -23,7 +23,6 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkContext, ForkServerContext, SpawnContext
 from multiprocessing.synchronize import Event
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 import uvicorn
@@ -211,11 +210,8 @@ def run_workers(
     Raises:
         InputError: if one of the first processes cannot open the backends; the others are stopped.
     """
-    with (
-        TemporaryDirectory(prefix="visualsparta-metrics-") as folder,
-        writer_starter(settings) as starter,
-    ):
-        metrics = Path(folder)
+    with writer_starter(settings) as starter:
+        metrics = Path(starter.address.path).parent
         shared = metrics, Buckets(), starter.address, opened
         work = partial(_work, settings, open_backends, listening, *shared)
         _supervise(settings.workers, work, metrics, starter, opened, listening)

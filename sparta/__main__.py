@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 from typing import NoReturn
 
@@ -17,6 +18,9 @@ def main() -> None:
     # Before it exits, Python would search everything that is loaded for garbage.
     atexit.register(gc.freeze)
     guard_output()
+    # A user of a container may have neither HOME nor an entry in passwd, which libraries ask for.
+    if os.path.expanduser("~") == "~":  # noqa: PTH111 - a path's raises an error
+        os.environ["HOME"] = "/"
     try:
         from sparta.command_line import cli
 

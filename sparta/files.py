@@ -13,6 +13,7 @@ import re
 import shutil
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -85,7 +86,14 @@ def _gigabytes(count: int) -> str:
 
 log = logging.getLogger(__name__)
 
-_held: set[int] = set()  # open lock files of this process
+TURN = 0.05  # seconds between two looks of a writer that waits for its turn
+PATIENCE = 20.0  # seconds that it waits for a writer that yields
+
+_held: dict[Path, tuple[int, int]] = {}  # this process's open lock files, and when they were taken
+
+
+class BusyError(InputError):
+    """Another writer holds the lock of a folder."""
 
 
 def lock_path(folder: Path) -> Path:
@@ -95,37 +103,47 @@ def lock_path(folder: Path) -> Path:
 
 
 @contextmanager
-def writing(folder: Path, *, wait: bool = False) -> Iterator[None]:
+def writing(folder: Path, *, wait: bool = False, yields: bool = False) -> Iterator[None]:
     """Be the only writer of a folder until the block ends; or wait for another writer to end.
 
     The kernel releases the lock of a process that ends in whatever way, so that a lock file that
     a killed process left is no obstacle. The folder need not exist.
+    Others wait `PATIENCE` for a writer that `yields`: one that ends soon when it `is_awaited`.
 
     Raises:
-        InputError: if another writer holds the lock, naming its process, host and start.
+        BusyError: if another writer holds the lock, naming its process, host and start.
     """
     path = lock_path(folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = _acquire(path, folder, wait)
-    _held.add(handle)
+    handle = _acquire(path, folder, wait, yields)
+    _held[path] = handle, os.fstat(handle).st_mtime_ns
     try:
         yield
     finally:
         with suppress(OSError):  # what is left is no obstacle
             path.unlink()
-        _held.discard(handle)
+        del _held[path]
         os.close(handle)
 
 
-def _acquire(path: Path, folder: Path, wait: bool) -> int:
+def is_awaited(folder: Path) -> bool:
+    """Whether another writer waits for a folder that this process is writing."""
+    path = lock_path(folder)
+    with suppress(KeyError, FileNotFoundError):  # it has let go
+        return path.stat().st_mtime_ns != _held[path][1]
+    return False
+
+
+def _acquire(path: Path, folder: Path, wait: bool, yields: bool) -> int:
     """Open and lock a lock file, and write this process's name into it."""
+    end = time.monotonic() + PATIENCE
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            _lock(handle, path, folder, wait)
+            _lock(handle, path, folder, wait, end)
             if _is_current(handle, path):
                 os.ftruncate(handle, 0)
-                os.pwrite(handle, _this_process().encode(), 0)
+                os.pwrite(handle, _this_process(yields).encode(), 0)
                 return handle
         except BaseException:
             os.close(handle)
@@ -133,15 +151,19 @@ def _acquire(path: Path, folder: Path, wait: bool) -> int:
         os.close(handle)  # the holder we waited for removed this file: lock the next one
 
 
-def _lock(handle: int, path: Path, folder: Path, wait: bool) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        problem = f"{folder} is being written by {_holder(path)}"
-        if not wait:
-            raise InputError(f"{problem}: wait until it ends, or stop it") from None
-        log.warning("%s: waiting for it", problem)
-        fcntl.flock(handle, fcntl.LOCK_EX)
+def _lock(handle: int, path: Path, folder: Path, wait: bool, end: float) -> None:
+    while True:
+        with suppress(BlockingIOError):
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        holder, yields = _holder(path)
+        problem = f"{folder} is being written by {holder}"
+        if wait:
+            log.warning("%s: waiting for it", problem)
+            return fcntl.flock(handle, fcntl.LOCK_EX)
+        if not yields or time.monotonic() > end:
+            raise BusyError(f"{problem}: wait until it ends, or stop it")
+        os.utime(handle)  # which the holder notices
+        time.sleep(TURN)
 
 
 def _is_current(handle: int, path: Path) -> bool:
@@ -152,23 +174,25 @@ def _is_current(handle: int, path: Path) -> bool:
         return False
 
 
-def _this_process() -> str:
+def _this_process(yields: bool) -> str:
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now})
+    host = socket.gethostname()
+    return json.dumps({"pid": os.getpid(), "host": host, "since": now, "yields": yields})
 
 
-def _holder(path: Path) -> str:
-    """The process that holds a lock, in words."""
+def _holder(path: Path) -> tuple[str, bool]:
+    """The process that holds a lock, in words, and whether it yields."""
     try:
         found = json.loads(path.read_text())
-        return f"process {found['pid']} on {found['host']} since {found['since']}"
+        words = f"process {found['pid']} on {found['host']} since {found['since']}"
+        return words, bool(found["yields"])
     except (OSError, ValueError, KeyError, TypeError):  # between its two steps of taking the lock
-        return "another process"
+        return "another process", True
 
 
 def _release_in_child() -> None:
     """Close the lock files that a forked process inherits: it would hold them after its parent."""
-    for handle in _held:
+    for handle, _ in _held.values():
         with suppress(OSError):
             os.close(handle)
     _held.clear()

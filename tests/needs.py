@@ -64,6 +64,8 @@ NEEDS = {
         lambda: program("systemd-analyze"), "apt-get install systemd, which need not run"
     ),
     "C compiler": Need(lambda: program("cc", "gcc", "clang"), "apt-get install gcc"),
+    "unshare": Need(lambda: program("unshare"), "apt-get install util-linux"),
+    "user namespaces": Need(lambda: None, "allow them to this user: see user_namespaces(7)"),
     "root": Need(lambda: "root" if os.geteuid() == 0 else None, "run it as root"),
     "IPv6": Need(_ipv6, "give the loopback interface the address ::1"),
     "the name localhost": Need(_localhost, "name localhost in /etc/hosts"),

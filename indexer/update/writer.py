@@ -485,26 +485,27 @@ class Writer:
 
 
 @contextmanager
-def open_writer(folder: Path) -> Iterator[Writer]:
+def open_writer(folder: Path, *, yields: bool = False) -> Iterator[Writer]:
     """Open an index folder, divided or not, for writing, and commit at the end.
 
     A log that a killed writer left is applied. If the block fails, what was neither committed nor
     synced is taken back; if it is interrupted, it stays in the log. Raises InputError if the folder
-    is not an index, is damaged, or another process writes it.
+    is not an index, is damaged, or another process writes it. `yields`: see `sparta.files.writing`.
     """
     folder = folder.resolve()  # an alias may be switched meanwhile
     with ExitStack() as opened:
-        writer = Writer([opened.enter_context(open_whole(one)) for one in index_folders(folder)])
+        shards = [opened.enter_context(open_whole(one, yields)) for one in index_folders(folder)]
+        writer = Writer(shards)
         with writer.all_or_none(Exception):
             yield writer
             writer.commit()
 
 
 @contextmanager
-def open_whole(folder: Path) -> Iterator[IndexWriter]:
+def open_whole(folder: Path, yields: bool = False) -> Iterator[IndexWriter]:
     """As `open_writer`, of an index that is not divided."""
     Manifest.read(folder)  # no lock file beside something else
-    with writing(folder):
+    with writing(folder, yields=yields):
         writer = _begin(folder)
         try:
             yield writer

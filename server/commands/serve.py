@@ -163,6 +163,7 @@ def _index_of(argument: Path, check: bool) -> Path:
 
 
 def _run(settings: ServerSettings) -> None:
+    import signal
     from functools import partial
 
     from server.app import create_app
@@ -182,6 +183,8 @@ def _run(settings: ServerSettings) -> None:
     from sparta.console import Console
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
+    if hasattr(signal, "SIGUSR1"):
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # what rotates logs sends it to some servers
     check_exposure(settings)
     raise_descriptors()
     if settings.tracing:

@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from json import JSONEncoder
@@ -32,6 +33,7 @@ DELAY = 0.1  # seconds that a line may wait for others
 # What a pipe takes in one piece: lines of several processes never mix.
 CHUNK = 4096
 LONGEST = 1000  # characters of a text in a line
+PROBES = ("/livez", "/readyz")  # routes, asked too often to be traced
 SERVICE = "visualsparta"
 SERVICE_VARIABLE = "OTEL_SERVICE_NAME"
 PROPAGATED = (b"traceparent", b"tracestate")
@@ -146,7 +148,7 @@ class Monitor:
             self.access_log.write("request", _access(scope, record, method, route, seconds))
         if self.slow_log is not None and record.backend and seconds * MS >= self.slow_ms:
             self.slow_log.write("slow_query", _slow(scope, record, seconds))
-        if self.tracing is not None:
+        if self.tracing is not None and route not in PROBES:
             self.tracing.finished(scope, record, route, seconds)
 
     def close(self) -> None:
@@ -218,18 +220,26 @@ def _round(milliseconds: float) -> float:
 class JsonLog:
     """Appends objects to a file, or the standard output for "-", from an event loop.
 
-    Lines that cannot be written, as on a full disk, are counted and dropped. Raises OSError if the
-    file cannot be opened.
+    The file is opened anew each time: it may have been moved away, as by logrotate. Lines that
+    cannot be written, as on a full disk, are counted and dropped. Raises OSError if the file
+    cannot be opened.
     """
 
     def __init__(self, path: str, lost: Counter) -> None:
-        if path == STANDARD_OUTPUT:
-            self._file = os.dup(1)
-        else:
-            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
-        self._lost = lost
+        self._path, self._lost = path, lost
+        self._file = os.dup(1) if path == STANDARD_OUTPUT else self._open()
         self._lines: list[bytes] = []
         self._second, self._prefix = 0, ""
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
+
+    def _follow(self) -> None:
+        """Open the file anew unless it is still in its place, or none can be made there."""
+        with suppress(OSError):
+            former, new = self._file, self._open()
+            self._file = new
+            os.close(former)
 
     def write(self, event: str, values: Json) -> None:
         """Append an object with the time, the kind of event, and values."""
@@ -240,6 +250,8 @@ class JsonLog:
 
     def flush(self) -> None:
         """Write what waits."""
+        if self._path != STANDARD_OUTPUT:
+            self._follow()
         lines, self._lines = self._lines, []
         chunk = b""
         for line in lines:

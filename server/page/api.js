@@ -4,6 +4,16 @@ import { joined } from "./address.js";
 
 // Shows the server that this page sends a request: scripts of other sites cannot add it.
 const PAGE = { "X-Sparta-Page": "1" };
+const AWAY = [502, 503, 504];
+// For the answers of a proxy, which have no words: what they mean, and what to do.
+const LATER = "It may be starting. Try again in a minute; if this lasts, tell who runs the server.";
+const WORDS = {
+  413: ["Too large", "The proxy in front of the server takes no file of this size. Choose a smaller one, or have the proxy's limit raised."],
+  429: ["Too many requests", "Wait a moment, then try again."],
+  502: ["The server cannot be reached", LATER],
+  503: ["The server is busy", LATER],
+  504: ["The server took too long", LATER],
+};
 
 /** A failed request: an error response, or no response at all; `retryAfter` in seconds, or 0. */
 export class Problem extends Error {
@@ -25,8 +35,10 @@ async function send(path, options) {
   }
   const body = await response.json().catch(() => ({}));
   if (!response.ok) {
-    const wait = Number(response.headers.get("Retry-After"));
-    throw new Problem(body.title ?? "The server failed", body.detail ?? `Status ${response.status}`, response.status, wait);
+    const { status, headers } = response;
+    const [title, detail] = WORDS[status] ?? ["The server failed", `Status ${status}`];
+    const wait = Number(headers.get("Retry-After")) || (AWAY.includes(status) ? 2 : 0);
+    throw new Problem(body.title ?? title, body.detail ?? detail, status, wait);
   }
   return body;
 }

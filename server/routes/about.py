@@ -180,7 +180,8 @@ def _refuse_other_sites(request: Request) -> None:
     """
     if is_of_another_origin(dict(request.headers.raw), request.url.scheme):
         origin = request.headers["origin"]
-        raise ProblemError("other-site", f"the request comes from a page of {origin[:60]}")
+        proxy = "a proxy between must pass Host on as it is, with its port"
+        raise ProblemError("other-site", f"the request comes from a page of {origin[:60]}; {proxy}")
 
 
 @router.post(

@@ -23,7 +23,13 @@ from sparta.json_values import Json
 REF = "#/components/schemas/{model}"
 BODIES: tuple[type[BaseModel], ...] = (ImageBody, BatchLine, DeleteBody)
 FIELDS = {"type": "object", "additionalProperties": True, "examples": [{"rating": 5}]}
-ALWAYS = ("invalid-parameter", "not-writable", "writing-failed", "writing-unsure")
+ALWAYS = (
+    "invalid-parameter",
+    "index-busy",
+    "not-writable",
+    "writing-failed",
+    "writing-unsure",
+)
 DELETED_AT_ONCE = 4000  # images, between which others write
 
 RefreshParameter = Annotated[

@@ -13,6 +13,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import mkstemp
@@ -126,6 +127,8 @@ def write_keys(path: Path, keys: Iterable[Key]) -> None:
             os.fsync(handle)
         if path.exists():
             shutil.copymode(path, new)
+            with suppress(PermissionError):  # only root gives a file to others
+                shutil.chown(new, path.stat().st_uid, path.stat().st_gid)
         new.replace(path)
     except BaseException:
         new.unlink(missing_ok=True)

@@ -6,6 +6,7 @@ Workers decide who may write; this application answers whoever reaches its socke
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -13,7 +14,7 @@ from functools import partial
 from io import BytesIO
 from pathlib import Path
 from threading import Condition, Lock
-from time import monotonic
+from time import monotonic, sleep
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
@@ -33,7 +34,7 @@ from server.writing.bodies import FIELDS, IDS, IMAGE, LINE, BatchLine, ImageBody
 from server.writing.forward import COMMIT, PLACE, REPLACED, Board
 from server.writing.index import PhotoEncoder, WritableIndex
 from sparta.errors import InputError
-from sparta.files import FULL, UnsureError, is_full
+from sparta.files import FULL, PATIENCE, TURN, BusyError, UnsureError, is_full
 
 Answer = WriteAnswer | DeleteAnswer | BatchAnswer
 Task = Callable[[WritableIndex], tuple[Answer, int]]
@@ -41,7 +42,10 @@ Task = Callable[[WritableIndex], tuple[Answer, int]]
 ATTEMPTS = 5  # to write to an index that is replaced meanwhile
 AT_ONCE = 256  # lines of a batch that are written together
 MOST_PIXELS = 1_000_000_000  # of all photos of a batch
+LATER = {"Retry-After": "5"}  # a command that writes takes longer than a server
 JSON = ("application/json", "application/merge-patch+json")
+
+log = logging.getLogger(__name__)
 
 
 class Writing:
@@ -106,14 +110,20 @@ class Writing:
     @contextmanager
     def _used(self) -> Iterator[WritableIndex]:
         """The index that the path leads to now; it is not closed until the block ends."""
-        with self._opening:
+        if not self._opening.acquire(timeout=PATIENCE):
+            raise ProblemError("index-busy", "another program writes to it", headers=LATER)
+        try:
             try:
                 index = self._opened()
+            except BusyError as error:
+                raise ProblemError("index-busy", str(error), headers=LATER) from error
             except (InputError, OSError) as error:
                 detail = FULL if is_full(error) else str(error)
                 raise ProblemError("not-writable", detail) from error
             with self._unused:
                 self._users += 1
+        finally:
+            self._opening.release()
         try:
             yield index
         finally:
@@ -123,13 +133,28 @@ class Writing:
 
     def _opened(self) -> WritableIndex:
         if self._index is not None and not self._index.serves(self.folder):
-            with self._unused:
-                self._unused.wait_for(lambda: self._users == 0)
-            former, self._index = self._index, None
-            former.close()
+            self._let_go(self._index)
         if self._index is None:
             self._index = WritableIndex(self.folder, self._encoder(), self._board)
         return self._index
+
+    def _let_go(self, index: WritableIndex) -> None:
+        with self._unused:
+            self._unused.wait_for(lambda: self._users == 0)
+        self._index = None
+        index.close()
+
+    def hand_over(self) -> None:
+        """Close the index if it is the turn of another server's writer, or of a command."""
+        if self._opening.acquire(timeout=TURN):
+            try:
+                if self._index is not None and self._index.is_due(idle=not self._running):
+                    self._let_go(self._index)
+                    sleep(2 * TURN)  # the one that waits looks again
+            except OSError as error:  # what was acknowledged is in the log
+                log.warning("%s cannot be closed: %s", self.folder, error)
+            finally:
+                self._opening.release()
 
     @property
     def idle_seconds(self) -> float:

@@ -28,6 +28,7 @@ SHOWN_WITHIN = 60.0  # seconds for all workers to show a commit
 ENCODING = 4  # photos that a worker has encoded at the same time
 LOOK = 0.002  # seconds between two looks whether they do
 PASSED_ON = ("content-type", "content-length", "if-match", "if-none-match")
+ANSWERED = ("etag", "retry-after")  # headers of the writer's answers that are passed on
 HOST = "http://writer"  # never looked up: requests go to the socket
 
 
@@ -164,8 +165,8 @@ class Forwarder:
         if commit := answer.headers.get(COMMIT):
             await self._shown(int(commit), int(answer.headers[PLACE]))
         media_type = answer.headers.get("content-type")
-        tagged = {"ETag": tag} if (tag := answer.headers.get("etag")) else None
-        return Response(answer.content, answer.status_code, tagged, media_type)
+        kept = {name: answer.headers[name] for name in ANSWERED if name in answer.headers}
+        return Response(answer.content, answer.status_code, kept, media_type)
 
     async def _shown(self, commit: int, place: int) -> None:
         assert self.board is not None

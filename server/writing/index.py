@@ -26,7 +26,7 @@ from server.writing.forward import Board
 from sparta.addresses import check_id
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
-from sparta.files import UnsureError
+from sparta.files import UnsureError, is_awaited
 from sparta.json_values import Json
 from sparta.tokenizer import TermTokenizer
 
@@ -78,6 +78,7 @@ class PhotoEncoder:
 
 
 COMMIT_EVERY = 0.5  # seconds a change waits at most until it can be found
+KEPT = 0.5  # seconds, and as many as opening took, that an index is kept while others wait for it
 
 log = logging.getLogger(__name__)
 
@@ -104,11 +105,11 @@ class WritableIndex:
     """
 
     def __init__(self, folder: Path, encoder: PhotoEncoder, board: Board) -> None:
-        folder = folder.resolve()  # an alias may be switched meanwhile
+        folder, began = folder.resolve(), time.monotonic()  # an alias may be switched meanwhile
         self._folder, self.place, self._board = folder, place_of(folder), board
         self._folders = index_folders(folder)
         self._opened = ExitStack()
-        self._writer: Writer = self._opened.enter_context(open_writer(folder))
+        self._writer: Writer = self._opened.enter_context(open_writer(folder, yields=True))
         first = self._folders[0]  # shards have one vocabulary and scale
         vocabulary = TermTokenizer.from_folder(first).vocabulary
         self._read_weights, self._encoder = WeightReader(first, vocabulary), encoder
@@ -120,6 +121,7 @@ class WritableIndex:
         self._newest = Committed(self._writer.commit().version, board.committed())
         self._failure: OSError | None = None
         self._closed = False
+        self._kept_until = 2 * time.monotonic() - began + KEPT
         self._committer = Thread(target=self._commit_all, name="commits", daemon=True)
         self._committer.start()
 
@@ -299,6 +301,11 @@ class WritableIndex:
     def version(self) -> str:
         """Of the index, without its commit."""
         return index_version(self._folder)
+
+    def is_due(self, idle: bool) -> bool:
+        """Whether it is another writer's turn, which waits; at once if nobody uses this one."""
+        kept = not idle and time.monotonic() < self._kept_until
+        return not kept and any(is_awaited(folder) for folder in self._folders)
 
     def is_at(self, folder: Path) -> bool:
         """Whether it is the index that a path leads to, neither a copy nor what was moved away."""

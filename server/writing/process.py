@@ -7,22 +7,27 @@ which waits in the socket's queue meanwhile.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
-from tempfile import TemporaryDirectory
+from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from server.settings import ServerSettings
 from server.writing.forward import Board, WriterAddress
+from sparta.errors import InputError
+from sparta.files import writing
 from sparta.terminal import guard_output
 
 if TYPE_CHECKING:
@@ -34,6 +39,7 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.S
     STOPS.append(signal.SIGHUP)
 IDLE = 15.0  # seconds without a request after which the process ends, and lets others write
 LAST = 10.0  # seconds to commit when the server stops
+FOLDER = "visualsparta-server-"  # prefix of the temporary folder of a server, locked while it runs
 LOOK = 0.5  # seconds between two looks whether the server stops
 
 
@@ -80,8 +86,12 @@ class WriterStarter:
 @contextmanager
 def writer_starter(settings: ServerSettings) -> Iterator[WriterStarter]:
     """What starts a writer for workers, as long as the block calls `look`."""
+    for left in Path(gettempdir()).glob(f"{FOLDER}*"):  # of servers that were killed
+        with suppress(InputError, OSError), writing(left / "owner"):
+            rmtree(left)
     with (
-        TemporaryDirectory(prefix="visualsparta-writer-") as folder,
+        TemporaryDirectory(prefix=FOLDER) as folder,
+        writing(Path(folder) / "owner"),
         socket.socket(socket.AF_UNIX) as listening,
     ):
         path = f"{folder}/socket"
@@ -143,7 +153,8 @@ class _Server(uvicorn.Server):
         self._writing = writing
 
     async def on_tick(self, counter: int) -> bool:
-        """Whether to end."""
+        """Whether to end; another server's writer gets its turn meanwhile."""
+        await asyncio.to_thread(self._writing.hand_over)
         return await super().on_tick(counter) or self._writing.idle_seconds > IDLE
 
 

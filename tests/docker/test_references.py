@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from server.backends import Backend
 from server.monitoring.metrics import Metrics
+from server.processes import DRAIN
 from server.settings import ServerSettings
 from sparta.command_line import cli
 from tests.needs import find
@@ -61,6 +62,19 @@ def test_every_variable_is_a_setting() -> None:
     given |= {v["name"] for container in containers() for v in container.get("env", [])}
     settings = {f"SPARTA_{field.upper()}" for field in ServerSettings.model_fields}
     assert given <= settings
+
+
+def test_servers_have_time_to_stop() -> None:
+    """Kubernetes and Compose kill what has not ended by then."""
+    [pod] = (one["spec"]["template"]["spec"] for one in of_kind("Deployment"))
+    [server] = pod["containers"]
+    [drain] = (v["value"] for v in server["env"] if v["name"] == "SPARTA_DRAIN_SECONDS")
+    name, pause = server["lifecycle"]["preStop"]["exec"]["command"]
+    assert name == "sleep"
+    looks = server["readinessProbe"]["periodSeconds"]
+    assert int(drain) >= 2 * looks  # so that who asks /readyz knows
+    assert pod["terminationGracePeriodSeconds"] > int(pause) + int(drain) + DRAIN
+    assert int(COMPOSE["services"]["server"]["stop_grace_period"].rstrip("s")) > DRAIN
 
 
 def test_every_copied_file_exists_and_is_sent_to_the_build() -> None:

@@ -25,6 +25,8 @@ from server.monitoring import monitor
 from server.monitoring.metrics import Metrics, WriterCounts, forget
 from server.monitoring.monitor import JsonLog, open_monitor
 from sparta.extras import how_to_install, missing_extra
+from tests.documents import ROOT, code_blocks
+from tests.needs import find
 from tests.server.apps import app_of, client_of, make_key, settings
 from tests.server.fake import FakeDense, FakeSearcher
 
@@ -133,6 +135,58 @@ def test_a_full_disk_loses_lines_and_nothing_else() -> None:
     assert write("/dev/full", two) == 2
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param("logrotate", marks=pytest.mark.needs("logrotate")),
+        "rename",
+        "rename and create",
+        "delete",
+    ],
+)
+def test_a_log_is_opened_again_after_it_was_moved(tmp_path: Path, how: str) -> None:
+    """By hand, or by the lines that the operations page has for logrotate."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    path, moved = folder / "access.log", folder / "access.log.1"
+
+    def rotate() -> None:
+        if how == "logrotate":
+            [lines] = code_blocks(ROOT / "docs/operations.md", "logrotate")
+            config = tmp_path / "conf"
+            config.write_text(lines.replace("/var/log/visualsparta", str(folder)))
+            config.chmod(0o644)
+            command = [
+                find("logrotate"),
+                "--force",
+                "--state",
+                str(tmp_path / "state"),
+                str(config),
+            ]
+            subprocess.run(command, check=True)
+        elif how == "delete":
+            path.unlink()
+        else:
+            path.rename(moved)
+        if how == "rename and create":
+            path.touch(0o600)
+
+    async def run() -> None:
+        log = JsonLog(str(path), Metrics().lost_lines)
+        for number in range(3):
+            log.write("request", {"number": number})
+            log.flush()
+            if number == 1:
+                rotate()
+        log.close()
+
+    asyncio.run(run())
+    numbers = [json.loads(line)["number"] for line in path.read_text().splitlines()]
+    assert numbers == [2]
+    if how != "delete":
+        assert [json.loads(line)["number"] for line in moved.read_text().splitlines()] == [0, 1]
+
+
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
 
@@ -180,6 +234,11 @@ def spans_of(found: list[ResourceSpans]) -> list[Span]:
     return [span for one in found for scope in one.scope_spans for span in scope.spans]
 
 
+def test_health_checks_have_no_spans(collected: list[ResourceSpans]) -> None:
+    traced("/livez", "/readyz", "/v1/backends")
+    assert [span.name for span in spans_of(collected)] == ["GET /v1/backends"]
+
+
 def test_a_search_is_a_span_with_its_stages(collected: list[ResourceSpans]) -> None:
     traced("/v1/search?q=secret&explain=true")
     spans = {span.name: span for span in spans_of(collected)}
@@ -202,7 +261,7 @@ def test_a_search_is_a_span_with_its_stages(collected: list[ResourceSpans]) -> N
 
 def test_errors_and_names(collected: list[ResourceSpans], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_SERVICE_NAME", "photos")
-    traced("/v1/search?q=explode", "/livez")
+    traced("/v1/search?q=explode", "/v1/backends")
     failed, well = [span for span in spans_of(collected) if span.name.startswith("GET")]
     assert failed.status.code == Status.STATUS_CODE_ERROR
     assert well.status.code == Status.STATUS_CODE_UNSET

@@ -218,6 +218,27 @@ def test_errors_are_shown_and_can_be_tried_again(page: Page) -> None:
     expect(page.locator(".card")).to_have_count(3)
 
 
+@pytest.mark.parametrize(
+    ("status", "title", "advice"),
+    [
+        (413, "Too large", "Choose a smaller one"),
+        (429, "Too many requests", "Wait a moment"),
+        (502, "The server cannot be reached", "Try again in a minute"),
+        (503, "The server is busy", "Try again in a minute"),
+        (504, "The server took too long", "tell who runs the server"),
+        (418, "The server failed", "Status 418"),
+    ],
+)
+def test_what_a_proxy_answers_is_said_in_words(
+    page: Page, status: int, title: str, advice: str
+) -> None:
+    page.route("**/v1/search*", lambda route: route.fulfill(status=status, body="<html>"))
+    search(page, "red")
+    alert = page.get_by_role("alert")
+    expect(alert.get_by_role("heading")).to_have_text(title)
+    expect(alert).to_contain_text(advice)
+
+
 def test_a_photo_opens_with_its_explanation(page: Page) -> None:
     search(page, "red Red blue green")
     page.locator(".opener").nth(0).focus()

@@ -172,6 +172,18 @@ def test_what_concerns_all_photos_ends_it(page: Page, index: Index, status: int 
     expect(panel(page).get_by_role("listitem")).to_have_text([f"b.jpg: {why}"])
 
 
+def test_what_a_proxy_answers_is_said_in_words(page: Page, index: Index) -> None:
+    """It knows no JSON. While it reaches no server, which may be starting, the page waits."""
+    html = {"body": "<html>", "content_type": "text/html"}
+    index.problems["a.jpg"] = [{"status": 413, **html}]
+    index.problems["b.jpg"] = [{"status": 502, **html}]
+    add(page, "a.jpg", "b.jpg")
+    expect(panel(page).get_by_role("status")).to_have_text("1 photo added, 1 not", timeout=20_000)
+    line = panel(page).get_by_role("listitem")
+    expect(line).to_contain_text("a.jpg: The proxy in front of the server takes no file of this")
+    expect(line).to_contain_text("Choose a smaller one")
+
+
 def test_no_photo_is_replaced_without_a_question(page: Page, index: Index) -> None:
     index.ids = {"a.jpg", "a-2.jpg", "b.jpg", "c.jpg"}
     add(page, "a.jpg", "b.jpg", "c.jpg")

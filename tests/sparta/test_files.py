@@ -267,12 +267,35 @@ def test_waiting_for_the_other_writer(tmp_path: Path, caplog: pytest.LogCaptureF
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_holder_that_cannot_be_read_is_another_process(tmp_path: Path) -> None:
+def test_a_holder_that_cannot_be_read_is_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be about to write its name: it is waited for."""
+    monkeypatch.setattr(files, "PATIENCE", 0.1)
     out = tmp_path / "out"
     with files.writing(out):
         files.lock_path(out).write_text("")
         with pytest.raises(InputError, match="written by another process"), files.writing(out):
             pass
+
+
+def test_a_writer_that_yields_is_waited_for_and_learns_of_it(tmp_path: Path) -> None:
+    out, order = tmp_path / "out", []
+
+    def second() -> None:
+        with files.writing(out):
+            order.append("second")
+
+    waiting = threading.Thread(target=second)
+    with files.writing(out, yields=True):
+        assert not files.is_awaited(out)
+        waiting.start()
+        while not files.is_awaited(out):
+            time.sleep(0.01)
+        order.append("first")
+    waiting.join(timeout=10)
+    assert order == ["first", "second"]
+    assert not files.is_awaited(out)
 
 
 def test_the_working_folder_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import { choose } from "./choose.js";
 import { permitted } from "./permission.js";
 
 const LARGEST = 64 * 1024 * 1024; // bytes of a photo that the server takes
-const FOR_ALL = [401, 403, 409]; // statuses that other photos would get as well
+const FOR_ALL = [401, 403, 409, 502, 504]; // statuses that other photos would get as well
 const TRIES = 5;
 
 const section = document.querySelector("#adding");

@@ -209,7 +209,9 @@ def test_bodies_that_cannot_be_read(client: TestClient) -> None:
 
 def test_another_writer_is_named(client: TestClient, index: Path) -> None:
     with open_writer(index):
-        detail = problem(put(client, "a", terms={"red": 1}), 409, "not-writable")
+        answer = put(client, "a", terms={"red": 1})
+    detail = problem(answer, 503, "index-busy")
+    assert int(answer.headers["Retry-After"]) > 0
     assert "is being written by process" in detail
     assert put(client, "a", terms={"red": 1}).status_code == 200
 
@@ -482,7 +484,7 @@ def test_answers_say_not_where_the_index_is(client: TestClient, index: Path) -> 
     line = {"image_id": "a", "photo": base64.b64encode(photo("PNG")).decode()}
     with open_writer(index):
         busy = client.put("/v1/images/a", json={"terms": {"red": 9}})
-    assert "index" in problem(busy, 409, "not-writable")
+    assert "index" in problem(busy, 503, "index-busy")
     asked = client.put("/v1/images/a", **content), client.post("/v1/images/batch", json=line)
     for answer in (busy, *asked):
         assert str(index.parent) not in answer.text, answer.text
