@@ -17,7 +17,7 @@ from indexer.manifest import UPLOAD, UPLOADS, Manifest, index_folders, is_index,
 from indexer.metadata import Metadata
 from indexer.postings import ImagePostings, Postings, PostingShard
 from indexer.store.changes import Add
-from indexer.store.commit import LOGS, read_commit
+from indexer.store.commit import LOGS
 from indexer.store.given import (
     FILE,
     FormerImages,
@@ -31,7 +31,7 @@ from indexer.store.images import BUILT
 from indexer.store.snapshot import Snapshot
 from indexer.update.images import ResidentEncoder
 from indexer.update.sync_plan import SeenPhotos, synced_folders
-from indexer.update.writer import apply_log, open_writer
+from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from sparta.files import writing
 from sparta.json_values import JsonMapping, JsonValue
@@ -75,18 +75,21 @@ class Kept:
     def _described(self, image: ImagePostings, metadata: Metadata) -> ImagePostings | None:
         if image.image_id in self._photos or image.image_id in self._terms:
             return image  # what was sent takes its place
-        now, before = dict(metadata.get(image.image_id, {})), None
-        if self.former is not None and image.image_id in self.former.record:
-            before = self.former.given_to(image)
-        if before is None and not now:
+        now, size = dict(metadata.get(image.image_id, {})), size_of(image.metadata)
+        record = self._record.get(image.image_id, [])
+        if not record and not now:
             return image
-        before = before or Given(size_of(image.metadata))
-        if before.deleted and self.former is not None and not self.former.has(image.image_id):
-            self._deleted += 1
-            return None
-        self._with_fields += bool(before.fields)
-        newer = {name: one for name, one in now.items() if _differs(before.built, name, one)}
-        given = Given(size_of(image.metadata), {**before.fields, **newer}, now)
+        before = None
+        if self.former is not None and record:
+            if self.former.is_deleted(image.image_id, size):
+                self._deleted += 1
+                return None
+            before = self.former.given_to(image)
+        # A content to which nothing was given has no later changes of what the file says.
+        fields, built = (before.fields, record[-1].built) if before else ({}, {})
+        self._with_fields += bool(fields)
+        newer = {name: one for name, one in now.items() if _differs(built, name, one)}
+        given = Given(size, {**fields, **newer}, now, sent="")
         add_given(self._record, image.image_id, given)
         return replace(image, metadata=with_given(image.metadata, given.fields))
 
@@ -197,13 +200,9 @@ def _open(out: Path, models: Sequence[str], vocabulary: str, opened: ExitStack) 
     for folder in folders:
         if folder != out:
             opened.enter_context(writing(folder))
-        if (folder / LOGS).exists():  # it was written to
-            if not (folder / FILE).is_file():
-                raise InputError(f"{folder / FILE} is missing")
-            apply_log(folder)
     manifest = Manifest.open(folders[0])
     alike = manifest.vocabulary == vocabulary
-    former = FormerImages(out, comparable=manifest.models == list(models))
+    former = FormerImages(out, manifest.models == list(models), Snapshot.written)
     record = {image_id: list(given) for image_id, given in former.record.items()}
     return Kept(former, read_kinds(folders[0]), out, manifest.scale, alike, _record=record)
 
@@ -223,7 +222,7 @@ def _plan(kept: Kept, out: Path, ids: set[str]) -> None:
     roots = {root: SeenPhotos.open(out, root) for root in synced_folders(out)}
     record, lost = kept.former.record, list[str]()
     folders = index_folders(out)
-    added = {key: one for folder in folders for key, one in _added(folder)}
+    added = {key: one for folder in folders for key, one in _added(kept.former.snapshot(folder))}
     for image_id in set(record) - set(added):  # a merged index has them as built
         if record[image_id][-1].sent and (image := kept.former.image(image_id)):
             added[image_id] = image.metadata
@@ -253,11 +252,10 @@ def _plan(kept: Kept, out: Path, ids: set[str]) -> None:
         )
 
 
-def _added(folder: Path) -> Iterator[tuple[str, JsonMapping]]:
+def _added(snapshot: Snapshot) -> Iterator[tuple[str, JsonMapping]]:
     """Ids and metadata of an index's images that are not as they were built."""
-    if not read_commit(folder).version:
-        return
-    snapshot = Snapshot.open(folder)
+    if not snapshot.commit.version and not snapshot.commit.bytes:
+        return  # a merged index has them as built
     content_ids = [
         one for _, content_ids in snapshot.content_id_parts() for one in content_ids().to_pylist()
     ]

@@ -23,7 +23,7 @@ from indexer.manifest import (
     owner,
 )
 from indexer.store.commit import Commit, read_commit, segment_folder
-from indexer.store.given import check_given
+from indexer.store.given import read_given
 from indexer.store.segment import SegmentManifest, check_seal
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
@@ -65,7 +65,7 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
     _check_files(files, problems, progress)
     if commit is not None:
         with _noting(problems):
-            check_given(index, commit.given if commit.version else None)
+            read_given(index)
     if commit is not None and not problems:
         with _noting(problems):
             _check_references(index, manifest, commit)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from indexer.manifest import UPLOAD
 from indexer.store.changes import Add, Change, Delete, MetadataChange
-from indexer.store.given import FormerImages, read_given, size_of, with_given
+from indexer.store.given import FormerImages, Given, read_given, size_of, with_given
 from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
@@ -429,6 +429,11 @@ def move_and_delete(index: Path, moved: Mapping[str, str], gone: Sequence[str]) 
             writer.write(changes)
         if deletions:
             writer.write(deletions)
+        writer.commit()
+        left = ({*moved.values()} - moved.keys()) & record.keys()  # a later photo is another one
+        writer.remember(
+            {one: [Given(own.size) for own in record[one] if not own.deleted] for one in left}
+        )
     return len(there), len(deletions)
 
 

@@ -61,7 +61,7 @@ class IndexWriter:
             )
             self._open_log()
             opened.callback(self._log.close)
-            self._given = open_given(folder, found.given)
+            self._given = open_given(folder, found.given, (self._log_number, self._log.end))
             opened.callback(self._given.close)
             self._told = self._log_number, self._log.end, self._given.end
             self._compactor = Compactor(place, found.segments, lambda: self._log.check_place())
@@ -172,8 +172,13 @@ class IndexWriter:
 
     def _append(self, changes: Sequence[Change]) -> int:
         """Append changes to the log, and what the user gave by them to its own, or neither."""
-        found = [(one, given_of(one, self._known.metadata(one.image_id))) for one in changes]
-        records = [given.record(one.image_id) for one, given in found if given is not None]
+        place = self._log_number, self._log.end
+        records, now = [], dict[str, JsonMapping | None]()
+        for one in changes:
+            key = one.image_id
+            if given := given_of(one, now[key] if key in now else self._known.metadata(key)):
+                records.append(replace(given, place=place).record(key))
+            now[key] = metadata_of(one)
         end = self._given.end
         if records:
             self._given.append(records)
@@ -505,21 +510,12 @@ def open_whole(folder: Path) -> Iterator[IndexWriter]:
     """As `open_writer`, of an index that is not divided."""
     Manifest.read(folder)  # no lock file beside something else
     with writing(folder):
-        writer = _begin(folder)
+        place = IndexLocation.of(folder)
+        place.manifest.check_vocabulary(folder, TermTokenizer.from_folder(folder).vocabulary_hash)
+        writer = IndexWriter(place)
         try:
             yield writer
             writer.close()
         except BaseException:
             writer.abandon()
             raise
-
-
-def apply_log(folder: Path) -> None:
-    """Apply what a killed writer left in the log of an index, which the caller has locked."""
-    _begin(folder).close()
-
-
-def _begin(folder: Path) -> IndexWriter:
-    place = IndexLocation.of(folder)
-    place.manifest.check_vocabulary(folder, TermTokenizer.from_folder(folder).vocabulary_hash)
-    return IndexWriter(place)
