@@ -202,7 +202,7 @@ def _open(out: Path, models: Sequence[str], vocabulary: str, opened: ExitStack) 
             opened.enter_context(writing(folder))
     manifest = Manifest.open(folders[0])
     alike = manifest.vocabulary == vocabulary
-    former = FormerImages(out, manifest.models == list(models), Snapshot.written)
+    former = FormerImages(out, manifest.models == list(models), written=True)
     record = {image_id: list(given) for image_id, given in former.record.items()}
     return Kept(former, read_kinds(folders[0]), out, manifest.scale, alike, _record=record)
 

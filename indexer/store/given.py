@@ -7,7 +7,7 @@ a size that is unknown, as of imported features, fits every content of the id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -76,14 +76,14 @@ def size_of(metadata: JsonMapping) -> int | None:
     return size if isinstance(size, int) else None
 
 
-def open_given(folder: Path, synced: int = 0, end: Sequence[int] = (1, 0)) -> ChangeLog:
+def open_given(folder: Path, synced: int = 0, end: tuple[int, int] = (1, 0)) -> ChangeLog:
     """Open the record of an index folder, of which `synced` bytes are committed; made if absent.
 
     What a killed writer noted of changes that its log lacks, which has its `end`, is cut off.
     """
     log = ChangeLog(folder / FILE, synced)
     for start, changes in read_records(log.path, synced, log.end):
-        if any(_given(log.path, change).place >= [*end] for change in changes):
+        if any(tuple(_given(log.path, change).place) >= end for change in changes):
             log.take_back(start)
             break
     return log
@@ -128,7 +128,7 @@ def read_given(index: Path, committed: bool = False) -> dict[str, list[Given]]:
         whole = whole_end(path, end.given)  # a torn end was never acknowledged
         end = end if committed else with_written(folder, end)
         for change in read_log(path, 0, whole):
-            if (one := _given(path, change)).place < [end.log, end.bytes]:
+            if tuple((one := _given(path, change)).place) < (end.log, end.bytes):
                 add_given(found, change.image_id, one)
     return found
 
@@ -136,10 +136,9 @@ def read_given(index: Path, committed: bool = False) -> dict[str, list[Given]]:
 def _given(path: Path, change: Change) -> Given:
     assert isinstance(change, MetadataChange)
     try:
-        one = Given(**change.metadata)
+        return Given(**change.metadata)
     except TypeError as error:
         raise InputError(f"{path} is of another version: {error}") from error
-    return replace(one, place=[*one.place])
 
 
 def add_given(record: dict[str, list[Given]], image_id: str, one: Given) -> None:
@@ -184,20 +183,16 @@ class FormerImages:
     """The images of an index and what the user gave to them.
 
     If new images are not `comparable`, as encoded by other models, contents of different size are
-    the same if the photos have the same width and height.
+    the same if the photos have the same width and height. Images are those of the last commit, or
+    all that were `written`; then nobody may write the index.
     """
 
-    def __init__(
-        self,
-        index: Path,
-        comparable: bool = True,
-        opened: Callable[[Path], Snapshot] = Snapshot.open,
-    ) -> None:
+    def __init__(self, index: Path, comparable: bool = True, written: bool = False) -> None:
         self.record = read_given(index)
         # Images whose photos show something else than what fields were given to.
         self.aside: set[str] = set()
         self._folders, self._comparable = index_folders(index), comparable
-        self.snapshot = cache(opened)  # of a folder of the index
+        self.snapshot = cache(Snapshot.written if written else Snapshot.open)
 
     def given_to(self, image: ImagePostings) -> Given | None:
         """What the user gave to the content that an image of a file has now, else None."""
@@ -232,8 +227,6 @@ class FormerImages:
         return self.snapshot(self._folders[owner(image_id, len(self._folders))])
 
     def _same(self, one: ImagePostings, other: ImagePostings) -> bool:
-        if size_of(one.metadata) is not None and size_of(one.metadata) == size_of(other.metadata):
-            return True
         if not self._comparable:
             sides = ("width", "height")
             return all(one.metadata.get(name) == other.metadata.get(name) for name in sides)

@@ -23,14 +23,7 @@ from indexer.grounding import pack_all, unpack
 from indexer.manifest import OFFSETS, Manifest, check_small_parts
 from indexer.postings import ImagePostings, Postings
 from indexer.store.changes import Add, Change, Delete
-from indexer.store.commit import (
-    Commit,
-    ReplacedError,
-    SegmentList,
-    commit_content,
-    parse_commit,
-    read_commit,
-)
+from indexer.store.commit import Commit, ReplacedError, SegmentList, commit_content, parse_commit
 from indexer.store.images import Stored
 from indexer.store.log import read_changes, with_written
 from indexer.store.memtable import Memtable, NewImage
@@ -115,7 +108,8 @@ class Snapshot:
     def written(cls, index: Path) -> Snapshot:
         """All that was written to an index folder, committed or not; nobody writes it."""
         place = IndexLocation.of(index)
-        return _at(place, with_written(place.folder, read_commit(place.folder)), None)
+        commit = parse_commit(commit_content(place.folder), place.folder)
+        return _at(place, with_written(place.folder, commit), None)
 
     def refreshed(self) -> Snapshot | None:
         """The newest commit, None if it is this one.
