@@ -104,7 +104,7 @@ def split_index(whole: Path, out: Path, shards: int, progress: Progress = no_pro
         progress("divide", done, len(owners))
     ShardsManifest(
         package_version=version("visualsparta"),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        created=datetime.now(UTC).isoformat(timespec="microseconds"),
         images=len(owners),
         shards=[shard_name(number) for number in range(shards)],
         parts={},

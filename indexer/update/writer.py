@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock, RLock
 from uuid import uuid4
 
+from indexer.answer import Version
 from indexer.fields.kinds import check_count
 from indexer.manifest import Manifest, index_folders, owner
 from indexer.store.changes import Add, Change, Delete, MetadataChange, metadata_of
@@ -428,10 +429,9 @@ class Writer:
             for number, end in wanted.items():
                 self._shards[number].told(end)
 
-    def commit(self) -> Commit:
-        """Make all changes visible, shard by shard.
+    def commit(self) -> Version:
+        """Make all changes visible, shard by shard; a searcher of them has the version.
 
-        Returns a commit whose version is the sum of theirs, as that of a searcher of all shards.
         Raises OSError if the disk fails: UnsureError if another writer will make them visible.
         """
         commits, changed = list[Commit](), False
@@ -448,7 +448,8 @@ class Writer:
                 changed = changed or commits[-1] != former
                 for other in self._shards if changed else ():
                     other.told()  # all of it or none is in effect
-        return replace(commits[0], version=sum(commit.version for commit in commits))
+        named = enumerate(commits)
+        return Version(tuple((number, one.lineage, one.version) for number, one in named))
 
     def merge(self, progress: Progress = no_progress) -> None:
         """Make one segment of each shard's images; see `IndexWriter.merge`."""
