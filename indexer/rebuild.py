@@ -51,7 +51,7 @@ class Kept:
     former: FormerImages | None = None
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     _out: Path = Path()
-    _scale: float = 1.0
+    _manifest: Manifest | None = None
     _alike: bool = False  # the vocabularies
     # Images that the new stores lack: the file of each photo, and those given by terms.
     _photos: dict[str, Path] = field(default_factory=dict)
@@ -60,6 +60,11 @@ class Kept:
     _record: dict[str, list[Given]] = field(default_factory=dict)
     _with_fields: int = 0
     _deleted: int = 0
+
+    def compare_with(self, models: Sequence[str]) -> None:
+        """Note the fingerprints of the new index's models."""
+        if self.former is not None and self._manifest is not None:
+            self.former.comparable = self._manifest.models == [*models]
 
     def described(self, shard: PostingShard, metadata: Metadata) -> PostingShard:
         """The shard with what the user gave to its images, without those that were deleted.
@@ -116,7 +121,7 @@ class Kept:
                 manifest = Manifest.read(folders[0])
                 quantiser = Quantiser(manifest.scale, manifest.bits)
                 writer.write([self._ready(image_id, quantiser) for image_id in self._terms])
-        for root in {*synced_folders(self._out)} - {_photos_of(folders[0])}:
+        for root in {*synced_folders(self._out)} - {_photos_of(Manifest.read(folders[0]))}:
             if seen := SeenPhotos.open(self._out, root):
                 seen.save(index)
         if text := self._summary():
@@ -133,10 +138,10 @@ class Kept:
 
     def _ready(self, image_id: str, quantiser: Quantiser) -> Add:
         """An image that was sent as term weights, which have another scale now."""
-        assert self.former is not None
+        assert self.former is not None and self._manifest is not None
         image = self.former.image(image_id)
         assert image is not None
-        scores = (image.impacts * self._scale).astype(np.float32)
+        scores = (image.impacts * self._manifest.scale).astype(np.float32)
         return Add(replace(image, impacts=quantiser.impacts(scores)))
 
     def _link_uploads(self, index: Path) -> None:
@@ -170,18 +175,16 @@ class Kept:
 
 
 @contextmanager
-def kept_of(
-    out: Path, ids: Sequence[str], models: Sequence[str], vocabulary: str
-) -> Iterator[Kept]:
+def kept_of(out: Path, ids: Sequence[str] | None = None, vocabulary: str = "") -> Iterator[Kept]:
     """What is to be kept of the index at `out`, whose shards nobody writes until the block ends.
 
     The caller has locked `out`, where there may be none. The new index is built from images `ids`
-    with models of these fingerprints. Raises InputError if something that the user gave could not
-    be kept.
+    with models of that vocabulary; without these it is only read. Raises InputError if something
+    that the user gave could not be kept.
     """
     with ExitStack() as opened:
         try:
-            kept = _open(out, models, vocabulary, opened) if is_index(out) else Kept()
+            kept = _open(out, vocabulary, opened) if is_index(out) else Kept()
         except InputError as error:
             if not _was_written(out):
                 kept = Kept()  # a damaged index, made again from its photos
@@ -190,21 +193,20 @@ def kept_of(
                     f"what was given to {out} cannot be kept ({error}): restore a snapshot, or "
                     "move the index away or choose another --out to build one without it"
                 ) from error
-        if kept.former is not None:
+        if kept.former is not None and ids is not None:
             _plan(kept, out, set(ids))
         yield kept
 
 
-def _open(out: Path, models: Sequence[str], vocabulary: str, opened: ExitStack) -> Kept:
+def _open(out: Path, vocabulary: str, opened: ExitStack) -> Kept:
     folders = index_folders(out)
     for folder in folders:
         if folder != out:
             opened.enter_context(writing(folder))
-    manifest = Manifest.open(folders[0])
+    manifest, former = Manifest.open(folders[0], former=True), FormerImages(out, written=True)
     alike = manifest.vocabulary == vocabulary
-    former = FormerImages(out, manifest.models == list(models), written=True)
     record = {image_id: list(given) for image_id, given in former.record.items()}
-    return Kept(former, read_kinds(folders[0]), out, manifest.scale, alike, _record=record)
+    return Kept(former, read_kinds(folders[0]), out, manifest, alike, _record=record)
 
 
 def _was_written(out: Path) -> bool:
@@ -217,8 +219,8 @@ def _plan(kept: Kept, out: Path, ids: set[str]) -> None:
 
     Raises InputError if an image would be lost.
     """
-    assert kept.former is not None
-    photos = _photos_of(index_folders(out)[0])
+    assert kept.former is not None and kept._manifest is not None
+    photos = _photos_of(kept._manifest)
     roots = {root: SeenPhotos.open(out, root) for root in synced_folders(out)}
     record, lost = kept.former.record, list[str]()
     folders = index_folders(out)
@@ -264,8 +266,8 @@ def _added(snapshot: Snapshot) -> Iterator[tuple[str, JsonMapping]]:
             yield snapshot.stored(document)
 
 
-def _photos_of(index: Path) -> Path | None:
-    photos = Manifest.read(index).photos
+def _photos_of(manifest: Manifest) -> Path | None:
+    photos = manifest.photos
     return Path(os.path.realpath(photos)) if photos else None  # of links in a circle, too
 
 

@@ -182,16 +182,19 @@ ALIKE = 0.75
 class FormerImages:
     """The images of an index and what the user gave to them.
 
-    If new images are not `comparable`, as encoded by other models, contents of different size are
-    the same if the photos have the same width and height. Images are those of the last commit, or
-    all that were `written`; then nobody may write the index.
+    Images are those of the last commit, or all that were `written`; then nobody may write the
+    index, which may be of a former format.
+
+    Attributes:
+        comparable: whether new images are encoded by the same models. If not, contents of different
+            size are the same if the photos have the same width and height.
     """
 
-    def __init__(self, index: Path, comparable: bool = True, written: bool = False) -> None:
+    def __init__(self, index: Path, written: bool = False) -> None:
         self.record = read_given(index)
         # Images whose photos show something else than what fields were given to.
         self.aside: set[str] = set()
-        self._folders, self._comparable = index_folders(index), comparable
+        self._folders, self.comparable = index_folders(index), True
         self.snapshot = cache(Snapshot.written if written else Snapshot.open)
 
     def given_to(self, image: ImagePostings) -> Given | None:
@@ -200,7 +203,7 @@ class FormerImages:
         sizes, former = [size_of(image.metadata)], self.image(image.image_id) if given else None
         if former is not None and self._same(former, image):
             # What was given last counts, also if the file is as it was some time before.
-            sizes.insert(0 if self._comparable else 1, size_of(former.metadata))
+            sizes.insert(0 if self.comparable else 1, size_of(former.metadata))
         for size in sizes:
             if found := newest_of(given, size):
                 return found
@@ -227,7 +230,7 @@ class FormerImages:
         return self.snapshot(self._folders[owner(image_id, len(self._folders))])
 
     def _same(self, one: ImagePostings, other: ImagePostings) -> bool:
-        if not self._comparable:
+        if not self.comparable:
             sides = ("width", "height")
             return all(one.metadata.get(name) == other.metadata.get(name) for name in sides)
         return similarity(one, other) >= ALIKE

@@ -47,9 +47,12 @@ class IndexLocation(NamedTuple):
     vocabulary: int  # number of terms
 
     @classmethod
-    def of(cls, index: Path) -> IndexLocation:
-        """Read the manifest of an index folder; raises InputError if it is damaged."""
-        manifest, folder = Manifest.open(index), index.resolve()
+    def of(cls, index: Path, former: bool = False) -> IndexLocation:
+        """Read the manifest of an index folder; raises InputError if it is damaged.
+
+        A `former` format may be allowed.
+        """
+        manifest, folder = Manifest.open(index, former), index.resolve()
         check_small_parts(folder, manifest.parts)
         offsets = np.load(folder / OFFSETS, mmap_mode="r", allow_pickle=False)
         return cls(index, folder, folder.stat(), manifest, len(offsets))
@@ -106,8 +109,11 @@ class Snapshot:
 
     @classmethod
     def written(cls, index: Path) -> Snapshot:
-        """All that was written to an index folder, committed or not; nobody writes it."""
-        place = IndexLocation.of(index)
+        """All that was written to an index folder, committed or not; nobody writes it.
+
+        It may be of a former format.
+        """
+        place = IndexLocation.of(index, former=True)
         commit = parse_commit(commit_content(place.folder), place.folder)
         return _at(place, with_written(place.folder, commit), None)
 
