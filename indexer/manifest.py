@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
@@ -41,6 +42,29 @@ class Part:
 
 
 Parts = Mapping[str, Part]
+
+SYNC = "sync"  # folder of an index: which photos `sparta sync` has seen
+SEEN = (".arrow", ".built")  # of its files: written by `sparta sync`, and by the build
+SYNC_AGAIN = "delete it, and sparta sync begins as with an index that was just built"
+
+
+def read_seen(path: Path) -> bytes:
+    """The content of such a file, after which its SHA-256 follows; raises InputError if damaged."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): {SYNC_AGAIN}") from error
+    if hashlib.sha256(content[:-32]).digest() == content[-32:]:
+        return content[:-32]
+    if not content.endswith(b"ARROW1"):  # as former versions wrote it, without a hash
+        raise InputError(f"{path} is damaged: its content has another hash; {SYNC_AGAIN}")
+    return content
+
+
+def uploads_of(index: Path) -> list[Path]:
+    """The photos that were sent to a server of an index."""
+    found = (index / UPLOADS).rglob("*")
+    return [path for path in found if os.path.isfile(path) and path.name[:1] != "."]  # noqa: PTH113
 
 
 def describe_parts(folder: Path, pattern: str = "**/*") -> dict[str, Part]:

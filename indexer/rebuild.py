@@ -12,8 +12,8 @@ import numpy as np
 
 from indexer.encoding.impacts import Quantiser
 from indexer.fields.kinds import Kind, read_kinds
-from indexer.maintenance.copies import link_file, uploads_of
-from indexer.manifest import UPLOAD, UPLOADS, Manifest, index_folders, is_index, owner
+from indexer.maintenance.copies import link_file
+from indexer.manifest import UPLOAD, UPLOADS, Manifest, index_folders, is_index, owner, uploads_of
 from indexer.metadata import Metadata
 from indexer.postings import ImagePostings, Postings, PostingShard
 from indexer.store.changes import Add

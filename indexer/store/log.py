@@ -234,6 +234,20 @@ def whole_end(path: Path, synced: int = 0) -> int:
     return position
 
 
+def check_tail(path: Path) -> None:
+    """Raise InputError if what follows the last whole record is no unfinished one but damage."""
+    end = whole_end(path)
+    with path.open("rb") as file:
+        file.seek(end)
+        rest = file.read()
+        if len(rest) < HEADER_BYTES or _read(file, end):  # finished meanwhile
+            return
+    fields = rest[: _FIELDS.size]
+    whole = rest[_FIELDS.size : HEADER_BYTES] == _CHECKSUM.pack(crc32(fields))
+    if not whole or len(rest) >= HEADER_BYTES + _FIELDS.unpack(fields)[1]:
+        raise _damaged(path, end)
+
+
 def _synced_later(file: BinaryIO, position: int) -> int:
     """How far the log was synced according to whole records after a position that has none."""
     file.seek(position)
