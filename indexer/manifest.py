@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from sparta.errors import InputError
 from sparta.features.record import precision_of
@@ -152,7 +152,8 @@ class SealedManifest:
                 f"{folder} is divided into {len(values[SHARDS])} shards, which this does not take: "
                 f"give one of them, such as {folder / values[SHARDS][0]}"
             )
-        found, seal = values.get(VERSION), values.pop(SEAL, None)
+        found: Any = values.get(VERSION)
+        seal = values.pop(SEAL, None)
         former = former and isinstance(found, int) and found < cls.FORMAT
         if found != cls.FORMAT and not former:
             advice = _build_again(folder, values)
