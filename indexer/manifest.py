@@ -147,11 +147,6 @@ class SealedManifest:
         values = _read(folder)
         expected = {VERSION, *(one.name for one in fields(cls))}
         absent = {one.name for one in fields(cls) if one.default_factory is not MISSING} - {*values}
-        if SHARDS in values and SHARDS not in expected:
-            raise InputError(
-                f"{folder} is divided into {len(values[SHARDS])} shards, which this does not take: "
-                f"give one of them, such as {folder / values[SHARDS][0]}"
-            )
         found: Any = values.get(VERSION)
         seal = values.pop(SEAL, None)
         former = former and isinstance(found, int) and found < cls.FORMAT
@@ -161,6 +156,11 @@ class SealedManifest:
                 advice = f"upgrade VisualSparta to {values.get('package_version')} or newer"
             raise InputError(
                 f"{folder} has index format {found!r}, this version reads {cls.FORMAT}: {advice}"
+            )
+        if SHARDS in values and SHARDS not in expected:
+            raise InputError(
+                f"{folder} is divided into {len(values[SHARDS])} shards, which this does not take: "
+                f"give one of them, such as {folder / values[SHARDS][0]}"
             )
         path, lacking = folder / MANIFEST, expected - absent - values.keys()
         if wrong := lacking if former else lacking | (values.keys() - expected):
@@ -291,6 +291,9 @@ def _seal(values: Json) -> str:
 
 def _build_again(folder: Path, values: JsonMapping) -> str:
     """What to do with a folder of a former format; of an index, the command."""
+    if SHARDS in values:
+        folder = folder / values[SHARDS][0]
+        values = _read(folder)
     if "model_names" not in values:
         return "build the index again with `sparta index`"
     whole, options = folder, [("--model", str(name)) for name in values["model_names"]]
