@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from hashlib import blake2b
 from html import escape
 from typing import Literal, NamedTuple
 
@@ -37,6 +38,17 @@ class Version(NamedTuple):
     def number(self) -> int:
         """Rises with every commit; 0 for an index as it was built."""
         return sum(version for *_, version in self.commits)
+
+    def of(self, built: str) -> str:
+        """Names the state of an index of which a build has the name `built`; no other has it.
+
+        The number alone repeats: after an older state was restored, and in copies. So a hash of the
+        commits with their lineages follows it.
+        """
+        if not self.number:
+            return built
+        digest = blake2b(repr(self.commits).encode(), digest_size=4).hexdigest()
+        return f"{built}.{self.number}.{digest}"
 
 
 UNKNOWN = Version(())

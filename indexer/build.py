@@ -19,7 +19,7 @@ from indexer.encoding.impacts import (
     NO_TERM_FREQUENCIES,
     TermFrequencies,
 )
-from indexer.encoding.models import ReadConfig, read_word_tables
+from indexer.encoding.models import ReadConfig, read_word_tables, vocabulary_of
 from indexer.fields.kinds import Kind
 from indexer.index_writer import write_index
 from indexer.maintenance.combine import split_index
@@ -105,14 +105,15 @@ def build_index(
     check_name(out)
     with writing(out), full_disk_reported(out):
         check_target(out)
-        tower = open_tower(models, rerank) if rerank else None
-        work, options = Workspace(out), (batch_size, device, pruning.terms, progress)
-        encoder = _open_encoder(images, models, work, *options)
-        frequencies = _frequencies(pruning, encoder)
-        settings = _settings(images, encoder, pruning, frequencies, rerank)
-        ids = list(images.stamps) if isinstance(images, Photos) else encoder.store.ids
-        needed = _estimated_bytes(len(ids), encoder, settings)
-        with kept_of(out, ids, encoder.models, encoder.tokenizer.vocabulary_hash) as kept:
+        ids = list(images.stamps if isinstance(images, Photos) else images[0].ids if images else ())
+        with kept_of(out, ids, vocabulary_of(models)) as kept:
+            tower = open_tower(models, rerank) if rerank else None
+            work, options = Workspace(out), (batch_size, device, pruning.terms, progress)
+            encoder = _open_encoder(images, models, work, *options)
+            kept.compare_with(encoder.models)
+            frequencies = _frequencies(pruning, encoder)
+            settings = _settings(images, encoder, pruning, frequencies, rerank)
+            needed = _estimated_bytes(len(ids), encoder, settings)
             saved = work.begin(settings)
             check_room(out, needed - work.size)
             mapped = partial(encoder_map, models=models, device=device, cluster=cluster)
@@ -224,6 +225,15 @@ def open_tower(models: Sequence[str | Path], rerank: int) -> TextTower:
     except InputError as error:
         made = f"the text tower of the dual encoder that --model {models[0]} was made of"
         raise InputError(f"--rerank {rerank} copies {made}: {error}") from error
+
+
+def check_out(out: Path) -> None:
+    """Raise InputError if an index cannot take that place, before anything is extracted for it."""
+    check_name(out)
+    with writing(out):
+        check_target(out)
+        with kept_of(out):
+            pass
 
 
 def check_target(out: Path) -> None:

@@ -78,10 +78,11 @@ def build(
     from sparta.extras import set_up_libraries
 
     set_up_libraries()
-    from indexer.build import DEFAULT_PRUNING, build_index
+    from indexer.build import DEFAULT_PRUNING, build_index, check_out
     from indexer.encoding.features import open_images
 
     models, out = _places(model), Path(folder)
+    check_out(out)
     paths = [Path(place) for place in _places(source)]
     images = open_images(
         paths, models, out, keep_features=keep_features, device=device, progress=progress

@@ -106,7 +106,7 @@ def finish_index(
     postings = int(frequencies.sum())
     manifest = Manifest(
         package_version=version("visualsparta"),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        created=datetime.now(UTC).isoformat(timespec="microseconds"),
         vocabulary=vocabulary,
         scale=scale,
         images=images,

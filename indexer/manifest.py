@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
+from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from sparta.errors import InputError
 from sparta.features.record import precision_of
 from sparta.files import sha256
-from sparta.json_values import Json
+from sparta.json_values import Json, JsonMapping
 
 MANIFEST = "manifest.json"
 LUCENE = "lucene"
@@ -39,6 +42,29 @@ class Part:
 
 
 Parts = Mapping[str, Part]
+
+SYNC = "sync"  # folder of an index: which photos `sparta sync` has seen
+SEEN = (".arrow", ".built")  # of its files: written by `sparta sync`, and by the build
+SYNC_AGAIN = "delete it, and sparta sync begins as with an index that was just built"
+
+
+def read_seen(path: Path) -> bytes:
+    """The content of such a file, after which its SHA-256 follows; raises InputError if damaged."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): {SYNC_AGAIN}") from error
+    if hashlib.sha256(content[:-32]).digest() == content[-32:]:
+        return content[:-32]
+    if not content.endswith(b"ARROW1"):  # as former versions wrote it, without a hash
+        raise InputError(f"{path} is damaged: its content has another hash; {SYNC_AGAIN}")
+    return content
+
+
+def uploads_of(index: Path) -> list[Path]:
+    """The photos that were sent to a server of an index."""
+    found = (index / UPLOADS).rglob("*")
+    return [path for path in found if os.path.isfile(path) and path.name[:1] != "."]  # noqa: PTH113
 
 
 def describe_parts(folder: Path, pattern: str = "**/*") -> dict[str, Part]:
@@ -112,38 +138,42 @@ class SealedManifest:
         (folder / MANIFEST).write_text(text + "\n")
 
     @classmethod
-    def read_from(cls, folder: Path) -> Self:
+    def read_from(cls, folder: Path, former: bool = False) -> Self:
         """Read `folder/manifest.json`, without a look at the files.
 
-        Raises InputError if there is none, it is damaged, or it has another format.
+        Raises InputError if there is none, it is damaged, or it has another format; a `former` one
+        may be allowed.
         """
         values = _read(folder)
         expected = {VERSION, *(one.name for one in fields(cls))}
         absent = {one.name for one in fields(cls) if one.default_factory is not MISSING} - {*values}
-        if SHARDS in values and SHARDS not in expected:
-            raise InputError(
-                f"{folder} is divided into {len(values[SHARDS])} shards, which this does not take: "
-                f"give one of them, such as {folder / values[SHARDS][0]}"
-            )
-        if (found := values.get(VERSION)) != cls.FORMAT:
-            advice = "build the index again with `sparta index`"
+        found: Any = values.get(VERSION)
+        seal = values.pop(SEAL, None)
+        former = former and isinstance(found, int) and found < cls.FORMAT
+        if found != cls.FORMAT and not former:
+            advice = _build_again(folder, values)
             if isinstance(found, int) and found > cls.FORMAT:
                 advice = f"upgrade VisualSparta to {values.get('package_version')} or newer"
             raise InputError(
                 f"{folder} has index format {found!r}, this version reads {cls.FORMAT}: {advice}"
             )
-        path = folder / MANIFEST
-        seal = values.pop(SEAL, None)
-        if wrong := (expected - absent) ^ set(values):
+        if SHARDS in values and SHARDS not in expected:
+            raise InputError(
+                f"{folder} is divided into {len(values[SHARDS])} shards, which this does not take: "
+                f"give one of them, such as {folder / values[SHARDS][0]}"
+            )
+        path, lacking = folder / MANIFEST, expected - absent - values.keys()
+        if wrong := lacking if former else lacking | (values.keys() - expected):
             names = ", ".join(sorted(wrong))
             raise InputError(f"{path}: fields missing or unknown: {names}; build the index again")
-        if seal != _seal(values):
+        # Of a former format the number alone may have been changed, as to go back a version.
+        numbers = range(found, cls.FORMAT + 1) if former else [found]
+        if seal not in [_seal(values | {VERSION: number}) for number in numbers]:
             raise InputError(
                 f"{path} is damaged: its content has another hash; build the index again"
             )
-        del values[VERSION]
         values["parts"] = {name: Part(**part) for name, part in values["parts"].items()}
-        return cls(**values)
+        return cls(**{name: values[name] for name in values.keys() & expected - {VERSION}})
 
     def check_sizes(self, folder: Path) -> None:
         """Raise `InputError` if a file is missing or has another size."""
@@ -155,12 +185,12 @@ class FolderManifest(SealedManifest):
     """A manifest that is opened by its folder alone."""
 
     @classmethod
-    def open(cls, folder: Path) -> Self:
+    def open(cls, folder: Path, former: bool = False) -> Self:
         """Read a folder's manifest and check that every file is complete.
 
-        Raises InputError as `read`, or if a file is missing or cut.
+        Raises InputError as `read_from`, or if a file is missing or cut.
         """
-        manifest = cls.read_from(folder)
+        manifest = cls.read_from(folder, former)
         manifest.check_sizes(folder)
         return manifest
 
@@ -259,6 +289,22 @@ def _seal(values: Json) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
+def _build_again(folder: Path, values: JsonMapping) -> str:
+    """What to do with a folder of a former format; of an index, the command."""
+    if SHARDS in values:
+        folder = folder / values[SHARDS][0]
+        values = _read(folder)
+    if "model_names" not in values:
+        return "build the index again with `sparta index`"
+    whole, options = folder, [("--model", str(name)) for name in values["model_names"]]
+    if is_sharded(folder.parent):
+        whole = folder.parent
+        options.append(("--shards", str(len(index_folders(whole)))))
+    photos, more = str(values.get("photos") or "PHOTOS"), chain(*options, ("--out", str(whole)))
+    command = shlex.join(["sparta", "index", photos, *more])
+    return f"build the index again with `{command}`, which keeps what was given to it"
+
+
 def _read(folder: Path) -> Json:
     path = folder / MANIFEST
     if not path.is_file():
@@ -313,4 +359,4 @@ def index_folders(folder: Path) -> list[Path]:
     """
     if not is_sharded(folder):
         return [folder]
-    return [folder / name for name in ShardsManifest.open(folder).shards]
+    return [folder / name for name in ShardsManifest.open(folder, former=True).shards]

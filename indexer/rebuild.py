@@ -12,12 +12,12 @@ import numpy as np
 
 from indexer.encoding.impacts import Quantiser
 from indexer.fields.kinds import Kind, read_kinds
-from indexer.maintenance.copies import link_file, uploads_of
-from indexer.manifest import UPLOAD, UPLOADS, Manifest, index_folders, is_index, owner
+from indexer.maintenance.copies import link_file
+from indexer.manifest import UPLOAD, UPLOADS, Manifest, index_folders, is_index, owner, uploads_of
 from indexer.metadata import Metadata
 from indexer.postings import ImagePostings, Postings, PostingShard
 from indexer.store.changes import Add
-from indexer.store.commit import LOGS, read_commit
+from indexer.store.commit import LOGS
 from indexer.store.given import (
     FILE,
     FormerImages,
@@ -31,7 +31,7 @@ from indexer.store.images import BUILT
 from indexer.store.snapshot import Snapshot
 from indexer.update.images import ResidentEncoder
 from indexer.update.sync_plan import SeenPhotos, synced_folders
-from indexer.update.writer import apply_log, open_writer
+from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from sparta.files import writing
 from sparta.json_values import JsonMapping, JsonValue
@@ -51,7 +51,7 @@ class Kept:
     former: FormerImages | None = None
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     _out: Path = Path()
-    _scale: float = 1.0
+    _manifest: Manifest | None = None
     _alike: bool = False  # the vocabularies
     # Images that the new stores lack: the file of each photo, and those given by terms.
     _photos: dict[str, Path] = field(default_factory=dict)
@@ -60,6 +60,11 @@ class Kept:
     _record: dict[str, list[Given]] = field(default_factory=dict)
     _with_fields: int = 0
     _deleted: int = 0
+
+    def compare_with(self, models: Sequence[str]) -> None:
+        """Note the fingerprints of the new index's models."""
+        if self.former is not None and self._manifest is not None:
+            self.former.comparable = self._manifest.models == [*models]
 
     def described(self, shard: PostingShard, metadata: Metadata) -> PostingShard:
         """The shard with what the user gave to its images, without those that were deleted.
@@ -75,18 +80,21 @@ class Kept:
     def _described(self, image: ImagePostings, metadata: Metadata) -> ImagePostings | None:
         if image.image_id in self._photos or image.image_id in self._terms:
             return image  # what was sent takes its place
-        now, before = dict(metadata.get(image.image_id, {})), None
-        if self.former is not None and image.image_id in self.former.record:
-            before = self.former.given_to(image)
-        if before is None and not now:
+        now, size = dict(metadata.get(image.image_id, {})), size_of(image.metadata)
+        record = self._record.get(image.image_id, [])
+        if not record and not now:
             return image
-        before = before or Given(size_of(image.metadata))
-        if before.deleted and self.former is not None and not self.former.has(image.image_id):
-            self._deleted += 1
-            return None
-        self._with_fields += bool(before.fields)
-        newer = {name: one for name, one in now.items() if _differs(before.built, name, one)}
-        given = Given(size_of(image.metadata), {**before.fields, **newer}, now)
+        before = None
+        if self.former is not None and record:
+            if self.former.is_deleted(image.image_id, size):
+                self._deleted += 1
+                return None
+            before = self.former.given_to(image)
+        # A content to which nothing was given has no later changes of what the file says.
+        fields, built = (before.fields, record[-1].built) if before else ({}, {})
+        self._with_fields += bool(fields)
+        newer = {name: one for name, one in now.items() if _differs(built, name, one)}
+        given = Given(size, {**fields, **newer}, now, sent="")
         add_given(self._record, image.image_id, given)
         return replace(image, metadata=with_given(image.metadata, given.fields))
 
@@ -113,7 +121,7 @@ class Kept:
                 manifest = Manifest.read(folders[0])
                 quantiser = Quantiser(manifest.scale, manifest.bits)
                 writer.write([self._ready(image_id, quantiser) for image_id in self._terms])
-        for root in {*synced_folders(self._out)} - {_photos_of(folders[0])}:
+        for root in {*synced_folders(self._out)} - {_photos_of(Manifest.read(folders[0]))}:
             if seen := SeenPhotos.open(self._out, root):
                 seen.save(index)
         if text := self._summary():
@@ -130,10 +138,10 @@ class Kept:
 
     def _ready(self, image_id: str, quantiser: Quantiser) -> Add:
         """An image that was sent as term weights, which have another scale now."""
-        assert self.former is not None
+        assert self.former is not None and self._manifest is not None
         image = self.former.image(image_id)
         assert image is not None
-        scores = (image.impacts * self._scale).astype(np.float32)
+        scores = (image.impacts * self._manifest.scale).astype(np.float32)
         return Add(replace(image, impacts=quantiser.impacts(scores)))
 
     def _link_uploads(self, index: Path) -> None:
@@ -167,18 +175,16 @@ class Kept:
 
 
 @contextmanager
-def kept_of(
-    out: Path, ids: Sequence[str], models: Sequence[str], vocabulary: str
-) -> Iterator[Kept]:
+def kept_of(out: Path, ids: Sequence[str] | None = None, vocabulary: str = "") -> Iterator[Kept]:
     """What is to be kept of the index at `out`, whose shards nobody writes until the block ends.
 
     The caller has locked `out`, where there may be none. The new index is built from images `ids`
-    with models of these fingerprints. Raises InputError if something that the user gave could not
-    be kept.
+    with models of that vocabulary; without these it is only read. Raises InputError if something
+    that the user gave could not be kept.
     """
     with ExitStack() as opened:
         try:
-            kept = _open(out, models, vocabulary, opened) if is_index(out) else Kept()
+            kept = _open(out, vocabulary, opened) if is_index(out) else Kept()
         except InputError as error:
             if not _was_written(out):
                 kept = Kept()  # a damaged index, made again from its photos
@@ -187,25 +193,20 @@ def kept_of(
                     f"what was given to {out} cannot be kept ({error}): restore a snapshot, or "
                     "move the index away or choose another --out to build one without it"
                 ) from error
-        if kept.former is not None:
+        if kept.former is not None and ids is not None:
             _plan(kept, out, set(ids))
         yield kept
 
 
-def _open(out: Path, models: Sequence[str], vocabulary: str, opened: ExitStack) -> Kept:
+def _open(out: Path, vocabulary: str, opened: ExitStack) -> Kept:
     folders = index_folders(out)
     for folder in folders:
         if folder != out:
             opened.enter_context(writing(folder))
-        if (folder / LOGS).exists():  # it was written to
-            if not (folder / FILE).is_file():
-                raise InputError(f"{folder / FILE} is missing")
-            apply_log(folder)
-    manifest = Manifest.open(folders[0])
+    manifest, former = Manifest.open(folders[0], former=True), FormerImages(out, written=True)
     alike = manifest.vocabulary == vocabulary
-    former = FormerImages(out, comparable=manifest.models == list(models))
     record = {image_id: list(given) for image_id, given in former.record.items()}
-    return Kept(former, read_kinds(folders[0]), out, manifest.scale, alike, _record=record)
+    return Kept(former, read_kinds(folders[0]), out, manifest, alike, _record=record)
 
 
 def _was_written(out: Path) -> bool:
@@ -218,12 +219,12 @@ def _plan(kept: Kept, out: Path, ids: set[str]) -> None:
 
     Raises InputError if an image would be lost.
     """
-    assert kept.former is not None
-    photos = _photos_of(index_folders(out)[0])
+    assert kept.former is not None and kept._manifest is not None
+    photos = _photos_of(kept._manifest)
     roots = {root: SeenPhotos.open(out, root) for root in synced_folders(out)}
     record, lost = kept.former.record, list[str]()
     folders = index_folders(out)
-    added = {key: one for folder in folders for key, one in _added(folder)}
+    added = {key: one for folder in folders for key, one in _added(kept.former.snapshot(folder))}
     for image_id in set(record) - set(added):  # a merged index has them as built
         if record[image_id][-1].sent and (image := kept.former.image(image_id)):
             added[image_id] = image.metadata
@@ -253,11 +254,10 @@ def _plan(kept: Kept, out: Path, ids: set[str]) -> None:
         )
 
 
-def _added(folder: Path) -> Iterator[tuple[str, JsonMapping]]:
+def _added(snapshot: Snapshot) -> Iterator[tuple[str, JsonMapping]]:
     """Ids and metadata of an index's images that are not as they were built."""
-    if not read_commit(folder).version:
-        return
-    snapshot = Snapshot.open(folder)
+    if not snapshot.commit.version and not snapshot.commit.bytes:
+        return  # a merged index has them as built
     content_ids = [
         one for _, content_ids in snapshot.content_id_parts() for one in content_ids().to_pylist()
     ]
@@ -266,8 +266,8 @@ def _added(folder: Path) -> Iterator[tuple[str, JsonMapping]]:
             yield snapshot.stored(document)
 
 
-def _photos_of(index: Path) -> Path | None:
-    photos = Manifest.read(index).photos
+def _photos_of(manifest: Manifest) -> Path | None:
+    photos = manifest.photos
     return Path(os.path.realpath(photos)) if photos else None  # of links in a circle, too
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from indexer.answer import Version
 from indexer.dense.manifest import DenseManifest, dense_folder, dense_names
 from indexer.manifest import LUCENE, MANIFEST, Manifest, index_folders, is_index, is_sharded
 from indexer.store.commit import LOGS, SEGMENTS, read_commit
@@ -79,6 +80,13 @@ def index_version(folder: Path) -> str:
     for name in dense_names(folder):
         digest.update(name.encode() + (dense_folder(folder, name) / MANIFEST).read_bytes())
     return digest.hexdigest()[:VERSION_DIGITS]
+
+
+def newest_version(folder: Path) -> str:
+    """The version that answers of the newest commit name; raises InputError if it is damaged."""
+    found = enumerate(map(read_commit, index_folders(folder)))
+    commits = tuple((number, one.lineage, one.version) for number, one in found)
+    return Version(commits).of(index_version(folder))
 
 
 def place_of(folder: Path) -> int:

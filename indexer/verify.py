@@ -12,6 +12,8 @@ from indexer.engines.lucene import check_lucene
 from indexer.manifest import (
     LUCENE,
     REMEDY,
+    SEEN,
+    SYNC,
     UPLOAD,
     UPLOADS,
     Manifest,
@@ -21,15 +23,21 @@ from indexer.manifest import (
     index_folders,
     is_sharded,
     owner,
+    read_seen,
+    uploads_of,
 )
-from indexer.store.commit import Commit, read_commit, segment_folder
-from indexer.store.given import check_given
+from indexer.store.commit import Commit, log_numbers, log_path, read_commit, segment_folder
+from indexer.store.given import FILE as GIVEN
+from indexer.store.given import read_given
+from indexer.store.log import check_tail
 from indexer.store.segment import SegmentManifest, check_seal
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 from sparta.files import sha256
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import TermTokenizer
+
+SENT_AGAIN = "send the photo again"
 
 
 def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
@@ -63,13 +71,21 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
             folder = dense_folder(index, name)
             files |= _paths(folder, DenseManifest.read(index, name, manifest).parts)
     _check_files(files, problems, progress)
+    for path in sorted(path for path in (index / SYNC).glob("*") if path.suffix in SEEN):
+        with _noting(problems):
+            read_seen(path)
+    problems += [f"{path} is damaged: {SENT_AGAIN}" for path in _damaged_uploads(index)]
     if commit is not None:
         with _noting(problems):
-            check_given(index, commit.given if commit.version else None)
+            read_given(index)
+        logs = [log_path(index, one) for one in log_numbers(index) if one >= commit.segments.log]
+        for path in [index / GIVEN, *logs]:
+            with _noting(problems):
+                check_tail(path) if path.is_file() else None
     if commit is not None and not problems:
         with _noting(problems):
             _check_references(index, manifest, commit)
-            problems += _damaged_uploads(index)
+            problems += [f"{path} is missing: {SENT_AGAIN}" for path in _missing_uploads(index)]
     return problems
 
 
@@ -127,14 +143,17 @@ def _check_references(index: Path, manifest: Manifest, commit: Commit) -> None:
         _check_rows(dense_folder(index, name), DenseManifest.read(index, name, manifest))
 
 
-def _damaged_uploads(index: Path) -> list[str]:
-    """The photos that were sent, are in the index, and are not what their names are hashes of."""
+def _damaged_uploads(index: Path) -> list[Path]:
+    """The photos that were sent and are not what their names are hashes of."""
+    return [path for path in uploads_of(index) if sha256(path) != path.stem]
+
+
+def _missing_uploads(index: Path) -> list[Path]:
+    """The photos that were sent, are in the index, and are not there."""
     images = Snapshot.open(index)
     stored = images.stored_all(images.live_documents().tolist())
     names = sorted({str(one.metadata[UPLOAD]) for one in stored if one.metadata.get(UPLOAD)})
-    paths = [index / UPLOADS / name for name in names]
-    wrong = [path for path in paths if not path.is_file() or sha256(path) != path.stem]
-    return [f"{path} is missing or damaged: send the photo again" for path in wrong]
+    return [path for name in names if not (path := index / UPLOADS / name).is_file()]
 
 
 def _check_rows(folder: Path, part: DenseManifest) -> None:

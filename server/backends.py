@@ -80,10 +80,7 @@ class Backends:
 
     def version_of(self, answer: Version) -> str:
         """As `version`, of the commit that gave an answer."""
-        if self._state is None:
-            return "unknown"
-        number = answer.number
-        return f"{self._state.version}.{number}" if number else self._state.version
+        return "unknown" if self._state is None else answer.of(self._state.version)
 
     @property
     def place(self) -> int:

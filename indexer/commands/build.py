@@ -225,7 +225,7 @@ def index(
     from sparta.extras import set_up_libraries
 
     set_up_libraries()
-    from indexer.build import build_index
+    from indexer.build import build_index, check_out
     from indexer.encoding.features import imported, open_images
     from indexer.fields.kinds import declared_kinds
     from indexer.metadata import imported_metadata, read_metadata
@@ -233,6 +233,7 @@ def index(
     from sparta.extract.photos import Choice
     from sparta.progress import progress_bars
 
+    check_out(out)
     choice = _named_or_given(prefer, top_n, bits, frequency_power)
     places = [folder_at(place) for place in features]
     model = [_adapted(name, places[0], device) for name in model]

@@ -221,7 +221,7 @@ def _write(
     model.save_pretrained(folder / MODEL)
     made = DenseManifest(
         package_version=version("visualsparta"),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        created=datetime.now(UTC).isoformat(timespec="microseconds"),
         model=model_fingerprint(model),
         features=features,
         indexed_features=of.features[0],

@@ -129,6 +129,12 @@ def read_word_tables(name: str | Path) -> WordTables:
     return WordTables() if folder is None else WordTables.open(folder)
 
 
+def vocabulary_of(models: Sequence[str | Path]) -> str:
+    """Hash of the terms of some models, "" if that is unknown before they are loaded."""
+    path = find_file(models[0], "tokenizer.json") if models else None
+    return "" if path is None else TermTokenizer.from_folder(path.parent).vocabulary_hash
+
+
 def read_offsets(names: Sequence[str | Path]) -> TermOffsets | None:
     """The mean over models of what their training photos say, None if one does not record it."""
     paths = [find_file(name, OFFSETS) for name in names]

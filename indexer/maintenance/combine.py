@@ -9,6 +9,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from indexer.settings import IndexSettings
 from indexer.state import bytes_below
 from indexer.store.commit import segment_folder
 from indexer.store.compaction import Sources, combine, sources_of
-from indexer.store.given import read_given, write_given
+from indexer.store.given import Record, read_given, write_given
 from indexer.store.memtable import NewImage
 from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
@@ -103,7 +104,7 @@ def split_index(whole: Path, out: Path, shards: int, progress: Progress = no_pro
         progress("divide", done, len(owners))
     ShardsManifest(
         package_version=version("visualsparta"),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        created=datetime.now(UTC).isoformat(timespec="microseconds"),
         images=len(owners),
         shards=[shard_name(number) for number in range(shards)],
         parts={},
@@ -132,7 +133,7 @@ def merge_indexes(indexes: Sequence[Path], out: Path, progress: Progress = no_pr
         manifest = write_combined(made, indexes[0], parts, _kinds(indexes), photos, progress)
         for index in indexes:
             link_uploads(index, made)
-            write_given(made, read_given(index))
+        write_given(made, _given(indexes, snapshots))
         replace_folder(made, out, work)
     return manifest
 
@@ -176,6 +177,16 @@ def write_combined(
 
 def _live(snapshot: Snapshot) -> NDArray[np.bool_]:
     return np.ones(snapshot.documents, np.bool_) if snapshot.live is None else snapshot.live
+
+
+def _given(indexes: Sequence[Path], snapshots: Sequence[Snapshot]) -> Record:
+    """What the user gave: of an image as its index says, else as one from which it was deleted."""
+    found = [
+        (snapshot.document(image_id) is not None, given[-1].deleted, image_id, given)
+        for index, snapshot in zip(indexes, snapshots, strict=True)
+        for image_id, given in read_given(index, committed=True).items()
+    ]
+    return {image_id: given for *_, image_id, given in sorted(found, key=itemgetter(0, 1))}
 
 
 def _check_distinct(indexes: Sequence[Path], snapshots: Sequence[Snapshot]) -> None:

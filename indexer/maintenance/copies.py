@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 
 from indexer.dense.manifest import dense_folder, dense_names
 from indexer.dense.vectors import PREFIX
-from indexer.manifest import LUCENE, MANIFEST, UPLOADS, Manifest, index_folders, is_index
+from indexer.manifest import LUCENE, MANIFEST, SYNC, Manifest, index_folders, is_index, uploads_of
 from indexer.state import index_version, place_of
 from indexer.store.commit import (
     LOGS,
@@ -27,7 +27,6 @@ from indexer.store.commit import (
     segment_folder,
 )
 from indexer.store.given import FILE as GIVEN
-from indexer.update.sync_plan import SYNC
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.files import (
@@ -112,12 +111,6 @@ def link_uploads(index: Path, copy: Path) -> None:
     for path in uploads_of(index):
         if not (copy / path.relative_to(index)).exists():
             link_file(path, copy / path.relative_to(index))
-
-
-def uploads_of(index: Path) -> list[Path]:
-    """The photos that were sent to a server of an index."""
-    found = (index / UPLOADS).rglob("*")
-    return [path for path in found if os.path.isfile(path) and path.name[:1] != "."]  # noqa: PTH113
 
 
 def _below(index: Path, folder: Path) -> Iterator[str]:

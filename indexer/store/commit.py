@@ -181,7 +181,7 @@ def parse_commit(content: bytes, index: Path) -> Commit:
         damaged = True
     if damaged:
         raise InputError(f"{path} is damaged: restore a snapshot, or build the index again")
-    if values.keys() != {one.name for one in fields(Commit)}:
+    if values.keys() - {one.name for one in fields(Commit)}:  # a former one may lack some
         raise InputError(f"{path} is of another version: build the index again with `sparta index`")
     listed = values.pop("segments")
     entries = {name: SegmentEntry(**entry) for name, entry in listed["entries"].items()}

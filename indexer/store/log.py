@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, NamedTuple
 from zlib import crc32
 
 from indexer.store.changes import NOT_CHANGES, Change, pack_changes, unpack_changes
-from indexer.store.commit import Commit, log_path
+from indexer.store.commit import Commit, log_numbers, log_path
 from sparta.errors import InputError
 from sparta.files import sync
 
@@ -144,6 +145,14 @@ def read_log(path: Path, start: int = 0, end: int | None = None) -> Iterator[Cha
 
     Positions are after records. Raises InputError if the log is damaged or cut off between them.
     """
+    for _, changes in read_records(path, start, end):
+        yield from changes
+
+
+def read_records(
+    path: Path, start: int = 0, end: int | None = None
+) -> Iterator[tuple[int, list[Change]]]:
+    """The records between two positions of a log: where each begins, and its changes."""
     if end is not None and start >= end:  # of an index that nobody has written to, without a log
         return
     try:
@@ -157,9 +166,10 @@ def read_log(path: Path, start: int = 0, end: int | None = None) -> Iterator[Cha
             if record is None or record.end > last:
                 raise _damaged(path, start)
             try:
-                yield from unpack_changes(record.payload)
+                changes = list(unpack_changes(record.payload))
             except NOT_CHANGES as error:
                 raise _damaged(path, start) from error
+            yield start, changes
             start = record.end
 
 
@@ -172,6 +182,17 @@ def read_changes(index: Path, log: int, start: int, commit: Commit) -> Iterator[
     for number in range(log, commit.log + 1):
         end = commit.bytes if number == commit.log else None
         yield from read_log(log_path(index, number), start if number == log else 0, end)
+
+
+def with_written(index: Path, commit: Commit) -> Commit:
+    """A commit with all that was written to the logs after it, as the next writer commits it.
+
+    Raises InputError if the newest log is damaged.
+    """
+    newest = max([commit.log, *log_numbers(index)])
+    path, synced = log_path(index, newest), commit.bytes if newest == commit.log else 0
+    end = whole_end(path, synced) if path.exists() else synced
+    return replace(commit, log=newest, bytes=end)
 
 
 class _LogRecord(NamedTuple):
@@ -211,6 +232,20 @@ def whole_end(path: Path, synced: int = 0) -> int:
         if position < max(synced, _synced_later(file, position)):
             raise _damaged(path, position)
     return position
+
+
+def check_tail(path: Path) -> None:
+    """Raise InputError if what follows the last whole record is no unfinished one but damage."""
+    end = whole_end(path)
+    with path.open("rb") as file:
+        file.seek(end)
+        rest = file.read()
+        if len(rest) < HEADER_BYTES or _read(file, end):  # finished meanwhile
+            return
+    fields = rest[: _FIELDS.size]
+    whole = rest[_FIELDS.size : HEADER_BYTES] == _CHECKSUM.pack(crc32(fields))
+    if not whole or len(rest) >= HEADER_BYTES + _FIELDS.unpack(fields)[1]:
+        raise _damaged(path, end)
 
 
 def _synced_later(file: BinaryIO, position: int) -> int:

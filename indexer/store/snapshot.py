@@ -25,7 +25,7 @@ from indexer.postings import ImagePostings, Postings
 from indexer.store.changes import Add, Change, Delete
 from indexer.store.commit import Commit, ReplacedError, SegmentList, commit_content, parse_commit
 from indexer.store.images import Stored
-from indexer.store.log import read_changes
+from indexer.store.log import read_changes, with_written
 from indexer.store.memtable import Memtable, NewImage
 from indexer.store.segment import Documents, Segment, Segments
 from sparta.errors import InputError
@@ -47,9 +47,12 @@ class IndexLocation(NamedTuple):
     vocabulary: int  # number of terms
 
     @classmethod
-    def of(cls, index: Path) -> IndexLocation:
-        """Read the manifest of an index folder; raises InputError if it is damaged."""
-        manifest, folder = Manifest.open(index), index.resolve()
+    def of(cls, index: Path, former: bool = False) -> IndexLocation:
+        """Read the manifest of an index folder; raises InputError if it is damaged.
+
+        A `former` format may be allowed.
+        """
+        manifest, folder = Manifest.open(index, former), index.resolve()
         check_small_parts(folder, manifest.parts)
         offsets = np.load(folder / OFFSETS, mmap_mode="r", allow_pickle=False)
         return cls(index, folder, folder.stat(), manifest, len(offsets))
@@ -103,6 +106,16 @@ class Snapshot:
         """
         place = IndexLocation.of(index)
         return _newest(place, None) if commit is None else _at(place, commit, None)
+
+    @classmethod
+    def written(cls, index: Path) -> Snapshot:
+        """All that was written to an index folder, committed or not; nobody writes it.
+
+        It may be of a former format.
+        """
+        place = IndexLocation.of(index, former=True)
+        commit = parse_commit(commit_content(place.folder), place.folder)
+        return _at(place, with_written(place.folder, commit), None)
 
     def refreshed(self) -> Snapshot | None:
         """The newest commit, None if it is this one.

@@ -13,7 +13,7 @@ from pathlib import Path
 from indexer import state
 from indexer.encoding.features import extract_stores, feature_source, part_of
 from indexer.manifest import Manifest
-from indexer.store.given import read_given
+from indexer.store.given import FormerImages
 from indexer.store.snapshot import Snapshot
 from indexer.update.images import add_images
 from indexer.update.sync_plan import (
@@ -116,7 +116,13 @@ class PhotoSync:
 
     def _all_seen(self, scan: Scan) -> SeenPhotos:
         found = SeenPhotos.open(self._index, self.place.root)
-        return found or as_built(self._index, self.place.root, scan)
+        found = found or as_built(self._index, self.place.root, scan)
+        if new := scan.photos.keys() - found.photos.keys():
+            former = FormerImages(self._index)
+            for image_id in new:
+                if former.is_deleted(image_id, scan.photos[image_id].bytes):
+                    found.photos[image_id] = Seen(scan.photos[image_id])
+        return found
 
     def run(
         self,
@@ -268,15 +274,10 @@ def as_built(index: Path, root: Path, scan: Scan) -> SeenPhotos:
     The build noted the size of each file; of imported features, metadata of the images has it, and
     which photos have vanished is unknown. A file of the same size counts as the
     same: times are often those of a copy, and encoding a whole library again takes hours. Where no
-    size is known, files older than the index do. A photo that was deleted from the index counts as
-    seen until its size changes.
+    size is known, files older than the index do.
     """
     noted = _recorded(index, root, scan)
     seen = _by_metadata(index, Manifest.read(index), scan) if noted is None else noted
-    for image_id, given in read_given(index).items():
-        stamp = scan.photos.get(image_id)
-        if stamp is not None and any(one.deleted and one.fits(stamp.bytes) for one in given):
-            seen.setdefault(image_id, Seen(stamp))
     return SeenPhotos(root, seen, choice_of(index, root, DEFAULT))
 
 

@@ -7,7 +7,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from indexer.manifest import UPLOAD
-from indexer.store.changes import Add, Change, Delete, MetadataChange
-from indexer.store.given import FormerImages, read_given, size_of, with_given
+from indexer.manifest import SEEN, SYNC, SYNC_AGAIN, UPLOAD, read_seen
+from indexer.store.changes import NOT_CHANGES, Add, Change, Delete, MetadataChange
+from indexer.store.given import FormerImages, Given, read_given, size_of, with_given
 from indexer.store.snapshot import Snapshot
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
@@ -110,7 +110,6 @@ def beside_of(root: Path, image_id: str, there: Container[str] | None = None) ->
     return " ".join(f"{one.bytes}:{one.mtime_ns}" for one in stamps) or None
 
 
-SYNC = "sync"  # folder of an index
 VERSION = "1"
 SCHEMA = pa.schema(
     {
@@ -161,8 +160,11 @@ class SeenPhotos:
         Raises InputError if it is damaged.
         """
         path = _path(index, root, built)
-        table = _read(path) if path.is_file() else None
-        return None if table is None else cls(root, _photos(table), _choice(table))
+        if not os.path.lexists(path):
+            return None
+        with _reading(path):
+            table = _read(path)
+            return cls(root, _photos(table), _choice(table))
 
     def of(self, below: str) -> dict[str, Seen]:
         """The photos whose ids begin so."""
@@ -187,8 +189,11 @@ class SeenPhotos:
         path = _path(index, self.root, built)
         path.parent.mkdir(exist_ok=True)
         unfinished = path.with_suffix(".unfinished")
-        with pa.ipc.new_file(str(unfinished), table.schema) as writer:
+        content = pa.BufferOutputStream()
+        with pa.ipc.new_file(content, table.schema) as writer:
             writer.write_table(table)
+        data = content.getvalue().to_pybytes()
+        unfinished.write_bytes(data + hashlib.sha256(data).digest())
         sync(unfinished)
         unfinished.replace(path)
         sync(path.parent)
@@ -216,10 +221,11 @@ def note_added(index: Path, store: FeatureStore) -> None:
 
 def synced_folders(index: Path) -> list[Path]:
     """The folders that an index was brought up to date with; raises InputError."""
-    return [
-        Path(os.fsdecode(_read(path).schema.metadata[b"root"]))
-        for path in sorted((index / SYNC).glob("*.arrow"))
-    ]
+    found = []
+    for path in sorted((index / SYNC).glob("*.arrow")):
+        with _reading(path):
+            found.append(Path(os.fsdecode(_read(path).schema.metadata[b"root"])))
+    return found
 
 
 def choice_of(index: Path, root: Path, given: Choice, notice: Notice = no_notice) -> Choice:
@@ -229,8 +235,8 @@ def choice_of(index: Path, root: Path, given: Choice, notice: Notice = no_notice
     """
     if given.include or given.exclude:
         return given
-    paths = [_path(index, root, built) for built in (False, True)]
-    found = next((_choice(_read(path)) for path in paths if path.is_file()), DEFAULT)
+    seen = (SeenPhotos.open(index, root, built) for built in (False, True))
+    found = next((one.choice for one in seen if one is not None), DEFAULT)
     if str(found):
         notice(f"{root}: {found} as the last time; patterns that you give replace these")
     return found
@@ -243,32 +249,30 @@ def _choice(table: pa.Table) -> Choice:
 
 def _path(index: Path, root: Path, built: bool) -> Path:
     digest = hashlib.sha256(os.fsencode(root)).hexdigest()
-    return index / SYNC / f"{digest[:16]}.{'built' if built else 'arrow'}"
+    return index / SYNC / f"{digest[:16]}{SEEN[built]}"
 
 
 def _read(path: Path) -> pa.Table:
-    try:
-        with pa.ipc.open_file(str(path)) as reader:
-            table = reader.read_all()
-            metadata = reader.schema.metadata or {}
-    except (pa.ArrowInvalid, OSError) as error:
-        raise _damaged(path) from error
-    if metadata.get(b"version") != VERSION.encode() or b"root" not in metadata:
-        raise _damaged(path)
+    table = pa.ipc.open_file(pa.BufferReader(read_seen(path))).read_all()
+    table.validate(full=True)
+    metadata = table.schema.metadata or {}
+    if metadata[b"version"] != VERSION.encode() or b"\0" in metadata[b"root"]:
+        raise ValueError
     return table
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (*NOT_CHANGES, KeyError, RecursionError) as error:
+        raise InputError(f"{path} is damaged or of another version: {SYNC_AGAIN}") from error
 
 
 def _photos(table: pa.Table) -> dict[str, Seen]:
     names = [name for name in SCHEMA.names if name in table.schema.names]  # "beside" came later
     rows = zip(*(table.column(name).to_pylist() for name in names), strict=True)
     return {image_id: Seen(Stamp(size, mtime), *more) for image_id, size, mtime, *more in rows}
-
-
-def _damaged(path: Path) -> InputError:
-    return InputError(
-        f"{path} is damaged or of another version: delete it, and sparta sync begins as with an "
-        "index that was just built"
-    )
 
 
 Key = Callable[[str], Hashable]
@@ -429,6 +433,11 @@ def move_and_delete(index: Path, moved: Mapping[str, str], gone: Sequence[str]) 
             writer.write(changes)
         if deletions:
             writer.write(deletions)
+        writer.commit()
+        left = ({*moved.values()} - moved.keys()) & record.keys()  # a later photo is another one
+        writer.remember(
+            {one: [Given(own.size) for own in record[one] if not own.deleted] for one in left}
+        )
     return len(there), len(deletions)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock, RLock
 from uuid import uuid4
 
+from indexer.answer import Version
 from indexer.fields.kinds import check_count
 from indexer.manifest import Manifest, index_folders, owner
 from indexer.store.changes import Add, Change, Delete, MetadataChange, metadata_of
@@ -61,7 +62,7 @@ class IndexWriter:
             )
             self._open_log()
             opened.callback(self._log.close)
-            self._given = open_given(folder, found.given)
+            self._given = open_given(folder, found.given, (self._log_number, self._log.end))
             opened.callback(self._given.close)
             self._told = self._log_number, self._log.end, self._given.end
             self._compactor = Compactor(place, found.segments, lambda: self._log.check_place())
@@ -172,8 +173,13 @@ class IndexWriter:
 
     def _append(self, changes: Sequence[Change]) -> int:
         """Append changes to the log, and what the user gave by them to its own, or neither."""
-        found = [(one, given_of(one, self._known.metadata(one.image_id))) for one in changes]
-        records = [given.record(one.image_id) for one, given in found if given is not None]
+        place = self._log_number, self._log.end
+        records, now = [], dict[str, JsonMapping | None]()
+        for one in changes:
+            key = one.image_id
+            if given := given_of(one, now[key] if key in now else self._known.metadata(key)):
+                records.append(replace(given, place=place).record(key))
+            now[key] = metadata_of(one)
         end = self._given.end
         if records:
             self._given.append(records)
@@ -423,10 +429,9 @@ class Writer:
             for number, end in wanted.items():
                 self._shards[number].told(end)
 
-    def commit(self) -> Commit:
-        """Make all changes visible, shard by shard.
+    def commit(self) -> Version:
+        """Make all changes visible, shard by shard; a searcher of them has the version.
 
-        Returns a commit whose version is the sum of theirs, as that of a searcher of all shards.
         Raises OSError if the disk fails: UnsureError if another writer will make them visible.
         """
         commits, changed = list[Commit](), False
@@ -443,7 +448,8 @@ class Writer:
                 changed = changed or commits[-1] != former
                 for other in self._shards if changed else ():
                     other.told()  # all of it or none is in effect
-        return replace(commits[0], version=sum(commit.version for commit in commits))
+        named = enumerate(commits)
+        return Version(tuple((number, one.lineage, one.version) for number, one in named))
 
     def merge(self, progress: Progress = no_progress) -> None:
         """Make one segment of each shard's images; see `IndexWriter.merge`."""
@@ -506,21 +512,12 @@ def open_whole(folder: Path, yields: bool = False) -> Iterator[IndexWriter]:
     """As `open_writer`, of an index that is not divided."""
     Manifest.read(folder)  # no lock file beside something else
     with writing(folder, yields=yields):
-        writer = _begin(folder)
+        place = IndexLocation.of(folder)
+        place.manifest.check_vocabulary(folder, TermTokenizer.from_folder(folder).vocabulary_hash)
+        writer = IndexWriter(place)
         try:
             yield writer
             writer.close()
         except BaseException:
             writer.abandon()
             raise
-
-
-def apply_log(folder: Path) -> None:
-    """Apply what a killed writer left in the log of an index, which the caller has locked."""
-    _begin(folder).close()
-
-
-def _begin(folder: Path) -> IndexWriter:
-    place = IndexLocation.of(folder)
-    place.manifest.check_vocabulary(folder, TermTokenizer.from_folder(folder).vocabulary_hash)
-    return IndexWriter(place)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from indexer.state import IndexState
+from indexer.state import IndexState, newest_version
 from server.security.listening import check_exposure
 from server.settings import LoadedSettings, ServerSettings, load_settings, url
 from sparta.commands.options import ADVANCED, Ray, advanced
@@ -257,7 +257,7 @@ def _facts(state: IndexState, settings: ServerSettings) -> list[tuple[str, ...]]
     manifest = state.manifest
     folder = settings.photos or manifest.photos
     return [
-        ("version", state.version),
+        ("version", newest_version(settings.index)),
         ("built", f"{manifest.created} by visualsparta {manifest.package_version}"),
         ("images", f"{state.images:,}"),
         ("postings", f"{manifest.postings:,} of {manifest.distinct_terms:,} terms"),

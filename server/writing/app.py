@@ -173,9 +173,7 @@ def _written(index: WritableIndex, task: Task, wait: bool) -> Response:
     headers = {}
     if wait:
         commit = index.wait(number)
-        # As `Backends.version_of`: what was never written to has no commit.
-        written = f".{commit.version}" if commit.version else ""
-        answer.index_version = f"{index.version}{written}"
+        answer.index_version = index.version_of(commit.version)
         headers = {COMMIT: str(commit.number), PLACE: str(index.place)}
     else:
         index.keep(number)

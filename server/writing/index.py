@@ -13,6 +13,7 @@ from tempfile import NamedTemporaryFile
 from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from indexer.answer import Version
 from indexer.encoding.impacts import WeightReader
 from indexer.manifest import UPLOAD, index_folders, owner
 from indexer.postings import ImagePostings
@@ -86,7 +87,7 @@ log = logging.getLogger(__name__)
 class Committed(NamedTuple):
     """A commit."""
 
-    version: int  # of the index
+    version: Version  # of the index
     number: int  # on the board
 
 
@@ -118,7 +119,7 @@ class WritableIndex:
         # Changes, since the index was opened: kept are those that somebody was told of.
         self._written = self._committed = self._kept = 0
         self._waiting = self._merged = 0
-        self._newest = Committed(self._writer.commit().version, board.committed())
+        self._newest = Committed(self._writer.commit(), board.committed())
         self._failure: OSError | None = None
         self._closed = False
         self._kept_until = 2 * time.monotonic() - began + KEPT
@@ -263,7 +264,7 @@ class WritableIndex:
     def _commit(self) -> None:
         number, start = self._written, time.perf_counter()
         try:
-            version = self._guarded(self._writer.commit).version
+            version = self._guarded(self._writer.commit)
         except OSError as error:
             log.warning("%s: a commit failed: %s", self._folder, error)
         else:
@@ -297,10 +298,9 @@ class WritableIndex:
         """Whether it is the index that a path leads to, and the disk has not failed."""
         return self._failure is None and self.is_at(folder)
 
-    @property
-    def version(self) -> str:
-        """Of the index, without its commit."""
-        return index_version(self._folder)
+    def version_of(self, commit: Version) -> str:
+        """As answers name it; see `Backends.version_of`."""
+        return commit.of(index_version(self._folder))
 
     def is_due(self, idle: bool) -> bool:
         """Whether it is another writer's turn, which waits; at once if nobody uses this one."""

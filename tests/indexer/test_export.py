@@ -72,7 +72,7 @@ def case(
     with open_writer(folder) as writer:
         for changes in groups:
             writer.write(changes)
-            version = writer.commit().version
+            version = writer.commit().number
             right.apply(changes)
     return Case(folder, right.images, str(version))
 

@@ -13,7 +13,7 @@ import indexer.maintenance.copies as module
 import indexer.update.writer
 from indexer.engines.open import open_index
 from indexer.filters.syntax import parse_filter
-from indexer.maintenance.combine import split_index
+from indexer.maintenance.combine import merge_segments, split_index
 from indexer.maintenance.copies import (
     copy_index,
     link_uploads,
@@ -21,11 +21,11 @@ from indexer.maintenance.copies import (
     set_alias,
     take_snapshot,
 )
-from indexer.manifest import UPLOADS
+from indexer.manifest import UPLOADS, index_folders
 from indexer.postings import Postings
 from indexer.search.explanations import Explain
 from indexer.search.searcher import Searcher
-from indexer.state import bytes_below
+from indexer.state import bytes_below, newest_version
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.images import UnknownImageError
 from indexer.update.images import delete_images
@@ -34,7 +34,7 @@ from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.files import lock_path
-from tests.indexer.live_index import LiveReference, assert_same, write
+from tests.indexer.live_index import LiveReference, Opened, assert_same, write
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.vocabulary import COMMON, TOKENIZER
 
@@ -319,6 +319,45 @@ def test_a_searcher_refreshed_after_a_restore_finds_what_was_restored(
     restore_snapshot(tmp_path / "second", twenty)
     refreshed({1, 2})
     searcher.close()
+
+
+def test_no_two_states_have_one_version(twenty: Path, tmp_path: Path) -> None:
+    """Through restores, copies, killed writers, shards, merges and switched names."""
+    seen: dict[str, set[str]] = {}
+
+    def note(index: Path) -> None:
+        ids = {image_id for one in index_folders(index) for image_id in open_index(one).ids(ALL)}
+        assert seen.setdefault(newest_version(index), ids) == ids
+
+    def write_to(index: Path, *numbers: int) -> None:
+        for number in numbers:
+            deleted(index, number)
+            note(index)
+
+    split_index(twenty, sharded := tmp_path / "sharded", 2)
+    for index in (twenty, sharded):
+        note(index)
+        shutil.copytree(index, copy := tmp_path / f"{index.name}-copy")
+        write_to(copy, 1, 2)
+        write_to(index, 3, 4)
+        opened = Opened(index)
+        opened.writer.write([Delete("a/00005 é.jpg")])
+        opened.writer.commit()
+        note(index)
+        opened.kill()
+        write_to(index, 6)
+        merge_segments(copy)
+        note(copy)
+        set_alias(name := tmp_path / f"{index.name}-name", index)
+        note(name)
+        set_alias(name, copy)
+        write_to(name, 7)
+    take_snapshot(twenty, tmp_path / "snapshot")
+    for number in (8, 9):
+        write_to(twenty, number)
+        restore_snapshot(tmp_path / "snapshot", twenty)
+        note(twenty)
+    assert len(seen) == 16
 
 
 def test_a_name_is_made_and_switched(index: Path, tmp_path: Path) -> None:

@@ -57,10 +57,14 @@ def test_a_commit_of_a_copy_continues_only_what_the_copy_has(
 
 
 def test_an_unfinished_record_was_never_acknowledged(tmp_path: Path) -> None:
+    Commit().save(tmp_path)
     write_given(tmp_path, {"x": [Given(1, {"a": 1})]})
     whole = (tmp_path / FILE).read_bytes()
-    write_given(tmp_path, {"y": [Given(1, {"a": 1})]})
+    log = ChangeLog(tmp_path / FILE)
+    log.append([Given(1, {"a": 1}).record("y")])
+    log.close()
     both = (tmp_path / FILE).read_bytes()
+    assert list(read_given(tmp_path)) == ["x", "y"]
     (tmp_path / FILE).write_bytes(both[:-1])
     assert list(read_given(tmp_path)) == ["x"]
     (tmp_path / FILE).write_bytes(b"?" + both[1:])
@@ -73,7 +77,7 @@ def test_an_unfinished_record_was_never_acknowledged(tmp_path: Path) -> None:
     log.take_back(end)
     log.sync()
     log.close()
-    assert read_given(tmp_path)["x"] == [Given(1, {"a": 1, "b": 1})]
+    assert [one.fields for one in read_given(tmp_path)["x"]] == [{"a": 1, "b": 1}]
 
 
 def test_features_and_nothing_else_decide_an_origin(store: FeatureStore) -> None:

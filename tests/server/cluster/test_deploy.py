@@ -149,7 +149,7 @@ def test_answers(client: TestClient, indexes: tuple[Path, Path]) -> None:
 def test_one_image_is_written(client: TestClient) -> None:
     path, body = "/v1/images/x/1.jpg", {"terms": {"zebra": 4.0, "dog": 1.0}}
     made = client.put(path, json=body).json()
-    assert made["result"] == "created" and made["index_version"].endswith(".1")
+    assert made["result"] == "created" and ".1." in made["index_version"]
     assert client.get("/v1/search?q=zebra").json()["hits"][0]["score"] == 8.0
     assert client.get("/v1/suggest?q=zeb").json()["suggestions"][0]["images"] == 1
     assert client.put(path, json=body, headers={"If-None-Match": "*"}).status_code == 412
