@@ -103,7 +103,8 @@ def writing(folder: Path, *, wait: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
+        if _is_current(handle, path):  # else another folder is in the place of its own
+            path.unlink(missing_ok=True)
         _held.discard(handle)
         os.close(handle)
 

@@ -18,6 +18,7 @@ import numpy as np
 from indexer.manifest import UPLOAD, index_folders, owner
 from indexer.postings import ImagePostings
 from indexer.store.changes import Change, Delete, MetadataChange, Sent
+from indexer.store.commit import read_commit
 from indexer.store.log import ChangeLog, read_log, whole_end
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
@@ -107,6 +108,7 @@ def write_given(index: Path, record: Record) -> None:
             log.append(records_of(own))
             log.sync()
             log.close()
+            replace(read_commit(folder), given=log.end).save(folder)
 
 
 def read_given(index: Path) -> dict[str, list[Given]]:

@@ -47,8 +47,10 @@ JSON = ("application/json", "application/merge-patch+json")
 class Writing:
     """The index, opened for the first request, and again after a failure or a switched alias."""
 
-    def __init__(self, folder: Path, models: Sequence[str], board: Board) -> None:
-        self.folder, self._models, self._board = folder, models, board
+    def __init__(
+        self, folder: Path, models: Sequence[str], board: Board, *, shard: bool = False
+    ) -> None:
+        self.folder, self._models, self._board, self._shard = folder, models, board, shard
         self._index: WritableIndex | None = None
         self._encoders: dict[tuple[int, str], PhotoEncoder] = {}  # at most one
         self._opening, self._choosing = Lock(), Lock()
@@ -126,7 +128,9 @@ class Writing:
             former, self._index = self._index, None
             former.close()
         if self._index is None:
-            self._index = WritableIndex(self.folder, self._encoder(), self._board)
+            self._index = WritableIndex(
+                self.folder, self._encoder(), self._board, shard=self._shard
+            )
         return self._index
 
     @property
