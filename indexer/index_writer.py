@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import UTC, datetime
 from heapq import merge
 from importlib.metadata import version
@@ -34,7 +33,6 @@ from sparta.word_tables import WordTables
 MOST_THREADS = 4  # that lay out columns; each has the postings of 8,160 images in memory
 AT_ONCE = 1024  # images in memory
 FIRST = segment_name(1)
-BUILT = Commit()
 
 
 def write_index(
@@ -99,20 +97,16 @@ def finish_index(
     vocabulary: str,
     settings: IndexSettings,
     scale: float,
-    *,
-    former: Commit = BUILT,
-    created: str | None = None,
 ) -> Manifest:
     """Write the manifest and the first commit of a folder with all that its first commit has.
 
     `frequencies` [V] are how many images of the segment have each term; the report is what
-    quantising cost; the vocabulary is the hash of the terms; `former` is the commit as of an index
-    that its images are from, which was `created` before, now if None.
+    quantising cost; the vocabulary is the hash of the terms.
     """
     postings = int(frequencies.sum())
     manifest = Manifest(
         package_version=version("visualsparta"),
-        created=created or datetime.now(UTC).isoformat(timespec="seconds"),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
         vocabulary=vocabulary,
         scale=scale,
         images=images,
@@ -126,8 +120,7 @@ def finish_index(
     )
     manifest.save(folder)
     segments = {FIRST: np.ones(images, np.bool_)}
-    listed = write_segment_list(folder, 2, 1, segments)
-    commit = replace(former, images=images, segments=listed)
+    commit = Commit(images=images, segments=write_segment_list(folder, 2, 1, segments))
     commit.save(folder)
     if (folder / LUCENE).is_dir():
         commit.save(folder / LUCENE)

@@ -274,8 +274,7 @@ def check_whole(folder: Path) -> None:
     for place in (folder.absolute(), folder.resolve()):
         if place.name in shard_names(place.parent):
             raise InputError(
-                f"{folder} is a shard of {place.parent}, which alone is written to: give "
-                f"{place.parent}"
+                f"{folder} is a shard, and takes no writes alone: give the index, {place.parent}"
             )
 
 

@@ -319,13 +319,14 @@ def export(
 
 def _export_milvus(index: Path, uri: str, collection: str, follow: bool, drop_former: bool) -> None:
     from indexer.milvus.connection import Milvus
+    from indexer.milvus.push import build_version, push
     from indexer.milvus.push import follow as follow_index
-    from indexer.milvus.push import push
     from sparta.console import Console
     from sparta.progress import progress_bars
 
     if follow and drop_former:
         raise InputError("give --follow or --drop-former, not both")
+    build_version(index)  # of an index in shards it says what to do
     console, milvus = Console(soft_wrap=True, highlight=False), Milvus(uri)
     with progress_bars({"push": ("Pushing images", "images")}, Console(stderr=True)) as progress:
         if not follow:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from numpy.typing import NDArray
 
 from indexer.dense.manifest import dense_names
 from indexer.fields.kinds import DECLARED, Kind, read_kinds, save_kinds
@@ -32,7 +30,7 @@ from indexer.manifest import (
 from indexer.postings import QuantisationReport
 from indexer.settings import IndexSettings
 from indexer.state import bytes_below
-from indexer.store.commit import LOGS, Commit, segment_folder
+from indexer.store.commit import LOGS, read_commit, segment_folder
 from indexer.store.compaction import Sources, combine, sources_of
 from indexer.store.given import read_given, write_given
 from indexer.store.memtable import NewImage
@@ -88,57 +86,44 @@ def split_index(
     The index may be in shards; None writes a whole one. Progress has the stages of
     `write_combined`. Raises InputError if the index is damaged, or a shard would have no image.
     """
-    folders = index_folders(index)
-    _write([Snapshot.open(one) for one in folders], out, shards, _kinds(folders), "", progress)
+    _write(index_folders(index), out, shards, "", progress)
 
 
 def _write(
-    snapshots: Sequence[Snapshot],
-    out: Path,
-    shards: int | None,
-    kinds: Mapping[str, Kind],
-    photos: str | None,
-    progress: Progress,
+    folders: Sequence[Path], out: Path, shards: int | None, photos: str | None, progress: Progress
 ) -> int:
-    """Write images of several commits; returns how many. `photos` is as for `write_combined`."""
-    owners = [_owners(one, shards or 1) for one in snapshots]
-    counts = np.bincount(np.concatenate(owners) + 1, minlength=1 + (shards or 1))[1:].tolist()
+    """Write the images of plain indexes; `photos` as for `write_combined`. Returns how many."""
+    snapshots, owners = [Snapshot.open(folder) for folder in folders], []
+    for one in snapshots:
+        owners.append(np.full(one.documents, -1, np.int32))  # of deleted images
+        live = one.live_documents()
+        ids = (one.stored(int(document)).image_id for document in live)
+        owners[-1][live] = np.fromiter((owner(key, shards or 1) for key in ids), np.int32)
+    counts = [sum(int((own == n).sum()) for own in owners) for n in range(shards or 1)]
     if shards and 0 in counts:
         raise InputError(
             f"--shards {shards}: of {sum(counts)} images none is in shard {counts.index(0)}; make "
             "fewer shards"
         )
-    versions = sum(one.commit.version for one in snapshots)
-    commit = Commit(versions + 1, lineage=uuid4().hex) if versions else Commit()
+    kinds, done = _kinds(folders), 0
     for number, count in enumerate(counts):
+
+        def part(stage: str, own: int, of: int, before: int = done, count: int = count) -> None:
+            progress(stage, before + own * count // max(1, of), sum(counts))
+
         parts = [sources_of(one, own == number) for one, own in zip(snapshots, owners, strict=True)]
-        folder, before = out / shard_name(number) if shards else out, sum(counts[:number])
-        whole = partial(_part, progress, before, count, sum(counts))
-        write_combined(folder, snapshots[0].place.folder, parts, kinds, photos, commit, whole)
+        folder = out / shard_name(number) if shards else out
+        write_combined(folder, snapshots, parts, kinds, photos, part)
+        done += count
     if shards:
         ShardsManifest(
             package_version=version("visualsparta"),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
-            images=sum(counts),
+            images=done,
             shards=[shard_name(number) for number in range(shards)],
             parts={},
         ).save(out)
-    return sum(counts)
-
-
-def _owners(snapshot: Snapshot, shards: int) -> NDArray[np.int32]:
-    """[documents] the shard of each image, -1 of deleted ones."""
-    owners, live = np.full(snapshot.documents, -1, np.int32), snapshot.live_documents()
-    ids = (snapshot.stored(int(document)).image_id for document in live)
-    owners[live] = np.fromiter((owner(one, shards) for one in ids), np.int32, len(live))
-    return owners
-
-
-def _part(
-    progress: Progress, before: int, count: int, total: int, stage: str, done: int, of: int
-) -> None:
-    """Progress of `count` images as a part of the whole."""
-    progress(stage, before + done * count // max(1, of), total)
+    return done
 
 
 def merge_indexes(
@@ -166,23 +151,23 @@ def merge_indexes(
     folders = [folder for index in indexes for folder in index_folders(index)]
     manifests = [Manifest.open(folder) for folder in folders]
     _check_alike(folders, manifests)
-    kinds, places = _kinds(folders), {manifest.photos for manifest in manifests}
+    photos = {manifest.photos for manifest in manifests}
     with writing_whole(place), full_disk_reported(place), work_folder(place) as work:
         if out and os.path.lexists(out):
             raise InputError(f"{out} exists: give a new folder")
         check_room(place, 2 * sum(map(bytes_below, indexes)))
+        # Copies, which no writer changes, with all that was acknowledged.
         copies = [work / f"copy-{number}" for number in range(len(indexes))]
         for index, copy in zip(indexes, copies, strict=True):
-            copy_index(index, copy)  # which no writer changes, with all that was acknowledged
-            for folder in index_folders(copy):
-                if (folder / LOGS).is_dir():
-                    apply_log(folder)
-        snapshots = [Snapshot.open(folder) for copy in copies for folder in index_folders(copy)]
+            copy_index(index, copy)
+        copied = [folder for copy in copies for folder in index_folders(copy)]
+        for folder in copied:
+            if (folder / LOGS).is_dir():
+                apply_log(folder)
         if len(indexes) > 1:
-            _check_distinct(folders, snapshots)
-        photos = manifests[0].photos if len(places) == 1 else None
-        made, divided = work / "index", shards if shards > 1 else None
-        images = _write(snapshots, made, divided, kinds, photos, progress)
+            _check_distinct(folders, [Snapshot.open(folder) for folder in copied])
+        made, common = work / "index", photos.pop() if len(photos) == 1 else None
+        images = _write(copied, made, shards if shards > 1 else None, common, progress)
         for copy in copies:
             link_uploads(copy, made)
             write_given(made, read_given(copy))
@@ -195,19 +180,18 @@ def merge_indexes(
 
 def write_combined(
     folder: Path,
-    like: Path,
+    snapshots: Sequence[Snapshot],
     parts: Sequence[tuple[Sources, list[NewImage]]],
     kinds: Mapping[str, Kind],
     photos: str | None,
-    commit: Commit,
     progress: Progress,
 ) -> None:
-    """Write an index of images that other indexes have, as it would have been built of them.
+    """Write an index of images of some commits, as it would have been built of them.
 
-    It has the settings, offsets and words of `like`, and its folder of photos if `photos` is "".
+    It has the settings, offsets and words of the first, and its folder of photos if `photos` is "".
     Progress has the stages "copy", "columns", "write" and "merge", in images.
     """
-    manifest = Manifest.open(like)
+    manifest, like = snapshots[0].place.manifest, snapshots[0].place.folder
     folder.mkdir(parents=True)
     for name in manifest.parts.keys() - {DECLARED}:
         link_file(like / name, folder / name)
@@ -224,8 +208,12 @@ def write_combined(
     # What quantising cost is not known again: it is that of the index alike.
     error = manifest.mean_error * int(frequencies.sum())
     report = QuantisationReport(0, error, manifest.largest_error)
-    made = manifest.vocabulary, settings, manifest.scale
-    finish_index(folder, count, frequencies, report, *made, former=commit, created=manifest.created)
+    about = manifest.vocabulary, settings, manifest.scale
+    made = finish_index(folder, count, frequencies, report, *about)
+    replace(made, created=manifest.created).save(folder)  # for `sparta sync`
+    if versions := sum(one.commit.version for one in snapshots):  # no version comes twice
+        commit = read_commit(folder)
+        replace(commit, version=versions + 1, lineage=uuid4().hex).save(folder)
     write_lucene(folder, progress)
 
 

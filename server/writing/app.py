@@ -20,7 +20,7 @@ from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from indexer.manifest import index_folders
+from indexer.manifest import check_whole, index_folders
 from indexer.state import index_version, place_of
 from indexer.store.changes import Add, Change, Delete
 from indexer.store.images import UnknownImageError
@@ -47,10 +47,10 @@ JSON = ("application/json", "application/merge-patch+json")
 class Writing:
     """The index, opened for the first request, and again after a failure or a switched alias."""
 
-    def __init__(
-        self, folder: Path, models: Sequence[str], board: Board, *, shard: bool = False
-    ) -> None:
-        self.folder, self._models, self._board, self._shard = folder, models, board, shard
+    shard = False  # whether it is a shard, which gets its own images alone
+
+    def __init__(self, folder: Path, models: Sequence[str], board: Board) -> None:
+        self.folder, self._models, self._board = folder, models, board
         self._index: WritableIndex | None = None
         self._encoders: dict[tuple[int, str], PhotoEncoder] = {}  # at most one
         self._opening, self._choosing = Lock(), Lock()
@@ -128,9 +128,9 @@ class Writing:
             former, self._index = self._index, None
             former.close()
         if self._index is None:
-            self._index = WritableIndex(
-                self.folder, self._encoder(), self._board, shard=self._shard
-            )
+            if not self.shard:
+                check_whole(self.folder)
+            self._index = WritableIndex(self.folder, self._encoder(), self._board)
         return self._index
 
     @property

@@ -14,7 +14,7 @@ from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indexer.encoding.impacts import WeightReader
-from indexer.manifest import UPLOAD, check_whole, index_folders, owner
+from indexer.manifest import UPLOAD, index_folders, owner
 from indexer.postings import ImagePostings
 from indexer.state import index_version, place_of
 from indexer.store.changes import Add, Change, Delete, MetadataChange, Sent
@@ -102,16 +102,14 @@ class WritableIndex:
         OSError: if its files cannot be.
     """
 
-    def __init__(
-        self, folder: Path, encoder: PhotoEncoder, board: Board, *, shard: bool = False
-    ) -> None:
-        if not shard:  # see `open_writer`
-            check_whole(folder)
+    def __init__(self, folder: Path, encoder: PhotoEncoder, board: Board) -> None:
         folder = folder.resolve()  # an alias may be switched meanwhile
         self._folder, self.place, self._board = folder, place_of(folder), board
         self._folders = index_folders(folder)
         self._opened = ExitStack()
-        self._writer: Writer = self._opened.enter_context(open_writer(folder, shard=True))
+        self._writer: Writer = self._opened.enter_context(
+            open_writer(folder, shard=True)  # who opens a shard gives it its own images
+        )
         first = self._folders[0]  # shards have one vocabulary and scale
         vocabulary = TermTokenizer.from_folder(first).vocabulary
         self._read_weights, self._encoder = WeightReader(first, vocabulary), encoder
