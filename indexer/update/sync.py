@@ -186,7 +186,7 @@ class PhotoSync:
             seen.choice = self._choice
         again: list[str] = []
         if plan.moved or plan.vanished:
-            done = move_and_delete(self._index, plan.moved, plan.vanished)
+            done = move_and_delete(self._index, plan.moved, plan.vanished, seen.photos)
             report.moved, report.deleted, again = done
             moved = {new: one for new, one in plan.moved.items() if new not in again}
             moved_photos = {new: seen.photos.pop(former) for new, former in moved.items()}
@@ -209,7 +209,7 @@ class PhotoSync:
             self._save(seen)
             progress("encode", first + len(ids), len(wanted))
         if left := [one for new in again if (one := plan.moved[new]) not in scan.photos]:
-            move_and_delete(self._index, {}, left)
+            move_and_delete(self._index, {}, left, {})
             for image_id in left:
                 del seen.photos[image_id]
             self._save(seen)

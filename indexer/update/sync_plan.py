@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -413,33 +413,42 @@ def content_hash(path: Path) -> str | None:
 
 
 def move_and_delete(
-    index: Path, moved: Mapping[str, str], gone: Sequence[str]
+    index: Path, moved: Mapping[str, str], gone: Iterable[str], before: Mapping[str, Seen]
 ) -> tuple[int, int, list[str]]:
     """Give images other ids (former by new), with their terms and metadata, and delete others.
 
     An image appears under its new id in the commit in which it disappears under the former one; in
     another shard it is there before. Images that the user deleted from the index are passed over.
-    Returns how many images were moved and deleted, and new ids that have to be encoded, whose
-    former images stay: those that a snapshot of shards lacks, and in shards those in whose place
-    is an image that moves as well, since no single write moves both.
+
+    Returns how many images were moved and deleted, and the new ids that have to be encoded, whose
+    former images stay: those that a snapshot of shards lacks, and in shards those that come to
+    where an image is that moves as well, since no single write moves both.
     """
     with open_writer(index) as writer:
         writer.commit()
-        former = FormerImages(index)
+        former, divided = FormerImages(index), is_sharded(index)
         record = former.record
         writer.remember({new: record[one] for new, one in moved.items() if one in record})
-        there = {new: one for new, one in moved.items() if one in writer}
-        again = {new for new, one in moved.items() if one not in writer and new not in writer}
-        again -= {new for new in again if moved[new] in record and record[moved[new]][-1].deleted}
-        if divided := is_sharded(index):
-            again |= there.keys() & {*there.values()}
-            there = {new: one for new, one in there.items() if new not in again}
+        fitting = (
+            [each for each in record.get(one, ()) if each.fits(before[one].stamp.bytes)]
+            for one in moved.values()
+        )
+        passed = {
+            new for new, given in zip(moved, fitting, strict=True) if given and given[-1].deleted
+        }
+        left = {new: one for new, one in moved.items() if new not in passed}
+        there = {new: one for new, one in left.items() if one in writer}
+        again = {new for new in left.keys() - there.keys() if new not in writer}
+        again |= there.keys() & {*there.values()} if divided else set()
+        there = {new: one for new, one in there.items() if new not in again}
         for changes in _renamed(former, there):
             if divided:
                 writer.write([one for one in changes if isinstance(one, Add)])
                 writer.sync()  # a kill must not lose what is deleted from another shard
                 changes = [one for one in changes if isinstance(one, Delete)]
             writer.write(changes)
+        writer.sync()
+        gone = [*gone, *(passed & {moved[new] for new in again})]
         deletions: list[Change] = [Delete(one, vanished=True) for one in gone if one in writer]
         if deletions:
             writer.write(deletions)
