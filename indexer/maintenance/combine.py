@@ -86,11 +86,17 @@ def split_index(
     The index may be in shards; None writes a whole one. Progress has the stages of
     `write_combined`. Raises InputError if the index is damaged, or a shard would have no image.
     """
-    _write(index_folders(index), out, shards, "", progress)
+    folders = index_folders(index)
+    _write(folders, out, shards, _kinds(folders), "", progress)
 
 
 def _write(
-    folders: Sequence[Path], out: Path, shards: int | None, photos: str | None, progress: Progress
+    folders: Sequence[Path],
+    out: Path,
+    shards: int | None,
+    kinds: Mapping[str, Kind],
+    photos: str | None,
+    progress: Progress,
 ) -> int:
     """Write the images of plain indexes; `photos` as for `write_combined`. Returns how many."""
     snapshots, owners = [Snapshot.open(folder) for folder in folders], []
@@ -105,7 +111,7 @@ def _write(
             f"--shards {shards}: of {sum(counts)} images none is in shard {counts.index(0)}; make "
             "fewer shards"
         )
-    kinds, done = _kinds(folders), 0
+    done = 0
     for number, count in enumerate(counts):
 
         def part(stage: str, own: int, of: int, before: int = done, count: int = count) -> None:
@@ -151,7 +157,7 @@ def merge_indexes(
     folders = [folder for index in indexes for folder in index_folders(index)]
     manifests = [Manifest.open(folder) for folder in folders]
     _check_alike(folders, manifests)
-    photos = {manifest.photos for manifest in manifests}
+    kinds, photos = _kinds(folders), {manifest.photos for manifest in manifests}
     with writing_whole(place), full_disk_reported(place), work_folder(place) as work:
         if out and os.path.lexists(out):
             raise InputError(f"{out} exists: give a new folder")
@@ -167,7 +173,8 @@ def merge_indexes(
         if len(indexes) > 1:
             _check_distinct(folders, [Snapshot.open(folder) for folder in copied])
         made, common = work / "index", photos.pop() if len(photos) == 1 else None
-        images = _write(copied, made, shards if shards > 1 else None, common, progress)
+        divided = shards if shards > 1 else None
+        images = _write(copied, made, divided, kinds, common, progress)
         for copy in copies:
             link_uploads(copy, made)
             write_given(made, read_given(copy))
