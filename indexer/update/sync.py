@@ -208,7 +208,8 @@ class PhotoSync:
             self._encode(ids, scan, seen, report, part)
             self._save(seen)
             progress("encode", first + len(ids), len(wanted))
-        if left := [one for new in again if (one := plan.moved[new]) not in scan.photos]:
+        left = [plan.moved[new] for new in again if plan.moved[new] not in scan.photos]
+        if left:
             move_and_delete(self._index, {}, left, {})
             for image_id in left:
                 del seen.photos[image_id]

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -206,14 +206,13 @@ def test_nothing_is_changed_unless_all_can_be(
     with monkeypatch.context() as patch:
         patch.setattr("shutil.disk_usage", lambda _: type("", (), {"free": 1000})())
         refused("the disk has 0.0 GB free")
-    calls: list[Callable[..., Any]] = [combine.write_combined, combine.write_given]
-    for call in calls:
+    for name in ("write_combined", "write_given", "replace_folder"):
 
         def killed(*_: object, **__: object) -> None:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(combine, call.__name__, killed)
+            patch.setattr(combine, name, killed)
             with pytest.raises(KeyboardInterrupt):
                 merge_indexes([whole], None, 3)
         assert_same(open_index(whole), right.searcher(), [3])
