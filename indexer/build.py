@@ -23,7 +23,7 @@ from indexer.encoding.models import ReadConfig, read_word_tables, vocabulary_of
 from indexer.fields.kinds import Kind
 from indexer.index_writer import write_index
 from indexer.maintenance.combine import split_index
-from indexer.manifest import Manifest, is_index
+from indexer.manifest import Manifest, check_whole, is_index
 from indexer.metadata import Metadata, described
 from indexer.rebuild import kept_of
 from indexer.settings import OFFSET_OF_MODEL, IndexSettings, PruningSettings, TermSet
@@ -95,7 +95,7 @@ def build_index(
             0 for none.
         cluster: whose workers encode the images, shard by shard; None for this process.
         progress: stages "extract", "convert" (models), "offset", "encode", "write", "merge",
-            "columns" and "divide".
+            "columns", and "copy" into shards.
         notice: gets a line about what is kept of the index that is replaced.
 
     Raises InputError if models or stores cannot be used together, a file is damaged, no photo can
@@ -240,8 +240,9 @@ def check_target(out: Path) -> None:
     """Put back an index that an interrupted run moved aside, and refuse to replace anything else.
 
     Raises:
-        InputError: if `out` is a file, or a folder that contains something else.
+        InputError: if `out` is a shard, a file, or a folder that contains something else.
     """
     recover(out)
+    check_whole(out)
     if out.exists() and not (out.is_dir() and (is_index(out) or not any(out.iterdir()))):
         raise InputError(f"{out} exists and is not an index: choose another --out or remove it")

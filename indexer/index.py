@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from indexer.answer import Answer, Explanation
 from indexer.engines.open import open_backend, open_index
-from indexer.manifest import Manifest, index_folders
+from indexer.manifest import Manifest
 from indexer.search.explanations import Explain
 from sparta.json_values import Json, JsonMapping
 from sparta.progress import Progress, no_progress
@@ -115,7 +115,7 @@ class Index:
         self.folder = folder
         self._models, self._engine = [*models], engine
         self._searchers = {"sparta": open_index(folder, engine)}
-        self._photos = Manifest.open(index_folders(folder)[0]).photos
+        self._photos = Manifest.of(folder).photos
         self._writing = Lock()
 
     def search(
@@ -310,7 +310,7 @@ class Index:
                 self._searchers.pop(name, None)  # opened again by the next search
             elif (newer := searcher.refreshed()) is not None:
                 self._searchers[name] = newer
-                self._photos = Manifest.open(index_folders(self.folder)[0]).photos
+                self._photos = Manifest.of(self.folder).photos
 
     def close(self) -> None:
         """Close the files."""

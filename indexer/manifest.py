@@ -147,6 +147,11 @@ class SealedManifest:
         values = _read(folder)
         expected = {VERSION, *(one.name for one in fields(cls))}
         absent = {one.name for one in fields(cls) if one.default_factory is not MISSING} - {*values}
+        if SHARDS in values and SHARDS not in expected:
+            raise InputError(
+                f"{folder} is divided into {len(values[SHARDS])} shards, which this does not take: "
+                f"make one index of them with `sparta merge {folder} --shards 1 --out NEW`"
+            )
         found: Any = values.get(VERSION)
         seal = values.pop(SEAL, None)
         former = former and isinstance(found, int) and found < cls.FORMAT
@@ -258,6 +263,11 @@ class Manifest(FolderManifest):
     largest_error: float
     rerank: int = field(default_factory=int)
 
+    @classmethod
+    def of(cls, index: Path) -> Manifest:
+        """As `open`, of an index or of its first shard: all shards are encoded alike."""
+        return cls.open(index_folders(index)[0])
+
     @property
     def precision(self) -> str:
         """What the backbone of the plain feature store computed in."""
@@ -279,10 +289,28 @@ def is_index(folder: Path) -> bool:
 
 def is_sharded(folder: Path) -> bool:
     """Whether a folder is an index that is divided into shards."""
+    return bool(shard_names(folder))
+
+
+def shard_names(folder: Path) -> list[str]:
+    """The folders of the shards that an index names; none if it has none, or is no index."""
     try:
-        return SHARDS in _read(folder)
+        found = _read(folder).get(SHARDS)
     except InputError:
-        return False
+        return []
+    return [str(name) for name in found] if isinstance(found, list) else []
+
+
+def check_whole(folder: Path) -> None:
+    """Refuse to write to a shard alone; its copy elsewhere is an index of its own.
+
+    Raises InputError, which names the sharded index.
+    """
+    for place in (folder.absolute(), folder.resolve()):
+        if place.name in shard_names(place.parent):
+            raise InputError(
+                f"{folder} is a shard, and takes no writes alone: give the index, {place.parent}"
+            )
 
 
 def _seal(values: Json) -> str:

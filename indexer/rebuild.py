@@ -12,8 +12,8 @@ import numpy as np
 
 from indexer.encoding.impacts import Quantiser
 from indexer.fields.kinds import Kind, read_kinds
-from indexer.maintenance.copies import link_file
-from indexer.manifest import UPLOAD, UPLOADS, Manifest, index_folders, is_index, owner, uploads_of
+from indexer.maintenance.copies import link_uploads
+from indexer.manifest import UPLOAD, UPLOADS, Manifest, index_folders, is_index, owner
 from indexer.metadata import Metadata
 from indexer.postings import ImagePostings, Postings, PostingShard
 from indexer.store.changes import Add
@@ -112,7 +112,6 @@ class Kept:
             replace(Manifest.read(folder), model_names=names).save(folder)
         if self.former is None:
             return
-        self._link_uploads(index)
         if self._photos or self._terms:
             encoder = ResidentEncoder(folders[0], models, device)
             with open_writer(index) as writer:
@@ -121,6 +120,7 @@ class Kept:
                 manifest = Manifest.read(folders[0])
                 quantiser = Quantiser(manifest.scale, manifest.bits)
                 writer.write([self._ready(image_id, quantiser) for image_id in self._terms])
+        link_uploads(self._out, index)
         for root in {*synced_folders(self._out)} - {_photos_of(Manifest.read(folders[0]))}:
             if seen := SeenPhotos.open(self._out, root):
                 seen.save(index)
@@ -143,20 +143,6 @@ class Kept:
         assert image is not None
         scores = (image.impacts * self._manifest.scale).astype(np.float32)
         return Add(replace(image, impacts=quantiser.impacts(scores)))
-
-    def _link_uploads(self, index: Path) -> None:
-        """Link all photos that were sent, each to where its images are."""
-        folders = index_folders(index)
-        places: dict[str, set[int]] = {}
-        for image_id, name in self._uploads.items():
-            places.setdefault(name, set()).add(owner(image_id, len(folders)))
-        for former in index_folders(self._out):
-            for path in uploads_of(former):
-                name = path.relative_to(former / UPLOADS).as_posix()
-                for number in places.get(name, {0}):  # nobody's are kept too
-                    target = folders[number] / UPLOADS / name
-                    if not target.exists():
-                        link_file(path, target)
 
     def _summary(self) -> str:
         assert self.former is not None

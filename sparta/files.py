@@ -120,9 +120,10 @@ def writing(folder: Path, *, wait: bool = False, yields: bool = False) -> Iterat
     try:
         yield
     finally:
-        with suppress(OSError):  # what is left is no obstacle
-            path.unlink()
-        del _held[path]
+        if _is_current(handle, path):  # else another folder is in the place of its own
+            with suppress(OSError):  # what is left is no obstacle
+                path.unlink()
+        _held.pop(path, None)
         os.close(handle)
 
 

@@ -392,7 +392,7 @@ class Writer:
 
 def _new_images(index: Path) -> list[dict[str, float]]:
     """Near-duplicates of images of an index, as a client sends them."""
-    source, scale = read_source(index), Manifest.open(index).scale
+    source, scale = read_source(index), Manifest.of(index).scale
     rows = next(enlarge(source, DRAWN, None, "near-duplicates", seed=1))
     names = [source.vocabulary[term] for term in rows.indices]
     scores = (scale * rows.data).tolist()
@@ -408,7 +408,7 @@ def _enlarge_index(index: Path, out: Path, images: int) -> None:
 
     Ids rise with the numbers of the images, and no grounding is stored.
     """
-    manifest = Manifest.open(index)
+    manifest = Manifest.of(index)
 
     def shards() -> Iterator[PostingShard]:
         first = 0

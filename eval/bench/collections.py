@@ -67,7 +67,7 @@ def open_features(index: Path, folders: Sequence[Path] = ()) -> list[FeatureStor
     missing or has changed.
     """
     beside = index.with_name(f"{index.name}.features")
-    wanted = Manifest.read(index_folders(index)[0]).features
+    wanted = Manifest.of(index).features
     headers = [one / HEADER for one in folders] or sorted(beside.glob(f"*/{HEADER}"))
     stores = [FeatureStore.open(one.parent) for one in headers if one.is_file()]
     found = {one.fingerprint: one for one in stores}
@@ -99,7 +99,7 @@ def find_model(index: Path) -> str | None:
     """The model of the package that an index was built with, by name; None if it is another."""
     for name, folder in (("photos", PHOTOS), ("sample", SAMPLE)):
         (model,), _ = load_models([folder], torch.device("cpu"))
-        if [model_fingerprint(model)] == Manifest.read(index_folders(index)[0]).models:
+        if [model_fingerprint(model)] == Manifest.of(index).models:
             return name
     return None
 

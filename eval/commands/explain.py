@@ -62,7 +62,7 @@ def explain(
         from eval.plotting import save
         from eval.report import head_of, index_models
 
-        drawn = grounding.draw(found, photos or Manifest.open(index).photos)
+        drawn = grounding.draw(found, photos or Manifest.of(index).photos)
         head = head_of(context, index_models(index))
         save(drawn, {**head, "examples": records}, figure)
     if as_json:

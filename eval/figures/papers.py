@@ -305,7 +305,7 @@ def heat_map(
 def draw_won(given: Inputs) -> Drawn:
     """What in photos won each term of their first captions (VisualSparta, figure 3)."""
     index = Path(given.sources[0])
-    searcher, manifest = open_index(index), Manifest.open(index)
+    searcher, manifest = open_index(index), Manifest.of(index)
     ids = IndexIds(searcher, index)
     photos = as_stored(read_captions(given.needed("captions"), given.split), ids, str(ids.folder))
     pairs = every_nth(photos, given.count)

@@ -37,8 +37,8 @@ STAGES = {
     "encode": ("Encoding images", "images"),
     "write": ("Writing Lucene", "images"),
     "merge": ("Merging Lucene", "images"),
+    "copy": ("Copying images", "images"),
     "columns": ("Laying out columns", "images"),
-    "divide": ("Dividing into shards", "images"),
 }
 
 NO_FREQUENCIES = (

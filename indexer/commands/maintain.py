@@ -195,39 +195,47 @@ def restore(snapshot: Snapshot, index: NewIndex, link: Link = False, yes: Yes = 
 
 
 Indexes = Annotated[list[Path], typer.Argument(help="One index, or several with --out.")]
-Merged = Annotated[
-    Path | None, typer.Option(help="Folder for the index made of several; must not exist.")
+Merged = Annotated[Path | None, typer.Option(help="Folder for a new index; must not exist.")]
+NewShards = Annotated[
+    int | None, typer.Option(min=1, help="Shards of the new index; 1: without shards.")
 ]
 
 
-def merge(indexes: Indexes, out: Merged = None) -> None:
-    """Merge the segments of an index, or several indexes into one.
+def merge(indexes: Indexes, out: Merged = None, shards: NewShards = None) -> None:
+    """Merge the segments of an index, or several indexes into one, or change the number of shards.
 
-    One index gets one segment without deleted images, and a new Lucene index of its newest commit.
-    Several indexes must have the same models, settings, offsets and scale, and no image in common.
+    One index gets one segment without deleted images, in each shard, and a new Lucene index of its
+    newest commit. Several indexes must have the same models, settings, offsets and scale, and no
+    image in common. With --shards and without --out, the new index takes the place of the former
+    one at the end; until then searches go on, and writes wait. No image is encoded again.
 
     For example:
 
     sparta merge index/
 
+    sparta merge index/ --shards 4
+
     sparta merge laptop/ archive/ --out all/
     """
     from indexer.commands.build import STAGES
     from indexer.maintenance.combine import merge_indexes, merge_segments
+    from indexer.manifest import shard_names
     from sparta.console import Console
     from sparta.progress import progress_bars
 
-    if (len(indexes) > 1) != (out is not None):
+    if len(indexes) > 1 and out is None:
         raise InputError("give one index, or several and --out for the index made of them")
     console = Console()
     with progress_bars(STAGES, Console(stderr=True)) as progress:
-        if out is None:
+        if out is None and shards is None:
             images = merge_segments(indexes[0], progress)
-            text = f"{indexes[0]}: {images:,} images in one segment"
+            divided = len(shard_names(indexes[0]))
+            text = "in one segment" + (f" of each of {divided} shards" if divided else "")
         else:
-            images = merge_indexes(indexes, out, progress).images
-            text = f"{out}: {images:,} images of {len(indexes)} indexes"
-    console.print(text, soft_wrap=True, highlight=False)
+            images = merge_indexes(indexes, out, shards or 1, progress)
+            text = f"of {len(indexes)} indexes" if len(indexes) > 1 else f"in {shards or 1} shards"
+    line = f"{out or indexes[0]}: {images:,} images {text}"
+    console.print(line, soft_wrap=True, highlight=False)
 
 
 Format = Annotated[
@@ -311,13 +319,14 @@ def export(
 
 def _export_milvus(index: Path, uri: str, collection: str, follow: bool, drop_former: bool) -> None:
     from indexer.milvus.connection import Milvus
+    from indexer.milvus.push import build_version, push
     from indexer.milvus.push import follow as follow_index
-    from indexer.milvus.push import push
     from sparta.console import Console
     from sparta.progress import progress_bars
 
     if follow and drop_former:
         raise InputError("give --follow or --drop-former, not both")
+    build_version(index)  # of an index in shards it says what to do
     console, milvus = Console(soft_wrap=True, highlight=False), Milvus(uri)
     with progress_bars({"push": ("Pushing images", "images")}, Console(stderr=True)) as progress:
         if not follow:

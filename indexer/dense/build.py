@@ -29,7 +29,7 @@ from indexer.dense.vectors import (
 )
 from indexer.encoding.features import check_features, check_same_images, check_stores
 from indexer.encoding.models import model_fingerprint
-from indexer.manifest import Manifest, check_hash, describe_parts, is_index
+from indexer.manifest import Manifest, check_hash, check_whole, describe_parts, is_index
 from indexer.store.images import built_content_id, content_id_of
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
@@ -145,13 +145,15 @@ def embed_store(
 
 
 def check_index(index: Path) -> None:
-    """Raise InputError if a folder is not an index, or another process is writing it."""
+    """Raise InputError if a folder is no whole index, or another process is writing it."""
     check_name(index)
+    check_whole(index)
     if index.parent.is_dir():
         with writing(index):
             recover(index)
     if not is_index(index):
         raise InputError(f"{index} is not an index yet: build it with `sparta index` first")
+    Manifest.read(index)  # of one in shards, a line says what to do
 
 
 def add_dense(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from indexer.encoding.models import ReadConfig
-from indexer.manifest import Manifest, index_folders, is_index
+from indexer.manifest import Manifest, check_whole, is_index
 from sparta.addresses import id_problem, is_remote
 from sparta.cluster import Cluster
 from sparta.errors import InputError
@@ -143,6 +143,7 @@ def open_images(
     `extract_stores`.
     """
     check_name(out)
+    check_whole(out)
     for folder in folders:
         if not folder.is_dir():
             state = "is not a folder" if folder.exists() else "does not exist"
@@ -270,9 +271,11 @@ def opened_stores(
     removed at the end. Progress has the stage "extract", in photos, over all augmentations.
 
     Raises:
-        InputError: if a store or a photo does not exist, or no photo can be used.
+        InputError: if a store or a photo does not exist, no photo can be used, or the index is a
+            shard.
     """
-    manifest = Manifest.open(index_folders(index)[0])  # shards are encoded alike
+    check_whole(index)
+    manifest = Manifest.of(index)
     if features:
         yield [FeatureStore.open(folder) for folder in features], []
         return

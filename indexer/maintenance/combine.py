@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
-from numpy.typing import NDArray
 
 from indexer.dense.manifest import dense_names
 from indexer.fields.kinds import DECLARED, Kind, read_kinds, save_kinds
 from indexer.index_writer import FIRST, finish_index, write_lucene
-from indexer.maintenance.copies import link_file, link_uploads
+from indexer.maintenance.copies import copy_index, link_file, link_uploads
 from indexer.manifest import (
     OFFSETS,
+    SYNC,
     Manifest,
     ShardsManifest,
+    check_whole,
     index_folders,
     owner,
     shard_name,
@@ -31,13 +32,14 @@ from indexer.manifest import (
 from indexer.postings import QuantisationReport
 from indexer.settings import IndexSettings
 from indexer.state import bytes_below
-from indexer.store.commit import segment_folder
+from indexer.store.commit import LOGS, read_commit, segment_folder
 from indexer.store.compaction import Sources, combine, sources_of
 from indexer.store.given import Record, read_given, write_given
 from indexer.store.memtable import NewImage
 from indexer.store.snapshot import Snapshot
-from indexer.update.writer import open_writer
+from indexer.update.writer import open_writer, writing_whole
 from sparta.errors import InputError
+from sparta.features.record import SKIPPED
 from sparta.files import (
     check_name,
     check_room,
@@ -45,7 +47,6 @@ from sparta.files import (
     replace_folder,
     sha256,
     work_folder,
-    writing,
 )
 from sparta.progress import Progress, no_progress
 
@@ -78,80 +79,129 @@ def merge_segments(index: Path, progress: Progress = no_progress) -> int:
         return len(writer)
 
 
-def split_index(whole: Path, out: Path, shards: int, progress: Progress = no_progress) -> None:
+def split_index(
+    index: Path, out: Path, shards: int | None, progress: Progress = no_progress
+) -> None:
     """Write the images of an index as shards, by a hash of their ids; `out` must not exist.
 
-    Progress has the stage "divide", in images. Raises InputError if the index was written to or is
-    damaged, or a shard would have no image.
+    The index may be in shards; None writes a whole one. Progress has the stages of
+    `write_combined`. Raises InputError if the index is damaged, or a shard would have no image.
     """
-    snapshot = Snapshot.open(whole)
-    if snapshot.commit.version:
-        raise InputError(f"{whole} was written to since it was built: build it again to divide it")
-    documents = range(snapshot.documents)
-    owners = np.array([owner(snapshot.stored(n).image_id, shards) for n in documents], np.int64)
-    counts = Counter(owners.tolist())
-    if missing := sorted({*range(shards)} - {*counts}):
+    folders = index_folders(index)
+    _write(folders, out, shards, _kinds(folders), "", progress)
+
+
+def _write(
+    folders: Sequence[Path],
+    out: Path,
+    shards: int | None,
+    kinds: Mapping[str, Kind],
+    photos: str | None,
+    progress: Progress,
+) -> int:
+    """Write the images of plain indexes; `photos` as for `write_combined`. Returns how many."""
+    snapshots, owners = [Snapshot.open(folder) for folder in folders], []
+    for one in snapshots:
+        owners.append(np.full(one.documents, -1, np.int32))  # of deleted images
+        live = one.live_documents()
+        ids = (one.stored(int(document)).image_id for document in live)
+        owners[-1][live] = np.fromiter((owner(key, shards or 1) for key in ids), np.int32)
+    counts = [sum(int((own == n).sum()) for own in owners) for n in range(shards or 1)]
+    if shards and 0 in counts:
         raise InputError(
-            f"--shards {shards}: of {len(owners)} images none is in shard {missing[0]}; make "
+            f"--shards {shards}: of {sum(counts)} images none is in shard {counts.index(0)}; make "
             "fewer shards"
         )
-    out.mkdir(parents=True)
-    kinds, done = read_kinds(whole), 0
-    for number in range(shards):
-        parts = [sources_of(snapshot, owners == number)]
-        write_combined(out / shard_name(number), whole, parts, kinds)
-        done += counts[number]
-        progress("divide", done, len(owners))
-    ShardsManifest(
-        package_version=version("visualsparta"),
-        created=datetime.now(UTC).isoformat(timespec="microseconds"),
-        images=len(owners),
-        shards=[shard_name(number) for number in range(shards)],
-        parts={},
-    ).save(out)
+    done = 0
+    for number, count in enumerate(counts):
+
+        def part(stage: str, own: int, of: int, before: int = done, count: int = count) -> None:
+            progress(stage, before + own * count // max(1, of), sum(counts))
+
+        parts = [sources_of(one, own == number) for one, own in zip(snapshots, owners, strict=True)]
+        folder = out / shard_name(number) if shards else out
+        write_combined(folder, snapshots, parts, kinds, photos, part)
+        done += count
+    if shards:
+        ShardsManifest(
+            package_version=version("visualsparta"),
+            created=datetime.now(UTC).isoformat(timespec="microseconds"),
+            images=done,
+            shards=[shard_name(number) for number in range(shards)],
+            parts={},
+        ).save(out)
+    return done
 
 
-def merge_indexes(indexes: Sequence[Path], out: Path, progress: Progress = no_progress) -> Manifest:
-    """Write an index with the images of several, each as of its newest commit.
+def merge_indexes(
+    indexes: Sequence[Path],
+    out: Path | None,
+    shards: int = 1,
+    progress: Progress = no_progress,
+) -> int:
+    """Write an index with the images of several, or of one with another number of shards.
 
-    Progress has the stages "write", "merge" and "columns", in images. Raises InputError if two
-    indexes encode images differently or have an image of the same id, one is damaged or has dense
-    parts, there is something at `out`, or the disk has too little room.
+    If `out` is None, it takes the place of the one at the end: searches go on, nobody writes
+    meanwhile. What users gave is kept, of one index what `sparta sync` has seen as well. Several
+    are taken as of now, while they are written to. Progress has the stages "copy", "columns",
+    "write" and "merge", in images.
+
+    Returns how many images there are. Raises InputError if two indexes encode images differently or
+    have an image of the same id, one is damaged or has dense parts, there is something at `out`, a
+    shard would have no image, or the disk has too little room.
     """
-    check_name(out)
-    manifests = [Manifest.open(index) for index in indexes]
-    _check_alike(indexes, manifests)
-    with writing(out), full_disk_reported(out), work_folder(out) as work:
-        if os.path.lexists(out):
+    if out is None:
+        check_whole(indexes[0])
+        place = indexes[0].resolve()  # an alias stands for it
+    else:
+        check_name(place := out)
+    folders = [folder for index in indexes for folder in index_folders(index)]
+    manifests = [Manifest.open(folder) for folder in folders]
+    _check_alike(folders, manifests)
+    kinds, photos = _kinds(folders), {manifest.photos for manifest in manifests}
+    with writing_whole(place), full_disk_reported(place), work_folder(place) as work:
+        if out and os.path.lexists(out):
             raise InputError(f"{out} exists: give a new folder")
-        check_room(out, 2 * sum(map(bytes_below, indexes)))
-        snapshots = [Snapshot.open(index) for index in indexes]
-        _check_distinct(indexes, snapshots)
-        parts = [sources_of(one, _live(one)) for one in snapshots]
-        made, folders = work / "index", {manifest.photos for manifest in manifests}
-        photos = manifests[0].photos if len(folders) == 1 else None
-        manifest = write_combined(made, indexes[0], parts, _kinds(indexes), photos, progress)
-        for index in indexes:
-            link_uploads(index, made)
-        write_given(made, _given(indexes, snapshots))
-        replace_folder(made, out, work)
-    return manifest
+        check_room(place, 2 * sum(map(bytes_below, indexes)))
+        # Copies, which no writer changes, with all that was acknowledged.
+        copies = [work / f"copy-{number}" for number in range(len(indexes))]
+        for index, copy in zip(indexes, copies, strict=True):
+            copy_index(index, copy)
+        copied = [folder for copy in copies for folder in index_folders(copy)]
+        for folder in copied:
+            if (folder / LOGS).is_dir():
+                with open_writer(folder, shard=True):
+                    pass  # which applies the log
+        snapshots = [Snapshot.open(folder) for folder in copied]
+        if len(indexes) > 1:
+            _check_distinct(folders, snapshots)
+        made, common = work / "index", photos.pop() if len(photos) == 1 else None
+        divided = shards if shards > 1 else None
+        images = _write(copied, made, divided, kinds, common, progress)
+        for copy in copies:
+            link_uploads(copy, made)
+        write_given(made, _given(copied, snapshots))
+        if len(indexes) == 1:
+            for path in [*(copies[0] / SYNC).glob("*"), *indexes[0].glob(SKIPPED)]:
+                link_file(path, made / (SYNC if path.name != SKIPPED else "") / path.name)
+        replace_folder(made, place, work)
+    return images
 
 
 def write_combined(
     folder: Path,
-    like: Path,
+    snapshots: Sequence[Snapshot],
     parts: Sequence[tuple[Sources, list[NewImage]]],
     kinds: Mapping[str, Kind],
-    photos: str | None = "",
-    progress: Progress = no_progress,
-) -> Manifest:
-    """Write an index of images that other indexes have, as it would have been built of them.
+    photos: str | None,
+    progress: Progress,
+) -> None:
+    """Write an index of images of some commits, as it would have been built of them.
 
-    It has the settings, offsets and words of `like`, and its folder of photos if `photos` is "".
-    Progress has the stages "columns", "write" and "merge", in images.
+    It has the settings, offsets and words of the first, and its folder of photos if `photos` is "".
+    Progress has the stages "copy", "columns", "write" and "merge", in images.
     """
-    manifest = Manifest.open(like)
+    manifest, like = snapshots[0].place.manifest, snapshots[0].place.folder
     folder.mkdir(parents=True)
     for name in manifest.parts.keys() - {DECLARED}:
         link_file(like / name, folder / name)
@@ -168,15 +218,13 @@ def write_combined(
     # What quantising cost is not known again: it is that of the index alike.
     error = manifest.mean_error * int(frequencies.sum())
     report = QuantisationReport(0, error, manifest.largest_error)
-    made = finish_index(
-        folder, count, frequencies, report, manifest.vocabulary, settings, manifest.scale
-    )
+    about = manifest.vocabulary, settings, manifest.scale
+    made = finish_index(folder, count, frequencies, report, *about)
+    replace(made, created=manifest.created).save(folder)  # for `sparta sync`
+    if versions := sum(one.commit.version for one in snapshots):  # no version comes twice
+        commit = read_commit(folder)
+        replace(commit, version=versions + 1, lineage=uuid4().hex).save(folder)
     write_lucene(folder, progress)
-    return made
-
-
-def _live(snapshot: Snapshot) -> NDArray[np.bool_]:
-    return np.ones(snapshot.documents, np.bool_) if snapshot.live is None else snapshot.live
 
 
 def _given(indexes: Sequence[Path], snapshots: Sequence[Snapshot]) -> Record:

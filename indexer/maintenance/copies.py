@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain, count
 from pathlib import Path
@@ -13,7 +14,18 @@ from tempfile import mkdtemp
 
 from indexer.dense.manifest import dense_folder, dense_names
 from indexer.dense.vectors import PREFIX
-from indexer.manifest import LUCENE, MANIFEST, SYNC, Manifest, index_folders, is_index, uploads_of
+from indexer.manifest import (
+    LUCENE,
+    MANIFEST,
+    SYNC,
+    UPLOAD,
+    UPLOADS,
+    Manifest,
+    index_folders,
+    is_index,
+    is_sharded,
+    uploads_of,
+)
 from indexer.state import index_version, place_of
 from indexer.store.commit import (
     LOGS,
@@ -27,6 +39,8 @@ from indexer.store.commit import (
     segment_folder,
 )
 from indexer.store.given import FILE as GIVEN
+from indexer.store.snapshot import Snapshot
+from indexer.update.writer import writing_whole
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.files import (
@@ -49,10 +63,13 @@ def copy_index(index: Path, copy: Path) -> Commit:
     """Copy an index as of its newest commit, while it is searched and written to.
 
     Files that never change are linked, or copied where they cannot be. The change log, to which a
-    writer appends, is copied with all that was acknowledged. Raises InputError if the folder is not
-    an index, is damaged, or changes faster than it is copied; OSError if the disk is full.
+    writer appends, is copied with all that was acknowledged. Shards are copied one after another.
+    Raises InputError if the folder is not an index, is damaged, or changes faster than it is
+    copied; OSError if the disk is full.
     """
     index = index.resolve()  # an alias may be switched meanwhile
+    if is_sharded(index):
+        return _copy_shards(index, copy)
     for _ in range(ATTEMPTS):
         state = _state(index)
         copy.mkdir()
@@ -67,6 +84,18 @@ def copy_index(index: Path, copy: Path) -> Commit:
                 raise
         shutil.rmtree(copy)
     raise InputError(f"{index} changes faster than it can be copied: try again")
+
+
+def _copy_shards(index: Path, copy: Path) -> Commit:
+    """Returns a commit with the sum of the shards' versions, as of a searcher of all."""
+    folders, place = index_folders(index), place_of(index)
+    copy.mkdir()
+    for name in (MANIFEST, *_below(index, index / SYNC)):  # what was seen before what is there
+        link_file(index / name, copy / name)
+    commits = [copy_index(folder, copy / folder.name) for folder in folders]
+    if place_of(index) != place:
+        raise InputError(f"{index} was replaced while it was copied: try again")
+    return replace(commits[0], version=sum(one.version for one in commits))
 
 
 def _state(index: Path) -> tuple[int, str, bytes]:
@@ -107,10 +136,25 @@ def _copy(index: Path, copy: Path) -> Commit:
 
 
 def link_uploads(index: Path, copy: Path) -> None:
-    """Link the photos that were sent to a server of an index, unless they are there."""
-    for path in uploads_of(index):
-        if not (copy / path.relative_to(index)).exists():
-            link_file(path, copy / path.relative_to(index))
+    """Link the photos that were sent to a server of an index, unless they are there.
+
+    Those of shards go to the shards of the copy that have their images; nobody's to the first.
+    """
+    folders, places = index_folders(copy), dict[str, list[Path]]()
+    paths = {
+        path.relative_to(one / UPLOADS).as_posix(): path
+        for one in index_folders(index)
+        for path in uploads_of(one)
+    }
+    for folder in folders if paths and len(folders) > 1 else ():
+        images = Snapshot.open(folder)
+        for document in images.live_documents().tolist():
+            if name := images.stored(document).metadata.get(UPLOAD):
+                places.setdefault(name, []).append(folder)
+    for name, path in paths.items():
+        for folder in places.get(name, folders[:1]):
+            if not (folder / UPLOADS / name).exists():
+                link_file(path, folder / UPLOADS / name)
 
 
 def _below(index: Path, folder: Path) -> Iterator[str]:
@@ -136,7 +180,7 @@ def take_snapshot(index: Path, out: Path) -> Commit:
 
     Raises InputError if there is something at `out`, the index is damaged or the disk is full.
     """
-    Manifest.read(index)
+    Manifest.of(index)
     check_name(out)
     if out.resolve().is_relative_to(index.resolve()):
         raise InputError(f"{out} is in the index: give a folder beside it")
@@ -161,7 +205,7 @@ def restore_snapshot(snapshot: Path, index: Path, progress: Progress = no_progre
     if problems := verify_index(snapshot, progress):
         more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
         raise InputError(f"{snapshot} is not restored: {problems[0]}{more}")
-    with writing(index), full_disk_reported(index):
+    with writing_whole(index), full_disk_reported(index):
         if not os.path.lexists(index):
             _place(snapshot, index)
             return None

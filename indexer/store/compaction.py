@@ -63,7 +63,7 @@ def combine(
 
     Memory holds the postings of some 8,000 images, and some 400 bytes an image. `shape` is the
     number of terms, and the bits of an impact. Returns [V] how many of the images have each term.
-    Progress has the stage "columns", in images.
+    Progress has the stages "copy" and "columns", in images.
     """
     segments, live = [segment for segment, _ in sources], [own for _, own in sources]
     columns = [segment.index.columns for segment in segments]
@@ -74,10 +74,12 @@ def combine(
     ]
     places.append(firsts[-1] + np.arange(len(newest)))
     tables = [*(segment.images.rows for segment in segments), _table(newest)]
-    order = _order(tables, [*live, np.ones(len(newest), np.bool_)])
+    order, done = _order(tables, [*live, np.ones(len(newest), np.bool_)]), 0
     with SegmentWriter(folder, *shape, kinds) as made:
         for rows in chain(chain.from_iterable(map(rows_of, columns, live)), _rows(newest)):
             made.add_rows(rows)
+            done += len(rows.starts) - 1
+            progress("copy", done, int(firsts[-1]) + len(newest))
         for images in _images(tables, order):
             made.add_images(images)
         made.finish(np.concatenate(places)[order], progress)
@@ -88,7 +90,8 @@ def sources_of(snapshot: Snapshot, wanted: NDArray[np.bool_]) -> tuple[Sources, 
     """Images of a commit that are `wanted` [documents], as `combine` takes them."""
     sources, first = [], 0
     for segment in snapshot.segments.all:
-        sources.append((segment, wanted[first : first + len(segment)]))
+        if (own := wanted[first : first + len(segment)]).any():
+            sources.append((segment, own))
         first += len(segment)
     rest = first + np.flatnonzero(wanted[first:])
     return sources, [snapshot.new_image(document) for document in rest.tolist()]

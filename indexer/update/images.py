@@ -18,7 +18,7 @@ from indexer.encoding.encoder import WINDOW, ImageEncoder, parameters_of
 from indexer.encoding.features import check_features, feature_source
 from indexer.encoding.impacts import ImpactParameters
 from indexer.encoding.scorers import load_scorers
-from indexer.manifest import Manifest, index_folders
+from indexer.manifest import Manifest, check_whole, index_folders
 from indexer.metadata import Metadata, described
 from indexer.postings import ImagePostings
 from indexer.settings import TermSet
@@ -187,6 +187,7 @@ def add_images(
     Raises InputError if the folder is not an index, models or stores are not like the index's,
     another process is writing it, or the disk is full.
     """
+    check_whole(index)
     index = index.resolve()  # an alias may be switched meanwhile
     first = index_folders(index)[0]  # shards are encoded alike
     manifest, follower = Manifest.open(first), DenseFollower(first, device)
@@ -225,7 +226,7 @@ def models_of(index: Path, given: Sequence[str | Path] = ()) -> Sequence[str | P
     """
     if given:
         return given
-    names = Manifest.read(index_folders(index)[0]).model_names or ["photos"]  # as in 0.2.0
+    names = Manifest.of(index).model_names or ["photos"]  # as in 0.2.0
     try:
         return [name for name in names if model_folder(name, weights=False)]
     except InputError as error:

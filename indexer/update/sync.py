@@ -12,7 +12,7 @@ from pathlib import Path
 
 from indexer import state
 from indexer.encoding.features import extract_stores, feature_source, part_of
-from indexer.manifest import Manifest
+from indexer.manifest import Manifest, check_whole, index_folders, owner
 from indexer.store.given import FormerImages
 from indexer.store.snapshot import Snapshot
 from indexer.update.images import add_images
@@ -99,7 +99,8 @@ class PhotoSync:
         notice: Notice = no_notice,
     ) -> None:
         self._index, self._encoding = index, encoding
-        self.place: SyncScope = scope_of(index, photos, Manifest.open(index).photos)
+        check_whole(index)
+        self.place: SyncScope = scope_of(index, photos, Manifest.of(index).photos)
         self._choice = choice_of(index, self.place.root, choice, notice)
         # Patterns of the last time delete nothing; given ones may, and count for the next time.
         self._given = self._choice is choice
@@ -189,26 +190,36 @@ class PhotoSync:
         seen.photos |= plan.touched
         if not self.place.below and self._given:
             seen.choice = self._choice
+        again: list[str] = []
         if plan.moved or plan.vanished:
-            report.moved, report.deleted = move_and_delete(self._index, plan.moved, plan.vanished)
-            moved_photos = {new: seen.photos.pop(former) for new, former in plan.moved.items()}
+            done = move_and_delete(self._index, plan.moved, plan.vanished, seen.photos)
+            report.moved, report.deleted, again = done
+            moved = {new: one for new, one in plan.moved.items() if new not in again}
+            moved_photos = {new: seen.photos.pop(former) for new, former in moved.items()}
             for new, one in moved_photos.items():
                 seen.photos[new] = one._replace(stamp=scan.photos[new])
-            for image_id in plan.vanished:
-                del seen.photos[image_id]
+            for image_id in plan.vanished + again:
+                seen.photos.pop(image_id, None)
         if plan.described:
             report.described = describe(self._index, self.place.root, plan.described)
-        for image_id in plan.beside if self._encoding.read_photos else ():
+        beside = plan.beside.keys() - {*again} if self._encoding.read_photos else ()
+        for image_id in beside:
             one = seen.photos[image_id]
             seen.photos[image_id] = one._replace(beside=scan.beside.get(image_id))
         self._save(seen)
-        wanted = sorted(plan.new + plan.changed)
+        wanted = sorted(plan.new + plan.changed + again)
         for first in range(0, len(wanted), AT_ONCE):
             ids = wanted[first : first + AT_ONCE]
             part = part_of(progress, first, len(ids), len(wanted))
             self._encode(ids, scan, seen, report, part)
             self._save(seen)
             progress("encode", first + len(ids), len(wanted))
+        left = [plan.moved[new] for new in again if plan.moved[new] not in scan.photos]
+        if left:
+            move_and_delete(self._index, {}, left, {})
+            for image_id in left:
+                del seen.photos[image_id]
+            self._save(seen)
 
     def _save(self, seen: SeenPhotos) -> None:
         """Note what the index is up to date with, unless it is a copy by now that may lack it."""
@@ -253,7 +264,7 @@ class PhotoSync:
         self, ids: list[str], scan: Scan, work: Path, progress: Progress
     ) -> tuple[list[FeatureStore], list[Skipped]]:
         """The stores of some photos, and those that cannot be used."""
-        manifest = Manifest.read(self._index)
+        manifest = Manifest.of(self._index)
         stores = extract_stores(
             self.place.root,
             feature_source(self._encoding.models, "visual_sparta"),
@@ -277,7 +288,7 @@ def as_built(index: Path, root: Path, scan: Scan) -> SeenPhotos:
     size is known, files older than the index do.
     """
     noted = _recorded(index, root, scan)
-    seen = _by_metadata(index, Manifest.read(index), scan) if noted is None else noted
+    seen = _by_metadata(index, Manifest.of(index), scan) if noted is None else noted
     return SeenPhotos(root, seen, choice_of(index, root, DEFAULT))
 
 
@@ -299,8 +310,9 @@ def _by_metadata(index: Path, manifest: Manifest, scan: Scan) -> dict[str, Seen]
     """From the sizes that the index has in its metadata, and the time when it was built."""
     built = datetime.fromisoformat(manifest.created).timestamp() * 1e9
     seen = {}
-    images = Snapshot.open(index)
+    shards = [Snapshot.open(one) for one in index_folders(index)]
     for image_id, stamp in scan.photos.items():
+        images = shards[owner(image_id, len(shards))]
         document = images.document(image_id)
         if document is not None:
             recorded = images.stored(document).metadata.get("bytes")

@@ -6,19 +6,19 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from indexer.manifest import SEEN, SYNC, SYNC_AGAIN, UPLOAD, read_seen
+from indexer.manifest import SEEN, SYNC, SYNC_AGAIN, UPLOAD, is_sharded, read_seen
 from indexer.store.changes import NOT_CHANGES, Add, Change, Delete, MetadataChange
-from indexer.store.given import FormerImages, Given, read_given, size_of, with_given
-from indexer.store.snapshot import Snapshot
+from indexer.store.given import FormerImages, Given, size_of, with_given
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from sparta.extract.image_files import PhotoError, open_photo, reason_of
@@ -416,29 +416,57 @@ def content_hash(path: Path) -> str | None:
         return None
 
 
-def move_and_delete(index: Path, moved: Mapping[str, str], gone: Sequence[str]) -> tuple[int, int]:
+def move_and_delete(
+    index: Path, moved: Mapping[str, str], gone: Iterable[str], before: Mapping[str, Seen]
+) -> tuple[int, int, list[str]]:
     """Give images other ids (former by new), with their terms and metadata, and delete others.
 
-    An image appears under its new id in the commit in which it disappears under the former one.
-    Images that the index lacks, such as those that were deleted from it, are passed over. Returns
-    how many were moved, and how many were deleted.
+    An image appears under its new id in the commit in which it disappears under the former one; in
+    another shard it is there before. Images that the user deleted from the index are passed over.
+
+    Returns how many images were moved and deleted, and the new ids that have to be encoded, whose
+    former images stay: those that a snapshot of shards lacks, and in shards those that come to
+    where an image is that moves as well, since no single write moves both.
     """
     with open_writer(index) as writer:
         writer.commit()
-        record = read_given(index)
-        writer.remember({new: record[one] for new, one in moved.items() if one in record})
-        deletions: list[Change] = [Delete(one, vanished=True) for one in gone if one in writer]
-        there = {new: former for new, former in moved.items() if former in writer}
-        for changes in _renamed(index, there):
+        former, divided = FormerImages(index), is_sharded(index)
+        record = former.record
+        known = {
+            one
+            for one in record.keys() & {*moved.values()}
+            if one in writer or any(each.deleted for each in record[one])
+        }
+        writer.remember({new: record[one] for new, one in moved.items() if one in known})
+        fitting = (
+            [each for each in record.get(one, ()) if each.fits(before[one].stamp.bytes)]
+            for one in moved.values()
+        )
+        passed = {
+            new for new, given in zip(moved, fitting, strict=True) if given and given[-1].deleted
+        }
+        left = {new: one for new, one in moved.items() if new not in passed}
+        there = {new: one for new, one in left.items() if one in writer}
+        again = {new for new in left.keys() - there.keys() if new not in writer}
+        again |= there.keys() & {*there.values()} if divided else set()
+        there = {new: one for new, one in there.items() if new not in again}
+        for changes in _renamed(former, there):
+            if divided:
+                writer.write([one for one in changes if isinstance(one, Add)])
+                writer.sync()  # a kill must not lose what is deleted from another shard
+                changes = [one for one in changes if isinstance(one, Delete)]
             writer.write(changes)
+        writer.sync()
+        gone = [*gone, *(passed & {moved[new] for new in again})]
+        deletions: list[Change] = [Delete(one, vanished=True) for one in gone if one in writer]
         if deletions:
             writer.write(deletions)
         writer.commit()
-        left = ({*moved.values()} - moved.keys()) & record.keys()  # a later photo is another one
+        empty = ({*there.values()} - moved.keys()) & record.keys()  # a later photo is another one
         writer.remember(
-            {one: [Given(own.size) for own in record[one] if not own.deleted] for one in left}
+            {one: [Given(own.size) for own in record[one] if not own.deleted] for one in empty}
         )
-    return len(there), len(deletions)
+    return len(there), len(deletions), sorted(again)
 
 
 def described_again(index: Path, root: Path, ids: Mapping[str, str]) -> dict[str, Json]:
@@ -473,14 +501,13 @@ def describe(index: Path, root: Path, ids: Iterable[str]) -> int:
         return len(found)
 
 
-def _renamed(index: Path, moved: Mapping[str, str]) -> Iterator[list[Change]]:
+def _renamed(former: FormerImages, moved: Mapping[str, str]) -> Iterator[list[Change]]:
     """Changes of some images at a time."""
-    snapshot, pairs = Snapshot.open(index), list(moved.items())
-    for first in range(0, len(pairs), AT_ONCE):
-        found = {snapshot.document(former): new for new, former in pairs[first : first + AT_ONCE]}
-        documents = [document for document in found if document is not None]
+    pairs = iter(moved.items())
+    while part := list(islice(pairs, AT_ONCE)):
         changes: list[Change] = []
-        for new, image in zip(found.values(), snapshot.images(documents), strict=True):
+        for new, image in ((new, former.image(one)) for new, one in part):
+            assert image is not None  # nobody else writes
             if image.image_id not in moved:  # else another image takes its place
                 changes.append(Delete(image.image_id, vanished=True))
             changes.append(Add(replace(image, image_id=new)))

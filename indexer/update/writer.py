@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from indexer.answer import Version
 from indexer.fields.kinds import check_count
-from indexer.manifest import Manifest, index_folders, owner
+from indexer.manifest import Manifest, check_whole, index_folders, owner, shard_names
 from indexer.store.changes import Add, Change, Delete, MetadataChange, metadata_of
 from indexer.store.commit import LOGS, Commit, log_numbers, log_path, read_commit
 from indexer.store.compaction import Compactor
@@ -491,20 +491,39 @@ class Writer:
 
 
 @contextmanager
-def open_writer(folder: Path, *, yields: bool = False) -> Iterator[Writer]:
+def open_writer(folder: Path, *, yields: bool = False, shard: bool = False) -> Iterator[Writer]:
     """Open an index folder, divided or not, for writing, and commit at the end.
 
     A log that a killed writer left is applied. If the block fails, what was neither committed nor
     synced is taken back; if it is interrupted, it stays in the log. Raises InputError if the folder
-    is not an index, is damaged, or another process writes it. `yields`: see `sparta.files.writing`.
+    is not an index, is damaged, is a shard (unless `shard`: who writes to it alone gives it its own
+    images), or another process writes it. `yields`: see `sparta.files.writing`.
     """
+    if not shard:
+        check_whole(folder)
     folder = folder.resolve()  # an alias may be switched meanwhile
     with ExitStack() as opened:
-        shards = [opened.enter_context(open_whole(one, yields)) for one in index_folders(folder)]
-        writer = Writer(shards)
+        folders = index_folders(folder)
+        writer = Writer([opened.enter_context(open_whole(one, yields)) for one in folders])
+        if index_folders(folder) != folders:  # while their locks were taken
+            raise InputError(f"{folder} was divided anew meanwhile: start again")
         with writer.all_or_none(Exception):
             yield writer
             writer.commit()
+
+
+@contextmanager
+def writing_whole(folder: Path) -> Iterator[None]:
+    """Be the only writer of an index and of all its shards, as `writing`; it need not exist.
+
+    Raises InputError if it is a shard, or as `writing`.
+    """
+    check_whole(folder)
+    with ExitStack() as opened:
+        opened.enter_context(writing(folder))
+        for name in shard_names(folder):
+            opened.enter_context(writing(folder / name))
+        yield
 
 
 @contextmanager

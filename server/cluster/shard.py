@@ -120,6 +120,7 @@ class ShardWriter:
         from server.writing.forward import Board
 
         self._writing = Writing(shard_folder(served, number), models, Board(1))
+        self._writing.shard = True
         transport = httpx.ASGITransport(create_app(self._writing))
         self._client = httpx.AsyncClient(transport=transport, base_url="http://writer")
 

@@ -16,9 +16,7 @@ from indexer.columns.builder import topical_order
 from indexer.columns.layout import PostingRows, PostingSpool
 from indexer.engines.open import read_language
 from indexer.grounding import without_vector
-from indexer.manifest import is_sharded
 from indexer.store.snapshot import Snapshot
-from sparta.errors import InputError
 from sparta.json_values import Json
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import TermTokenizer
@@ -77,9 +75,7 @@ def open_collection(index: Path, progress: Progress = no_progress) -> Collection
     In memory are some ten bytes a posting. Raises InputError if it is no index, is damaged, or is
     divided into shards.
     """
-    if is_sharded(index):
-        raise InputError(f"{index} is divided into shards: publish what `sparta merge` makes of it")
-    language, snapshot = read_language(index), Snapshot.open(index)
+    snapshot, language = Snapshot.open(index), read_language(index)
     live = snapshot.live_documents().tolist()
     numbered = sorted((snapshot.stored(one).image_id, one) for one in live)
     numbers = np.array([number for _, number in numbered], np.int64)

@@ -21,7 +21,7 @@ from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from indexer.manifest import index_folders
+from indexer.manifest import check_whole, index_folders
 from indexer.state import index_version, place_of
 from indexer.store.changes import Add, Change, Delete
 from indexer.store.images import UnknownImageError
@@ -50,6 +50,8 @@ log = logging.getLogger(__name__)
 
 class Writing:
     """The index, opened for the first request, and again after a failure or a switched alias."""
+
+    shard = False  # whether it is a shard, which gets its own images alone
 
     def __init__(self, folder: Path, models: Sequence[str], board: Board) -> None:
         self.folder, self._models, self._board = folder, models, board
@@ -135,6 +137,8 @@ class Writing:
         if self._index is not None and not self._index.serves(self.folder):
             self._let_go(self._index)
         if self._index is None:
+            if not self.shard:
+                check_whole(self.folder)
             self._index = WritableIndex(self.folder, self._encoder(), self._board)
         return self._index
 

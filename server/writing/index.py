@@ -110,7 +110,11 @@ class WritableIndex:
         self._folder, self.place, self._board = folder, place_of(folder), board
         self._folders = index_folders(folder)
         self._opened = ExitStack()
-        self._writer: Writer = self._opened.enter_context(open_writer(folder, yields=True))
+        self._writer: Writer = self._opened.enter_context(
+            open_writer(
+                folder, yields=True, shard=True
+            )  # who opens a shard gives it its own images
+        )
         first = self._folders[0]  # shards have one vocabulary and scale
         vocabulary = TermTokenizer.from_folder(first).vocabulary
         self._read_weights, self._encoder = WeightReader(first, vocabulary), encoder

@@ -109,7 +109,7 @@ def test_what_is_written_to_a_shard_is_found(tmp_path: Path) -> None:
     with client(divided) as found:
         before = found.get("/v1/search?q=the&k=30").json()
         gone = before["hits"][0]["image_id"]
-        with open_writer(shards[owner(gone, 3)]) as writer:
+        with open_writer(shards[owner(gone, 3)], shard=True) as writer:
             writer.write([Delete(gone)])
         while len((now := found.get("/v1/search?q=the&k=30").json())["hits"]) == 20:
             time.sleep(0.05)
@@ -186,3 +186,20 @@ def test_photos_are_encoded_as_those_of_the_first_shard(
     with TestClient(writing_app(Writing(divided, ["photos"], Board(1)))) as writer:
         assert writer.post("/v1/images/similar", content=b"abc").json() == {"dog": 3}
     assert asked == [divided / "shard-000"]
+
+
+def test_a_server_of_a_shard_alone_reads_and_does_not_write(tmp_path: Path) -> None:
+    """But on a cluster, where requests are divided before."""
+    _, divided = folders(tmp_path, 50)
+    shard = index_folders(divided)[0]
+    with client(shard) as reading:
+        assert reading.get("/v1/search?q=dog").status_code == 200
+    writing = Writing(shard, ["photos"], Board(1))
+    with TestClient(writing_app(writing)) as writer:
+        refused = writer.put("/v1/images/x.jpg", json={"terms": {"dog": 1.0}})
+        assert refused.status_code == 409
+        assert "is a shard, and takes no writes alone" in refused.json()["detail"]
+        assert not (shard / "uploads").exists()
+        writing.shard = True
+        assert writer.put("/v1/images/x.jpg", json={"terms": {"dog": 1.0}}).status_code == 200
+    writing.close()

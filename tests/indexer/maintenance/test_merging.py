@@ -56,8 +56,8 @@ def test_the_merged_index_has_the_images_of_all(halves: list[Path], tmp_path: Pa
     (halves[1] / UPLOADS / "ab").mkdir(parents=True)
     (halves[1] / UPLOADS / "ab" / "abc.jpg").write_text("photo")
     out = tmp_path / "all"
-    manifest = merge_indexes(halves, out)
-    assert (manifest.images, manifest.mean_error) == (21, pytest.approx(0.25))
+    assert merge_indexes(halves, out) == 21
+    assert Manifest.read(out).mean_error == pytest.approx(0.25)
     for engine in ("columns", "lucene"):
         assert_same(open_index(out, engine), right.searcher())
     assert verify_index(out) == [] and WordTables.open(out) == tables
@@ -104,8 +104,8 @@ def test_what_cannot_be_merged_is_refused(halves: list[Path], tmp_path: Path) ->
     change(halves[1], photos="/photos")
     save_kinds(halves[0], {"width": "number", "code": "keyword"})
     save_kinds(halves[1], {"width": "number"})
-    found = merge_indexes(halves, out)
-    assert found.photos is None
+    merge_indexes(halves, out)
+    assert Manifest.read(out).photos is None
     assert json.loads((out / "fields.json").read_text()) == {"width": "number", "code": "keyword"}
     save_kinds(halves[1], {"width": "keyword"})
     with pytest.raises(InputError, match="declares the field 'width' as keyword, another index as"):
@@ -148,9 +148,6 @@ def test_what_cannot_be_divided_is_refused(tmp_path: Path, make_index: MakeIndex
     index = make_index(tmp_path / "index", few)
     with pytest.raises(InputError, match=r"^--shards 9: of 4 images none is in shard \d; make"):
         split_index(index, tmp_path / "out", 9)
-    write(index, Delete(few.ids[0]))
-    with pytest.raises(InputError, match=rf"^{index} was written to since it was built"):
-        split_index(index, tmp_path / "out", 2)
     assert not (tmp_path / "out").exists()
 
 
@@ -169,7 +166,9 @@ def test_the_state_of_a_divided_index_is_of_all_shards(tmp_path: Path, index: Pa
     assert state.images == 300
     assert state.version != whole.version
     assert state.bytes > 1000
-    expected = rf"^{divided} is divided into 3 shards, .* such as {divided / 'shard-000'}$"
+    expected = (
+        rf"^{divided} is divided into 3 shards, .*`sparta merge {divided} --shards 1 --out NEW`$"
+    )
     with pytest.raises(InputError, match=expected):
         Manifest.open(divided)
 
