@@ -4,11 +4,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from indexer.answer import Answer
+from indexer.answer import Answer, Version
 from indexer.postings import ImagePostings
 from indexer.search.searcher import Searcher
 from indexer.store.changes import Add, Change, MetadataChange
-from indexer.store.commit import Commit
 from indexer.update.writer import Writer, open_writer
 from sparta.tokenizer import TermTokenizer
 from tests.indexer.vocabulary import COMMON, RARE, TOKENIZER
@@ -86,7 +85,7 @@ def assert_same(found: Searcher, right: ReferenceSearcher, ks: Iterable[int] = (
             assert answer(found.similar(hit.image_id, 5)) == answer(right.similar(hit.image_id, 5))
 
 
-def commit_and_wait(writer: Writer) -> Commit:
+def commit_and_wait(writer: Writer) -> Version:
     """Commit, and once more when the columns were compacted and merged."""
     writer.commit()
     writer.settle()

@@ -357,7 +357,7 @@ def test_no_two_states_have_one_version(twenty: Path, tmp_path: Path) -> None:
         write_to(twenty, number)
         restore_snapshot(tmp_path / "snapshot", twenty)
         note(twenty)
-    assert len(seen) == 16
+    assert len(seen) == 20
 
 
 def test_a_name_is_made_and_switched(index: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Several indexes become one, one becomes several; what an index says of itself."""
 
+import hashlib
 import json
 import shutil
 from collections import Counter
@@ -32,6 +33,8 @@ from tests.indexer.random_postings import MakeIndex, change_manifest, random_pos
 from tests.indexer.tiny_dense import random_vectors, write_part
 from tests.indexer.vocabulary import TOKENIZER
 
+NAME = f"{hashlib.sha256(b'photo').hexdigest()}.jpg"  # of a photo that was sent
+
 
 @pytest.fixture
 def halves(make_index: MakeIndex, tmp_path: Path) -> list[Path]:
@@ -54,14 +57,14 @@ def test_the_merged_index_has_the_images_of_all(halves: list[Path], tmp_path: Pa
     parts = {**Manifest.read(halves[0]).parts, **describe_parts(halves[0], "[rs]*.json")}
     change(halves[0], mean_error=0.25, parts=parts)
     (halves[1] / UPLOADS / "ab").mkdir(parents=True)
-    (halves[1] / UPLOADS / "ab" / "abc.jpg").write_text("photo")
+    (halves[1] / UPLOADS / "ab" / NAME).write_text("photo")
     out = tmp_path / "all"
     assert merge_indexes(halves, out) == 21
     assert Manifest.read(out).mean_error == pytest.approx(0.25)
     for engine in ("columns", "lucene"):
         assert_same(open_index(out, engine), right.searcher())
     assert verify_index(out) == [] and WordTables.open(out) == tables
-    assert (out / UPLOADS / "ab" / "abc.jpg").read_text() == "photo"
+    assert (out / UPLOADS / "ab" / NAME).read_text() == "photo"
     np.testing.assert_array_equal(np.load(out / MEANS), np.load(halves[0] / MEANS))
     write(out, Delete("new"))
     right.apply([Delete("new")])
