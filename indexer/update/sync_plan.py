@@ -432,19 +432,14 @@ def move_and_delete(
         writer.commit()
         former, divided = FormerImages(index), is_sharded(index)
         record = former.record
-        known = {
-            one
-            for one in record.keys() & {*moved.values()}
-            if one in writer or any(each.deleted for each in record[one])
+        given = {
+            new: [each for each in record.get(one, ()) if each.fits(before[one].stamp.bytes)]
+            for new, one in moved.items()
         }
-        writer.remember({new: record[one] for new, one in moved.items() if one in known})
-        fitting = (
-            [each for each in record.get(one, ()) if each.fits(before[one].stamp.bytes)]
-            for one in moved.values()
-        )
-        passed = {
-            new for new, given in zip(moved, fitting, strict=True) if given and given[-1].deleted
-        }
+        passed = {new for new, own in given.items() if own and own[-1].deleted}
+        # What a killed run moved has left nothing under its former id.
+        known = passed | {new for new, one in moved.items() if one in writer}
+        writer.remember({new: own for new, own in given.items() if own and new in known})
         left = {new: one for new, one in moved.items() if new not in passed}
         there = {new: one for new, one in left.items() if one in writer}
         again = {new for new in left.keys() - there.keys() if new not in writer}
