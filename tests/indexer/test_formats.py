@@ -95,7 +95,7 @@ def spoil(path: Path, kind: str, rng: random.Random) -> bool:
     elif content:
         at = rng.randrange(len(content))
         content[at] ^= 1 << rng.randrange(8)
-        path.write_bytes({"flip": content, "cut": content[:at], "empty": b""}[kind])
+        path.write_bytes({"flip": bytes(content), "cut": bytes(content[:at]), "empty": b""}[kind])
     return bool(content) or kind in ("missing", "folder")
 
 
