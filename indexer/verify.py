@@ -46,9 +46,12 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
     Returns what is damaged, a line each. Progress has the stage "hash", in megabytes. Raises
     InputError if the folder is not an index of this version.
     """
-    if is_sharded(index):
-        return _verify_shards(index, progress)
     problems: list[str] = []
+    for path in sorted(path for path in (index / SYNC).glob("*") if path.suffix in SEEN):
+        with _noting(problems):
+            read_seen(path)
+    if is_sharded(index):
+        return problems + _verify_shards(index, progress)
     manifest = Manifest.read(index)
     files = _paths(index, manifest.parts)
     commit = None
@@ -71,9 +74,6 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
             folder = dense_folder(index, name)
             files |= _paths(folder, DenseManifest.read(index, name, manifest).parts)
     _check_files(files, problems, progress)
-    for path in sorted(path for path in (index / SYNC).glob("*") if path.suffix in SEEN):
-        with _noting(problems):
-            read_seen(path)
     problems += [f"{path} is damaged: {SENT_AGAIN}" for path in _damaged_uploads(index)]
     if commit is not None:
         with _noting(problems):

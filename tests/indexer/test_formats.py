@@ -1,6 +1,9 @@
-"""An index of every former format is upgraded by one command, and refused with that command."""
+"""A stored index: upgraded by one command, and damaged file by file."""
 
+import itertools
 import json
+import random
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -8,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from indexer.manifest import Manifest, ShardsManifest, index_folders
+from indexer.update.sync import Encoding, PhotoSync
 from sparta.command_line import cli
 from sparta.errors import InputError
 from tests.indexer.stored_format import FORMATS, sample_photos
@@ -75,3 +79,68 @@ def test_nothing_is_encoded_before_a_refusal(
     assert "cannot be kept" in str(found.exception) and "given.log is missing" in str(
         found.exception
     )
+
+
+DAMAGE = ("flip", "cut", "empty", "missing", "folder")
+HARMLESS = ("skipped.jsonl",)  # as docs/architecture.md says; a missing file of sync/ is forgotten
+
+
+def spoil(path: Path, kind: str, rng: random.Random) -> bool:
+    """Damage a file; False where there is nothing to damage."""
+    content = bytearray(path.read_bytes())
+    if kind in ("missing", "folder"):
+        path.unlink()
+        if kind == "folder":
+            path.mkdir()
+    elif content:
+        at = rng.randrange(len(content))
+        content[at] ^= 1 << rng.randrange(8)
+        path.write_bytes({"flip": bytes(content), "cut": bytes(content[:at]), "empty": b""}[kind])
+    return bool(content) or kind in ("missing", "folder")
+
+
+@pytest.mark.parametrize("shape", ["whole", "shards"])
+def test_damage_of_any_file_is_noticed_and_ends_no_command_otherwise(
+    shape: str, tmp_path: Path
+) -> None:
+    right, photos, rng = (
+        unpacked(STORED[-1], tmp_path, shape),
+        tmp_path / "photos",
+        random.Random(0),
+    )
+    photos.mkdir()
+    for path in sample_photos()[:6]:
+        shutil.copy(path, photos)
+    index, first = tmp_path / "index", index_folders(right)[0]
+    if shape == "whole":  # notes what it saw in a file of its own
+        PhotoSync(right, photos, Encoding(["sample"], device="cpu")).run(yes=True)
+    (first / "skipped.jsonl").write_text('{"image_id": "x.jpg", "reason": "damaged"}\n')
+    names = sorted(path.relative_to(right) for path in right.rglob("*") if path.is_file())
+    assert {"given.log", "commit.json", "skipped.jsonl"} <= {path.name for path in names}
+    commands = (
+        ["verify", str(index)],
+        ["info", str(index)],
+        ["search", str(index), "dog"],
+        ["sync", str(index), str(photos), "--dry-run"],
+        ["snapshot", str(index), str(tmp_path / "snapshot")],
+        ["delete", str(index), "nothing"],
+    )
+    rebuild = ["index", str(photos), "--model", "sample", "--out", str(index)]
+    for name, kind in itertools.product(names, DAMAGE):
+        shutil.rmtree(index, ignore_errors=True)
+        shutil.copytree(right, index)
+        if not spoil(index / name, kind, rng):
+            continue
+        again = kind in ("flip", "folder") and name.parent.name in ("", "sync", "log")
+        for command in (*commands, rebuild) if again else commands:
+            found = CliRunner().invoke(cli, command)
+            error = found.exception
+            assert error is None or isinstance(error, InputError | OSError | SystemExit), (
+                f"{name} {kind} {command[0]}: {error!r}"
+            )
+            assert "\n" not in str(error), f"{name} {kind} {command[0]}"
+            if command[0] == "verify" and name.name not in HARMLESS:
+                assert found.exit_code or (kind == "missing" and name.parent.name == "sync"), (
+                    f"{name} {kind}"
+                )
+            shutil.rmtree(tmp_path / "snapshot", ignore_errors=True)

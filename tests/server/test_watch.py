@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.state import index_version, newest_version, place_of
+from indexer.state import index_version, place_of
 from indexer.store.commit import COMMIT, ReplacedError
 from server import watch as module
 from server.app import create_app
@@ -230,7 +230,7 @@ def test_commits_of_another_index_may_have_the_same_names(watched: Watched) -> N
     watch.look()
     watched.write("second")
     watch.look()
-    assert watched.shown.version == newest_version(watched.folder)
+    assert watched.shown.version == f"{index_version(watched.folder)}.1"
     assert watched.results == ["opened", "refreshed"]
 
 
