@@ -23,7 +23,8 @@ from indexer.encoding.models import ReadConfig, read_word_tables
 from indexer.fields.kinds import Kind
 from indexer.index_writer import write_index
 from indexer.maintenance.combine import split_index
-from indexer.manifest import Manifest, is_index
+from indexer.maintenance.copies import replacing
+from indexer.manifest import Manifest, is_index, located
 from indexer.metadata import Metadata, described
 from indexer.rebuild import kept_of
 from indexer.settings import OFFSET_OF_MODEL, IndexSettings, PruningSettings, TermSet
@@ -37,9 +38,9 @@ from sparta.files import (
     check_name,
     check_room,
     full_disk_reported,
+    is_free,
     recover,
     remove_work,
-    writing,
 )
 from sparta.progress import Notice, Progress, no_notice, no_progress
 from sparta.visualsparta.offsets import OFFSETS
@@ -103,16 +104,16 @@ def build_index(
     the disk is full.
     """
     check_name(out)
-    with writing(out), full_disk_reported(out):
+    with replacing(out) as place, full_disk_reported(out):
         check_target(out)
         tower = open_tower(models, rerank) if rerank else None
-        work, options = Workspace(out), (batch_size, device, pruning.terms, progress)
+        work, options = Workspace(place), (batch_size, device, pruning.terms, progress)
         encoder = _open_encoder(images, models, work, *options)
         frequencies = _frequencies(pruning, encoder)
         settings = _settings(images, encoder, pruning, frequencies, rerank)
         ids = list(images.stamps) if isinstance(images, Photos) else encoder.store.ids
         needed = _estimated_bytes(len(ids), encoder, settings)
-        with kept_of(out, ids, encoder.models, encoder.tokenizer.vocabulary_hash) as kept:
+        with kept_of(located(out), ids, encoder.models, encoder.tokenizer.vocabulary_hash) as kept:
             saved = work.begin(settings)
             check_room(out, needed - work.size)
             mapped = partial(encoder_map, models=models, device=device, cluster=cluster)
@@ -139,7 +140,7 @@ def build_index(
             if shards is not None:
                 split_index(work.whole, work.index, shards, progress)
             kept.finish(work.index, models, device, notice)
-            work.publish(encoder.store.photos, out, chosen)
+            work.publish(encoder.store.photos, out, place, chosen)
             return manifest
 
 
@@ -233,5 +234,5 @@ def check_target(out: Path) -> None:
         InputError: if `out` is a file, or a folder that contains something else.
     """
     recover(out)
-    if out.exists() and not (out.is_dir() and (is_index(out) or not any(out.iterdir()))):
+    if out.exists() and not (is_index(out) or is_free(out)):
         raise InputError(f"{out} exists and is not an index: choose another --out or remove it")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import ClassVar, Literal, Self
@@ -161,7 +163,7 @@ class FolderManifest(SealedManifest):
         Raises InputError as `read`, or if a file is missing or cut.
         """
         manifest = cls.read_from(folder)
-        manifest.check_sizes(folder)
+        manifest.check_sizes(located(folder))
         return manifest
 
     @classmethod
@@ -242,6 +244,21 @@ class Manifest(FolderManifest):
             )
 
 
+_INNER = re.compile(rf"(index-\d{{3,}})/{re.escape(MANIFEST)}")
+
+
+def located(folder: Path) -> Path:
+    """Where an index lies that has this path: there, or in a folder of that.
+
+    A folder that cannot be replaced, such as a mount point, has its index in a folder of its own,
+    to whose manifest its `manifest.json` is a link.
+    """
+    with suppress(OSError):  # an ordinary file, or none
+        if found := _INNER.fullmatch(str((folder / MANIFEST).readlink())):
+            return folder / found[1]
+    return folder
+
+
 def is_index(folder: Path) -> bool:
     """Whether a folder is an index, complete or damaged, divided or not."""
     return (folder / MANIFEST).is_file()
@@ -311,6 +328,7 @@ def index_folders(folder: Path) -> list[Path]:
 
     Raises InputError if the folder is divided, and its manifest is damaged.
     """
+    folder = located(folder)
     if not is_sharded(folder):
         return [folder]
     return [folder / name for name in ShardsManifest.open(folder).shards]

@@ -20,6 +20,7 @@ from indexer.manifest import (
     check_size,
     index_folders,
     is_sharded,
+    located,
     owner,
 )
 from indexer.store.commit import Commit, read_commit, segment_folder
@@ -38,6 +39,7 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
     Returns what is damaged, a line each. Progress has the stage "hash", in megabytes. Raises
     InputError if the folder is not an index of this version.
     """
+    index = located(index)
     if is_sharded(index):
         return _verify_shards(index, progress)
     problems: list[str] = []

@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from indexer.dense.manifest import dense_names
 from indexer.fields.kinds import DECLARED, Kind, read_kinds, save_kinds
 from indexer.index_writer import FIRST, finish_index, write_lucene
-from indexer.maintenance.copies import link_file, link_uploads
+from indexer.maintenance.copies import link_file, link_uploads, renew
 from indexer.manifest import (
+    LUCENE,
     OFFSETS,
     Manifest,
     ShardsManifest,
     index_folders,
+    located,
     owner,
     shard_name,
 )
@@ -69,6 +71,7 @@ def merge_segments(index: Path, progress: Progress = no_progress) -> int:
     Returns the number of images. Raises InputError if the index is damaged, another process writes
     it or the disk is full.
     """
+    renew(index, LUCENE)
     with full_disk_reported(index), open_writer(index) as writer:
         writer.merge(progress)
         for folder in index_folders(index):
@@ -118,6 +121,7 @@ def merge_indexes(indexes: Sequence[Path], out: Path, progress: Progress = no_pr
     parts, there is something at `out`, or the disk has too little room.
     """
     check_name(out)
+    indexes = [*map(located, indexes)]
     manifests = [Manifest.open(index) for index in indexes]
     _check_alike(indexes, manifests)
     with writing(out), full_disk_reported(out), work_folder(out) as work:

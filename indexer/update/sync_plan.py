@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from indexer.manifest import UPLOAD
+from indexer.manifest import UPLOAD, located
 from indexer.store.changes import Add, Change, Delete, MetadataChange
 from indexer.store.given import FormerImages, read_given, size_of, with_given
 from indexer.store.snapshot import Snapshot
@@ -111,6 +111,8 @@ def beside_of(root: Path, image_id: str, there: Container[str] | None = None) ->
 
 
 SYNC = "sync"  # folder of an index
+
+LOCKED = ".sync"  # in an index, by who follows a folder
 VERSION = "1"
 SCHEMA = pa.schema(
     {
@@ -202,7 +204,7 @@ def note_added(index: Path, store: FeatureStore) -> None:
     """
     root = store.photos
     assert root is not None
-    with suppress(InputError), writing(index.with_name(f"{index.name}.sync")):
+    with suppress(InputError), writing(located(index) / LOCKED):
         built = not _path(index, root, False).is_file()
         if (seen := SeenPhotos.open(index, root, built)) is None:
             return
@@ -218,7 +220,7 @@ def synced_folders(index: Path) -> list[Path]:
     """The folders that an index was brought up to date with; raises InputError."""
     return [
         Path(os.fsdecode(_read(path).schema.metadata[b"root"]))
-        for path in sorted((index / SYNC).glob("*.arrow"))
+        for path in sorted((located(index) / SYNC).glob("*.arrow"))
     ]
 
 
@@ -243,7 +245,7 @@ def _choice(table: pa.Table) -> Choice:
 
 def _path(index: Path, root: Path, built: bool) -> Path:
     digest = hashlib.sha256(os.fsencode(root)).hexdigest()
-    return index / SYNC / f"{digest[:16]}.{'built' if built else 'arrow'}"
+    return located(index) / SYNC / f"{digest[:16]}.{'built' if built else 'arrow'}"
 
 
 def _read(path: Path) -> pa.Table:

@@ -14,7 +14,7 @@ from threading import Lock, RLock
 from uuid import uuid4
 
 from indexer.fields.kinds import check_count
-from indexer.manifest import Manifest, index_folders, owner
+from indexer.manifest import Manifest, index_folders, located, owner
 from indexer.store.changes import Add, Change, Delete, MetadataChange, metadata_of
 from indexer.store.commit import LOGS, Commit, log_numbers, log_path, read_commit
 from indexer.store.compaction import Compactor
@@ -492,7 +492,7 @@ def open_writer(folder: Path, *, yields: bool = False) -> Iterator[Writer]:
     synced is taken back; if it is interrupted, it stays in the log. Raises InputError if the folder
     is not an index, is damaged, or another process writes it. `yields`: see `sparta.files.writing`.
     """
-    folder = folder.resolve()  # an alias may be switched meanwhile
+    folder = located(folder).resolve()  # an alias may be switched meanwhile
     with ExitStack() as opened:
         shards = [opened.enter_context(open_whole(one, yields)) for one in index_folders(folder)]
         writer = Writer(shards)
@@ -506,6 +506,8 @@ def open_whole(folder: Path, yields: bool = False) -> Iterator[IndexWriter]:
     """As `open_writer`, of an index that is not divided."""
     Manifest.read(folder)  # no lock file beside something else
     with writing(folder, yields=yields):
+        if located(folder) != folder:
+            raise InputError(f"{folder} was replaced meanwhile: try again")
         writer = _begin(folder)
         try:
             yield writer
