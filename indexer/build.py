@@ -23,7 +23,8 @@ from indexer.encoding.models import ReadConfig, read_word_tables, vocabulary_of
 from indexer.fields.kinds import Kind
 from indexer.index_writer import write_index
 from indexer.maintenance.combine import split_index
-from indexer.manifest import Manifest, check_whole, is_index
+from indexer.maintenance.copies import replacing
+from indexer.manifest import Manifest, is_index, located
 from indexer.metadata import Metadata, described
 from indexer.rebuild import kept_of
 from indexer.settings import OFFSET_OF_MODEL, IndexSettings, PruningSettings, TermSet
@@ -37,9 +38,9 @@ from sparta.files import (
     check_name,
     check_room,
     full_disk_reported,
+    is_free,
     recover,
     remove_work,
-    writing,
 )
 from sparta.progress import Notice, Progress, no_notice, no_progress
 from sparta.visualsparta.offsets import OFFSETS
@@ -103,45 +104,45 @@ def build_index(
     the disk is full.
     """
     check_name(out)
-    with writing(out), full_disk_reported(out):
+    with replacing(out) as place, full_disk_reported(out):
         check_target(out)
         ids = list(images.stamps if isinstance(images, Photos) else images[0].ids if images else ())
-        with kept_of(out, ids, vocabulary_of(models)) as kept:
-            tower = open_tower(models, rerank) if rerank else None
-            work, options = Workspace(out), (batch_size, device, pruning.terms, progress)
-            encoder = _open_encoder(images, models, work, *options)
-            kept.compare_with(encoder.models)
-            frequencies = _frequencies(pruning, encoder)
-            settings = _settings(images, encoder, pruning, frequencies, rerank)
-            needed = _estimated_bytes(len(ids), encoder, settings)
-            saved = work.begin(settings)
-            check_room(out, needed - work.size)
-            mapped = partial(encoder_map, models=models, device=device, cluster=cluster)
-            offsets, parameters = measured_parameters(
-                mapped(encoder), encoder, settings, frequencies, saved, progress
-            )
-            offsets.save(work.folder / OFFSETS)
-            work.encode(images, encoder, mapped, parameters, progress)
-            photos = encoder.store.photos if read_photos else None
-            found = (described(shard, photos) for shard in work.postings())
-            manifest = write_index(
-                work.index if shards is None else work.whole,
-                (kept.described(shard, metadata or {}) for shard in found),
-                encoder.tokenizer,
-                replace(settings, features=work.fingerprints),
-                offsets.offset,
-                parameters.quantiser.scale,
-                images=sum(part.images for part in work.parts),
-                tables=read_word_tables(models[0]),
-                kinds={**kept.kinds, **(kinds or {})},
-                tower=tower.folder if tower else None,
-                progress=progress,
-            )
-            if shards is not None:
-                split_index(work.whole, work.index, shards, progress)
-            kept.finish(work.index, models, device, notice)
-            work.publish(encoder.store.photos, out, chosen)
-            return manifest
+        kept = kept_of(located(out), ids, vocabulary_of(models))
+        tower = open_tower(models, rerank) if rerank else None
+        work, options = Workspace(place), (batch_size, device, pruning.terms, progress)
+        encoder = _open_encoder(images, models, work, *options)
+        kept.compare_with(encoder.models)
+        frequencies = _frequencies(pruning, encoder)
+        settings = _settings(images, encoder, pruning, frequencies, rerank)
+        needed = _estimated_bytes(len(ids), encoder, settings)
+        saved = work.begin(settings)
+        check_room(out, needed - work.size)
+        mapped = partial(encoder_map, models=models, device=device, cluster=cluster)
+        offsets, parameters = measured_parameters(
+            mapped(encoder), encoder, settings, frequencies, saved, progress
+        )
+        offsets.save(work.folder / OFFSETS)
+        work.encode(images, encoder, mapped, parameters, progress)
+        photos = encoder.store.photos if read_photos else None
+        found = (described(shard, photos) for shard in work.postings())
+        manifest = write_index(
+            work.index if shards is None else work.whole,
+            (kept.described(shard, metadata or {}) for shard in found),
+            encoder.tokenizer,
+            replace(settings, features=work.fingerprints),
+            offsets.offset,
+            parameters.quantiser.scale,
+            images=sum(part.images for part in work.parts),
+            tables=read_word_tables(models[0]),
+            kinds={**kept.kinds, **(kinds or {})},
+            tower=tower.folder if tower else None,
+            progress=progress,
+        )
+        if shards is not None:
+            split_index(work.whole, work.index, shards, progress)
+        kept.finish(work.index, models, device, notice)
+        work.publish(encoder.store.photos, out, place, chosen)
+        return manifest
 
 
 def _open_encoder(
@@ -230,19 +231,17 @@ def open_tower(models: Sequence[str | Path], rerank: int) -> TextTower:
 def check_out(out: Path) -> None:
     """Raise InputError if an index cannot take that place, before anything is extracted for it."""
     check_name(out)
-    with writing(out):
+    with replacing(out):
         check_target(out)
-        with kept_of(out):
-            pass
+        kept_of(located(out))
 
 
 def check_target(out: Path) -> None:
     """Put back an index that an interrupted run moved aside, and refuse to replace anything else.
 
     Raises:
-        InputError: if `out` is a shard, a file, or a folder that contains something else.
+        InputError: if `out` is a file, or a folder that contains something else.
     """
     recover(out)
-    check_whole(out)
-    if out.exists() and not (out.is_dir() and (is_index(out) or not any(out.iterdir()))):
+    if out.exists() and not (is_index(out) or is_free(out)):
         raise InputError(f"{out} exists and is not an index: choose another --out or remove it")

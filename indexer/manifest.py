@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from itertools import chain
 from pathlib import Path
@@ -196,7 +198,7 @@ class FolderManifest(SealedManifest):
         Raises InputError as `read_from`, or if a file is missing or cut.
         """
         manifest = cls.read_from(folder, former)
-        manifest.check_sizes(folder)
+        manifest.check_sizes(located(folder))
         return manifest
 
     @classmethod
@@ -280,6 +282,21 @@ class Manifest(FolderManifest):
                 f"{folder}: its tokenizer.json has vocabulary {found[:12]}, the index was built "
                 f"with {self.vocabulary[:12]}: put the right file back or build the index again"
             )
+
+
+_INNER = re.compile(rf"(index-\d{{3,}})/{re.escape(MANIFEST)}")
+
+
+def located(folder: Path) -> Path:
+    """Where an index lies that has this path: there, or in a folder of that.
+
+    A folder that cannot be replaced, such as a mount point, has its index in a folder of its own,
+    to whose manifest its `manifest.json` is a link.
+    """
+    with suppress(OSError):  # an ordinary file, or none
+        if found := _INNER.fullmatch(str((folder / MANIFEST).readlink())):
+            return folder / found[1]
+    return folder
 
 
 def is_index(folder: Path) -> bool:
@@ -385,6 +402,7 @@ def index_folders(folder: Path) -> list[Path]:
 
     Raises InputError if the folder is divided, and its manifest is damaged.
     """
+    folder = located(folder)
     if not is_sharded(folder):
         return [folder]
     return [folder / name for name in ShardsManifest.open(folder, former=True).shards]

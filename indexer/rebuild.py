@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -33,7 +32,6 @@ from indexer.update.images import ResidentEncoder
 from indexer.update.sync_plan import SeenPhotos, synced_folders
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
-from sparta.files import writing
 from sparta.json_values import JsonMapping, JsonValue
 from sparta.model_id import lasting_name
 from sparta.progress import Notice
@@ -160,39 +158,33 @@ class Kept:
         return text
 
 
-@contextmanager
-def kept_of(out: Path, ids: Sequence[str] | None = None, vocabulary: str = "") -> Iterator[Kept]:
-    """What is to be kept of the index at `out`, whose shards nobody writes until the block ends.
+def kept_of(out: Path, ids: Sequence[str] | None = None, vocabulary: str = "") -> Kept:
+    """What is to be kept of the index at `out`, where there may be none.
 
-    The caller has locked `out`, where there may be none. The new index is built from images `ids`
-    with models of that vocabulary; without these it is only read. Raises InputError if something
-    that the user gave could not be kept.
+    Nobody else writes it: the caller holds its lock. The new index is built from images `ids` with
+    models of that vocabulary; without these it is only read. Raises InputError if something that
+    the user gave could not be kept.
     """
-    with ExitStack() as opened:
-        try:
-            kept = _open(out, vocabulary, opened) if is_index(out) else Kept()
-        except InputError as error:
-            if not _was_written(out):
-                kept = Kept()  # a damaged index, made again from its photos
-            else:
-                raise InputError(
-                    f"what was given to {out} cannot be kept ({error}): restore a snapshot, or "
-                    "move the index away or choose another --out to build one without it"
-                ) from error
-        if kept.former is not None and ids is not None:
-            _plan(kept, out, set(ids))
-        yield kept
+    try:
+        kept = _open(out, vocabulary) if is_index(out) else Kept()
+    except InputError as error:
+        if not _was_written(out):
+            return Kept()  # a damaged index, made again from its photos
+        raise InputError(
+            f"what was given to {out} cannot be kept ({error}): restore a snapshot, or "
+            "move the index away or choose another --out to build one without it"
+        ) from error
+    if kept.former is not None and ids is not None:
+        _plan(kept, out, set(ids))
+    return kept
 
 
-def _open(out: Path, vocabulary: str, opened: ExitStack) -> Kept:
-    folders = index_folders(out)
-    for folder in folders:
-        if folder != out:
-            opened.enter_context(writing(folder))
-    manifest, former = Manifest.open(folders[0], former=True), FormerImages(out, written=True)
+def _open(out: Path, vocabulary: str) -> Kept:
+    first = index_folders(out)[0]
+    manifest, former = Manifest.open(first, former=True), FormerImages(out, written=True)
     alike = manifest.vocabulary == vocabulary
     record = {image_id: list(given) for image_id, given in former.record.items()}
-    return Kept(former, read_kinds(folders[0]), out, manifest, alike, _record=record)
+    return Kept(former, read_kinds(first), out, manifest, alike, _record=record)
 
 
 def _was_written(out: Path) -> bool:

@@ -9,7 +9,15 @@ from pathlib import Path
 
 from indexer.answer import Version
 from indexer.dense.manifest import DenseManifest, dense_folder, dense_names
-from indexer.manifest import LUCENE, MANIFEST, Manifest, index_folders, is_index, is_sharded
+from indexer.manifest import (
+    LUCENE,
+    MANIFEST,
+    Manifest,
+    index_folders,
+    is_index,
+    is_sharded,
+    located,
+)
 from indexer.store.commit import LOGS, SEGMENTS, read_commit
 from sparta.errors import InputError
 
@@ -44,6 +52,7 @@ class IndexState:
         Raises InputError if the folder is not an index, has another format, or a part is missing.
         """
         place = place_of(folder)  # before what it has, which may be replaced meanwhile
+        folder = located(folder)
         if is_sharded(folder):
             return cls._of_shards(folder, place)
         manifest, images = Manifest.open(folder), read_commit(folder).images
@@ -95,7 +104,7 @@ def place_of(folder: Path) -> int:
     It is another one once an alias was switched, or a folder was replaced: be it by a copy, whose
     manifest may be the same file. Raises InputError or OSError if there is no index.
     """
-    real = folder.resolve()
+    real = located(folder).resolve()
     if not is_index(real):
         raise InputError(f"{folder} is not an index: it has no {MANIFEST}")
     folders = {path.resolve(): path.stat() for path in (real, *index_folders(real))}

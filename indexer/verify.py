@@ -22,6 +22,7 @@ from indexer.manifest import (
     check_size,
     index_folders,
     is_sharded,
+    located,
     owner,
     read_seen,
     uploads_of,
@@ -46,6 +47,7 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
     Returns what is damaged, a line each. Progress has the stage "hash", in megabytes. Raises
     InputError if the folder is not an index of this version.
     """
+    index = located(index)
     problems: list[str] = []
     for path in sorted(path for path in (index / SYNC).glob("*") if path.suffix in SEEN):
         with _noting(problems):

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from indexer.encoding.encoder import EncoderMap, ImageEncoder, encode_rows
 from indexer.encoding.features import Photos
 from indexer.encoding.impacts import ImpactParameters
+from indexer.maintenance.copies import put
 from indexer.postings import ImagePostings, Postings, PostingShard, QuantisationReport
 from indexer.settings import IndexSettings
 from indexer.update.sync_plan import Seen, SeenPhotos, beside_of, content_hash
@@ -26,7 +27,7 @@ from sparta.errors import InputError
 from sparta.extract.photos import DEFAULT, Choice, Stamp, not_utf8, stamp_of
 from sparta.features.record import SKIPPED, Skipped, read_skipped
 from sparta.features.store import FeatureStore, Stamps
-from sparta.files import MARKER, find_work, make_work, remove_entry, remove_work, replace_folder
+from sparta.files import MARKER, find_work, make_work, remove_entry, remove_work
 from sparta.progress import Progress
 from sparta.visualsparta.offsets import OFFSETS, TermOffsets
 
@@ -251,8 +252,10 @@ class Workspace:
                 )
             yield shard
 
-    def publish(self, photos: Path | None, out: Path, choice: Choice = DEFAULT) -> None:
-        """Put the finished index in its place, and remove the workspace.
+    def publish(
+        self, photos: Path | None, out: Path, place: Path, choice: Choice = DEFAULT
+    ) -> None:
+        """Put the finished index in its place in or at `out`, and remove the workspace.
 
         The index notes which photos it has seen, by which `choice`, for `sparta sync`, and which
         could not be used.
@@ -278,9 +281,9 @@ class Workspace:
                 for one in named
             }
             SeenPhotos(root, seen, choice).save(self.index, built=True)
-        replace_folder(self.index, out, self.folder)
+        put(self.index, out, place, self.folder)
         # First what a next run would continue from: it must not find half of the shards.
-        (self.folder / SETTINGS).unlink()
+        (self.folder / SETTINGS).unlink(missing_ok=True)
         remove_work(self.folder)
 
 

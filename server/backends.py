@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from indexer.answer import UnavailableError, Version
 from indexer.dense.manifest import MILVUS, SPARSE
-from indexer.manifest import Manifest, index_folders, is_sharded, owner
+from indexer.manifest import Manifest, index_folders, is_sharded, located, owner
 from indexer.search.engine import Capability
 from indexer.search.searcher import Searcher
 from indexer.state import IndexState, index_version, place_of
@@ -187,7 +187,7 @@ def open_backends(settings: ServerSettings) -> Backends:
     # Imported here, because this may start Java.
     from indexer.engines.open import open_dense, open_index
 
-    index = settings.index.resolve()  # an alias may be switched meanwhile
+    index = located(settings.index).resolve()  # an alias may be switched meanwhile
     state = IndexState.read(index)
     if settings.milvus:
         Manifest.read(index)  # of an index in shards it says what to do

@@ -12,7 +12,7 @@ from threading import Event, Thread
 from typing import TypeAlias
 
 from indexer.dense.manifest import FOLDER as DENSE
-from indexer.manifest import MANIFEST, index_folders
+from indexer.manifest import MANIFEST, index_folders, located
 from indexer.state import index_version, place_of
 from indexer.store.commit import ReplacedError, commit_content
 from server.backends import Backends, Current
@@ -185,7 +185,8 @@ def _newest_commits(folder: Path) -> Commits | None:
 
 def stamp_of(folder: Path) -> Stamp | None:
     """What shows that an index or a manifest of it was replaced; None while one is replaced."""
-    paths = [folder / MANIFEST, *sorted((folder / DENSE).glob(f"*/{MANIFEST}"))]
+    inner = located(folder)
+    paths = [inner / MANIFEST, *sorted((inner / DENSE).glob(f"*/{MANIFEST}"))]
     try:
         place, stats = place_of(folder), [path.stat() for path in paths]
     except (InputError, OSError):

@@ -15,13 +15,13 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import mkdtemp
 
 from sparta.errors import InputError, first_line
-from sparta.json_values import Json
+from sparta.json_values import Json, JsonMapping, JsonValue
 
 CHUNK = 2**20
 
@@ -90,10 +90,29 @@ TURN = 0.05  # seconds between two looks of a writer that waits for its turn
 PATIENCE = 20.0  # seconds that it waits for a writer that yields
 
 _held: dict[Path, tuple[int, int]] = {}  # this process's open lock files, and when they were taken
+LOCK = ".lock"  # in a folder, while it is written
+# Nothing can be made in a folder.
+_UNWRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS}
+# What a disk, this module or a mounted folder has where nobody has put anything.
+_OWN = re.compile(r"lost\+found|\.(.*\.)?lock|\..*\.work-\d+-[a-z0-9_]{8}|index-\d{3,}")
 
 
 class BusyError(InputError):
     """Another writer holds the lock of a folder."""
+
+
+def is_free(folder: Path) -> bool:
+    """Whether there is a folder, with nothing but what no user puts there."""
+    return folder.is_dir() and all(_OWN.fullmatch(path.name) for path in folder.iterdir())
+
+
+def beside(folder: Path, suffix: str) -> Path:
+    """A place for passing work on a folder: beside it, or in it if nothing can be made beside.
+
+    The suffix begins with a dot.
+    """
+    inside = folder.is_dir() and not os.access(folder.resolve().parent, os.W_OK)
+    return folder / suffix if inside else folder.with_name(folder.name + suffix)
 
 
 def lock_path(folder: Path) -> Path:
@@ -107,21 +126,40 @@ def writing(folder: Path, *, wait: bool = False, yields: bool = False) -> Iterat
     """Be the only writer of a folder until the block ends; or wait for another writer to end.
 
     The kernel releases the lock of a process that ends in whatever way, so that a lock file that
-    a killed process left is no obstacle. The folder need not exist.
+    a killed process left is no obstacle. The folder need not exist. If it does, a second lock file
+    lies in it: a container may see the folder, but not what is beside.
     Others wait `PATIENCE` for a writer that `yields`: one that ends soon when it `is_awaited`.
 
     Raises:
         BusyError: if another writer holds the lock, naming its process, host and start.
+        InputError: if nothing can be made in the folder, or where it would be.
     """
-    path = lock_path(folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as held:
+        outside, inside = lock_path(folder), [folder / LOCK] if folder.is_dir() else []
+        for path in (outside, *inside):
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                held.enter_context(_holding(path, folder, wait, yields))
+            except OSError as error:
+                if error.errno not in _UNWRITABLE:
+                    raise
+                if not inside or path != outside:
+                    raise InputError(
+                        f"{folder} cannot be written ({path.parent}: {error.strerror}): mount it "
+                        "or its parent folder for writing, or give another folder"
+                    ) from error
+        yield
+
+
+@contextmanager
+def _holding(path: Path, folder: Path, wait: bool, yields: bool) -> Iterator[None]:
     handle = _acquire(path, folder, wait, yields)
     _held[path] = handle, os.fstat(handle).st_mtime_ns
     try:
         yield
     finally:
-        if _is_current(handle, path):  # else another folder is in the place of its own
-            with suppress(OSError):  # what is left is no obstacle
+        with suppress(OSError):  # what is left is no obstacle
+            if _is_current(handle, path):  # the folder with it may have been replaced
                 path.unlink()
         _held.pop(path, None)
         os.close(handle)
@@ -129,9 +167,10 @@ def writing(folder: Path, *, wait: bool = False, yields: bool = False) -> Iterat
 
 def is_awaited(folder: Path) -> bool:
     """Whether another writer waits for a folder that this process is writing."""
-    path = lock_path(folder)
-    with suppress(KeyError, FileNotFoundError):  # it has let go
-        return path.stat().st_mtime_ns != _held[path][1]
+    for path in (lock_path(folder), folder / LOCK):
+        with suppress(KeyError, FileNotFoundError):  # it has let go
+            if path.stat().st_mtime_ns != _held[path][1]:
+                return True
     return False
 
 
@@ -204,15 +243,34 @@ os.register_at_fork(after_in_child=_release_in_child)
 
 MARKER = "visualsparta-work.json"
 REPLACED = "replaced"  # in a work folder: what was at the place before
-AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux' renameat2
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux' renameat2; RENAME_SWAP of macOS is 2, too
 
 
-def make_work(out: Path) -> Path:
-    """A new work folder for `out`, on the same file system."""
+def make_work(out: Path, **notes: JsonValue) -> Path:
+    """A new work folder for `out`, on the same file system, with notes for `notes_of`."""
     out.parent.mkdir(parents=True, exist_ok=True)
     work = Path(mkdtemp(prefix=f"{_prefix(out)}{os.getpid()}-", dir=out.parent))
-    (work / MARKER).write_text(json.dumps({"work_of": out.name}))
+    (work / MARKER).write_text(json.dumps({"work_of": out.name, **notes}))
     return work
+
+
+def can_move(folder: Path, exchange: bool = True) -> bool:
+    """Whether a folder can be renamed, and exchanged with another one; nothing is changed.
+
+    A mount point cannot, nor a folder of an overlay's lower layer, nor one beside which nothing can
+    be made. Not all disks can `exchange` two names: NFS cannot.
+    """
+    try:
+        with work_folder(folder.with_name(f"{folder.name}.probe")) as work:
+            for name in ("first", "second"):
+                (work / name).mkdir()
+            if exchange and not _exchange(work / "first", work / "second"):
+                return False
+            folder.rename(work)  # which fails in any case, since that is not empty
+            work.rename(folder)
+    except OSError as error:
+        return error.errno not in {errno.EBUSY, errno.EXDEV, *_UNWRITABLE}
+    return True
 
 
 def check_name(out: Path) -> None:
@@ -222,15 +280,16 @@ def check_name(out: Path) -> None:
 
 
 @contextmanager
-def work_folder(out: Path) -> Iterator[Path]:
+def work_folder(out: Path, **notes: JsonValue) -> Iterator[Path]:
     """A new work folder for `out`, removed at the end; what earlier runs left is cleaned first."""
     recover(out)
     for left in find_work(out):
         remove_work(left)
-    work = make_work(out)
+    work = make_work(out, **notes)
     try:
         yield work
     finally:
+        recover(out)
         remove_work(work)
 
 
@@ -254,11 +313,20 @@ def remove_work(work: Path) -> None:
 
 
 def recover(out: Path) -> None:
-    """Put back what an interrupted `replace_folder` had moved aside, if `out` is missing."""
+    """Put back what an interrupted `replace_folder` had moved aside, if `out` is missing.
+
+    If a work folder has the note `keep`, what `out` was before gets that name instead.
+    """
     for work in find_work(out):
         if os.path.lexists(work / REPLACED) and not os.path.lexists(out):
             (work / REPLACED).rename(out)
             sync(out.parent)
+        elif keep := notes_of(work).get("keep"):
+            # The writer's lock tells the former folder from a new one.
+            for former in [entry for entry in work.iterdir() if (entry / LOCK).exists()]:
+                former.rename(out.with_name(str(keep)))
+                (out.with_name(str(keep)) / LOCK).unlink()
+                sync(out.parent)
     for path in _candidates(out):
         # Killed, or the disk full, while its marker was written or removed.
         if {entry.name for entry in path.iterdir()} <= {MARKER}:
@@ -300,9 +368,12 @@ def replace_folder(new: Path, out: Path, work: Path) -> None:
 
 def _exchange(first: Path, second: Path) -> bool:
     """Exchange two names in one step; False where the system or the disk cannot."""
+    names = os.fsencode(first), os.fsencode(second)
+    if sys.platform == "darwin":
+        return bool(ctypes.CDLL(None).renamex_np(*names, RENAME_EXCHANGE) == 0)
     rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
-    names = [(AT_FDCWD, os.fsencode(path)) for path in (first, second)]
-    return rename is not None and rename(*names[0], *names[1], RENAME_EXCHANGE) == 0
+    at = AT_FDCWD
+    return rename is not None and rename(at, names[0], at, names[1], RENAME_EXCHANGE) == 0
 
 
 def _prefix(out: Path) -> str:
@@ -318,10 +389,16 @@ def _candidates(out: Path) -> list[Path]:
 
 
 def _is_work(path: Path, out: Path) -> bool:
+    return notes_of(path).get("work_of") == out.name
+
+
+def notes_of(work: Path) -> JsonMapping:
+    """What a work folder's marker says; {} if there is none, or it is damaged."""
     try:
-        return bool(json.loads((path / MARKER).read_text()) == {"work_of": out.name})
+        found = json.loads((work / MARKER).read_text())
     except (OSError, ValueError):
-        return False
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def remove_entry(path: Path) -> None:

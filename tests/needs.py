@@ -45,6 +45,14 @@ def _ipv6() -> str | None:
     return None
 
 
+def _mounts() -> str | None:
+    with suppress(OSError):
+        found = re.search(r"CapEff:\s+(\w+)", Path("/proc/self/status").read_text())
+        if found and int(found[1], 16) >> 21 & 1:  # CAP_SYS_ADMIN
+            return "SYS_ADMIN"
+    return None
+
+
 def _localhost() -> str | None:
     with suppress(OSError):
         return socket.gethostbyname("localhost")
@@ -67,6 +75,7 @@ NEEDS = {
     "unshare": Need(lambda: program("unshare"), "apt-get install util-linux"),
     "user namespaces": Need(lambda: None, "allow them to this user: see user_namespaces(7)"),
     "root": Need(lambda: "root" if os.geteuid() == 0 else None, "run it as root"),
+    "mounts": Need(_mounts, "run it as root, in a container with --cap-add SYS_ADMIN"),
     "IPv6": Need(_ipv6, "give the loopback interface the address ::1"),
     "the name localhost": Need(_localhost, "name localhost in /etc/hosts"),
 }

@@ -310,11 +310,12 @@ def _pruning(choice: Json, offset: str, terms: str, frequencies: str) -> Pruning
 
 
 def _hints(manifest: Manifest, frequencies: str, out: Path) -> Iterator[str]:
+    from indexer.manifest import located
     from sparta.features.record import skipped_summary
 
     if frequencies == "model" and manifest.frequencies == "none" and manifest.top_n is not None:
         yield NO_FREQUENCIES
-    if skipped := skipped_summary(out):
+    if skipped := skipped_summary(located(out)):
         yield skipped
 
 

@@ -188,8 +188,10 @@ def _add_dense(
     set_up_libraries()
     from indexer.commands.build import STAGES
     from indexer.dense.build import add_dense, check_index, check_models, name_models
+    from indexer.dense.manifest import FOLDER
     from indexer.encoding.features import opened_stores
     from indexer.engines.open import open_backend
+    from indexer.maintenance.copies import renew
     from indexer.update.sync_plan import choice_of
     from sparta.console import Console
     from sparta.extract.photos import DEFAULT
@@ -198,6 +200,8 @@ def _add_dense(
 
     named = name_models(models)
     check_index(index)
+    for name in named:
+        renew(index, f"{FOLDER}/{name}")
     stages = {f"embed {name}": (f"Embedding for {name}", "images") for name in named}
     console, noted = Console(), partial(choice_of, index, given=DEFAULT)
     is_store = (sources[0] / HEADER).is_file()

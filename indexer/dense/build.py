@@ -29,7 +29,14 @@ from indexer.dense.vectors import (
 )
 from indexer.encoding.features import check_features, check_same_images, check_stores
 from indexer.encoding.models import model_fingerprint
-from indexer.manifest import Manifest, check_hash, check_whole, describe_parts, is_index
+from indexer.manifest import (
+    Manifest,
+    check_hash,
+    check_whole,
+    describe_parts,
+    is_index,
+    located,
+)
 from indexer.store.images import built_content_id, content_id_of
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
@@ -149,8 +156,8 @@ def check_index(index: Path) -> None:
     check_name(index)
     check_whole(index)
     if index.parent.is_dir():
-        with writing(index):
-            recover(index)
+        with writing(located(index)):
+            recover(located(index))
     if not is_index(index):
         raise InputError(f"{index} is not an index yet: build it with `sparta index` first")
     Manifest.read(index)  # of one in shards, a line says what to do
@@ -178,6 +185,7 @@ def add_dense(
     images are others, the model does not fit, or another process is writing the index.
     """
     check_index(index)
+    index = located(index)
     with writing(index):
         manifest, images = Manifest.open(index), Snapshot.open(index)
         check_models({name: str(model)}, store)

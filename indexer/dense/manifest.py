@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from indexer.manifest import MANIFEST, Manifest, SealedManifest
+from indexer.manifest import MANIFEST, Manifest, SealedManifest, located
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,12 +72,12 @@ class DenseManifest(SealedManifest):
 
 def dense_folder(index: Path, name: str) -> Path:
     """A part's folder."""
-    return index / FOLDER / name
+    return located(index) / FOLDER / name
 
 
 def dense_names(index: Path) -> list[str]:
     """The names of an index's dense parts, sorted."""
-    found = (index / FOLDER).glob(f"*/{MANIFEST}")
+    found = (located(index) / FOLDER).glob(f"*/{MANIFEST}")
     return sorted(path.parent.name for path in found if _NAME.fullmatch(path.parent.name))
 
 

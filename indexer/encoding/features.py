@@ -31,7 +31,7 @@ from sparta.features.record import (
     read_skipped,
 )
 from sparta.features.store import HEADER, FeatureStore, Stamps
-from sparta.files import check_name, remove_entry, work_folder, writing
+from sparta.files import beside, check_name, remove_entry, work_folder, writing
 from sparta.model_id import read_model_config
 from sparta.progress import Notice, Progress, no_notice, no_progress
 from sparta.readers import embeddings
@@ -198,7 +198,7 @@ def imported(
     reader = open_reader("embeddings", paths)
     for name in models:
         check_features(name, ReadConfig.open(name), reader.source, paths[0])
-    added = out.with_name(f"{out.name}.added")
+    added = beside(out, ".added")
     with writing(added), work_folder(added) as work:
         import_features(reader, work / "features", progress)
         yield [work / "features"]
@@ -280,7 +280,7 @@ def opened_stores(
         yield [FeatureStore.open(folder) for folder in features], []
         return
     folder, ids = choose_photos(photos, manifest.photos, choice_of, notice)
-    added, source = index.with_name(f"{index.name}.added"), feature_source(models, kind)
+    added, source = beside(index, ".added"), feature_source(models, kind)
     with writing(added), work_folder(added) as work:
         stores = extract_stores(
             folder,

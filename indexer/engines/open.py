@@ -51,7 +51,15 @@ def open_index(folder: str | Path, engine: str = "columns") -> Searcher:
     folder = Path(folder)
     if engine not in ENGINES:
         raise InputError(f"--engine must be one of {', '.join(ENGINES)}, got {engine!r}")
+    try:
+        return _open(folder, engine)
+    except (InputError, FileNotFoundError):  # perhaps of one that was replaced meanwhile
+        return _open(folder, engine)
+
+
+def _open(folder: Path, engine: str) -> Searcher:
     language, folders = read_language(folder), index_folders(folder)
+    folders = folders if is_sharded(folder) else [folder]
     if engine == "lucene":
         from indexer.engines.lucene import LuceneEngine  # which loads what needs Java
 

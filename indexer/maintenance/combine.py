@@ -18,14 +18,23 @@ import numpy as np
 from indexer.dense.manifest import dense_names
 from indexer.fields.kinds import DECLARED, Kind, read_kinds, save_kinds
 from indexer.index_writer import FIRST, finish_index, write_lucene
-from indexer.maintenance.copies import copy_index, link_file, link_uploads
+from indexer.maintenance.copies import (
+    copy_index,
+    link_file,
+    link_uploads,
+    put,
+    renew,
+    replacing,
+)
 from indexer.manifest import (
+    LUCENE,
     OFFSETS,
     SYNC,
     Manifest,
     ShardsManifest,
     check_whole,
     index_folders,
+    located,
     owner,
     shard_name,
 )
@@ -37,14 +46,13 @@ from indexer.store.compaction import Sources, combine, sources_of
 from indexer.store.given import Record, read_given, write_given
 from indexer.store.memtable import NewImage
 from indexer.store.snapshot import Snapshot
-from indexer.update.writer import open_writer, writing_whole
+from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from sparta.features.record import SKIPPED
 from sparta.files import (
     check_name,
     check_room,
     full_disk_reported,
-    replace_folder,
     sha256,
     work_folder,
 )
@@ -71,6 +79,7 @@ def merge_segments(index: Path, progress: Progress = no_progress) -> int:
     Returns the number of images. Raises InputError if the index is damaged, another process writes
     it or the disk is full.
     """
+    renew(index, LUCENE)
     with full_disk_reported(index), open_writer(index) as writer:
         writer.merge(progress)
         for folder in index_folders(index):
@@ -155,11 +164,12 @@ def merge_indexes(
         place = indexes[0].resolve()  # an alias stands for it
     else:
         check_name(place := out)
+    indexes = [*map(located, indexes)]
     folders = [folder for index in indexes for folder in index_folders(index)]
     manifests = [Manifest.open(folder) for folder in folders]
     _check_alike(folders, manifests)
     kinds, photos = _kinds(folders), {manifest.photos for manifest in manifests}
-    with writing_whole(place), full_disk_reported(place), work_folder(place) as work:
+    with replacing(place) as target, full_disk_reported(place), work_folder(target) as work:
         if out and os.path.lexists(out):
             raise InputError(f"{out} exists: give a new folder")
         check_room(place, 2 * sum(map(bytes_below, indexes)))
@@ -184,7 +194,7 @@ def merge_indexes(
         if len(indexes) == 1:
             for path in [*(copies[0] / SYNC).glob("*"), *indexes[0].glob(SKIPPED)]:
                 link_file(path, made / (SYNC if path.name != SKIPPED else "") / path.name)
-        replace_folder(made, place, work)
+        put(made, place, target, work)
     return images
 
 

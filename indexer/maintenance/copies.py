@@ -6,12 +6,13 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain, count
 from pathlib import Path
-from tempfile import mkdtemp
 
+from indexer.dense.manifest import FOLDER as DENSE
 from indexer.dense.manifest import dense_folder, dense_names
 from indexer.dense.vectors import PREFIX
 from indexer.manifest import (
@@ -24,10 +25,12 @@ from indexer.manifest import (
     index_folders,
     is_index,
     is_sharded,
+    located,
     uploads_of,
 )
 from indexer.state import index_version, place_of
 from indexer.store.commit import (
+    COMMIT,
     LOGS,
     SEGMENTS,
     Commit,
@@ -43,18 +46,28 @@ from indexer.store.snapshot import Snapshot
 from indexer.update.writer import writing_whole
 from indexer.verify import verify_index
 from sparta.errors import InputError
+from sparta.features.record import SKIPPED
 from sparta.files import (
     UnsureError,
+    can_move,
     check_name,
+    find_work,
     full_disk_reported,
+    is_free,
+    notes_of,
+    recover,
+    remove_entry,
+    remove_work,
     replace_folder,
     sync,
     work_folder,
     writing,
 )
+from sparta.json_values import JsonValue
 from sparta.progress import Progress, no_progress
 
 ATTEMPTS = 20  # a writer commits once a second, and replaces few files each time
+_INNER = "index-{:03d}"  # a folder in one that cannot be replaced; see `located`
 # The disk, or its number of links to a file, does not allow another link.
 NO_LINK = {errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EOPNOTSUPP}
 
@@ -67,7 +80,7 @@ def copy_index(index: Path, copy: Path) -> Commit:
     Raises InputError if the folder is not an index, is damaged, or changes faster than it is
     copied; OSError if the disk is full.
     """
-    index = index.resolve()  # an alias may be switched meanwhile
+    index = located(index).resolve()  # an alias may be switched meanwhile
     if is_sharded(index):
         return _copy_shards(index, copy)
     for _ in range(ATTEMPTS):
@@ -187,7 +200,10 @@ def take_snapshot(index: Path, out: Path) -> Commit:
     with writing(out), full_disk_reported(out):
         if os.path.lexists(out):
             raise InputError(f"{out} exists: give a new folder for the snapshot")
-        return _place(index, out)
+        with work_folder(out) as work:
+            commit = copy_index(index, work / "copy")
+            replace_folder(work / "copy", out, work)
+        return commit
 
 
 def restore_snapshot(snapshot: Path, index: Path, progress: Progress = no_progress) -> Path | None:
@@ -200,35 +216,106 @@ def restore_snapshot(snapshot: Path, index: Path, progress: Progress = no_progre
     if index.is_symlink() and index.exists():
         index = index.resolve()  # of a name the index that it stands for, which is locked
     check_name(index)
-    if index.resolve() == snapshot.resolve():
+    snapshot = located(snapshot)
+    if located(index).resolve() == snapshot.resolve():
         raise InputError(f"{index} is the snapshot itself: give another folder")
     if problems := verify_index(snapshot, progress):
         more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
         raise InputError(f"{snapshot} is not restored: {problems[0]}{more}")
-    with writing_whole(index), full_disk_reported(index):
-        if not os.path.lexists(index):
-            _place(snapshot, index)
-            return None
-        if not is_index(index):
+    with replacing(index) as place, full_disk_reported(index):
+        if os.path.lexists(index) and not is_index(index) and not is_free(index):
             raise InputError(f"{index} is something else than an index: give another folder")
-        aside = _aside(index)
-        with work_folder(index) as work:
+        aside, notes = None, dict[str, JsonValue](moved=[])
+        if is_index(index):
+            aside = _aside(index) if place == index else located(index)
+            notes |= {"keep": aside.name} if place == index else {}
+        with work_folder(place, **notes) as work:
             copy_index(snapshot, work / "copy")
-            index.rename(aside)
-            try:
-                replace_folder(work / "copy", index, work)
-            except BaseException:
-                aside.rename(index)
-                raise
+            put(work / "copy", index, place, work)
         return aside
 
 
-def _place(source: Path, out: Path) -> Commit:
-    """A copy at a place where nothing is, whole or not at all."""
-    with work_folder(out) as work:
-        commit = copy_index(source, work / "copy")
-        replace_folder(work / "copy", out, work)
-    return commit
+@contextmanager
+def replacing(out: Path) -> Iterator[Path]:
+    """Be the only writer of an index folder; yields where to `put` another index.
+
+    This is `out` itself if one step can replace it, as most folders. Else, as in a mount point, it
+    is the next one of the folders in `out` that `located` tells of; an index in `out` moves into
+    the first one.
+
+    Raises InputError if it is a shard, or another process writes it or one of its shards.
+    """
+    with writing_whole(out) as held:
+        recover(out)
+        if located(out) == out and (out.is_symlink() or not out.is_dir() or can_move(out)):
+            yield out
+            return
+        if located(out) == out and is_index(out):
+            _copy_into(out, out / _INNER.format(1))
+        former, number = located(out), 1
+        if former != out:
+            held.enter_context(writing(former))
+            _tidy(out, former)
+            number += int(former.name[6:])
+        place = out / _INNER.format(number)
+        held.enter_context(writing(place))
+        yield place
+
+
+def renew(index: Path, name: str) -> None:
+    """Copy an index if a folder of it cannot be replaced, as in the lower layer of an overlay."""
+    folders = [one / name for one in index_folders(index)]
+    if any(one.is_dir() and not can_move(one, exchange=False) for one in folders):
+        with replacing(index) as place:
+            _copy_into(index, place)
+
+
+def _copy_into(out: Path, place: Path) -> None:
+    """Let a copy of an index, by links where possible, at a place in a folder replace it."""
+    index, shards = located(out), index_folders(out)
+    names = {one.name for one in shards}
+    if shards == [index]:
+        names = {COMMIT, SEGMENTS, LOGS, LUCENE, DENSE, SYNC, UPLOADS, GIVEN, SKIPPED}
+        with suppress(InputError):  # damaged: it moves as far as is known
+            names |= {name.partition("/")[0] for name in Manifest.read(index).parts}
+    names = {name for name in names if (index / name).exists()}
+    moved = {"moved": sorted(names)} if index == out else {}
+    with work_folder(place, **moved) as work:
+        for name in (MANIFEST, *names):
+            for path in (index / name).rglob("*") if (index / name).is_dir() else [index / name]:
+                if path.is_file() and path.name[0] != ".":
+                    link_file(path, work / "copy" / path.relative_to(index))
+        put(work / "copy", out, place, work)
+
+
+def put(new: Path, out: Path, place: Path, work: Path) -> None:
+    """Let a new index take the place that `replacing` gave; until then the former one stays.
+
+    The former one is removed with the work folder, unless that notes another name to `keep` it, or
+    what else has `moved` in a folder that cannot be replaced.
+    """
+    replace_folder(new, place, work)
+    if place == out:
+        return
+    link = work / "link"
+    link.symlink_to(f"{place.name}/{MANIFEST}")
+    link.replace(out / MANIFEST)
+    try:
+        sync(out)
+    except OSError as error:
+        raise UnsureError(error) from error
+    _tidy(out, place)
+
+
+def _tidy(out: Path, place: Path) -> None:
+    """Remove what was there before the index at a place in a folder."""
+    former = _INNER.format(int(place.name[6:]) - 1)
+    for work in find_work(place):
+        # A rebuild notes nothing: it has replaced the index before.
+        for name in notes_of(work).get("moved", [former, f".{former}.lock"]):
+            remove_entry(out / name)
+        remove_work(work)
+    recover(place)  # what has lost its notes
 
 
 def _aside(index: Path) -> Path:
@@ -249,17 +336,14 @@ def set_alias(alias: Path, index: Path) -> Path | None:
     if os.path.lexists(alias) and not alias.is_symlink():
         raise InputError(f"{alias} exists and is no alias: choose another name")
     former = alias.resolve() if alias.is_symlink() else None
-    alias.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(mkdtemp(prefix=f".{alias.name}.", dir=alias.parent))
-    try:
-        link = work / "link"
+    link = alias.with_name(f".{alias.name}.link")
+    with writing(alias.with_name(f"{alias.name}.link"), wait=True):
+        link.unlink(missing_ok=True)  # a killed run left it
         # Relative, so that both can be moved together, as into a container.
         link.symlink_to(os.path.relpath(target, alias.parent.resolve()))
         link.replace(alias)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    try:
-        sync(alias.parent)
-    except OSError as error:
-        raise UnsureError(error) from error
+        try:
+            sync(alias.parent)
+        except OSError as error:
+            raise UnsureError(error) from error
     return former

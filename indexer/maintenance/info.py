@@ -14,7 +14,7 @@ from indexer.dense.manifest import dense_folder, dense_names
 from indexer.encoding.impacts import MEANS, REBUILD, drift
 from indexer.engines.open import open_dense, open_index, snapshot_of
 from indexer.fields.kinds import Kind
-from indexer.manifest import LUCENE, UPLOADS, Manifest, index_folders
+from indexer.manifest import LUCENE, UPLOADS, Manifest, index_folders, located
 from indexer.state import bytes_below
 from indexer.store.commit import LOGS, SEGMENTS, log_numbers, log_path
 from indexer.store.snapshot import Snapshot
@@ -56,6 +56,7 @@ class IndexInfo:
 
 def index_info(index: Path) -> IndexInfo:
     """Look into an index folder; raises InputError if the folder is not an index, or is damaged."""
+    index = located(index)
     searcher, manifest = open_index(index), Manifest.open(index)
     snapshot = snapshot_of(searcher)
     images, postings, live = len(snapshot), manifest.postings, None

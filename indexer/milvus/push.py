@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from indexer.manifest import Manifest
+from indexer.manifest import Manifest, located
 from indexer.milvus.collection import (
     Collection,
     Marker,
@@ -71,7 +71,7 @@ def push(
     Raises InputError if the index is damaged, was replaced meanwhile, or has an image that Milvus
     cannot store; the server's scores are not exact; or a call fails.
     """
-    folder, name = folder.resolve(), alias_of(name)
+    folder, name = located(folder).resolve(), alias_of(name)
     version = build_version(folder)
     snapshot = Snapshot.open(folder)
     collection = Collection(milvus, collection_name(name, version), snapshot.vocabulary)
@@ -217,11 +217,11 @@ def _follow_version(
     folder: Path, milvus: Milvus, name: str, notice: Notice, pause: Callable[[float], None]
 ) -> None:
     """Push what is written to an index until it is built again."""
-    index = folder.resolve()
+    index = located(folder).resolve()
     version = build_version(index)
     snapshot = Snapshot.open(index)
     collection = Collection(milvus, collection_name(name, version), snapshot.vocabulary)
-    while folder.resolve() == index and build_version(index) == version:
+    while located(folder).resolve() == index and build_version(index) == version:
         marker = collection.marker()
         if marker is None or not marker.complete:
             return  # somebody dropped it, or pushes it too

@@ -20,7 +20,7 @@ from indexer.columns.layout import LEVELS, NARROW
 from indexer.fields.kinds import OF_PHOTOS, Kind, joined, read_kinds
 from indexer.filters.evaluate import FieldIndex
 from indexer.grounding import pack_all, unpack
-from indexer.manifest import OFFSETS, Manifest, check_small_parts
+from indexer.manifest import OFFSETS, Manifest, check_small_parts, located
 from indexer.postings import ImagePostings, Postings
 from indexer.store.changes import Add, Change, Delete
 from indexer.store.commit import Commit, ReplacedError, SegmentList, commit_content, parse_commit
@@ -52,15 +52,16 @@ class IndexLocation(NamedTuple):
 
         A `former` format may be allowed.
         """
-        manifest, folder = Manifest.open(index, former), index.resolve()
+        manifest, folder = Manifest.open(index, former), located(index).resolve()
         check_small_parts(folder, manifest.parts)
         offsets = np.load(folder / OFFSETS, mmap_mode="r", allow_pickle=False)
         return cls(index, folder, folder.stat(), manifest, len(offsets))
 
     def check_same(self) -> None:
         """Check that the path still leads to this index; raises ReplacedError if not."""
-        folder = self.path.resolve()
-        same = folder == self.folder and os.path.samestat(folder.stat(), self.found)
+        folder = located(self.path).resolve()
+        same = folder == self.folder and folder.is_dir()
+        same = same and os.path.samestat(folder.stat(), self.found)
         if not same or Manifest.read(folder) != self.manifest:
             raise ReplacedError(f"{self.path} is another index by now: open it again")
 

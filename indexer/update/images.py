@@ -18,7 +18,7 @@ from indexer.encoding.encoder import WINDOW, ImageEncoder, parameters_of
 from indexer.encoding.features import check_features, feature_source
 from indexer.encoding.impacts import ImpactParameters
 from indexer.encoding.scorers import load_scorers
-from indexer.manifest import Manifest, check_whole, index_folders
+from indexer.manifest import Manifest, check_whole, index_folders, located
 from indexer.metadata import Metadata, described
 from indexer.postings import ImagePostings
 from indexer.settings import TermSet
@@ -188,7 +188,7 @@ def add_images(
     another process is writing it, or the disk is full.
     """
     check_whole(index)
-    index = index.resolve()  # an alias may be switched meanwhile
+    index = located(index).resolve()  # an alias may be switched meanwhile
     first = index_folders(index)[0]  # shards are encoded alike
     manifest, follower = Manifest.open(first), DenseFollower(first, device)
     encoder = ImageEncoder.open(stores, models, batch_size, device, _terms(manifest), progress)

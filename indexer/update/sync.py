@@ -12,11 +12,12 @@ from pathlib import Path
 
 from indexer import state
 from indexer.encoding.features import extract_stores, feature_source, part_of
-from indexer.manifest import Manifest, check_whole, index_folders, owner
+from indexer.manifest import Manifest, check_whole, index_folders, located, owner
 from indexer.store.given import FormerImages
 from indexer.store.snapshot import Snapshot
 from indexer.update.images import add_images
 from indexer.update.sync_plan import (
+    LOCKED,
     Plan,
     Scan,
     Seen,
@@ -36,7 +37,7 @@ from sparta.errors import InputError
 from sparta.extract.photos import DEFAULT, Choice, Stamp, stamp_of
 from sparta.features.record import BFLOAT16, Skipped, read_skipped
 from sparta.features.store import FeatureStore
-from sparta.files import work_folder, writing
+from sparta.files import beside, work_folder, writing
 from sparta.progress import Notice, Progress, no_notice, no_progress
 
 AT_ONCE = 512  # photos after which the index has them, whatever happens then
@@ -104,8 +105,6 @@ class PhotoSync:
         self._choice = choice_of(index, self.place.root, choice, notice)
         # Patterns of the last time delete nothing; given ones may, and count for the next time.
         self._given = self._choice is choice
-        # One run at a time; the index itself is locked while something is written.
-        self._lock = index.with_name(f"{index.name}.sync")
 
     def scan(self) -> Scan:
         """The photos as they are now."""
@@ -143,7 +142,7 @@ class PhotoSync:
         Raises InputError if the folder is missing or empty or many photos have vanished, the index
         cannot be written to or the photos not be encoded as its own.
         """
-        with writing(self._lock):
+        with writing(located(self._index) / LOCKED):
             self._began_at = state.place_of(self._index)
             scan = scan or self.scan()
             seen = self._all_seen(scan)
@@ -232,7 +231,7 @@ class PhotoSync:
     ) -> None:
         """Extract and encode some photos, and note them as seen."""
         hashes = {image_id: content_hash(self.place.root / image_id) for image_id in ids}
-        with work_folder(self._lock) as work:
+        with work_folder(beside(self._index, ".sync")) as work:
             stores, skipped = self._extract(ids, scan, work, progress)
             if len(stores[0]):
                 how = self._encoding

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from indexer.manifest import SEEN, SYNC, SYNC_AGAIN, UPLOAD, is_sharded, read_seen
+from indexer.manifest import SEEN, SYNC, SYNC_AGAIN, UPLOAD, is_sharded, located, read_seen
 from indexer.store.changes import NOT_CHANGES, Add, Change, Delete, MetadataChange
 from indexer.store.given import FormerImages, Given, size_of, with_given
 from indexer.update.writer import open_writer
@@ -110,6 +110,7 @@ def beside_of(root: Path, image_id: str, there: Container[str] | None = None) ->
     return " ".join(f"{one.bytes}:{one.mtime_ns}" for one in stamps) or None
 
 
+LOCKED = ".sync"  # in an index, by who follows a folder
 VERSION = "1"
 SCHEMA = pa.schema(
     {
@@ -207,7 +208,7 @@ def note_added(index: Path, store: FeatureStore) -> None:
     """
     root = store.photos
     assert root is not None
-    with suppress(InputError), writing(index.with_name(f"{index.name}.sync")):
+    with suppress(InputError), writing(located(index) / LOCKED):
         built = not _path(index, root, False).is_file()
         if (seen := SeenPhotos.open(index, root, built)) is None:
             return
@@ -222,7 +223,7 @@ def note_added(index: Path, store: FeatureStore) -> None:
 def synced_folders(index: Path) -> list[Path]:
     """The folders that an index was brought up to date with; raises InputError."""
     found = []
-    for path in sorted((index / SYNC).glob("*.arrow")):
+    for path in sorted((located(index) / SYNC).glob("*.arrow")):
         with _reading(path):
             found.append(Path(os.fsdecode(_read(path).schema.metadata[b"root"])))
     return found
@@ -249,7 +250,7 @@ def _choice(table: pa.Table) -> Choice:
 
 def _path(index: Path, root: Path, built: bool) -> Path:
     digest = hashlib.sha256(os.fsencode(root)).hexdigest()
-    return index / SYNC / f"{digest[:16]}{SEEN[built]}"
+    return located(index) / SYNC / f"{digest[:16]}{SEEN[built]}"
 
 
 def _read(path: Path) -> pa.Table:

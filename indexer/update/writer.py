@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from indexer.answer import Version
 from indexer.fields.kinds import check_count
-from indexer.manifest import Manifest, check_whole, index_folders, owner, shard_names
+from indexer.manifest import Manifest, check_whole, index_folders, located, owner, shard_names
 from indexer.store.changes import Add, Change, Delete, MetadataChange, metadata_of
 from indexer.store.commit import LOGS, Commit, log_numbers, log_path, read_commit
 from indexer.store.compaction import Compactor
@@ -501,7 +501,7 @@ def open_writer(folder: Path, *, yields: bool = False, shard: bool = False) -> I
     """
     if not shard:
         check_whole(folder)
-    folder = folder.resolve()  # an alias may be switched meanwhile
+    folder = located(folder).resolve()  # an alias may be switched meanwhile
     with ExitStack() as opened:
         folders = index_folders(folder)
         writer = Writer([opened.enter_context(open_whole(one, yields)) for one in folders])
@@ -513,17 +513,17 @@ def open_writer(folder: Path, *, yields: bool = False, shard: bool = False) -> I
 
 
 @contextmanager
-def writing_whole(folder: Path) -> Iterator[None]:
+def writing_whole(folder: Path) -> Iterator[ExitStack]:
     """Be the only writer of an index and of all its shards, as `writing`; it need not exist.
 
-    Raises InputError if it is a shard, or as `writing`.
+    Yields what ends with the block. Raises InputError if it is a shard, or as `writing`.
     """
     check_whole(folder)
     with ExitStack() as opened:
         opened.enter_context(writing(folder))
         for name in shard_names(folder):
-            opened.enter_context(writing(folder / name))
-        yield
+            opened.enter_context(writing(located(folder) / name))
+        yield opened
 
 
 @contextmanager
@@ -531,6 +531,8 @@ def open_whole(folder: Path, yields: bool = False) -> Iterator[IndexWriter]:
     """As `open_writer`, of an index that is not divided."""
     Manifest.read(folder)  # no lock file beside something else
     with writing(folder, yields=yields):
+        if located(folder) != folder:
+            raise InputError(f"{folder} was replaced meanwhile: try again")
         place = IndexLocation.of(folder)
         place.manifest.check_vocabulary(folder, TermTokenizer.from_folder(folder).vocabulary_hash)
         writer = IndexWriter(place)

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from indexer.engines.open import open_index
 from indexer.engines.shards import Question
-from indexer.manifest import index_folders
+from indexer.manifest import index_folders, located
 from indexer.search.engine import Engine
 from indexer.state import index_version
 from indexer.store.commit import ReplacedError
@@ -39,7 +39,7 @@ class Served:
     @classmethod
     def of(cls, index: Path) -> Served:
         """The index that a path leads to now; raises InputError if it is damaged."""
-        folder = index.resolve()  # an alias may be switched
+        folder = located(index).resolve()  # an alias may be switched
         return cls(str(folder), index_version(folder), len(index_folders(folder)))
 
     @property

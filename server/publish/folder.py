@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from sparta.errors import InputError
+from sparta.files import is_free
 
 MARKER = "index/index.json"  # of a site that is complete
 UNFINISHED = ".publishing"  # of one that is being written
@@ -27,7 +28,7 @@ class SiteFolder:
         self.sizes: dict[str, int] = {}  # bytes of each file by its path, in the order of writing
         self.rewritten: list[str] = []  # paths of those that were not there, or were different
         own = (folder / MARKER, folder / UNFINISHED)
-        if folder.is_dir() and any(folder.iterdir()) and not any(one.is_file() for one in own):
+        if folder.is_dir() and not is_free(folder) and not any(one.is_file() for one in own):
             raise InputError(f"--out {folder} has files of something else: give a new folder")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / UNFINISHED).touch()

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 from indexer.fields.kinds import CAMERA, LOCATION, read_kinds, with_derived
-from indexer.manifest import Manifest
+from indexer.manifest import Manifest, located
 from server.photo_files import find_photo
 from server.problems import ProblemError
 from server.publish.collection import Collection, open_collection
@@ -82,6 +82,7 @@ def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_pr
     Raises InputError if the index cannot be published, no image has a field that is to be, or `out`
     has something else.
     """
+    index = located(index)
     with writing(out):
         collection = open_collection(index, progress)
         site = SiteFolder(out)

@@ -21,7 +21,7 @@ from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from indexer.manifest import check_whole, index_folders
+from indexer.manifest import check_whole, index_folders, located
 from indexer.state import index_version, place_of
 from indexer.store.changes import Add, Change, Delete
 from indexer.store.images import UnknownImageError
@@ -83,7 +83,7 @@ class Writing:
 
     def _encoder(self) -> PhotoEncoder:
         """Encodes as the index was built that the path leads to now."""
-        folder = self.folder.resolve()
+        folder = located(self.folder).resolve()
         key = place_of(folder), index_version(folder)
         with self._choosing:
             if key not in self._encoders:

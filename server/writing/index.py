@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indexer.answer import Version
 from indexer.encoding.impacts import WeightReader
-from indexer.manifest import UPLOAD, index_folders, owner
+from indexer.manifest import UPLOAD, index_folders, located, owner
 from indexer.postings import ImagePostings
 from indexer.state import index_version, place_of
 from indexer.store.changes import Add, Change, Delete, MetadataChange, Sent
@@ -106,7 +106,8 @@ class WritableIndex:
     """
 
     def __init__(self, folder: Path, encoder: PhotoEncoder, board: Board) -> None:
-        folder, began = folder.resolve(), time.monotonic()  # an alias may be switched meanwhile
+        folder = located(folder).resolve()  # an alias may be switched meanwhile
+        began = time.monotonic()
         self._folder, self.place, self._board = folder, place_of(folder), board
         self._folders = index_folders(folder)
         self._opened = ExitStack()

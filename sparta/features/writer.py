@@ -27,6 +27,7 @@ from sparta.features.store import (
     read_header,
     source_hash,
 )
+from sparta.files import is_free
 from sparta.json_values import Json
 
 SHARD_SIZE = 512
@@ -78,7 +79,7 @@ class StoreWriter:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / HEADER).exists():
             self._continue(read_header(folder), source)
-        elif any(folder.iterdir()):
+        elif not is_free(folder):
             raise InputError(f"{folder} is not empty and holds no feature store; use another --out")
         self._save_header()
         if not self.complete:

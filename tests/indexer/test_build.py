@@ -205,7 +205,7 @@ def test_a_killed_run_continues_to_the_same_index(
 
 @pytest.mark.parametrize(
     ("dies", "kept"),
-    [("build.write_index", 3), ("workspace.replace_folder", 3), ("workspace.remove_work", 4)],
+    [("build.write_index", 3), ("workspace.put", 3), ("workspace.remove_work", 4)],
 )
 def test_an_index_stays_until_its_successor_is_whole(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies: str, kept: int
@@ -244,7 +244,7 @@ def test_what_a_power_cut_damaged_is_made_again(
 ) -> None:
     out = tmp_path / "index"
     with monkeypatch.context() as patch:
-        patch.setattr("indexer.workspace.replace_folder", lambda *_: 1 / 0)
+        patch.setattr("indexer.workspace.put", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             build()
     [work] = find_work(out)

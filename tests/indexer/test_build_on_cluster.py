@@ -91,7 +91,7 @@ def test_after_kill_9_of_a_worker_and_a_node_shards_are_equal_to_the_byte(
 ) -> None:
     monkeypatch.setattr("indexer.build.OFFSET_SAMPLE", 13)
     monkeypatch.setattr("indexer.encoding.encoder.WINDOW", 2)  # the sample in three pieces
-    monkeypatch.setattr("indexer.workspace.replace_folder", lambda *_: 1 / 0)
+    monkeypatch.setattr("indexer.workspace.put", lambda *_: 1 / 0)
     notes = tmp_path / "notes"
     notes.mkdir()
     stores = [

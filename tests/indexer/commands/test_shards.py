@@ -90,7 +90,7 @@ LINES: dict[str, list[tuple[str, str, str]]] = {
     ],
 }
 # Those that take an index and run elsewhere, and those that take none.
-ELSEWHERE = {"mcp": "server/test_mcp.py", "bench serve": "eval/bench/test_serve.py"}
+ELSEWHERE = {"mcp": "server/test_mcp.py"}
 WITHOUT = {
     *("keys create", "keys list", "keys revoke", "adapt", "train", "extract", "import", "convert"),
     *("captions", "eval model", "eval pruning", "bench build"),

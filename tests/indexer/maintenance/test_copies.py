@@ -219,6 +219,7 @@ def test_the_index_that_a_name_stands_for_is_replaced(twenty: Path, tmp_path: Pa
 def test_places_that_are_refused(own: Path, tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.mkdir()
+    (there / "notes.txt").touch()
     for out, problem in (
         (there, "there exists: give a new folder for the snapshot"),
         (own / "log" / "x", "x is in the index: give a folder beside it"),

@@ -1,5 +1,6 @@
 """The number of shards is changed after writes; what a sharded index has is that of a whole one."""
 
+import hashlib
 import json
 import random
 from collections.abc import Sequence
@@ -30,6 +31,8 @@ from tests.indexer.store.images import image
 from tests.indexer.vocabulary import TOKENIZER
 
 IMAGES = 40
+
+SEEN = b"seen" + hashlib.sha256(b"seen").digest()
 
 
 def given_to(index: Path) -> dict[str, list[Given]]:
@@ -264,10 +267,10 @@ def test_a_sharded_index_is_copied_and_put_back(
     merge_indexes([whole], None, 3)
     written(whole, right, random.Random(1), killed=True)
     (whole / "sync").mkdir()
-    (whole / "sync" / "x.arrow").write_text("seen")
+    (whole / "sync" / "x.arrow").write_bytes(SEEN)
     commit = take_snapshot(whole, tmp_path / "snapshot")
     assert commit.version == sum(read_commit(one).version for one in index_folders(whole))
-    assert (tmp_path / "snapshot" / "sync" / "x.arrow").read_text() == "seen"
+    assert (tmp_path / "snapshot" / "sync" / "x.arrow").read_bytes() == SEEN
     with_log = LiveReference(right.images.values())
     written(whole, right, random.Random(2))
     assert verify_index(tmp_path / "snapshot") == []
