@@ -59,13 +59,12 @@ PANELS = {
         "eval pruning": "eval.commands.recall:pruning",
         "eval figure": "eval.commands.explain:figure",
         "bench speed": "eval.commands.bench:speed",
-        "bench build": "eval.commands.bench:build",
     },
 }
 COMMANDS = {name: place for panel in PANELS.values() for name, place in panel.items()}
 GROUPS = {
     "eval": "Measure models and indexes by the field's protocols.",
-    "bench": "Time engines and builds.",
+    "bench": "Time engines.",
     "keys": "Create, list and revoke the API keys of a server.",
 }
 

@@ -375,7 +375,6 @@ APPENDED = {
     "--set teachers.count=1 --set teachers.batch_size=4 --set batch_size=4 --set epochs=1 "
     "--set model.width=8 --set model.size=8 --set random_sentences=4",
     "train flickr8k/dual": "--set data.validation_photos=2",
-    "bench build": "--images 2",
     "bench speed": "--images 30 --top-n 10,all --seconds 0.01",
     "eval pruning": "--top-n 10,all",
     "eval figure grounding": "--images 2",

@@ -62,7 +62,6 @@ LACK = {
         "eval index index --captions captions.jsonl",
         "eval index index --queries queries.txt",
         "eval model sample --captions captions.jsonl --features pixels",
-        "bench build photos",
     ],
     "plots,train": [
         "eval pruning pixels --model sample --captions captions.jsonl --out absent.json",

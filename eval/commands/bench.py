@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import gettempdir
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,12 +12,10 @@ from eval.commands.options import (
     FEATURES,
     OptionalCaptions,
     OptionalQueries,
-    Out,
     Split,
-    begin,
     parse_numbers,
 )
-from sparta.commands.options import AsJson, Device, IndexFolder, advanced
+from sparta.commands.options import IndexFolder, advanced
 from sparta.extras import check_installed
 
 if TYPE_CHECKING:
@@ -178,58 +174,3 @@ def _speed(
     (out / "speed.md").write_text(markdown(results), encoding="utf-8")
     for path in [out / "speed.md", *save_plots(results, out)]:
         typer.echo(path)
-
-
-# ---- build -------------------------------------------------------------------------------------
-
-Photos = Annotated[Path, typer.Argument(help="Folder of photos, or a feature store.")]
-ModelName = Annotated[str, typer.Option("--model", help="VisualSparta model; see sparta index.")]
-ImageCount = Annotated[
-    int | None, typer.Option("--images", min=1, help="Number of images (default: all there are).")
-]
-TopN = Annotated[int | None, typer.Option(min=1, help="Terms an image keeps.")]
-
-
-def build(
-    context: typer.Context,
-    photos: Photos,
-    model: ModelName = "photos",
-    images: ImageCount = None,
-    top_n: TopN = None,
-    device: Device = "auto",
-    as_json: AsJson = False,
-    out: Out = None,
-) -> None:
-    """Time the way from photos to an index: its stages, their memory, and the sizes on disk.
-
-    Builds an index as sparta index does, and removes it. "extraction" turns photos into features,
-    "encoding" features into impacts, while Lucene is written; "index" is the rest. With --out a
-    Markdown table goes beside the JSON file.
-
-    For example:
-
-    sparta bench build ~/Pictures --images 1000 --out build.json
-    """
-    # As sparta index does: torch's waiting threads must leave the cores to the writers.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    import torch
-
-    from eval.bench.build import measure_build
-    from eval.report import head_of, report
-    from indexer.commands.build import STAGES
-    from indexer.encoding.models import load_models, model_fingerprint
-    from indexer.settings import USUAL, PruningSettings
-
-    pruning = PruningSettings(top_n=top_n or USUAL.top_n)
-    with begin(out, stages=STAGES) as progress:
-        found = measure_build(
-            photos,
-            model,
-            Path(gettempdir()),
-            images=images,
-            pruning=pruning,
-            device=device,
-            progress=progress,
-        )
-    (loaded,), _ = load_models([model], torch.device("cpu"))
-    report(found, head_of(context, [model_fingerprint(loaded)]), out, as_json, markdown=True)

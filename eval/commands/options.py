@@ -26,7 +26,6 @@ FEATURES = typer.Option(
 QUERIES = typer.Option(
     help='Queries: one a line, or JSON Lines {"query": …, "images": [right ids]}.'
 )
-Queries = Annotated[Path, QUERIES]
 OptionalQueries = Annotated[Path | None, QUERIES]
 Transfer = Annotated[
     bool, advanced("--transfer", help="Accept features the model was not trained on.")

@@ -1,4 +1,4 @@
-"""`sparta bench build`: its figures are of the index that it builds and removes."""
+"""What a build takes: the figures are of the index that is built and removed."""
 
 import json
 import subprocess
@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval.bench.build import watch
 from indexer.build import build_index
 from indexer.settings import PruningSettings
 from sparta.features.store import FeatureStore
 from tests import towers_speed
-from tests.eval.data import record, refused, shown
+from tests.build_speed import main, measure_build, watch
 from tests.needs import linux
 from tests.server.fake import DRAWINGS, draw
 
@@ -37,38 +36,27 @@ def test_from_photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     photos, work, out = draw(tmp_path / "photos"), tmp_path / "work", tmp_path / "build.json"
     work.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(work))
-    text = shown("bench", "build", photos, "--model", "sample", "--out", out)
+    words = ["build_speed", str(photos), "--model", "sample", "--out", str(out)]
+    monkeypatch.setattr("sys.argv", words)
+    main()
     found = json.loads(out.read_text())
-    assert found["images"] == len(DRAWINGS) and found["arguments"]["photos"] == "photos"
-    assert found["arguments"]["out"] == "build.json"
+    assert found["images"] == len(DRAWINGS)
     assert stages(found) == ["extraction", "encoding", "index", "all"]
     seconds = [one["seconds"] for one in found["stages"]]
     assert min(seconds) > 0 and seconds[-1] == pytest.approx(sum(seconds[:-1]))
     for one in found["stages"]:
         assert one["images_per_second"] == pytest.approx(len(DRAWINGS) / one["seconds"])
     assert all(found["bytes"][part] > 0 for part in ("features", "lucene", "segments", "other"))
-    assert f"{found['postings']:,} postings; model sample" in " ".join(text.split())
-    assert "| extraction" in out.with_suffix(".md").read_text()
     assert not list(work.iterdir())
 
 
 def test_from_features(tmp_path: Path, models: list[Path], views: list[FeatureStore]) -> None:
-    store, model = views[0], str(models[0])
-    found = record("bench", "build", store.folder, "--model", model, "--top-n", "3")
-    built = build_index([store], [model], tmp_path / "index", PruningSettings(top_n=3))
+    store, model, pruning = views[0], str(models[0]), PruningSettings(top_n=3)
+    found = measure_build(store.folder, model, pruning=pruning).record()
+    built = build_index([store], [model], tmp_path / "index", pruning)
     assert (found["images"], found["postings"]) == (21, built.postings)
     assert found["top_n"] == 3 and found["model"] == models[0].name
     assert stages(found) == ["encoding", "index", "all"]
-
-
-def test_bad_input(tmp_path: Path, views: list[FeatureStore]) -> None:
-    photos = draw(tmp_path / "photos")
-    for arguments, message in (
-        ([photos, "--images", "99"], f"--images 99: {photos} has 5 photos"),
-        ([views[0].folder, "--images", "2"], "is a feature store, which is indexed whole"),
-        ([tmp_path / "nothing"], "is not a folder"),
-    ):
-        refused(message, "bench", "build", *arguments, "--model", "sample")
 
 
 SMALL: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 1, "intermediate_size": 32}

@@ -1,7 +1,15 @@
-"""`sparta bench build`: what it takes from photos to an index, stage by stage."""
+"""What it takes from photos to an index, stage by stage: time, memory, and sizes on disk.
+
+    python -m tests.build_speed photos/ --images 1000 --out build.json
+
+Builds an index as `sparta index` does, and removes it. "extraction" turns photos into features,
+"encoding" features into impacts, while Lucene is written; "index" is the rest.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import re
 import threading
@@ -13,19 +21,16 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
+from eval.report import circumstances
 from indexer.build import build_index
 from indexer.encoding.features import extract_stores, feature_source
 from indexer.maintenance.info import index_info
-from indexer.settings import PruningSettings
+from indexer.settings import USUAL, PruningSettings
 from indexer.state import bytes_below
 from sparta.errors import InputError
 from sparta.extract.photos import list_photos
 from sparta.features.store import HEADER, FeatureStore
 from sparta.json_values import Json
-from sparta.progress import Progress, no_progress
 
 EVERY = 0.2  # seconds between two looks at the memory
 
@@ -65,47 +70,19 @@ class BuildSpeed:
         stages = [asdict(one) | {"images_per_second": one.per_second} for one in self.stages]
         return asdict(self) | {"stages": stages}
 
-    def table(self) -> Table:
-        """One row for each stage."""
-        sizes = ", ".join(f"{name} {size / 1e6:,.2f}" for name, size in self.bytes.items())
-        lines = [
-            f"{self.images:,} images, {self.postings:,} postings; model {self.model}.",
-            f"On disk, MB: {sizes}.",
-        ]
-        if self.conversion_seconds:
-            lines.append(
-                f"Converting networks, once on a machine: {self.conversion_seconds:.1f} s more."
-            )
-        table = Table(box=SIMPLE_HEAD, caption="\n".join(lines), caption_justify="left")
-        table.add_column("stage")
-        for column in ("seconds", "photos/s", "peak memory, MB"):
-            table.add_column(column, justify="right")
-        for one in self.stages:
-            memory = f"{one.memory / 1e6:,.0f}" if one.memory else "unknown"
-            table.add_row(one.name, f"{one.seconds:,.1f}", f"{one.per_second:,.1f}", memory)
-        return table
-
 
 def measure_build(
-    source: Path,
-    model: str,
-    work: Path,
-    *,
-    images: int | None = None,
-    pruning: PruningSettings,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: Path, model: str, *, images: int | None = None, pruning: PruningSettings
 ) -> BuildSpeed:
     """Build an index as `sparta index` does, time its stages, and remove it.
 
-    The first `images` photos by name are taken, None for all. Reports progress of the stages of
-    `sparta index`.
+    The first `images` photos by name are taken, None for all.
     """
-    with TemporaryDirectory(dir=work) as name, watch() as peak:
+    with TemporaryDirectory() as name, watch() as peak:
         out = Path(name) / "index"
-        clock = _Clock(peak, progress)
-        store = _features(source, model, out, images, device, clock)
-        manifest = build_index([store], [model], out, pruning, device=device, progress=clock)
+        clock = _Clock(peak)
+        store = _features(source, model, out, images, clock)
+        manifest = build_index([store], [model], out, pruning, progress=clock)
         clock.end("index", manifest.images)
         peaks = [one.memory for one in clock.stages if one.memory]
         seconds = sum(one.seconds for one in clock.stages)
@@ -122,7 +99,7 @@ def measure_build(
 
 
 def _features(
-    source: Path, model: str, out: Path, images: int | None, device: str, clock: _Clock
+    source: Path, model: str, out: Path, images: int | None, clock: _Clock
 ) -> FeatureStore:
     """The features that are given, or those of the photos."""
     if (source / HEADER).is_file():
@@ -134,7 +111,7 @@ def _features(
         raise InputError(f"--images {images}: {source} has {len(stamps)} photos")
     features = out.with_name(f"{out.name}.features")
     made_by = feature_source([model], "visual_sparta")
-    (store,) = extract_stores(source, made_by, features, stamps, clock, device=device)
+    (store,) = extract_stores(source, made_by, features, stamps, clock)
     clock.end("extraction", len(stamps))
     return store
 
@@ -142,14 +119,13 @@ def _features(
 class _Clock:
     """Times stages; as a `Progress` it learns from a build when the last image is encoded."""
 
-    def __init__(self, peak: Peak, progress: Progress) -> None:
+    def __init__(self, peak: Peak) -> None:
         self.stages: list[Stage] = []
         self.converted = 0.0
-        self._peak, self._progress = peak, progress
+        self._peak = peak
         self._start = self._conversion = time.perf_counter()
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        self._progress(stage, done, total)
         if stage == "convert" and not done:
             self._conversion = time.perf_counter()
         elif stage == "convert" and done == total:
@@ -219,3 +195,28 @@ def proportional_size(pid: int) -> int:
         return 0
     found = re.search(r"^Pss:\s+(\d+) kB", sums, re.MULTILINE)
     return 1024 * int(found[1]) if found else 0
+
+
+def main() -> None:
+    """Measure, print and write."""
+    # As sparta index does: torch's waiting threads must leave the cores to the writers.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("photos", type=Path, help="folder of photos, or a feature store")
+    parser.add_argument("--model", default="photos")
+    parser.add_argument("--images", type=int)
+    parser.add_argument("--top-n", type=int, default=USUAL.top_n)
+    parser.add_argument("--out", type=Path, help="JSON file")
+    asked = parser.parse_args()
+    pruning = PruningSettings(top_n=asked.top_n)
+    found = measure_build(asked.photos, asked.model, images=asked.images, pruning=pruning)
+    text = json.dumps({**circumstances(), **found.record()}, indent=1)
+    print(text)  # noqa: T201
+    if asked.out:
+        asked.out.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
