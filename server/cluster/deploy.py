@@ -68,7 +68,10 @@ HEALTH = {"health_check_period_s": 2, "health_check_timeout_s": 10}
 
 # Parts call one another by gRPC. With Ray's own calls, a replica whose caller died answers nobody
 # until Ray's head has said so, which may have died with the caller.
-ENVIRONMENT = {"RAY_SERVE_USE_GRPC_BY_DEFAULT": "1"}
+ENVIRONMENT = {
+    "RAY_SERVE_USE_GRPC_BY_DEFAULT": "1",
+    "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "server.cluster.middlewares",
+}
 
 
 def open_remote(settings: ServerSettings, served: Served) -> Backends:
