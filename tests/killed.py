@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import import_module
+from itertools import pairwise
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -17,6 +18,7 @@ from sparta import files
 
 CHANGES = ("fsync", "link", "mkdir", "rename", "replace", "rmdir", "symlink", "unlink")
 DECISIVE = {"exchange", "rename", "replace"}
+OTHERS = 12  # kills at other calls, spread over all of them
 CLONE_NEWNS = 0x20000
 RDONLY, REMOUNT, BIND, REC, PRIVATE = 1, 32, 4096, 16384, 1 << 18
 
@@ -66,7 +68,7 @@ def forked(work: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def kills(begin: Callable[[], object], work: Callable[..., object], *given: Any) -> Iterator[str]:
-    """Kill a function before calls that change files: renames, and the first of others in a row.
+    """Kill a function before each rename, the call after it, and some others that change files.
 
     Yields the call after each kill; `begin` comes before each. To be used in a process that has no
     threads.
@@ -75,8 +77,8 @@ def kills(begin: Callable[[], object], work: Callable[..., object], *given: Any)
     status, found = _fork(lambda writer: _until(0, writer, work, *given))
     assert status == 0, "see the traceback on standard error"
     calls = found.decode().splitlines()
-    for number, name in enumerate(calls):
-        if name in DECISIVE or name != calls[number - 1]:
+    for number, names in enumerate(pairwise(["", *calls])):
+        if DECISIVE & {*names} or number % (1 + len(calls) // OTHERS) == 0:
             begin()
             status, found = _fork(lambda out: _until(number + 1, out, work, *given))  # noqa: B023
             assert status == -signal.SIGKILL
