@@ -283,17 +283,12 @@ GIVEN: dict[str, Callable[[Home], None]] = {
     "docs/publish.md": indexed,
     "docs/queries.md": indexed,
     "docs/reproduce.md": published,
-    "docs/results/building.md": captioned,
     "docs/results/dense-models.md": captioned,
     "docs/results/recall.md": with_scenes,
-    "docs/results/serving.md": captioned,
     "docs/results/speed.md": captioned,
     CLUSTER: mounted,
     "docs/updating.md": pictures,
 }
-
-# Programs that the lines of a page start.
-NEEDED = {"docs/results/serving.md": ["wrk"]}
 
 
 def run_of(preset: str, data: str = "features=[data/{0}/regions]", of: str = "flickr30k") -> str:
@@ -341,7 +336,6 @@ BEFORE = {
     "eval model runs/dual": [
         "extract photos --backbone efficientnet-lite2 --grid 1 --out features/plain"
     ],
-    # docs/results/serving.md
     # docs/results/speed.md
     "adapt runs/dual-minilm-s0": [
         "train flickr8k/dual-minilm --out runs/dual-minilm-s0 --set data.photos=photos "
@@ -428,11 +422,7 @@ def test_every_page_is_run() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [
-        pytest.param(page, marks=[pytest.mark.needs(need) for need in NEEDED.get(page, ())])
-        for page in GIVEN
-        if page != CLUSTER
-    ],
+    [page for page in GIVEN if page != CLUSTER],
 )
 def test_lines_run_in_order(page: str, tmp_path: Path) -> None:
     run_page(page, tmp_path)
