@@ -70,6 +70,7 @@ def run(
         app,
         http=LimitedProtocol,
         loop="asyncio",
+        lifespan="on",  # an application that cannot start must not serve
         ws="none",
         log_level="warning",
         use_colors=False,

@@ -145,8 +145,8 @@ def writing(folder: Path, *, wait: bool = False, yields: bool = False) -> Iterat
                     raise
                 if not inside or path != outside:
                     raise InputError(
-                        f"{folder} cannot be written ({path.parent}: {error.strerror}): mount it "
-                        "or its parent folder for writing, or give another folder"
+                        f"{folder} cannot be written ({path.parent}: {error.strerror}): allow "
+                        "or mount it for writing, it or its parent folder, or give another place"
                     ) from error
         yield
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
@@ -131,7 +132,9 @@ def read_word_tables(name: str | Path) -> WordTables:
 
 def vocabulary_of(models: Sequence[str | Path]) -> str:
     """Hash of the terms of some models, "" if that is unknown before they are loaded."""
-    path = find_file(models[0], "tokenizer.json") if models else None
+    path = None
+    with suppress(InputError):  # which loading the model reports
+        path = find_file(models[0], "tokenizer.json") if models else None
     return "" if path is None else TermTokenizer.from_folder(path.parent).vocabulary_hash
 
 

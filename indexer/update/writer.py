@@ -19,13 +19,14 @@ from indexer.manifest import Manifest, check_whole, index_folders, located, owne
 from indexer.store.changes import Add, Change, Delete, MetadataChange, metadata_of
 from indexer.store.commit import LOGS, Commit, log_numbers, log_path, read_commit
 from indexer.store.compaction import Compactor
+from indexer.store.given import FILE as GIVEN
 from indexer.store.given import Record, given_of, open_given, records_of
 from indexer.store.images import KnownImages, UnknownImageError, new_content_id, problem_of
 from indexer.store.log import ChangeLog, read_changes, read_log
 from indexer.store.snapshot import IndexLocation
 from sparta.addresses import check_id
 from sparta.errors import InputError
-from sparta.files import UnsureError, writing
+from sparta.files import UnsureError, sync, writing
 from sparta.json_values import Json, JsonMapping
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import TermTokenizer
@@ -53,7 +54,10 @@ class IndexWriter:
         # Number of the log, and positions in both logs: after each change that nobody was told of,
         # and where these begin.
         self._untold: deque[tuple[int, int, int]] = deque()
-        (folder / LOGS).mkdir(exist_ok=True)
+        if not (folder / LOGS).is_dir():  # which says that there is the other record, too
+            (folder / GIVEN).touch()
+            sync(folder)
+            (folder / LOGS).mkdir()
         with ExitStack() as opened:
             found = self._commit = read_commit(folder)
             # Of all commits that follow: a copy of this index has others of the same numbers.

@@ -129,10 +129,11 @@ class Proxies(ProxyHeadersMiddleware):
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request."""
-        scope["headers"] = [
-            (name, _MAPPED.sub(b"", value) if name == b"x-forwarded-for" else value)
-            for name, value in scope["headers"]
-        ]
+        if scope["type"] == "http":
+            scope["headers"] = [
+                (name, _MAPPED.sub(b"", value) if name == b"x-forwarded-for" else value)
+                for name, value in scope["headers"]
+            ]
         await super().__call__(scope, receive, send)
 
 

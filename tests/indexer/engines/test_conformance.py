@@ -78,7 +78,7 @@ def described(images: Sequence[ImagePostings]) -> list[ImagePostings]:
 
 def write(folder: Path, changes: Sequence[Change]) -> None:
     """Write changes to an index, divided or not, and compact what is due."""
-    with open_writer(folder) as writer:
+    with open_writer(folder, shard=True) as writer:
         writer.write(changes)
         commit_and_wait(writer)
 

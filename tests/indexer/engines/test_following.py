@@ -240,7 +240,7 @@ def test_an_index_that_never_rests_is_given_up(folder: Path) -> None:
     some = Snapshot.open(index_folders(folder)[0]).stored(0).image_id
 
     def write(_: int) -> None:
-        with open_writer(index_folders(folder)[0]) as writer:
+        with open_writer(index_folders(folder)[0], shard=True) as writer:
             writer.write([MetadataChange(some, {"n": next(numbers)})])
         shards.follow()
 

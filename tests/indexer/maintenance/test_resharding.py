@@ -218,7 +218,7 @@ def test_nothing_is_changed_unless_all_can_be(
     with monkeypatch.context() as patch:
         patch.setattr("shutil.disk_usage", lambda _: type("", (), {"free": 1000})())
         refused("the disk has 0.0 GB free")
-    for name in ("write_combined", "write_given", "replace_folder"):
+    for name in ("write_combined", "write_given", "put"):
 
         def killed(*_: object, **__: object) -> None:
             raise KeyboardInterrupt

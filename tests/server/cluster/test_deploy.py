@@ -261,7 +261,7 @@ def test_a_shard_that_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         one = np.array([terms[term]], np.int32)
         added = replace(next(iter(random_postings(small_tokenizer(), 1))), image_id=image_id)
         added = replace(added, terms=one, impacts=one, positions=one.astype(np.int16) * 0)
-        with open_writer(shard) as writer:
+        with open_writer(shard, shard=True) as writer:
             writer.write([Add(added)])
 
     def found_by(word: str) -> list[str]:
