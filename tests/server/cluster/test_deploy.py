@@ -248,7 +248,7 @@ def test_replicas_need_the_index_that_is_served(indexes: tuple[Path, Path]) -> N
         shard_folder(Served(**{**asdict(served), "version": "other"}), 0)
 
 
-def test_a_shard_that_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, index = folders(tmp_path, 50)
     shard, snapshot = index / "shard-000", tmp_path / "snapshot"
     found = LocalCluster(index)
@@ -271,11 +271,11 @@ def test_a_shard_that_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return ids
 
     write("x/1", "zebra")
-    take_snapshot(shard, snapshot)
+    take_snapshot(index, snapshot)
     assert found_by("zebra") == ["x/1"]
     write("x/2", "zebra")
     assert found_by("zebra") == ["x/1", "x/2"]
-    restore_snapshot(snapshot, shard)
+    restore_snapshot(snapshot, index)
     write("x/3", "dog")  # a commit of the same number
     assert found_by("zebra") == ["x/1"]
     assert "x/3" in found_by("dog")
