@@ -86,7 +86,10 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def copy(*words: str) -> None:
     *_, source, target = words
-    (shutil.copytree if Path(source).is_dir() else shutil.copy)(source, target)
+    if not Path(source).is_dir():
+        shutil.copy(source, target)
+    elif not Path(target).exists():  # two lines of a page may begin so
+        shutil.copytree(source, target)
 
 
 TOOLS: dict[str, Callable[..., object]] = {

@@ -51,7 +51,9 @@ class AskAgain:
                 raise
             logging.getLogger(__name__).warning("a replica ended: %s", error)
         if not started:
-            from server.problems import MEDIA_TYPE, RETRY_AFTER, HTTPStatus, plain_problem
+            from http import HTTPStatus
+
+            from server.problems import MEDIA_TYPE, RETRY_AFTER, plain_problem
 
             body, status = plain_problem(HTTPStatus.SERVICE_UNAVAILABLE, LOST), 503
             headers = {"content-type": MEDIA_TYPE, "content-length": str(len(body))}

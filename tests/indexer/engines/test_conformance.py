@@ -15,7 +15,6 @@ from indexer.engines.open import open_index
 from indexer.filters.expression import FilterError
 from indexer.filters.syntax import parse_filter
 from indexer.maintenance.combine import merge_segments, split_index
-from indexer.manifest import index_folders
 from indexer.postings import ImagePostings, Postings
 from indexer.query import QueryError
 from indexer.search.engine import Capability
@@ -119,8 +118,7 @@ def pair(
             patch.setattr(writer_module, "COMPACT_AT", 8)
             images = changed(folder, images)
     if state == "merged":
-        for one in index_folders(folder):
-            merge_segments(one)
+        merge_segments(folder)
     right = ReferenceSearcher(images, TOKENIZER, SUBSTITUTES, SELDOM)
     with ExitStack() as stack:
         if engine == "milvus":
