@@ -86,7 +86,7 @@ fuzz: install
 	$(BIN)/python -m tests.fuzz $(SECONDS)
 
 torture: install
-	EVERY_CALL=1 $(BIN)/python -m pytest tests/indexer/test_disk_errors.py
+	EVERY_CALL=1 $(BIN)/python -m pytest -k "is_so" tests/indexer tests/server/writing
 	$(BIN)/python -m tests.torture
 
 package: install

@@ -57,7 +57,8 @@ class UnsureError(OSError):
 
     def __init__(self, error: OSError) -> None:
         reason = "the disk is full" if is_full(error) else error.strerror or error
-        super().__init__(f"{reason}; the change may have been made: look, and repeat it if not")
+        said = f"{reason}; the change may have been made: look, and repeat it if not"
+        super().__init__(str(error) if isinstance(error, UnsureError) else said)
 
 
 @contextmanager
@@ -288,9 +289,16 @@ def work_folder(out: Path, **notes: JsonValue) -> Iterator[Path]:
     work = make_work(out, **notes)
     try:
         yield work
-    finally:
+    except BaseException:
+        with suppress(OSError):  # else the next run does it
+            recover(out)
+            remove_work(work)
+        raise
+    try:
         recover(out)
-        remove_work(work)
+    except OSError as error:
+        raise UnsureError(error) from error
+    remove_work(work)
 
 
 def find_work(out: Path) -> list[Path]:
@@ -329,9 +337,10 @@ def recover(out: Path) -> None:
                 sync(out.parent)
     for path in _candidates(out):
         # Killed, or the disk full, while its marker was written or removed.
-        if {entry.name for entry in path.iterdir()} <= {MARKER}:
-            (path / MARKER).unlink(missing_ok=True)
-            path.rmdir()
+        with suppress(OSError):
+            if {entry.name for entry in path.iterdir()} <= {MARKER}:
+                (path / MARKER).unlink(missing_ok=True)
+                path.rmdir()
 
 
 def replace_folder(new: Path, out: Path, work: Path) -> None:

@@ -444,14 +444,16 @@ class Writer:
             for shard in self._shards[1:]:
                 shard.sync()
             for shard in self._shards:
-                former = shard.newest
+                former, failure = shard.newest, None
                 try:
                     commits.append(shard.commit())
+                    changed = changed or commits[-1] != former
                 except OSError as error:
-                    raise UnsureError(error) if changed else error from None
-                changed = changed or commits[-1] != former
+                    changed, failure = changed or isinstance(error, UnsureError), error
                 for other in self._shards if changed else ():
                     other.told()  # all of it or none is in effect
+                if failure is not None:
+                    raise UnsureError(failure) if changed else failure
         named = enumerate(commits)
         return Version(tuple((number, one.lineage, one.version) for number, one in named))
 

@@ -126,7 +126,7 @@ class WritableIndex:
         self._waiting = self._merged = 0
         self._newest = Committed(self._writer.commit(), board.committed())
         self._failure: OSError | None = None
-        self._closed = False
+        self._committing = self._closed = False
         self._kept_until = 2 * time.monotonic() - began + KEPT
         self._committer = Thread(target=self._commit_all, name="commits", daemon=True)
         self._committer.start()
@@ -218,10 +218,17 @@ class WritableIndex:
     def keep(self, number: int) -> None:
         """Wait until a change survives a power cut; raises as `wait`."""
         with self._keeping:  # threads that wait share one sync
-            if self._kept < number:
+            if max(self._kept, self._committed) < number:
                 last = self._written
-                self._guarded(self._writer.sync)
-                self._kept = last
+                try:
+                    self._guarded(self._writer.sync)
+                except OSError:
+                    with self._changed:
+                        self._changed.wait_for(lambda: not self._committing)
+                        if self._committed < number:
+                            raise
+                else:
+                    self._kept = last
 
     def wait(self, number: int) -> Committed:
         """Wait until a change is committed.
@@ -238,9 +245,10 @@ class WritableIndex:
             self._changed.notify_all()
             try:
                 while self._committed < number:
-                    if self._failure is not None and number <= self._kept:
-                        raise UnsureError(self._failure)
-                    self._check()
+                    if not self._committing:  # which may have the change, whatever fails meanwhile
+                        if self._failure is not None and number <= self._kept:
+                            raise UnsureError(self._failure)
+                        self._check()
                     self._changed.wait()
             finally:
                 self._waiting -= 1
@@ -260,11 +268,13 @@ class WritableIndex:
         while not self._closed:
             with self._changed:
                 self._changed.wait_for(self._is_urgent, COMMIT_EVERY)
-            if self._committed < self._written and self._failure is None:
+                self._committing = self._committed < self._written and self._failure is None
+            if self._committing:
                 self._commit()
 
     def _is_urgent(self) -> bool:
-        return self._closed or (self._waiting > 0 and self._committed < self._written)
+        wanted = self._waiting > 0 and self._committed < self._written
+        return self._closed or (wanted and self._failure is None)
 
     def _commit(self) -> None:
         number, start = self._written, time.perf_counter()
@@ -284,6 +294,7 @@ class WritableIndex:
             with self._changed:
                 self._committed, self._newest = number, newest
         with self._changed:
+            self._committing = False
             self._changed.notify_all()
 
     def _guarded(self, task: Any) -> Any:
@@ -292,7 +303,9 @@ class WritableIndex:
         try:
             return task()
         except OSError as error:
-            self._failure = error
+            with self._changed:
+                self._failure = error
+                self._changed.notify_all()
             raise
 
     def _check(self) -> None:

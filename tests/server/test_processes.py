@@ -139,7 +139,8 @@ def test_every_answer_of_a_server_that_drains_says_that_it_closes(workers: int) 
         kept[2].sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert kept[2].recv(10) == b""
         assert "connection: close" in raw(address, f"TP/1.1\n{HOST}\n", kept[1])
-    with pytest.raises(ConnectionRefusedError):  # the other worker may take a little longer
+    # The other worker may take a little longer; what the kernel accepted while it closed is reset.
+    with pytest.raises((ConnectionRefusedError, ConnectionResetError)):
         while process.poll() is None:
             assert "connection: close" in raw(address, ASKED[0])
     _, errors = process.communicate(timeout=60)

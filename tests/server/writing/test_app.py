@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -31,6 +34,7 @@ from server.writing.bodies import Image
 from server.writing.forward import COMMIT, PLACE, Board
 from server.writing.index import PhotoEncoder, WritableIndex
 from sparta.errors import InputError
+from tests.disk_errors import failing
 from tests.indexer.tiny_dense import random_vectors, save_dense_model, write_part
 from tests.server.drawings import index_photos
 from tests.server.fake import DRAWINGS
@@ -238,6 +242,87 @@ def test_after_a_failure_of_the_disk_the_index_is_opened_again(
         assert put(client, "c", terms={"red": 124}).status_code == 200
     # What was answered with a failure does not come later.
     assert found(index, "red")[:2] == ["a", "c"] and "b" not in found(index, "red")
+
+
+REQUESTS: dict[str, tuple[str, str, Any]] = {
+    "put": ("PUT", "/v1/images/b", {"terms": {"red": 125}}),
+    "patch": ("PATCH", "/v1/images/a", {"metadata": {"camera": "b"}}),
+    "delete": ("DELETE", "/v1/images/a", None),
+    "batch": ("POST", "/v1/images/delete", ["a", "c"]),
+}
+EVERY = bool(os.environ.get("EVERY_CALL"))  # as `make torture` does
+
+
+def content_of(index: Path) -> dict[str, Any]:
+    """The images that a fresh process finds, with their metadata."""
+    with closing(open_index(index)) as searcher:
+        return {one: searcher.metadata(one) for one in searcher.ids()}
+
+
+@pytest.mark.parametrize("refresh", ["wait", "none"])
+@pytest.mark.parametrize("name", REQUESTS)
+def test_what_an_answer_says_of_a_failing_disk_is_so(
+    name: str, refresh: str, index: Path, tmp_path: Path
+) -> None:
+    method, path, body = REQUESTS[name]
+    with writer_of(index) as client:
+        put(client, "a", terms={"red": 126})
+        put(client, "c", terms={"red": 124})
+
+    def run(number: int, fail_at: int, stays: bool) -> tuple[Any, list[dict[str, Any]], int]:
+        """The answer, what is found after it and later, and how many calls were made."""
+        one = Path(shutil.copytree(index, tmp_path / f"{number}-{fail_at}"))
+        with writer_of(one) as client:
+            assert client.get("/v1/images").status_code  # the writer is there
+            with failing(one, fail_at, errno.EIO, stays) as disk:
+                answer = client.request(method, f"{path}?refresh={refresh}", json=body)
+                at_once = content_of(one)
+            after = content_of(one)
+        with writer_of(one) as client:
+            put(client, "z", terms={"red": 1})
+        later = content_of(one)
+        assert later.pop("z") is not None and verify_index(one) == []
+        shutil.rmtree(one)
+        return answer, [at_once, after, later], len(disk.calls)
+
+    before = content_of(index)
+    answer, found, calls = run(0, -1, False)
+    assert answer.status_code == 200 and calls > 2
+    made = found[-1]
+    assert made != before
+    step = 1 if EVERY else max(1, calls // 3)
+    for fail_at in range(0, calls, step):
+        for stays in (False, True):
+            answer, found, _ = run(1 + stays, fail_at, stays)
+            if answer.status_code == 200:
+                assert found[-1] == made
+                assert refresh == "none" or found == [made] * 3
+                continue
+            kind = answer.json()["type"].rpartition(":")[2]
+            assert kind in ("writing-failed", "writing-unsure", "not-writable")
+            if kind == "writing-unsure":
+                assert found[-1] in (before, made)
+            else:
+                assert found == [before] * 3, (fail_at, stays, answer.text)
+
+
+def test_requests_that_share_a_failed_sync_all_fail(index: Path) -> None:
+    """Or all succeed: of what was answered with a failure nothing comes later."""
+    with writer_of(index) as client, ThreadPoolExecutor(8) as threads:
+        put(client, "a", terms={"red": 126})
+        for fail_at in range(0, 24, 3):
+            with failing(index, fail_at, errno.EIO):
+                names = [f"{fail_at}-{number}" for number in range(8)]
+                send = partial(put, client, terms={"red": 1})
+                answers = list(threads.map(send, names))
+            there = content_of(index)
+            for one, answer in zip(names, answers, strict=True):
+                if answer.status_code == 200:
+                    assert one in there
+                elif "writing-unsure" not in answer.text:
+                    assert one not in there, answer.text
+            assert put(client, "a", terms={"red": 126}).status_code == 200
+            assert set(there) - set(names) == set(content_of(index)) - set(names)
 
 
 def test_photos(photos: Path, tmp_path: Path) -> None:
