@@ -57,7 +57,7 @@ def command(*arguments: object) -> None:
 
 
 def writer(address: str, key: str, name: str, stop: Event) -> tuple[set[str], Counter[Any]]:
-    """Write enough, and until told to stop: what must be in the index at the end, and the answers."""
+    """Write enough and until told to stop: what must be there at the end, and the answers."""
     left, answers = set[str](), Counter[Any]()
 
     def send(method: str, path: str, **options: Any) -> None:
