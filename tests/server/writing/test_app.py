@@ -304,8 +304,8 @@ def test_what_an_answer_says_of_a_failing_disk_is_so(
                 assert found == [before] * 3, (fail_at, stays, answer.text)
 
 
-def test_requests_that_share_a_failed_sync_all_fail(index: Path) -> None:
-    """Or all succeed: of what was answered with a failure nothing comes later."""
+def test_requests_at_once_are_each_told_what_a_failing_disk_did_to_theirs(index: Path) -> None:
+    """What is acknowledged is there; of what was answered with a failure nothing comes later."""
     with writer_of(index) as client, ThreadPoolExecutor(8) as threads:
         put(client, "a", terms={"red": 126})
         for fail_at in range(0, 24, 3):
