@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from sparta.errors import InputError
 from sparta.features.record import precision_of
-from sparta.files import sha256
+from sparta.files import files_below, sha256
 from sparta.json_values import Json, JsonMapping
 
 MANIFEST = "manifest.json"
@@ -65,8 +64,7 @@ def read_seen(path: Path) -> bytes:
 
 def uploads_of(index: Path) -> list[Path]:
     """The photos that were sent to a server of an index."""
-    found = (index / UPLOADS).rglob("*")
-    return [path for path in found if os.path.isfile(path) and path.name[:1] != "."]  # noqa: PTH113
+    return [path for path in files_below(index / UPLOADS) if path.name[:1] != "."]
 
 
 def describe_parts(folder: Path, pattern: str = "**/*") -> dict[str, Part]:
