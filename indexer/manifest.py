@@ -162,11 +162,6 @@ class SealedManifest:
             raise InputError(
                 f"{folder} has index format {found!r}, this version reads {cls.FORMAT}: {advice}"
             )
-        if SHARDS in values and SHARDS not in expected:
-            raise InputError(
-                f"{folder} is divided into {len(values[SHARDS])} shards, which this does not take: "
-                f"give one of them, such as {folder / values[SHARDS][0]}"
-            )
         path, lacking = folder / MANIFEST, expected - absent - values.keys()
         if wrong := lacking if former else lacking | (values.keys() - expected):
             names = ", ".join(sorted(wrong))
