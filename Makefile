@@ -89,7 +89,7 @@ fuzz: install
 EVERY_CASE = $(shell grep -rlE --include='test_*.py' \
 	'from tests\.needs import.*(EVERY|crossed)|from tests\.killed import' tests | sort)
 torture: install
-	EVERY_CASE=1 $(BIN)/python -m pytest $(EVERY_CASE)
+	EVERY_CASE=1 $(BIN)/python -m pytest --timeout 3600 -n $(PROCESSES) --dist loadfile $(EVERY_CASE)
 	$(BIN)/python -m tests.torture
 
 package: install
