@@ -205,6 +205,17 @@ class Index:
         """
         return self._searcher().explain(query, image_id, substitute=substitute)
 
+    def terms(self, query: str, *, substitute: bool = True) -> dict[str, int]:
+        """The terms whose impacts `search` adds up, and how often each counts.
+
+        An engine that has the impacts of this index, such as Pyserini's, gives the hits of `search`
+        for these counts.
+
+        Raises:
+            InputError: if the query cannot be read, or has a sign, which counts cannot express.
+        """
+        return self._searcher().terms(query, substitute=substitute)
+
     def suggest(self, query: str, k: int = 10) -> list[Completion]:
         """Queries whose last word is completed to words of the index, the most frequent first."""
         return self._searcher().complete(query, k)

@@ -143,7 +143,7 @@ class SparseModel:
         Raises:
             InputError: if the term scores would not fit in memory.
         """
-        ids = [self.tokenizer.encode_ids(text) for text in texts]
+        ids = [self.tokenizer.query_ids(text) for text in texts]
         distinct = len(set(texts))
         progress("texts", distinct, distinct)
         used = sorted({term for text in ids for term in text})

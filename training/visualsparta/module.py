@@ -236,7 +236,8 @@ def prepare_visualsparta(
     model.trained_terms.copy_(frequencies > 0)
     queries = None
     if held_out:
-        own = caption_ids(model, held_out)
+        tokenizer = model.tokenizer
+        own = [[tokenizer.query_ids(text) for text in photo.captions] for photo in held_out]
         counts = count_terms(*pad_ids((ids for photo in own for ids in photo), "cpu"))
         queries = counts, torch.tensor([i for i, photo in enumerate(own) for _ in photo])
     images = ImagePadder.of(model.tokenizer, model.config)

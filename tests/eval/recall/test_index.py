@@ -1,6 +1,7 @@
 """Recall and first hits of an index, on answers known by hand, and runs read by a public tool."""
 
 import json
+import random
 import re
 import shutil
 from collections.abc import Sequence
@@ -8,13 +9,14 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import ir_measures
 import pytest
 import torch
 from ir_measures import Success
 
+import sparta
 from eval.recall.index import (
     IndexIds,
     JudgedQuery,
@@ -29,12 +31,16 @@ from indexer.query import Query
 from indexer.search.searcher import Searcher
 from indexer.settings import PruningSettings
 from indexer.update.images import delete_images
+from server.app import create_app
+from server.backends import open_backends
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.metrics import recall
 from tests.eval.data import Data, record, refused, save_dense, shown, write_captions
-from tests.indexer.vocabulary import WORDS
+from tests.indexer.random_postings import random_postings, write_postings
+from tests.indexer.vocabulary import EVERY_WORD, TOKENIZER, WORDS
+from tests.server.apps import client_of, settings
 from tests.server.fake import DRAWINGS
 
 
@@ -65,6 +71,46 @@ def test_substitutes_are_a_choice(
     monkeypatch.setattr(Searcher, "search", noted)
     found = recall_of(index, data.captions_file, *options, "--run", tmp_path / "run")
     assert chosen == {not options} and found["queries"] == 42
+
+
+MARKS = [" ", " ", ", ", " . ", " ... ", " | ", " - ", "! ", '" ']
+FRAMES = ["", "", "Show me ", "a photo of ", "Pictures of the "]
+
+
+def test_a_run_has_the_hits_of_a_server(tmp_path: Path) -> None:
+    """Of captions with punctuation, frames and unknown words, by REST, Python and counts."""
+    postings = random_postings(TOKENIZER, 200)
+    write_postings(tmp_path / "index", [postings], TOKENIZER, lucene=False)
+    chance, photos = random.Random(0), []
+    for one in postings:
+        texts = []
+        for _ in range(5):
+            words = chance.choices([*EVERY_WORD, "dags"], k=5)
+            said = (word + chance.choice(MARKS) for word in words)
+            texts.append(chance.choice(FRAMES) + "".join(said))
+        photos.append(CaptionedPhoto(one.image_id, "val", tuple(texts)))
+    captions = write_captions(tmp_path / "captions.jsonl", photos)
+    recall_of(tmp_path / "index", captions, "--run", tmp_path / "run")
+    run: dict[str, list[str]] = {}
+    for line in (tmp_path / "run").read_text().splitlines():
+        query, _, document, *_ = line.split()
+        run.setdefault(query, []).append(unquote(document))
+    index = sparta.open(tmp_path / "index")
+    impacts = {one.image_id: dict(zip(one.terms, one.impacts, strict=True)) for one in postings}
+    chosen = settings(index=tmp_path / "index")
+    with client_of(create_app(open_backends(chosen), chosen)) as client:
+        for photo in photos:
+            for number, text in enumerate(photo.captions):
+                answer = client.get("/v1/search", params={"q": text}).json()
+                own = [hit["image_id"] for hit in answer["hits"]]
+                run_hits = run.get(f"{quote(photo.image_id, safe='/')}#{number}", [])
+                assert own == run_hits[: len(own)], text
+                hits = index.search(text).hits
+                assert own == [hit.id for hit in hits]
+                counts = {TOKENIZER.ids[one]: n for one, n in index.terms(text).items()}
+                for hit in hits:
+                    own_terms = impacts[hit.id]
+                    assert hit.score == sum(n * own_terms.get(t, 0) for t, n in counts.items())
 
 
 # ---- judged queries ------------------------------------------------------------------------------
