@@ -22,6 +22,8 @@ from eval.recall.index import (
     JudgedQuery,
     read_judged_queries,
 )
+from eval.recall.model import open_members, scores_of
+from eval.recall.scores import mean_scores
 from indexer.answer import Answer
 from indexer.build import build_index
 from indexer.dense.build import add_dense
@@ -37,6 +39,7 @@ from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.metrics import recall
+from sparta.progress import no_progress
 from tests.eval.data import Data, record, refused, save_dense, shown, write_captions
 from tests.indexer.random_postings import random_postings, write_postings
 from tests.indexer.vocabulary import EVERY_WORD, TOKENIZER, WORDS
@@ -279,6 +282,28 @@ def test_recall_against_loops(kind: str, index: Path, data: Data, tmp_path: Path
     assert whole["recall"] != found["recall"]
     # The index is as it was.
     assert {one: one.read_bytes() for one in own.rglob("*") if one.is_file()} == before
+
+
+def test_an_ensemble_is_served_as_it_is_measured(index: Path, data: Data, tmp_path: Path) -> None:
+    """1,000 texts have the same similarities, so the same hits but for those nearly alike."""
+    own, store = shutil.copytree(index, tmp_path / "index"), data.views[0]
+    models = [save_dense(tmp_path / str(views), views, views=views) for views in (1, 3)]
+    for model in models:
+        add_dense(own, store, f"vse{model.name}", model, device="cpu")
+    chance, ids = random.Random(0), ids_of(own)
+    texts = [" ".join(chance.choices(WORDS, k=chance.randint(1, 5))) for _ in range(1000)]
+    members = open_members(list(map(str, models)), [store.folder], False, "cpu")
+    scores = mean_scores(scores_of(members, texts, [ids], 8, no_progress)).rows(slice(0, 1000))
+    with closing(open_backend(own, "vse1+vse3")) as searcher:
+        for text, row in zip(texts, scores.tolist(), strict=True):
+            hits = searcher.search(text, len(ids)).hits
+            right = dict(zip(ids, row, strict=True))
+            assert {hit.image_id: hit.score for hit in hits} == pytest.approx(right, abs=1e-5)
+            assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    captions = write_captions(tmp_path / "captions.jsonl", data.captioned)
+    command = ("eval", "model", *models, "--features", store.folder, "--captions", captions)
+    measured = record(*command)["text_to_image"]
+    assert recall_of(own, captions, "--backend", "vse1+vse3")["recall"] == pytest.approx(measured)
 
 
 def success(run: Path, qrels: Path) -> dict[int, float]:
