@@ -14,13 +14,16 @@ import re
 import shutil
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import pytest
 
+BARE = bool(os.environ.get("BARE_MACHINE"))  # as if it had nothing of what tests need
+EVERY = bool(os.environ.get("EVERY_CASE"))  # as `make torture` sets it
 MACHINE_PATH = os.environ.get("PATH", os.defpath)
 OWN_PATH = str(Path(sys.executable).parent)
 NODE_MODULES = Path(__file__).parent / "server" / "typescript" / "node_modules"
@@ -98,10 +101,17 @@ OTHERS = {
 linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
 
 
+def crossed(*values: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """All combinations of parameters in `make torture`, else half of them, with every value."""
+    places = product(*(list(enumerate(one)) for one in values))
+    wanted = (one for one in places if EVERY or sum(place for place, _ in one) % 2 == 0)
+    return [tuple(value for _, value in one) for one in wanted]
+
+
 def find(need: str) -> str:
     """What satisfies a need, mostly a path; the test is skipped if nothing does."""
     found = NEEDS[need].find() if need in NEEDS else program(need)
-    if found is None:
+    if found is None or BARE:
         missing(need)
     return found
 

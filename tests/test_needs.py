@@ -46,9 +46,9 @@ def run_tests(folder: Path, *arguments: str, **variables: str) -> Result:
 
 @pytest.mark.timeout(600)  # half a minute, on a machine that does nothing else
 def test_without_programs_no_test_fails_and_all_that_need_one_are_skipped(tmp_path: Path) -> None:
-    """Every file is collected, and every test that declares a need is run."""
-    found = run_tests(tmp_path, "-m", "needs")
-    assert (found.status, found.failed) == (0, [])
+    """Every file is collected there."""
+    found = run_tests(tmp_path, "-m", "needs", BARE_MACHINE="1")
+    assert (found.status, found.failed, found.passed) == (0, [], 0)
     assert {f"needs {name}" for name in PROGRAMS} <= found.skipped.keys()
     assert "needs wrk → apt-get install wrk" in summary([found])
 

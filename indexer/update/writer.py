@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -37,6 +37,8 @@ COMPACT_AT = 4096  # changes in the log; until then searchers hold those images 
 
 log = logging.getLogger(__name__)
 
+Position = tuple[int, int]  # number of a log, and bytes of it
+
 
 class IndexWriter:
     """Writes to an index folder; made by `open_writer`. Safe from any thread.
@@ -54,6 +56,7 @@ class IndexWriter:
         # Number of the log, and positions in both logs: after each change that nobody was told of,
         # and where these begin.
         self._untold: deque[tuple[int, int, int]] = deque()
+        self._failure: OSError | None = None  # after which what was written is cut off
         if not (folder / LOGS).is_dir():  # which says that there is the other record, too
             (folder / GIVEN).touch()
             sync(folder)
@@ -114,7 +117,7 @@ class IndexWriter:
             if isinstance(change, Add) and (problem := problem_of(change.image, *self._shape)):
                 raise InputError(f"image {image_id!r} cannot be written: {problem}")
 
-    def write(self, changes: Sequence[Change]) -> int:
+    def write(self, changes: Sequence[Change]) -> Position:
         """Write changes to the log, all or none; deletions of images that are not there are none.
 
         Returns:
@@ -126,17 +129,18 @@ class IndexWriter:
         """
         changes = [_with_content_id(change) for change in changes]
         with self._logging:
+            self._check_usable()
             self._check(changes)
             changes = self._effective(changes)
             if not changes:
-                return self._log.end
-            position = self._append(changes)
+                return self._log_number, self._log.end
+            position = self._log_number, self._append(changes)
             self._logged += len(changes)
             self._waiting += len(changes)
             self._changes += len(changes)
             for change in changes:
                 self._known.note(self._log_number, change)
-            self._untold.append((self._log_number, position, self._given.end))
+            self._untold.append((*position, self._given.end))
         return position
 
     @property
@@ -149,13 +153,17 @@ class IndexWriter:
         """The last commit."""
         return self._commit
 
-    def told(self, position: int | None = None) -> None:
+    def told(self, position: Position | None = None) -> None:
         """Note that changes up to a synced position, or all synced ones, stay whatever happens."""
         with self._logging:
-            synced = self._log.synced
-            upto = self._log_number, synced if position is None else min(position, synced)
+            synced = self._log_number, self._log.synced
+            upto = synced if position is None else min(position, synced)
             while self._untold and self._untold[0][:2] <= upto:
                 self._told = self._untold.popleft()
+
+    def stays(self, position: Position) -> bool:
+        """Whether changes up to a position stay whatever happens, or have been committed."""
+        return self._told[:2] >= position
 
     def take_back(self, failure: OSError) -> None:
         """Cut off what was written and nobody was told of; nothing can be written any more.
@@ -163,6 +171,7 @@ class IndexWriter:
         Raises UnsureError if the disk does not allow that: the next writer may apply it.
         """
         with self._committing, self._logging:
+            self._failure = self._failure or failure
             number, end, given = self._told
             try:
                 if self._untold and number != self._log_number:
@@ -212,14 +221,22 @@ class IndexWriter:
             kept.append(change)
         return kept
 
-    def sync(self, position: int | None = None) -> None:
+    def sync(self, position: Position | None = None) -> None:
         """Wait until all changes up to a position, or all, survive a power cut; raises OSError."""
+        self._check_usable()
         self._given.sync()
-        self._log.sync(position)
+        number, end = position or (self._log_number, None)
+        if number == self._log_number:  # a finished log is synced
+            self._log.sync(end)
+
+    def _check_usable(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     def commit(self) -> Commit:
         """Make all changes visible to searchers that are opened or refreshed; raises OSError."""
         with self._committing:
+            self._check_usable()
             self._log.check_place()
             finished = self._logged >= COMPACT_AT and self._compactor.ready
             return self._commit_all(finished)
@@ -229,11 +246,12 @@ class IndexWriter:
         if finished:
             self._begin_log()
         with self._logging:
-            former, end, listed = self._commit, self._log.end, self._compactor.listed
+            former, listed = self._commit, self._compactor.listed
+            end = self._log_number, self._log.end
             commit = replace(
                 former,
-                log=self._log_number,
-                bytes=end,
+                log=end[0],
+                bytes=end[1],
                 given=self._given.end,
                 images=len(self._known),
                 changes=self._changes,
@@ -402,11 +420,11 @@ class Writer:
         for number, own in self._divided(changes).items():
             self._shards[number].check(own)
 
-    def write(self, changes: Sequence[Change]) -> dict[int, int]:
+    def write(self, changes: Sequence[Change]) -> dict[int, Position]:
         """Write changes to the log, all or none; deletions of images that are not there are none.
 
-        Returns the position to sync. Raises InputError if one cannot be applied, OSError if the
-        disk fails; nothing is written.
+        Returns the positions to sync, by shard. Raises InputError if one cannot be applied, OSError
+        if the disk fails; nothing is written.
         """
         with self._writing, self.all_or_none():
             self.check(changes)
@@ -421,7 +439,11 @@ class Writer:
         for image_id, given in record.items():
             self._owner(image_id).remember({image_id: given})
 
-    def sync(self, position: dict[int, int] | None = None) -> None:
+    def stays(self, position: Mapping[int, Position]) -> bool:
+        """Whether changes up to positions in some shards stay; see `IndexWriter.stays`."""
+        return all(self._shards[number].stays(end) for number, end in position.items())
+
+    def sync(self, position: Mapping[int, Position] | None = None) -> None:
         """Wait until changes survive a power cut: all, up to positions in some shards.
 
         Raises OSError if the disk fails; they are taken back then.
@@ -451,7 +473,8 @@ class Writer:
                 except OSError as error:
                     changed, failure = changed or isinstance(error, UnsureError), error
                 for other in self._shards if changed else ():
-                    other.told()  # all of it or none is in effect
+                    if other is not shard:  # which may have newer changes
+                        other.told()  # all of it or none is in effect
                 if failure is not None:
                     raise UnsureError(failure) if changed else failure
         named = enumerate(commits)

@@ -32,12 +32,12 @@ from server.requests import IMAGE_PATH, MANY, problem_of, read_json, tag_of
 from server.schemas import BatchAnswer, BatchError, DeleteAnswer, WriteAnswer
 from server.writing.bodies import FIELDS, IDS, IMAGE, LINE, BatchLine, ImageBody
 from server.writing.forward import COMMIT, PLACE, REPLACED, Board
-from server.writing.index import PhotoEncoder, WritableIndex
+from server.writing.index import NOTHING, PhotoEncoder, WritableIndex, Written
 from sparta.errors import InputError
 from sparta.files import FULL, PATIENCE, TURN, BusyError, UnsureError, is_full
 
 Answer = WriteAnswer | DeleteAnswer | BatchAnswer
-Task = Callable[[WritableIndex], tuple[Answer, int]]
+Task = Callable[[WritableIndex], tuple[Answer, Written]]
 
 ATTEMPTS = 5  # to write to an index that is replaced meanwhile
 AT_ONCE = 256  # lines of a batch that are written together
@@ -173,14 +173,14 @@ class Writing:
 
 def _written(index: WritableIndex, task: Task, wait: bool) -> Response:
     """Write, wait until that is kept, or committed if that is asked for, and answer."""
-    answer, number = task(index)
+    answer, change = task(index)
     headers = {}
     if wait:
-        commit = index.wait(number)
+        commit = index.wait(change)
         answer.index_version = index.version_of(commit.version)
         headers = {COMMIT: str(commit.number), PLACE: str(index.place)}
     else:
-        index.keep(number)
+        index.keep(change)
     if isinstance(answer, WriteAnswer) and answer.result != "deleted":
         with suppress(UnknownImageError):  # deleted since
             headers["ETag"] = tag_of(index.metadata(answer.image_id))
@@ -232,7 +232,7 @@ def _refused(request: Request, error: Exception) -> Response:
     return problems.problem_response(request, problem)
 
 
-# Each returns the answer and the number of the change. They raise `OSError` if the disk fails, and
+# Each returns the answer and what to wait for. They raise `OSError` if the disk fails, and
 # what the application has handlers for.
 
 
@@ -255,7 +255,7 @@ def _condition(index: WritableIndex, request: Request) -> Callable[[], None]:
     return check
 
 
-def _put(index: WritableIndex, request: Request, body: bytes) -> tuple[WriteAnswer, int]:
+def _put(index: WritableIndex, request: Request, body: bytes) -> tuple[WriteAnswer, Written]:
     """Add an image, or replace it unless it must be new."""
     image_id = request.path_params["image_id"]
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -268,34 +268,34 @@ def _put(index: WritableIndex, request: Request, body: bytes) -> tuple[WriteAnsw
     else:
         detail = "send a photo as image/jpeg (or other) or application/octet-stream, or JSON"
         raise ProblemError("unsupported-media", detail)
-    [there], number = index.write([index.encode(image_id, image)], check)
-    return WriteAnswer(image_id=image_id, result="replaced" if there else "created"), number
+    [there], written = index.write([index.encode(image_id, image)], check)
+    return WriteAnswer(image_id=image_id, result="replaced" if there else "created"), written
 
 
-def _update(index: WritableIndex, request: Request, body: bytes) -> tuple[WriteAnswer, int]:
+def _update(index: WritableIndex, request: Request, body: bytes) -> tuple[WriteAnswer, Written]:
     """Change fields of the metadata of an image."""
     image_id = request.path_params["image_id"]
     check = _condition(index, request)
-    metadata, number = index.update(image_id, read_json(FIELDS, body), check)
-    return WriteAnswer(image_id=image_id, result="updated", metadata=metadata), number
+    metadata, written = index.update(image_id, read_json(FIELDS, body), check)
+    return WriteAnswer(image_id=image_id, result="updated", metadata=metadata), written
 
 
-def _delete(index: WritableIndex, request: Request, _: bytes) -> tuple[WriteAnswer, int]:
+def _delete(index: WritableIndex, request: Request, _: bytes) -> tuple[WriteAnswer, Written]:
     """Delete an image."""
     image_id = request.path_params["image_id"]
-    [there], number = index.write([Delete(image_id)], _condition(index, request))
+    [there], written = index.write([Delete(image_id)], _condition(index, request))
     if not there:
         raise UnknownImageError(image_id)
-    return WriteAnswer(image_id=image_id, result="deleted"), number
+    return WriteAnswer(image_id=image_id, result="deleted"), written
 
 
-def _delete_many(index: WritableIndex, body: bytes) -> tuple[DeleteAnswer, int]:
+def _delete_many(index: WritableIndex, body: bytes) -> tuple[DeleteAnswer, Written]:
     """Delete the images of a list of ids; those that are not there are named in the answer."""
     given = read_json(IDS, body)
     ids = list(dict.fromkeys(given))
-    there, number = index.write([Delete(image_id) for image_id in ids]) if ids else ([], 0)
+    there, written = index.write([Delete(image_id) for image_id in ids]) if ids else ([], NOTHING)
     missing = [image_id for image_id, known in zip(ids, there, strict=True) if not known]
-    return DeleteAnswer(deleted=sum(there), missing=missing), number
+    return DeleteAnswer(deleted=sum(there), missing=missing), written
 
 
 class _Batch:
@@ -306,9 +306,9 @@ class _Batch:
         self._counts: Counter[str] = Counter()
         self._errors: list[BatchError] = []
         self._waiting: list[tuple[int, Change]] = []
-        self._number = self._pixels = 0
+        self._written, self._pixels = NOTHING, 0
 
-    def run(self, body: bytes) -> tuple[BatchAnswer, int]:
+    def run(self, body: bytes) -> tuple[BatchAnswer, Written]:
         """Write all lines that can be written.
 
         Raises:
@@ -323,7 +323,7 @@ class _Batch:
                 self._take(number, line)
         self._write()
         errors = sorted(self._errors, key=lambda error: error.line)
-        return BatchAnswer.model_validate({**self._counts, "errors": errors}), self._number
+        return BatchAnswer.model_validate({**self._counts, "errors": errors}), self._written
 
     def _take(self, number: int, line: bytes) -> None:
         image_id = None
@@ -333,7 +333,8 @@ class _Batch:
             change = self._change(asked)
             if change is None:
                 self._write()  # the image may be among those that wait
-                _, self._number = self._index.update(image_id, asked.metadata)
+                _, written = self._index.update(image_id, asked.metadata)
+                self._written = self._written.then(written)
                 self._counts["updated"] += 1
                 return
         except (ValidationError, ValueError, UnknownImageError, ProblemError) as error:
@@ -372,7 +373,8 @@ class _Batch:
                     self._refuse(one[0], one[1].image_id, error)
 
     def _write_whole(self, waiting: Sequence[tuple[int, Change]]) -> None:
-        there, self._number = self._index.write([change for _, change in waiting])
+        there, written = self._index.write([change for _, change in waiting])
+        self._written = self._written.then(written)
         for (number, change), known in zip(waiting, there, strict=True):
             if isinstance(change, Add):
                 self._counts["replaced" if known else "created"] += 1

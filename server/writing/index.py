@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -20,7 +20,7 @@ from indexer.postings import ImagePostings
 from indexer.state import index_version, place_of
 from indexer.store.changes import Add, Change, Delete, MetadataChange, Sent
 from indexer.store.given import with_given
-from indexer.update.writer import Writer, open_writer
+from indexer.update.writer import Position, Writer, open_writer
 from server.photo_files import check_photo, keep_upload, upload_path
 from server.writing.bodies import Image
 from server.writing.forward import Board
@@ -89,6 +89,20 @@ class Committed(NamedTuple):
 
     version: Version  # of the index
     number: int  # on the board
+
+
+class Written(NamedTuple):
+    """Changes to wait for, with all before them."""
+
+    number: int  # of changes, since the index was opened
+    position: Mapping[int, Position]  # in the logs of shards
+
+    def then(self, later: Written) -> Written:
+        """Both."""
+        return Written(later.number, {**self.position, **later.position})
+
+
+NOTHING = Written(0, {})
 
 
 class WritableIndex:
@@ -164,13 +178,13 @@ class WritableIndex:
 
     def write(
         self, changes: Sequence[Change], check: Callable[[], None] = lambda: None
-    ) -> tuple[list[bool], int]:
+    ) -> tuple[list[bool], Written]:
         """Write changes, all or none.
 
         Nobody writes between `check`, which may raise, and the changes.
 
         Returns:
-            whether each image was there before, and a number for `keep` or `wait`.
+            whether each image was there before, and what to `keep` or `wait` for.
 
         Raises:
             InputError: if one cannot be applied.
@@ -187,23 +201,23 @@ class WritableIndex:
             ]
             return there, self._append(changes)
 
-    def _append(self, changes: Sequence[Change]) -> int:
-        """Write changes to the log: the number of the last one."""
-        self._guarded(lambda: self._writer.write(changes))
+    def _append(self, changes: Sequence[Change]) -> Written:
+        """Write changes to the log."""
+        position = self._guarded(lambda: self._writer.write(changes))
         self._written += len(changes)
         deleted = sum(isinstance(change, Delete) for change in changes)
         self._board.count(images_written=len(changes) - deleted, images_deleted=deleted)
-        return self._written
+        return Written(self._written, position)
 
     def update(
         self, image_id: str, fields: Json, check: Callable[[], None] = lambda: None
-    ) -> tuple[Json, int]:
+    ) -> tuple[Json, Written]:
         """Change fields of an image's metadata, as RFC 7396 merges objects: null removes a field.
 
         Nobody writes between `check`, which may raise, and the change.
 
         Returns:
-            the metadata, and a number for `keep` or `wait`.
+            the metadata, and what to `keep` or `wait` for.
 
         Raises:
             UnknownImageError: if the index lacks the image.
@@ -215,22 +229,19 @@ class WritableIndex:
             metadata = with_given(self._writer.metadata(image_id), fields)
             return metadata, self._append([MetadataChange(image_id, metadata, fields)])
 
-    def keep(self, number: int) -> None:
-        """Wait until a change survives a power cut; raises as `wait`."""
+    def keep(self, change: Written) -> None:
+        """Wait until a change survives a power cut; raises OSError if the disk fails."""
         with self._keeping:  # threads that wait share one sync
-            if max(self._kept, self._committed) < number:
+            if self._kept < change.number:
                 last = self._written
                 try:
                     self._guarded(self._writer.sync)
-                except OSError:
-                    with self._changed:
-                        self._changed.wait_for(lambda: not self._committing)
-                        if self._committed < number:
-                            raise
-                else:
                     self._kept = last
+                except OSError:
+                    if not self._writer.stays(change.position):
+                        raise
 
-    def wait(self, number: int) -> Committed:
+    def wait(self, change: Written) -> Committed:
         """Wait until a change is committed.
 
         Returns:
@@ -244,11 +255,10 @@ class WritableIndex:
             self._waiting += 1
             self._changed.notify_all()
             try:
-                while self._committed < number:
-                    if not self._committing:  # which may have the change, whatever fails meanwhile
-                        if self._failure is not None and number <= self._kept:
-                            raise UnsureError(self._failure)
-                        self._check()
+                while self._committed < change.number:
+                    if self._failure is not None and not self._committing:
+                        stays = self._writer.stays(change.position)
+                        raise UnsureError(self._failure) if stays else self._failure
                     self._changed.wait()
             finally:
                 self._waiting -= 1

@@ -30,9 +30,9 @@ from tests.indexer.live_index import answer
 from tests.indexer.random_postings import random_postings, shards_of, write_postings
 from tests.indexer.tiny import draw
 from tests.indexer.vocabulary import TOKENIZER
+from tests.needs import EVERY
 
 ERRORS = [(errno.EIO, False), (errno.ENOSPC, True)]
-EVERY = bool(os.environ.get("EVERY_CALL"))  # as `make torture` does
 SOME = 3  # calls of a command
 MAYBE = "may have been made"
 ID = "a/00003 é.jpg"

@@ -16,6 +16,7 @@ from sparta.command_line import cli
 from sparta.errors import InputError
 from tests.indexer.stored_format import FORMATS, sample_photos
 from tests.indexer.test_rebuild import build_photos, fields_of
+from tests.needs import EVERY
 
 STORED = sorted(FORMATS.glob("*.tar.xz"))
 
@@ -126,7 +127,9 @@ def test_damage_of_any_file_is_noticed_and_ends_no_command_otherwise(
         ["delete", str(index), "nothing"],
     )
     rebuild = ["index", str(photos), "--model", "sample", "--out", str(index)]
-    for name, kind in itertools.product(names, DAMAGE):
+    for number, (name, kind) in enumerate(itertools.product(names, DAMAGE)):
+        if not EVERY and (number // len(DAMAGE) - number) % len(DAMAGE):
+            continue  # each file in one way
         shutil.rmtree(index, ignore_errors=True)
         shutil.copytree(right, index)
         if not spoil(index / name, kind, rng):

@@ -22,6 +22,7 @@ from sparta.features.store import FeatureStore
 from tests.indexer.live_index import Opened, write
 from tests.indexer.store.images import image
 from tests.indexer.test_rebuild import build_photos, draw, fields_of
+from tests.needs import EVERY
 
 FIELDS = ("a", "b")
 KINDS = ("put", "patch", "delete", "add", "rebuild", "restore")
@@ -86,7 +87,7 @@ class Lived:
 
 
 @pytest.mark.parametrize("shards", [None, 2])
-@settings(max_examples=6)
+@settings(max_examples=6 if EVERY else 1)
 @example([("put", "sent", {"a": 1}), ("put", "sent", {})])
 @example([("put", "sent", {"a": 1}), ("delete", "sent", {}), ("put", "sent", {"b": 2})])
 @example([("patch", "0/0.jpg", {"a": 1}), ("delete", "0/0.jpg", {}), ("add", "", {})])

@@ -232,8 +232,7 @@ def test_a_phone_adds_photos_and_searches_by_them(
         sign_in(page, write_key)
         header = page.locator("body > header")
         expect(header).to_be_visible()
-        size = header.bounding_box()
-        assert size and size["height"] < 70
+        assert header.evaluate("element => element.getBoundingClientRect().height") < 70
         expect(page.get_by_role("button", name="Search by a photo")).to_be_visible()
         assert violations(page) == []
         page.evaluate(DRAG, ["dragover", 200, 400, ["a.jpg"]])

@@ -27,7 +27,7 @@ from server.processes import Inherited, can_be_inherited
 from server.security.keys import write_keys
 from server.security.listening import listen
 from sparta.errors import InputError
-from tests.needs import linux
+from tests.needs import EVERY, crossed, linux
 from tests.server.apps import client_of, make_key, settings
 from tests.server.drawings import index_drawings
 from tests.server.served import served, workers_of
@@ -45,8 +45,7 @@ def address_of(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(("number", "workers"), crossed([signal.SIGINT, signal.SIGTERM], [1, 2]))
 def test_requests_in_flight_are_answered_before_the_end(
     number: signal.Signals, workers: int
 ) -> None:
@@ -433,7 +432,7 @@ def test_workers_answer_as_one_process_and_one_that_died_is_replaced(index: Path
     assert f"{index}/segments/" in mapped and f"{index}/lucene/" not in mapped
 
 
-@pytest.mark.parametrize("seconds", [0, 0.1, 0.2, 0.4, 0.8])
+@pytest.mark.parametrize("seconds", [0, 0.1, 0.2, 0.4, 0.8] if EVERY else [0.2])
 def test_a_server_that_is_stopped_at_once_ends(index: Path, seconds: float) -> None:
     """While its first worker answers, and the others are forked."""
     with served(index, "--workers", "3"):

@@ -30,6 +30,7 @@ from sparta.features.store import FeatureStore
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.vocabulary import COMMON, TOKENIZER
 from tests.killed import BIND, RDONLY, REMOUNT, apart, forked, kills, mount
+from tests.needs import EVERY, crossed
 
 needs_mounts = pytest.mark.needs("mounts")
 
@@ -70,8 +71,10 @@ def sharded(ten: Path, out: Path) -> Path:
     return out
 
 
-@pytest.mark.parametrize("where", ["nothing", "index", "alias", "sharded", "empty folder"])
-@pytest.mark.parametrize("exchanged", [True, False])
+@pytest.mark.parametrize(
+    ("where", "exchanged"),
+    crossed(["index", "alias", "sharded", "nothing", "empty folder"], [True, False]),
+)
 def test_a_killed_restore(
     ten: Path, nine: Path, tmp_path: Path, where: str, exchanged: bool
 ) -> None:
@@ -133,8 +136,7 @@ def _kill_changes_of_an_alias(ten: Path, nine: Path, alias: Path) -> None:
         assert names(alias.parent) == {"prod"}
 
 
-@pytest.mark.parametrize("exchanged", [True, False])
-@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize(("exchanged", "shards"), crossed([True, False], [1, 2]))
 def test_a_killed_replacement(
     ten: Path, nine: Path, tmp_path: Path, exchanged: bool, shards: int
 ) -> None:
@@ -210,8 +212,7 @@ MADE = (tmpfs, bind, read_only_parent, lower_layer)
 
 
 @needs_mounts
-@pytest.mark.parametrize("make", MADE)
-@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize(("make", "shards"), crossed(MADE, [1, 2]))
 def test_it_is_written_replaced_and_restored(
     ten: Path, nine: Path, tmp_path: Path, make: Make, shards: int
 ) -> None:
@@ -240,7 +241,7 @@ def _write_and_restore(make: Make, former: Path, nine: Path, work: Path) -> None
 
 
 @needs_mounts
-@pytest.mark.parametrize("make", MADE)
+@pytest.mark.parametrize("make", MADE if EVERY else [tmpfs, lower_layer])
 def test_it_survives_kills(ten: Path, nine: Path, tmp_path: Path, make: Make) -> None:
     apart(_kill_in_mount, make, ten, nine, tmp_path, mounts=True)
 
@@ -266,8 +267,7 @@ def _kill_in_mount(make: Make, ten: Path, nine: Path, work: Path) -> None:
 
 
 @needs_mounts
-@pytest.mark.parametrize("make", [None, *MADE])
-@pytest.mark.parametrize("shards", [None, 2])
+@pytest.mark.parametrize(("make", "shards"), crossed([None, *MADE], [None, 2]))
 def test_it_is_built(
     store: FeatureStore,
     model_dir: Path,

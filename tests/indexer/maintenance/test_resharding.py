@@ -29,6 +29,7 @@ from tests.indexer.live_index import LiveReference, Opened, assert_same, commit_
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.store.images import image
 from tests.indexer.vocabulary import TOKENIZER
+from tests.needs import EVERY, crossed
 
 IMAGES = 40
 
@@ -93,7 +94,7 @@ def whole(tmp_path: Path, make_index: MakeIndex) -> Path:
     return make_index(tmp_path / "index", random_postings(TOKENIZER, IMAGES))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(3 if EVERY else 1))
 def test_a_sharded_index_is_as_a_whole_one_after_any_writes(
     whole: Path, right: LiveReference, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,8 +110,7 @@ def test_a_sharded_index_is_as_a_whole_one_after_any_writes(
     assert_same(open_index(shards), own.searcher())
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize(("seed", "in_place"), crossed(range(2), [True, False]))
 def test_shards_are_changed_in_all_directions_after_writes(
     whole: Path,
     right: LiveReference,

@@ -78,7 +78,8 @@ def test_changes_are_visible_once_committed(
         writer.sync(first)
         assert old in open_index(built).ids()
         writer.commit()
-        assert {0: read_commit(built).bytes} == first
+        commit = read_commit(built)
+        assert {0: (commit.log, commit.bytes)} == first
         assert len(writer) == IMAGES and old not in open_index(built).ids()
     assert open_index(built).metadata(new.image_id) == {"a": 1}
     assert searcher.metadata(old) == small.metadata[0]  # as it was opened

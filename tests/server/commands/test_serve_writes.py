@@ -20,6 +20,7 @@ from indexer.engines.open import open_index
 from indexer.maintenance.copies import restore_snapshot, set_alias, take_snapshot
 from server.commands.serve import _index_of
 from sparta.errors import InputError
+from tests.needs import crossed
 from tests.server.apps import make_key
 from tests.server.drawings import index_drawings
 from tests.server.fake import DRAWINGS, draw
@@ -109,11 +110,14 @@ def test_a_closed_terminal_ends_a_server_in_order(
     with served(index, "--workers", workers) as (address, pid):
         httpx.get(f"{address}/livez", timeout=60)
         os.kill(pid, signal.SIGHUP)
+        while Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z":
+            time.sleep(0.05)
     assert not [*folder.glob("visualsparta-*")]
 
 
-@pytest.mark.parametrize("ended", ["killed", "in order"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("ended", "number"), crossed(["killed", "in order"], [signal.SIGTERM, signal.SIGINT])
+)
 def test_a_server_that_stops_answers_what_waits_for_its_workers(
     drawings: Path, tmp_path: Path, ended: str, number: signal.Signals
 ) -> None:

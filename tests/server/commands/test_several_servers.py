@@ -25,6 +25,7 @@ from indexer.store.changes import Delete
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from server.client.client import Client
+from tests.needs import EVERY
 from tests.server.apps import make_key
 from tests.server.fake import DRAWINGS
 from tests.server.served import served
@@ -86,7 +87,7 @@ def writer(address: str, key: str, name: str, stop: Event) -> tuple[set[str], Co
 ONE = {"terms": {"purple": 9}}
 
 
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("count", [2, 3] if EVERY else [2])
 def test_all_and_commands_write_at_the_same_time(index: Path, count: int) -> None:
     """Every change that was acknowledged is there at the end; none is refused but for a command."""
     gone = "garden/one.png"

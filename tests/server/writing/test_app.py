@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import errno
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +35,7 @@ from server.writing.index import PhotoEncoder, WritableIndex
 from sparta.errors import InputError
 from tests.disk_errors import failing
 from tests.indexer.tiny_dense import random_vectors, save_dense_model, write_part
+from tests.needs import EVERY, crossed
 from tests.server.drawings import index_photos
 from tests.server.fake import DRAWINGS
 from tests.server.test_photo_files import photo, sized
@@ -250,7 +250,6 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
     "delete": ("DELETE", "/v1/images/a", None),
     "batch": ("POST", "/v1/images/delete", ["a", "c"]),
 }
-EVERY = bool(os.environ.get("EVERY_CALL"))  # as `make torture` does
 
 
 def content_of(index: Path) -> dict[str, Any]:
@@ -259,8 +258,7 @@ def content_of(index: Path) -> dict[str, Any]:
         return {one: searcher.metadata(one) for one in searcher.ids()}
 
 
-@pytest.mark.parametrize("refresh", ["wait", "none"])
-@pytest.mark.parametrize("name", REQUESTS)
+@pytest.mark.parametrize(("name", "refresh"), crossed(REQUESTS, ["wait", "none"]))
 def test_what_an_answer_says_of_a_failing_disk_is_so(
     name: str, refresh: str, index: Path, tmp_path: Path
 ) -> None:
