@@ -121,17 +121,24 @@ def cluster(ray_nodes: Any) -> Iterator[Cluster]:
 
 # Half a minute or more each, on two cores; a file that is not named here runs where it always did.
 SLOWEST = (
-    "torture/test_torture.py",
+    "training/test_adapt.py",
     "test_documented_commands.py",
-    "server/publish/test_search.py",
-    "server/test_page_adding.py",
-    "indexer/encoding/test_scorers.py",
-    "server/test_problems.py",
     "server/test_page.py",
-    "server/test_page_selection.py",
-    "server/test_processes.py",
-    "eval/bench/test_speed.py",
+    "torture/test_torture.py",
+    "server/test_problems.py",
     "sparta/visualsparta/test_shipped_sample.py",
+    "indexer/maintenance/test_places.py",
+    "server/test_page_adding.py",
+    "server/commands/test_serve_writes.py",
+    "server/test_processes.py",
+    "indexer/test_disk_errors.py",
+    "server/commands/test_several_servers.py",
+    "server/publish/test_search.py",
+    "server/publish/test_site.py",
+    "eval/bench/test_speed.py",
+    "indexer/test_rerank.py",
+    "test_needs.py",
+    "server/test_proxies.py",
 )
 
 

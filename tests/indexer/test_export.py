@@ -26,7 +26,7 @@ from tests.indexer.live_index import LiveReference
 from tests.indexer.lucene.written import read_lucene
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.vocabulary import COMMON, TOKENIZER
-from tests.needs import package
+from tests.needs import EVERY, package
 from tests.reference.searcher import ReferenceSearcher
 
 VOCABULARY = TOKENIZER.vocabulary
@@ -49,7 +49,7 @@ class Case:
         ]
 
 
-@pytest.fixture(scope="module", params=["built", "written to", "in shards"])
+@pytest.fixture(scope="module", params=["built"] * EVERY + ["written to", "in shards"])
 def case(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, make_index: MakeIndex
 ) -> Case:

@@ -25,6 +25,7 @@ from server.problems import KINDS, ProblemError
 from server.requests import MANY, check_elements, problem_of, read_json
 from server.security.guards import SECURITY_HEADERS
 from server.writing.bodies import DELETE, IDS, IMAGE, LINE
+from tests.needs import EVERY
 from tests.server.apps import app_of, client_of, make_key, serving
 from tests.server.fake import FakeDense, FakeSearcher
 
@@ -142,7 +143,7 @@ def test_unexpected_errors_show_no_internals(client: TestClient) -> None:
 
 
 HOOKS = Path(__file__).with_name("refusals.py")
-EXAMPLES = 15  # of each operation, besides those that cover the document
+EXAMPLES = 15 if EVERY else 5  # of each operation, besides those that cover the document
 
 # Random ids are never there; this one is.
 THERE = """
