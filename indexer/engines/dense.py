@@ -239,7 +239,8 @@ class EnsembleEngine(DenseEngine):
 
     @cached_property
     def _embedded(self) -> Mask:
-        return np.logical_and.reduce([one._embedded for one in self._members])
+        embedded: Mask = np.logical_and.reduce([one._embedded for one in self._members])
+        return embedded
 
     def top(self, plan: Plan, k: int) -> Found:
         """As of one model; see `Engine.top`."""
