@@ -102,9 +102,10 @@ class BusyError(InputError):
     """Another writer holds the lock of a folder."""
 
 
-def is_free(folder: Path) -> bool:
-    """Whether there is a folder, with nothing but what no user puts there."""
-    return folder.is_dir() and all(_OWN.fullmatch(path.name) for path in folder.iterdir())
+def is_free(folder: Path, *own: str) -> bool:
+    """Whether there is a folder, with nothing but what no user puts there, or of these names."""
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else [""]
+    return all(name in own or _OWN.fullmatch(name) for name in names)
 
 
 def beside(folder: Path, suffix: str) -> Path:

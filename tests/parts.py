@@ -35,7 +35,7 @@ ON_RAY = [
     "tests/indexer/test_build_on_cluster.py",
     "tests/sparta/extract/test_job_on_cluster.py",
 ]
-# Training forks the workers that load data. It has processes of its own, because other tests leave
+# Training forks the workers that load data. It has a process of its own, because other tests leave
 # a Java machine and the threads of OpenVINO in theirs.
 TRAINING = "tests/training"
 TESTS = {
@@ -71,11 +71,13 @@ def run_tests(name: str, processes: int, options: list[str]) -> Result:
     report = REPORTS / f"{name}.xml"
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", f"--junit-xml={report}", *options, *TESTS[name]]
-    # As many processes as cores, so that each computes on one: threads of OpenMP would wait for one
-    # another. One that crashes ends the run, which would wait for it for ever.
-    variables = {"OMP_NUM_THREADS": "1"}
-    command += ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"]
-    command += ["--max-worker-restart", "0"]
+    variables = {}
+    if name != "training":
+        # As many processes as cores, so that each computes on one: threads of OpenMP would wait for
+        # one another. One that crashes ends the run, which would wait for it for ever.
+        variables["OMP_NUM_THREADS"] = "1"
+        command += ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"]
+        command += ["--max-worker-restart", "0"]
     # Coverage, if `options` ask for it, is added up and judged after the last part.
     command += ["--cov-append"] if name != "rooms" else []
     command += ["--cov-fail-under=0"] if name != "training" else []

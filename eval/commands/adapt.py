@@ -75,7 +75,6 @@ def adapt(
     from sparta.adapt.adapt import STAGES, adapt
     from sparta.adapt.sentences import read_sentences
     from sparta.console import Console
-    from sparta.files import remove_work
     from sparta.progress import progress_bars
 
     given = read_sentences(sentences) if sentences else None
@@ -86,12 +85,12 @@ def adapt(
         adapted = adapt(*files, patches=patches, device=device, seed=seed, progress=progress)
         kept = measure_retention(adapted, progress)
     if kept:
-        _write(kept, head_of(context, [adapted.encoder.name], seed), out)
+        _write(kept, head_of(context, [adapted.encoder.name], seed), adapted.folder)
         if advice := kept.advice():
             console.print(advice)
     else:
         console.print("Not measured: give photos with --photos")
-    remove_work(adapted.work)
+    adapted.keep()
     console.print(f"Next: sparta index PHOTOS --model {out} --out index", soft_wrap=True)
 
 

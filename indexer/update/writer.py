@@ -462,7 +462,7 @@ class Writer:
         """
         commits, changed = list[Commit](), False
         several = self._writing if len(self._shards) > 1 else nullcontext()
-        with several, self.all_or_none():
+        with several, self.all_or_none(Exception):
             for shard in self._shards[1:]:
                 shard.sync()
             for shard in self._shards:

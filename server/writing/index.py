@@ -292,6 +292,9 @@ class WritableIndex:
             version = self._guarded(self._writer.commit)
         except OSError as error:
             log.warning("%s: a commit failed: %s", self._folder, error)
+        except Exception as error:  # a defect: who waits is told of it, too, and not left waiting
+            log.exception("%s: a commit failed", self._folder)
+            self._failure = OSError(f"a commit failed: {error}")
         else:
             merged = self._writer.segments_made
             self._board.count(

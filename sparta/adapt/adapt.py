@@ -79,15 +79,23 @@ Embed = Callable[[Sequence[str]], Tensor]  # texts to [n, d] float16 of length 1
 
 @dataclass(frozen=True)
 class Adapted:
-    """A model, and what measures it: nothing of this was fitted but the photos' mean."""
+    """A model, and what measures it: nothing of this was fitted but the photos' mean.
+
+    It lies among what was computed on the way until `keep` puts it into its place, `out`.
+    """
 
     folder: Path
-    work: Path  # folder of what was computed on the way
+    out: Path
     encoder: DualEncoder  # the first, whose image side the model has
     embed: Embed  # its text tower
     sentences: list[str]  # held out
     store: FeatureStore | None  # features of photos
     captions: dict[str, tuple[str, ...]]  # held out, of some of the photos
+
+    def keep(self) -> None:
+        """Put the model into its place, and remove the work; raises OSError."""
+        self.folder.replace(self.out)
+        remove_work(self.folder.parent)
 
 
 def adapt(
@@ -104,8 +112,8 @@ def adapt(
 ) -> Adapted:
     """Fit term vectors to dual encoders, and write a model folder that needs them no more.
 
-    The work is kept beside `out`, from where a killed run continues, until the caller removes it
-    (`remove_work`).
+    The work, with the model, lies beside `out`, from where a killed run continues, until the caller
+    keeps it (`Adapted.keep`).
 
     Args:
         names: hub names or folders; the first one's image side becomes the model's, and the mean
@@ -137,10 +145,10 @@ def adapt(
         given = sentences or generated_sentences()
         own, held_captions = _captions(captions, store, seed)
         fitted, held = run.fit(given, store, own)
-        _save(fitted, encoders[0], store, work / "model", progress)
-        (work / "model").replace(out)
+        folder = work / "model"
+        _save(fitted, encoders[0], store, folder, progress)
     embed = _text_tower(encoders[0], device)
-    return Adapted(out, work, encoders[0], embed, held, store, held_captions)
+    return Adapted(folder, out, encoders[0], embed, held, store, held_captions)
 
 
 def cached_model(name: str, photos: Path, device: str, progress: Progress) -> Path:
@@ -156,7 +164,7 @@ def cached_model(name: str, photos: Path, device: str, progress: Progress) -> Pa
     folder = cache_folder() / "adapted" / hashlib.sha256(key.encode()).hexdigest()[:32]
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        remove_work(adapt([name], folder, photos=photos, device=device, progress=progress).work)
+        adapt([name], folder, photos=photos, device=device, progress=progress).keep()
     return folder
 
 

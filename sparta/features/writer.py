@@ -31,6 +31,7 @@ from sparta.files import is_free
 from sparta.json_values import Json
 
 SHARD_SIZE = 512
+PARTIAL = ".partial"  # of the name of a file that is being written
 
 
 class StoreWriter:
@@ -79,7 +80,7 @@ class StoreWriter:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / HEADER).exists():
             self._continue(read_header(folder), source)
-        elif not is_free(folder):
+        elif not is_free(folder, f"{HEADER}{PARTIAL}"):
             raise InputError(f"{folder} is not empty and holds no feature store; use another --out")
         self._save_header()
         if not self.complete:
@@ -269,7 +270,7 @@ def _shard_buffer(images: list[ImageFeatures]) -> pa.Buffer:
 
 def _replace(path: Path, content: bytes | pa.Buffer) -> None:
     """Let a file appear whole or not at all."""
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(path.name + PARTIAL)
     with partial.open("wb") as file:
         file.write(content)
         file.flush()

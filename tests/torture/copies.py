@@ -21,7 +21,6 @@ from indexer.engines.open import open_index
 from indexer.filters.syntax import parse_filter
 from indexer.maintenance.combine import split_index
 from indexer.maintenance.copies import restore_snapshot, set_alias, take_snapshot
-from indexer.manifest import index_folders, owner
 from indexer.search.explanations import Explain
 from indexer.search.searcher import Searcher
 from indexer.store import compaction
@@ -171,27 +170,20 @@ class Steps:
         return out
 
     def restore(self) -> list[str]:
-        """Restore a folder, or a shard, over that of another one."""
+        """Restore a folder over another one."""
         source, target = self._any(), self._any()
         if source == target:
             return []
-        number = self._rng.randrange(self._shards)
-        places = index_folders(source)[number], index_folders(target)[number]
         try:
-            aside = restore_snapshot(*places)
+            aside = restore_snapshot(source, target)
         except InputError as error:
             if "is being written by process" not in str(error):
                 return [str(error)]
             self.close()
-            aside = restore_snapshot(*places)
+            aside = restore_snapshot(source, target)
         assert aside is not None
         shutil.rmtree(aside)
-        self._images[target] = {
-            key: image
-            for folder in (source, target)
-            for key, image in self._images[folder].items()
-            if (owner(key, self._shards) == number) == (folder == source)
-        }
+        self._images[target] = dict(self._images[source])
         return []
 
     def move(self) -> None:

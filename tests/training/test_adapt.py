@@ -6,11 +6,13 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch import Tensor
 from torch.testing import assert_close
 from transformers import AutoModel
 from typer.testing import CliRunner
@@ -25,6 +27,9 @@ from sparta.extract.image_files import load_photo
 from sparta.networks.pretrained import load_preprocessing
 from sparta.visualsparta.encode_photos import encode_images
 from sparta.visualsparta.model import VisualSparta
+from tests.disk_errors import failing
+from tests.indexer.command_line import sparta_here
+from tests.needs import EVERY
 from tests.training.encoders import ENCODERS, SIDE, clip
 
 SENTENCES = ["a red photo", "a photo of green and blue", "blue", "a green photo of red"]
@@ -281,6 +286,35 @@ def test_a_killed_adaptation_continues(
         for name in ("whole", "killed")
     )
     assert_close(killed, whole, rtol=0, atol=0)
+
+
+def test_an_adaptation_on_a_failing_disk_says_so_and_continues(
+    photos: Path, tmp_path: Path
+) -> None:
+    encoder = str(clip(tmp_path / "clip"))
+    sentences = str(photos.parent / "sentences.txt")
+
+    def adapt(out: Path) -> CompletedProcess[str]:
+        given = ["--photos", str(photos), "--sentences", sentences, "--out", str(out)]
+        return sparta_here("adapt", encoder, *given)
+
+    def weights(out: Path) -> Tensor:
+        return VisualSparta.from_pretrained(out).query_embedding.weight
+
+    (whole := tmp_path / "whole").mkdir()
+    with failing(whole) as disk:
+        assert adapt(whole / "out").returncode == 0
+    calls = len(disk.calls)
+    assert calls > 5
+    for fail_at in range(0, calls, 1 if EVERY else calls // 2):
+        (folder := tmp_path / str(fail_at)).mkdir()
+        with failing(folder, fail_at) as one:
+            done = adapt(folder / "out")
+        said = f"{one.calls[fail_at:]}: {done.stdout} {done.stderr}"
+        if done.returncode:
+            assert done.stderr.strip().splitlines()[-1].startswith("error: "), said
+            assert adapt(folder / "out").returncode == 0, said
+        assert_close(weights(folder / "out"), weights(whole / "out"), rtol=0, atol=0)
 
 
 def test_what_is_no_dual_encoder_is_refused(photos: Path, tmp_path: Path) -> None:

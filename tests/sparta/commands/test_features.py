@@ -1,5 +1,6 @@
 """`sparta extract`, `import` and `captions`."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -17,7 +18,9 @@ from sparta.captions.record import CaptionedPhoto
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from tests.disk_errors import failing
 from tests.fake_hub import HubModel, fake_hub
+from tests.indexer.command_line import sparta_here
 from tests.sparta.extract.tiny_networks import RESNET, save
 from tests.sparta.readers.samples import (
     SAMPLES,
@@ -45,6 +48,37 @@ def test_extract_says_what_it_did(tmp_path: Path) -> None:
     assert "is already complete: 1 images" in again.output
     other = run("extract", *asked, "--augmentation", "flip")
     assert isinstance(other.exception, InputError)
+
+
+@pytest.mark.parametrize(("number", "stays"), [(errno.EIO, False), (errno.ENOSPC, True)])
+def test_an_extraction_on_a_failing_disk_says_so_and_continues(
+    number: int, stays: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "photos").mkdir()
+    for colour in ("red", "green", "blue"):
+        Image.new("RGB", (20, 20), colour).save(tmp_path / "photos" / f"{colour}.png")
+
+    def extract(out: Path) -> Any:
+        options = ["--backbone", "pixels", "--out", str(out), "--workers", "0"]
+        return sparta_here("extract", str(tmp_path / "photos"), *options)
+
+    def read(out: Path) -> dict[str, list[Any]]:
+        return {one.image_id: one.features.tolist() for one in FeatureStore.open(out)}
+
+    (whole := tmp_path / "whole").mkdir()
+    with failing(whole) as disk:
+        assert extract(whole / "out").returncode == 0
+    wanted = read(whole / "out")
+    assert len(wanted) == 3 and len(disk.calls) > 5
+    for fail_at in range(len(disk.calls)):
+        (folder := tmp_path / str(fail_at)).mkdir()
+        with failing(folder, fail_at, number, stays) as one:
+            done = extract(folder / "out")
+        said = f"{one.calls[fail_at:]}: {done.stdout} {done.stderr}"
+        if done.returncode:
+            assert done.stderr.strip().splitlines()[-1].startswith("error: "), said
+            assert extract(folder / "out").returncode == 0, said
+        assert read(folder / "out") == wanted, said
 
 
 def test_a_store_records_the_commit_of_its_backbone(tmp_path: Path) -> None:
