@@ -85,7 +85,7 @@ SECONDS := 300
 fuzz: install
 	$(BIN)/python -m tests.fuzz $(SECONDS)
 
-# Of these tests `make test` runs a part, which takes long enough.
+# Of these tests `make test` runs a part only: all their cases take too long for it.
 EVERY_CASE := $(addprefix tests/,indexer/maintenance indexer/test_disk_errors.py indexer/test_formats.py \
 	indexer/test_given.py indexer/update/test_sync_shards.py server/commands server/test_processes.py \
 	server/writing)

@@ -51,7 +51,9 @@ def _ipv6() -> str | None:
 def _mounts() -> str | None:
     with suppress(OSError):
         found = re.search(r"CapEff:\s+(\w+)", Path("/proc/self/status").read_text())
-        if found and int(found[1], 16) >> 21 & 1:  # CAP_SYS_ADMIN
+        places = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
+        # CAP_SYS_ADMIN, and a root of which a process can have its own: that of chroot is no mount.
+        if found and int(found[1], 16) >> 21 & 1 and "/" in places:
             return "SYS_ADMIN"
     return None
 
@@ -78,7 +80,7 @@ NEEDS = {
     "unshare": Need(lambda: program("unshare"), "apt-get install util-linux"),
     "user namespaces": Need(lambda: None, "allow them to this user: see user_namespaces(7)"),
     "root": Need(lambda: "root" if os.geteuid() == 0 else None, "run it as root"),
-    "mounts": Need(_mounts, "run it as root, in a container with --cap-add SYS_ADMIN"),
+    "mounts": Need(_mounts, "run it as root, in a container with SYS_ADMIN, not in chroot"),
     "IPv6": Need(_ipv6, "give the loopback interface the address ::1"),
     "the name localhost": Need(_localhost, "name localhost in /etc/hosts"),
 }

@@ -83,6 +83,14 @@ def _address(process: subprocess.Popen[bytes], printed: IO[bytes]) -> str:
         time.sleep(0.01)
 
 
+def await_end(server: int) -> None:
+    """Wait until a process of ours has ended, whose status nobody has read; from /proc."""
+    late = time.monotonic() + 60
+    while Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < late, f"process {server} still runs"
+        time.sleep(0.05)
+
+
 def workers_of(server: int) -> list[int]:
     """What a server's first process has started, or its forks, the first in front; from /proc.
 

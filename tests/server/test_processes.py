@@ -275,6 +275,7 @@ def test_without_ipv6_all_addresses_are_of_ipv4(
     assert "lacks IPv6" in caplog.text
 
 
+@pytest.mark.needs("the name localhost")
 def test_a_name_of_both_families_is_its_address_of_ipv4() -> None:
     with listen("localhost", 0) as listening:
         assert listening.getsockname()[0] == "127.0.0.1"

@@ -301,6 +301,9 @@ def test_an_adaptation_on_a_failing_disk_says_so_and_continues(
     def weights(out: Path) -> Tensor:
         return VisualSparta.from_pretrained(out).query_embedding.weight
 
+    def content(out: Path) -> list[Path]:
+        return sorted(one.relative_to(out) for one in out.rglob("*"))
+
     (whole := tmp_path / "whole").mkdir()
     with failing(whole) as disk:
         assert adapt(whole / "out").returncode == 0
@@ -315,6 +318,7 @@ def test_an_adaptation_on_a_failing_disk_says_so_and_continues(
             assert done.stderr.strip().splitlines()[-1].startswith("error: "), said
             assert adapt(folder / "out").returncode == 0, said
         assert_close(weights(folder / "out"), weights(whole / "out"), rtol=0, atol=0)
+        assert content(folder / "out") == content(whole / "out"), said  # card and figures, too
 
 
 def test_what_is_no_dual_encoder_is_refused(photos: Path, tmp_path: Path) -> None:

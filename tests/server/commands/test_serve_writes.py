@@ -24,7 +24,7 @@ from tests.needs import crossed
 from tests.server.apps import make_key
 from tests.server.drawings import index_drawings
 from tests.server.fake import DRAWINGS, draw
-from tests.server.served import served, workers_of, written
+from tests.server.served import await_end, served, workers_of, written
 
 
 @pytest.fixture(scope="module")
@@ -103,15 +103,18 @@ def test_a_closed_terminal_ends_a_server_in_order(
     tmp_path_factory: pytest.TempPathFactory,
     workers: str,
     monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     """Nothing stays in the temporary folder."""
     folder = tmp_path_factory.mktemp("t")  # a socket's path may have 107 bytes
     monkeypatch.setenv("TMPDIR", str(folder))
+    # Under nohup these tests ignore it, and so would a server that they start.
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    request.addfinalizer(lambda: signal.signal(signal.SIGHUP, before))
     with served(index, "--workers", workers) as (address, pid):
         httpx.get(f"{address}/livez", timeout=60)
         os.kill(pid, signal.SIGHUP)
-        while Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z":
-            time.sleep(0.05)
+        await_end(pid)
     assert not [*folder.glob("visualsparta-*")]
 
 
@@ -137,8 +140,7 @@ def test_a_server_that_stops_answers_what_waits_for_its_workers(
         time.sleep(0.3)
         os.kill(one, signal.SIGKILL if ended == "killed" else signal.SIGCONT)
         assert [answer.result().status_code for answer in sent] == [200, 200, 200]
-        while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-            time.sleep(0.05)  # it ends by the first signal
+        await_end(pid)  # by the first signal
         assert time.monotonic() - start < 25
     with closing(open_index(index)) as searcher:
         assert len(searcher) == len(DRAWINGS) + 4
