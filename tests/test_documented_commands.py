@@ -37,6 +37,7 @@ from tests.indexer.vocabulary import TOKENIZER
 from tests.milvus_server import milvus_server
 from tests.s3_server import upload
 from tests.scenes.corpus import write_queries, write_scenes
+from tests.scenes.regions import regions
 from tests.server.apps import make_certificate, make_key
 from tests.sparta import test_captions as captions
 from tests.sparta import test_immich as immich
@@ -229,6 +230,13 @@ def mounted(home: Home) -> None:
     copy_drawings("Pictures", [f"more/{number}.jpg" for number in range(12)])  # for four shards
 
 
+def drawn(home: Home) -> None:
+    """A few drawings as a detector sees them, and what of the package the page reads by its place."""
+    home.words["sparta/visualsparta/shipped"] = str(SAMPLE.parent)
+    write_scenes(Path("paper/scenes"), 10, 0, "train=0.6,val=0.4")
+    regions(Path("paper/scenes"), Path("paper/oscar"))
+
+
 COCO = {"train": ["1", "2", "3", "4"], "dev": ["5", "6"], "testall": ["7", "11", "20"]}
 FLICKR30K = {"train": [*"abcd"], "dev": [*"ef"], "test": [*"ghi"]}
 
@@ -283,6 +291,7 @@ GIVEN: dict[str, Callable[[Home], None]] = {
     "docs/milvus.md": pushed,
     "docs/operations.md": operated,
     "docs/own-model.md": captioned,
+    "docs/paper.md": drawn,
     "docs/publish.md": indexed,
     "docs/queries.md": indexed,
     "docs/reproduce.md": published,

@@ -1,4 +1,4 @@
-"""What a detector would find in scenes, as Oscar's TSV files: `python -m tests.scenes.regions --help`.
+"""What a detector would find in scenes, in Oscar's form: `python -m tests.scenes.regions`.
 
 Each object is a region: a vector of its pixels, six location numbers, a label, and its colour as an
 attribute. The last region is the whole scene, without a label. The detector is drawn, too: it finds
@@ -63,13 +63,20 @@ def detect(
             continue
         corners = [value + chance.gauss(0, OFF / 2) for value in item["box"]]
         x1, y1, x2, y2 = (min(max(value, 0.0), 1.0) for value in corners)
-        box = x1 * width, y1 * height, max(x2 * width, x1 * width + 2), max(y2 * height, y1 * height + 2)
+        box = (
+            x1 * width,
+            y1 * height,
+            max(x2 * width, x1 * width + 2),
+            max(y2 * height, y1 * height + 2),
+        )
         rect = [round(value, 1) for value in box]
         named = [item["colour"]] if chance.random() < NAMED else []
         one = {"class": item["label"], "conf": round(chance.uniform(0.3, 1), 4), "rect": rect}
         found.append(({**one, "attributes": named}, vector_of(image, rect)))
     whole = [0.0, 0.0, float(width), float(height)]
-    found.append(({"class": "", "conf": 1.0, "rect": whole, "attributes": []}, vector_of(image, whole)))
+    found.append(
+        ({"class": "", "conf": 1.0, "rect": whole, "attributes": []}, vector_of(image, whole))
+    )
     return found
 
 
