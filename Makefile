@@ -91,9 +91,8 @@ fuzz: install
 	$(BIN)/python -m tests.fuzz $(SECONDS)
 
 # Of these tests `make test` runs a part only: all their cases take too long for it.
-EVERY_CASE := $(addprefix tests/,indexer/maintenance indexer/test_disk_errors.py indexer/test_formats.py \
-	indexer/test_given.py indexer/update/test_sync_shards.py server/commands server/test_processes.py \
-	server/writing)
+EVERY_CASE = $(shell grep -rlE --include='test_*.py' \
+	'from tests\.needs import.*(EVERY|crossed)|from tests\.killed import' tests | sort)
 torture: install
 	EVERY_CASE=1 $(BIN)/python -m pytest $(EVERY_CASE)
 	$(BIN)/python -m tests.torture

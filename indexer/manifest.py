@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from sparta.errors import InputError
 from sparta.features.record import precision_of
-from sparta.files import sha256
+from sparta.files import files_below, sha256
 from sparta.json_values import Json, JsonMapping
 
 MANIFEST = "manifest.json"
@@ -65,8 +64,7 @@ def read_seen(path: Path) -> bytes:
 
 def uploads_of(index: Path) -> list[Path]:
     """The photos that were sent to a server of an index."""
-    found = (index / UPLOADS).rglob("*")
-    return [path for path in found if os.path.isfile(path) and path.name[:1] != "."]  # noqa: PTH113
+    return [path for path in files_below(index / UPLOADS) if path.name[:1] != "."]
 
 
 def describe_parts(folder: Path, pattern: str = "**/*") -> dict[str, Part]:
@@ -163,11 +161,6 @@ class SealedManifest:
                 advice = f"upgrade VisualSparta to {values.get('package_version')} or newer"
             raise InputError(
                 f"{folder} has index format {found!r}, this version reads {cls.FORMAT}: {advice}"
-            )
-        if SHARDS in values and SHARDS not in expected:
-            raise InputError(
-                f"{folder} is divided into {len(values[SHARDS])} shards, which this does not take: "
-                f"give one of them, such as {folder / values[SHARDS][0]}"
             )
         path, lacking = folder / MANIFEST, expected - absent - values.keys()
         if wrong := lacking if former else lacking | (values.keys() - expected):

@@ -20,6 +20,7 @@ from indexer.manifest import (
 )
 from indexer.store.commit import LOGS, SEGMENTS, read_commit
 from sparta.errors import InputError
+from sparta.files import files_below
 
 VERSION_DIGITS = 12
 
@@ -115,7 +116,7 @@ def place_of(folder: Path) -> int:
 def bytes_below(folder: Path) -> int:
     """Size of all files below a folder, but for those that are removed meanwhile or unreadable."""
     size = 0
-    for path in folder.rglob("*"):
+    for path in files_below(folder):
         with suppress(OSError):
-            size += 0 if path.is_dir() else path.stat().st_size
+            size += path.stat().st_size
     return size

@@ -164,7 +164,7 @@ class Backends:
         def run() -> None:
             try:
                 self.warm_up()
-            except InputError as error:
+            except (InputError, OSError) as error:  # such as too many open files
                 log.warning("%s", error)
 
         if self.default.quick:

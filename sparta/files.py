@@ -420,6 +420,13 @@ def remove_entry(path: Path) -> None:
             path.unlink()
 
 
+def files_below(folder: Path) -> Iterator[Path]:
+    """The files below a folder, also by links; without what cannot be read."""
+    # Path.rglob fails for some links in the first releases of Python 3.11.
+    for top, _, names in os.walk(folder):
+        yield from (path for path in (Path(top, name) for name in names) if os.path.isfile(path))  # noqa: PTH113
+
+
 def _sync_tree(folder: Path) -> None:
     for path in folder.rglob("*"):
         sync(path)

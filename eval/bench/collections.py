@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from indexer.columns.layout import impact_type, term_type
 from indexer.encoding.encoder import ImageEncoder, parameters_of
 from indexer.encoding.impacts import largest
 from indexer.encoding.models import load_models, model_fingerprint
@@ -119,7 +120,7 @@ def encode_source(
     own = parameters_of(folder, manifest, encoder, len(stores))
     parameters = own._replace(pruning=replace(own.pruning, top_n=None))
     rows = _some(len(encoder.store), encoder.store.folder)
-    impacts = np.zeros((len(rows), len(encoder.terms)), _width(manifest.bits))
+    impacts = np.zeros((len(rows), len(encoder.terms)), impact_type(manifest.bits))
     ids: list[str] = []
     for images in encoder.scored(rows.tolist()):
         kept = parameters.postings(images).postings
@@ -160,7 +161,7 @@ def read_source(index: Path) -> ImpactSource:
         found = snapshot.term_impacts(number)
         if found.any():
             terms.append(number)
-            columns.append(found[chosen[order]].astype(_width(manifest.bits)))
+            columns.append(found[chosen[order]].astype(impact_type(manifest.bits)))
     impacts = np.ascontiguousarray(np.array(columns).T)
     return ImpactSource(
         tokenizer.vocabulary,
@@ -180,10 +181,6 @@ def _some(images: int, where: Path) -> NDArray[np.int64]:
         raise InputError(f"{where} has {images} images: collections are made of two at least")
     chosen = np.random.default_rng(0).choice(images, min(images, LARGEST), replace=False)
     return np.sort(chosen)
-
-
-def _width(bits: int) -> type[np.unsignedinteger]:
-    return np.uint8 if bits <= 8 else np.uint16
 
 
 def _about(manifest: Manifest, images: int, top_n: int | str) -> Json:
@@ -370,7 +367,7 @@ class Corpus:
     ) -> Corpus:
         """Write impacts [n, V] as they come."""
         folder.mkdir(parents=True, exist_ok=True)
-        term, impact = _types(len(vocabulary), bits)
+        term, impact = term_type(len(vocabulary)), impact_type(bits)
         lengths = [np.zeros(1, np.int64)]
         with (folder / TERMS).open("wb") as terms, (folder / IMPACTS).open("wb") as impacts:
             for rows in chunks:
@@ -391,7 +388,7 @@ class Corpus:
 
     def rows(self) -> Iterator[csr_array]:
         """Int32 impacts [n, V] of all images, `READ` at a time."""
-        types = _types(len(self.vocabulary), self.bits)
+        types = term_type(len(self.vocabulary)), impact_type(self.bits)
         terms, impacts = (
             np.memmap(self.folder / name, dtype, "r", shape=(self.postings,))
             for name, dtype in zip((TERMS, IMPACTS), types, strict=True)
@@ -400,8 +397,3 @@ class Corpus:
             own = self.starts[first : first + READ + 1]
             numbers = (part[own[0] : own[-1]].astype(np.int32) for part in (impacts, terms))
             yield csr_array((*numbers, own - own[0]), (len(own) - 1, len(self.vocabulary)))
-
-
-def _types(vocabulary: int, bits: int) -> tuple[type[np.integer], type[np.integer]]:
-    """The smallest types of a term id and of an impact."""
-    return np.uint16 if vocabulary <= 2**16 else np.uint32, _width(bits)

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from eval.bench.collections import Corpus
 from eval.bench.queries import TermQuery, query_matrix
 from eval.bench.vectors import Vectors
-from indexer.dense.vectors import EF_CONSTRUCTION, EF_SEARCH, NEIGHBOURS, best
+from indexer.dense.vectors import EF_CONSTRUCTION, EF_SEARCH, NEIGHBOURS, ImageVectors, best
 from indexer.engines.lucene import LuceneIndex
 from indexer.index_writer import FIRST, finish_index
 from indexer.lucene.writer import LuceneWriter
@@ -265,7 +265,8 @@ class FaissFlat(Engine[Vectors]):
         import faiss
 
         self._index = faiss.IndexFlatIP(self.data.open().shape[-1])
-        _add(self._index, self.data)
+        for chunk in self.data.chunks():
+            self._index.add(chunk)
 
     def search(self, query: TermQuery, k: int) -> Answer:
         """Ask with one vector."""
@@ -285,13 +286,10 @@ class FaissHnsw(FaissFlat):
 
     def build(self) -> None:
         """Add all vectors to a graph."""
-        import faiss
-
-        shape = self.data.open().shape
-        graph = faiss.IndexHNSWFlat(shape[-1], NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
-        graph.hnsw.efConstruction = EF_CONSTRUCTION
-        _add(graph, self.data)
-        faiss.write_index(graph, str(self.folder / GRAPH))
+        graph = ImageVectors.create(self.data.open().shape[-1], 1, "hnsw")
+        for chunk in self.data.chunks():
+            graph.add(chunk[:, None])
+        graph.save(self.folder / GRAPH)
 
     def open(self) -> None:
         """Read the graph."""
@@ -299,11 +297,6 @@ class FaissHnsw(FaissFlat):
 
         self._index = faiss.read_index(str(self.folder / GRAPH))
         self._index.hnsw.efSearch = EF_SEARCH
-
-
-def _add(index: Any, vectors: Vectors) -> None:
-    for chunk in vectors.chunks():
-        index.add(chunk)
 
 
 AnyEngine: TypeAlias = Engine[Any]

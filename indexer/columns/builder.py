@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from indexer.columns.index import kernel
 from indexer.columns.layout import (
     BITMAP,
     BITMAP_SHARE,
@@ -29,11 +30,6 @@ from indexer.columns.layout import (
     save,
 )
 from sparta.progress import Progress, no_progress
-
-try:
-    from indexer.columns.native import fill, project, project_back, survey
-except ImportError:
-    from indexer.columns.postings import fill, project, project_back, survey
 
 DIMENSIONS = 32
 SAMPLE = 4096  # images, of which the directions are learned
@@ -59,7 +55,7 @@ def topical_order(rows: SpooledRows) -> NDArray[np.int32]:
     points = np.empty((images, directions.shape[1]), np.float32)
     for first in range(0, images, AT_ONCE):
         own = order[first : first + AT_ONCE]
-        points[first : first + AT_ONCE] = project(rows.take(own), directions)
+        points[first : first + AT_ONCE] = kernel.project(rows.take(own), directions)
     for first, half, last in halvings(images):
         own = order[first:last]
         along = points[own] @ _widest(points[own[:: max(1, len(own) // PIVOTS)]])
@@ -95,7 +91,7 @@ def _directions(rows: SpooledRows) -> NDArray[np.float32]:
     sample = rows.take(np.sort(rng.choice(images, min(images, SAMPLE), replace=False)))
     directions = rng.standard_normal((vocabulary, DIMENSIONS), np.float32)
     for _ in range(ITERATIONS):
-        found = project_back(sample, project(sample, directions), vocabulary)
+        found = kernel.project_back(sample, kernel.project(sample, directions), vocabulary)
         directions = np.ascontiguousarray(np.linalg.qr(found)[0])
     return directions
 
@@ -126,7 +122,7 @@ def lay_out(
     sizes = np.zeros((len(present), (superblocks // GROUP + 1) * GROUP), np.uint8)
 
     def survey_from(first: int) -> None:
-        survey(*_stretch(rows, order, first), first, row_of, maxima, sizes)
+        kernel.survey(*_stretch(rows, order, first), first, row_of, maxima, sizes)
 
     _for_each(survey_from, stretches, threads)
     anchors, ends = _anchors(sizes), rows.frequencies[by_frequency]
@@ -147,7 +143,7 @@ def lay_out(
         # Mapped again each time: the pages of a mapping count as memory in use until it is closed.
         made = [edit(folder, name) for name in FILLED]
         following = bases + anchors[:, first // GROUP].astype(np.int64)
-        fill(*_stretch(rows, order, first), first, row_of, following, steps, *made)
+        kernel.fill(*_stretch(rows, order, first), first, row_of, following, steps, *made)
 
     def tell(first: int) -> None:
         progress("columns", min((first + STRETCH) * SUPERBLOCK, images), images)

@@ -18,23 +18,9 @@ from indexer.manifest import REMEDY
 from sparta.errors import InputError
 
 try:
-    from indexer.columns.native import (
-        best_documents,
-        best_of_newest,
-        impacts_at,
-        impacts_of_row,
-        occupied,
-        open_columns,
-    )
+    from indexer.columns import native as kernel
 except ImportError:
-    from indexer.columns.postings import (
-        best_documents,
-        best_of_newest,
-        impacts_at,
-        impacts_of_row,
-        occupied,
-        open_columns,
-    )
+    from indexer.columns import postings as kernel  # type: ignore[no-redef]
 
     _home = Path(__file__).parents[2]
     logging.getLogger(__name__).warning(
@@ -47,14 +33,7 @@ except ImportError:
         )
     )
 
-__all__ = [
-    "best_documents",
-    "best_of_newest",
-    "impacts_at",
-    "impacts_of_row",
-    "occupied",
-    "open_columns",
-]
+__all__ = ["ColumnIndex", "MaskCache", "check_columns", "kernel"]
 PAGE = 4096  # bytes
 ROWS_AT_ONCE = 256
 REMEMBERED = 16  # filters
@@ -71,7 +50,7 @@ class ColumnIndex:
     """
 
     def __init__(self, columns: Columns) -> None:
-        self.columns, self.opened = columns, open_columns(columns)
+        self.columns, self.opened = columns, kernel.open_columns(columns)
 
     @classmethod
     def open(cls, folder: Path) -> ColumnIndex:
@@ -94,14 +73,15 @@ class ColumnIndex:
     ) -> NDArray[np.int64]:
         """The impacts [documents, terms] of some documents, 0 where one lacks a term."""
         rows = self.columns.row_of[np.asarray(terms, np.int64)].astype(np.int64)
-        return impacts_at(self.columns, self._positions[np.asarray(documents, np.int64)], rows)
+        positions = self._positions[np.asarray(documents, np.int64)]
+        return kernel.impacts_at(self.columns, positions, rows)
 
     def term_impacts(self, term: int) -> NDArray[np.uint16]:
         """The impacts [N] of all documents for a term of the vocabulary, 0 where one lacks it."""
         row = int(self.columns.row_of[term])
         if row < 0:
             return np.zeros(len(self), np.uint16)
-        return impacts_of_row(self.columns, row)
+        return kernel.impacts_of_row(self.columns, row)
 
     @cached_property
     def document_frequencies(self) -> NDArray[np.int64]:

@@ -335,19 +335,13 @@ class EncoderMap(Protocol):
 def encoder_map(
     encoder: ImageEncoder, models: Sequence[str | Path], device: str, cluster: Cluster | None
 ) -> EncoderMap:
-    """Work is done with an encoder by the workers of a cluster, or by this process when needed."""
-    if cluster is not None:
-        return encode_on(cluster, encoder, models, device)
-    return lambda work, units: map(partial(work, encoder), units)
+    """Work is done with an encoder by the workers of a cluster, or by this process when needed.
 
-
-def encode_on(
-    cluster: Cluster, encoder: ImageEncoder, models: Sequence[str | Path], device: str
-) -> EncoderMap:
-    """The workers of a cluster do the work, with copies of this process's encoder.
-
-    Its machines have the stores, and models that are folders, under the same paths.
+    Workers have copies of the encoder: a cluster's machines have the stores, and models that are
+    folders, under the same paths.
     """
+    if cluster is None:
+        return lambda work, units: map(partial(work, encoder), units)
     folders = [store.folder for store in encoder.stores]
     options = encoder.batch_size, device, encoder.term_set
     found = _fingerprints(encoder)

@@ -17,6 +17,7 @@ from safetensors import safe_open
 
 from indexer.settings import OffsetKind
 from sparta.errors import InputError
+from sparta.files import sha256
 from sparta.json_values import Json
 from sparta.model_id import find_file, read_model_config
 from sparta.readers.base import parse
@@ -116,7 +117,7 @@ class ModelFiles:
         return cls(
             ReadConfig.open(name),
             TermTokenizer.from_folder(tokenizer.parent),
-            (_hash(config), _hash(weights)),
+            (sha256(config), sha256(weights)),
             trained,
             frequencies.astype(np.int64),
             arrays["indexable"],
@@ -154,11 +155,6 @@ def _file(name: str | Path, file: str) -> Path:
     if path is None:
         raise FileNotFoundError(f"{name} has no {file}")
     return path
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # ---- networks ------------------------------------------------------------------------------------

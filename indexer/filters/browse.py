@@ -50,7 +50,7 @@ def _counted(column: FieldColumn, found: NDArray[np.bool_], interval: str) -> di
     values = column.values[chosen]
     if column.words is not None:
         counts = np.bincount(values, minlength=len(column.words))
-        most = np.argsort(-counts, kind="stable")[: _kept(counts)]
+        most = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
         return {column.words[place].as_py(): int(counts[place]) for place in most.tolist()}
     if column.kind == "date":
         periods = values.view("datetime64[us]").astype(f"datetime64[{INTERVALS[interval]}]")
@@ -60,11 +60,6 @@ def _counted(column: FieldColumn, found: NDArray[np.bool_], interval: str) -> di
         return dict(zip(np.datetime_as_string(named).tolist(), counts.tolist(), strict=True))
     distinct, counts = np.unique(values, return_counts=True)
     return dict(zip(distinct.tolist(), counts.tolist(), strict=True))
-
-
-def _kept(counts: NDArray[np.int64]) -> int:
-    """How many words an image has at all."""
-    return int(np.count_nonzero(counts))
 
 
 class Order:

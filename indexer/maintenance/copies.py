@@ -51,6 +51,7 @@ from sparta.files import (
     UnsureError,
     can_move,
     check_name,
+    files_below,
     find_work,
     full_disk_reported,
     is_free,
@@ -172,9 +173,7 @@ def link_uploads(index: Path, copy: Path) -> None:
 
 def _below(index: Path, folder: Path) -> Iterator[str]:
     """The files of a folder of an index, by their paths in the index."""
-    for path in folder.rglob("*"):
-        if os.path.isfile(path):  # noqa: PTH113, which fails for some links
-            yield path.relative_to(index).as_posix()
+    return (path.relative_to(index).as_posix() for path in files_below(folder))
 
 
 def link_file(source: Path, target: Path) -> None:
@@ -282,8 +281,8 @@ def _copy_into(out: Path, place: Path) -> None:
     moved = {"moved": sorted(names)} if index == out else {}
     with work_folder(place, **moved) as work:
         for name in (MANIFEST, *names):
-            for path in (index / name).rglob("*") if (index / name).is_dir() else [index / name]:
-                if path.is_file() and path.name[0] != ".":
+            for path in files_below(index / name) if (index / name).is_dir() else [index / name]:
+                if path.name[0] != ".":
                     link_file(path, work / "copy" / path.relative_to(index))
         put(work / "copy", out, place, work)
 

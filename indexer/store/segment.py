@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.columns.index import ColumnIndex, best_documents, occupied
+from indexer.columns.index import ColumnIndex, kernel
 from indexer.columns.layout import PostingRows, PostingSpool
 from indexer.fields.columns import FIELDS, FieldPart, stored_kinds
 from indexer.fields.kinds import Kind
@@ -143,7 +143,7 @@ class Segments:
     def occupied(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Superblocks, of the largest segment first, that have a document that may be found."""
         found = [
-            occupied(segment.index.columns.order, allowed[first : first + len(segment)])
+            kernel.occupied(segment.index.columns.order, allowed[first : first + len(segment)])
             for first, segment in self._numbered
         ]
         return np.concatenate([np.empty(0, np.bool_), *found])
@@ -161,7 +161,7 @@ class Segments:
         Takes what `best_documents` takes, with what `occupied` returns of the allowed documents,
         and returns what it returns.
         """
-        return best_documents(self._opened, self._firsts, terms, counts, allowed, some, k)
+        return kernel.best_documents(self._opened, self._firsts, terms, counts, allowed, some, k)
 
 
 class SegmentWriter:

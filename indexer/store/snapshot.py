@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.columns.index import MaskCache, best_of_newest
+from indexer.columns.index import MaskCache, kernel
 from indexer.columns.layout import LEVELS, NARROW
 from indexer.fields.kinds import OF_PHOTOS, Kind, joined, read_kinds
 from indexer.filters.evaluate import FieldIndex
@@ -267,7 +267,7 @@ class Snapshot:
             if len(newest):
                 own = mask[first : first + len(newest)]
                 floor = int(np.partition(scores, -k)[-k]) if len(scores) >= k else 0
-                more, sums = best_of_newest(
+                more, sums = kernel.best_of_newest(
                     newest.columns, len(newest), numbers, counts, own, min(k, len(newest)), floor
                 )
                 if len(more):

@@ -21,7 +21,6 @@ from indexer.encoding.scorers import load_scorers
 from indexer.manifest import Manifest, check_whole, index_folders, located
 from indexer.metadata import Metadata, described
 from indexer.postings import ImagePostings
-from indexer.settings import TermSet
 from indexer.store.changes import Add, Delete, MetadataChange
 from indexer.store.given import FormerImages, with_given
 from indexer.store.images import content_id_of
@@ -191,7 +190,7 @@ def add_images(
     index = located(index).resolve()  # an alias may be switched meanwhile
     first = index_folders(index)[0]  # shards are encoded alike
     manifest, follower = Manifest.open(first), DenseFollower(first, device)
-    encoder = ImageEncoder.open(stores, models, batch_size, device, _terms(manifest), progress)
+    encoder = ImageEncoder.open(stores, models, batch_size, device, manifest.terms, progress)
     parameters = parameters_of(first, manifest, encoder, len(stores), frequencies)
     _compare_precision(first, manifest, stores[0].source)
     plain, rows, added = stores[0], range(len(stores[0])), 0
@@ -251,10 +250,6 @@ def _addition(
     return Add(replace(image, metadata=whole, content_id=content_id), given if noted else None)
 
 
-def _terms(manifest: Manifest) -> TermSet:
-    return "trained" if manifest.terms == "trained" else "all"
-
-
 class ResidentEncoder:
     """Photos or features → postings of an index; networks are loaded when needed.
 
@@ -309,7 +304,7 @@ class ResidentEncoder:
     def _encode(self, copies: Sequence[ImageFeatures], path: Path | None = None) -> ImagePostings:
         plain, content_id = copies[0], content_id_of(copies[0])
         if self._encoding is None:
-            kind, regions, terms = self._source.kind, len(plain.features), _terms(self._manifest)
+            kind, regions, terms = self._source.kind, len(plain.features), self._manifest.terms
             loaded = load_scorers(self._models, kind, regions, self._device, terms)
             encoder = ImageEncoder(*loaded, [], 1, terms)
             found = parameters_of(self._index, self._manifest, encoder, len(copies))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.columns.builder import topical_order
+from indexer.columns.index import kernel
 from indexer.columns.layout import PostingRows, PostingSpool
 from indexer.engines.open import read_language
 from indexer.grounding import without_vector
@@ -21,11 +22,6 @@ from sparta.json_values import Json
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import TermTokenizer
 from sparta.word_tables import WordTables
-
-try:
-    from indexer.columns.native import transpose
-except ImportError:
-    from indexer.columns.postings import transpose
 
 AT_ONCE = 20_000  # images whose postings are handed to the ordering
 
@@ -41,7 +37,7 @@ class Impacts(NamedTuple):
 
     def turned(self, size: int) -> Self:
         """The other way, with so many rows."""
-        return type(self)(*transpose(self.starts, self.numbers, self.values, size))
+        return type(self)(*kernel.transpose(self.starts, self.numbers, self.values, size))
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,7 @@ from tests.reference.searcher import ReferenceSearcher
 def either_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Search as with the compiled kernel, and as without."""
     for module in (column_index, segment, snapshot) if request.param == "NumPy" else ():
-        for name in set(column_index.__all__) & vars(module).keys():
-            monkeypatch.setattr(module, name, getattr(in_numpy, name))
+        monkeypatch.setattr(module, "kernel", in_numpy)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from indexer.build import build_index
-from indexer.encoding.encoder import ImageEncoder, encode_on
+from indexer.encoding.encoder import ImageEncoder, encoder_map
 from sparta.cluster import Cluster, connected
 from sparta.command_line import cli
 from sparta.errors import InputError
@@ -136,7 +136,7 @@ def test_a_model_that_is_another_elsewhere_is_refused(store: FeatureStore, tmp_p
     model = save_model(tmp_path / "model", TOKENIZER)
     encoder = ImageEncoder.open([store], [model], device="cpu")
     worker: Any = SimpleNamespace(map=lambda open_tool, *_: open_tool())
-    encode = encode_on(worker, encoder, [model], "cpu")
+    encode = encoder_map(encoder, [model], "cpu", worker)
     save_model(tmp_path / "model", TOKENIZER, seed=1)
     with pytest.raises(InputError, match=f"{model} is another than on the machine that asked"):
         encode(ImageEncoder.score, [])

@@ -33,7 +33,7 @@ from tests.indexer.vocabulary import TOKENIZER
 from tests.needs import EVERY
 
 ERRORS = [(errno.EIO, False), (errno.ENOSPC, True)]
-SOME = 3  # calls of a command
+SOME = 2  # calls of a command
 MAYBE = "may have been made"
 ID = "a/00003 é.jpg"
 WHOLE, SHARDED = "whole", "sharded"

@@ -23,7 +23,9 @@ STORED = sorted(FORMATS.glob("*.tar.xz"))
 
 def unpacked(path: Path, folder: Path, shape: str) -> Path:
     with tarfile.open(path) as tar:
-        tar.extractall(folder, filter="data")
+        # The first releases of Python 3.11 have no filters.
+        tar.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+        tar.extractall(folder)
     return folder / shape
 
 

@@ -112,7 +112,7 @@ def defined(folder: Path, photo: Path, model: VisualSparta) -> dict[str, float]:
     return {term: score for term, score in scores.items() if score > 0}
 
 
-@pytest.mark.parametrize("kind", ENCODERS)
+@pytest.mark.parametrize("kind", ENCODERS if EVERY else ["clip", "siglip2"])
 def test_term_scores_are_those_of_the_encoder_and_need_it_no_more(
     kind: str, photos: Path, tmp_path: Path
 ) -> None:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -185,8 +185,8 @@ def test_neither_threads_nor_kernels_change_a_byte(
     for number, (threads, kernel) in enumerate([(1, native), (3, native), (2, in_numpy)]):
         folder, done = tmp_path / f"{number}", list[tuple[str, int, int]]()
         folder.mkdir()
-        monkeypatch.setattr(builder, "survey", kernel.survey)
-        monkeypatch.setattr(builder, "fill", kernel.fill)
+        own = {"survey": kernel.survey, "fill": kernel.fill}  # NumPy's projections round otherwise
+        monkeypatch.setattr(builder, "kernel", SimpleNamespace(**vars(native) | own))
         with spooled(tmp_path, random_rows(60_000, bits, seed=3), 9_000, bits) as rows:
             lay_out(folder, rows, lambda *step: done.append(step), threads=threads)  # noqa: B023
         made.append({path.name: path.read_bytes() for path in folder.iterdir()})
@@ -299,7 +299,7 @@ def test_columns_of_other_shapes_and_types_are_refused(folder: Path, name: str) 
 
 
 def test_the_compiled_engine_is_used() -> None:
-    assert column_index.best_documents is native.best_documents
+    assert column_index.kernel is native
 
 
 @pytest.mark.parametrize("clone", [True, False])
@@ -312,7 +312,7 @@ from indexer.columns import postings as in_numpy
 from indexer import grounding
 from indexer.filters import evaluate
 from indexer.store import segment
-assert segment.best_documents is in_numpy.best_documents and grounding.find_winners is None
+assert segment.kernel is in_numpy and grounding.find_winners is None
 """
     for room in ("indexer", "sparta"):
         (tmp_path / room).symlink_to(Path(native.__file__).parents[3] / room)

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from indexer.columns.index import best_of_newest
+from indexer.columns.index import kernel
 from indexer.postings import ImagePostings
 from indexer.store import compaction, memtable
 from indexer.store.changes import Change, Delete, MetadataChange
@@ -236,7 +236,9 @@ def test_searches_go_on_while_images_are_appended() -> None:
     def search() -> None:
         every = np.empty(0, np.bool_)
         while not stop.is_set():
-            answers.add(str(best_of_newest(found[0].columns, 100, terms, counts, every, 10, 0)))
+            answers.add(
+                str(kernel.best_of_newest(found[0].columns, 100, terms, counts, every, 10, 0))
+            )
 
     thread = threading.Thread(target=search)
     thread.start()

@@ -102,6 +102,7 @@ def test_what_cannot_be_served_is_an_error(
     assert "Traceback" not in errors
 
 
+@pytest.mark.needs("the name localhost")
 def test_a_server_for_others_with_tls_and_no_key_in_its_log(drawings: Path, tmp_path: Path) -> None:
     certificate, secret = make_certificate(tmp_path)
     file = tmp_path / "keys.json"
