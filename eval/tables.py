@@ -247,6 +247,7 @@ def measure_table(
     presets: Sequence[str],
     settings: Sequence[str],
     seeds: int,
+    rows: Sequence[str] = (),
     progress: Progress = no_progress,
 ) -> AblationResult:
     """Train and measure the cells of a table for whose columns there are features.
@@ -258,17 +259,22 @@ def measure_table(
         presets: that adapt the papers' presets to the data, before a row's own settings.
         settings: KEY=VALUE, after a row's own settings, for `sparta train`.
         seeds: runs of each cell; their seeds are 0, 1 and so on.
+        rows: names of rows, if not all.
         progress: of the stage "train", in runs.
 
     Raises:
-        InputError: if the table or a column is unknown, photos are missing, or a run fails.
+        InputError: if the table, a column or a row is unknown, photos are missing, or a run fails.
     """
     ablation = Ablation.open(name)
     if unknown := data.features.keys() - ablation.columns.keys():
         columns = ", ".join(f"--features {one}=FOLDER" for one in ablation.columns)
         raise InputError(f"--features {min(unknown)}=…: {name} has {columns}")
+    if unknown := set(rows) - ablation.rows.keys():
+        raise InputError(
+            f"--row {min(unknown)!r}: {name} has {', '.join(map(repr, ablation.rows))}"
+        )
     folds = choose(data.protocol, read_captions(data.captions, data.split))
-    cells = [Cell(*one) for one in product(ablation.rows, data.features)]
+    cells = [Cell(*one) for one in product(rows or ablation.rows, data.features)]
     found: dict[Cell, list[Ranks]] = {cell: [] for cell in cells}
     for number, (seed, cell) in enumerate(product(range(seeds), cells)):
         progress("train", number, seeds * len(cells))

@@ -394,6 +394,7 @@ Sets = Annotated[
     list[str],
     typer.Option("--set", metavar="NAME=VALUE", help="Another setting of all runs; repeatable."),
 ]
+Rows = Annotated[list[str], typer.Option("--row", help="Name of a row; repeatable (default: all).")]
 Seeds = Annotated[int, typer.Option(min=1, help="Runs of each row.")]
 
 
@@ -407,6 +408,7 @@ def table(
     protocol: Protocol = "all",
     preset: Presets = [],  # noqa: B006  # typer copies it
     set_: Sets = [],  # noqa: B006
+    row: Rows = [],  # noqa: B006
     seeds: Seeds = 3,
     as_json: AsJson = False,
 ) -> None:
@@ -435,6 +437,6 @@ def table(
     out.mkdir(parents=True, exist_ok=True)
     file = out / f"{name}.json"
     with begin(file, stages=stages) as progress:
-        found = measure_table(name, data, out, preset, set_, seeds, progress)
+        found = measure_table(name, data, out, preset, set_, seeds, row, progress)
     head = head_of(context, found.models, found.seed)
     report(found, head, file, as_json, markdown=True)

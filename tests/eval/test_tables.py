@@ -128,12 +128,16 @@ def test_a_claim_is_judged_by_photos_and_seeds_drawn_again(
 
 
 @pytest.mark.parametrize(
-    ("name", "columns", "message"),
-    [("gpo-9", ["region"], "'gpo-9' is no table"), ("2ad-3", ["grid"], "2ad-3 has --features")],
+    ("name", "columns", "rows", "message"),
+    [
+        ("gpo-9", ["region"], [], "'gpo-9' is no table"),
+        ("2ad-3", ["grid"], [], "2ad-3 has --features"),
+        ("2ad-3", ["region"], ["GPO"], "--row 'GPO': 2ad-3 has 'VSE\\+2AD', 'without"),
+    ],
 )
 def test_what_there_is_not_is_refused(
-    name: str, columns: list[str], message: str, tmp_path: Path
+    name: str, columns: list[str], rows: list[str], message: str, tmp_path: Path
 ) -> None:
     data = Data(dict.fromkeys(columns, tmp_path), tmp_path / "captions.jsonl", "val", "all")
     with pytest.raises(InputError, match=message):
-        measure_table(name, data, tmp_path, [], [], 1)
+        measure_table(name, data, tmp_path, [], [], 1, rows)
