@@ -49,8 +49,8 @@ def model_folder(name: str | Path, weights: bool = True) -> Path:
 
     Args:
         name: folder, "photos", "sample" or "regions" of the package (a folder of that name in the
-            working directory is "./photos"), or OWNER/NAME of the hub, with @REVISION for a branch, tag or
-            commit.
+            working directory is "./photos"), or OWNER/NAME of the hub, with @REVISION for a branch,
+            tag or commit.
         weights: whether they are needed, too.
 
     Raises:

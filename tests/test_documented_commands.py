@@ -241,7 +241,7 @@ def mounted(home: Home) -> None:
 
 
 def drawn(home: Home) -> None:
-    """A few drawings as a detector sees them, and what of the package the page reads by its place."""
+    """A few drawings as a detector sees them, and what the package has."""
     home.words["sparta/visualsparta/shipped"] = str(SAMPLE.parent)
     write_scenes(Path("paper/scenes"), 10, 0, "train=0.6,val=0.4")
     regions(Path("paper/scenes"), Path("paper/oscar"))

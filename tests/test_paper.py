@@ -36,7 +36,7 @@ def test_the_blocks_of_the_page_run_and_print_what_it_shows(tmp_path: Path) -> N
 def test_columns_lucene_pyserini_and_the_service_find_the_same(
     source: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    folder, model = REGIONS / "oscar", "regions"
+    folder, model = REGIONS / "oscar", Path("regions")
     if source == "photos":
         folder, model = (
             request.getfixturevalue("shared") / "regions" / "val",

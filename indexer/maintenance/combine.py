@@ -97,9 +97,9 @@ def split_index(
 ) -> None:
     """Write the images of an index as shards, by a hash of their ids; `out` must not exist.
 
-    The index may be in shards; None writes a whole one. `lucene` is whether Lucene's form is written
-    of each, where it is installed. Progress has the stages "copy",
-    "columns", "write" and "merge", in images. Raises InputError if the index is damaged, or a shard would have no image.
+    The index may be in shards; None writes a whole one. `lucene` is whether Lucene's form is
+    written of each, where it is installed. Progress has the stages "copy", "columns", "write" and
+    "merge", in images. Raises InputError if the index is damaged, or a shard would have no image.
     """
     folders = index_folders(index)
     _write(folders, out, shards, _kinds(folders), "", progress, lucene)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,7 @@ def test_a_claim_is_judged_by_photos_and_seeds_drawn_again(
     [claim] = result.claims()
     assert claim.verdict == verdict
 
-    def summed(row: str, seeds: Sequence[int], photos: NDArray[np.int64]) -> float:
+    def summed(row: str, seeds: Iterable[int], photos: NDArray[np.int64]) -> float:
         texts = np.concatenate([np.arange(ends[p] - captions[p], ends[p]) for p in photos])
         runs = [found[Cell(row, "region")][seed] for seed in seeds]
         firsts = [(one.t2i[texts] == 1).mean() + (one.i2t[photos] == 1).mean() for one in runs]

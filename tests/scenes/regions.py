@@ -7,7 +7,6 @@ nine objects of ten, misses some colours, and its boxes are a little off.
 
 import json
 import random
-import sys
 from base64 import b64encode
 from pathlib import Path
 from typing import Annotated, Any
@@ -83,11 +82,11 @@ def detect(
 def vector_of(image: Image.Image, rect: list[float]) -> NDArray[np.float64]:
     """Mean colours of a grid of cells, and Oscar's six location numbers."""
     width, height = image.size
-    cells = image.resize((CELLS, CELLS), Image.Resampling.BOX, tuple(rect))
+    cells = image.resize((CELLS, CELLS), Image.Resampling.BOX, (rect[0], rect[1], rect[2], rect[3]))
     x1, y1, x2, y2 = rect[0] / width, rect[1] / height, rect[2] / width, rect[3] / height
     colours = np.asarray(cells, np.float64).ravel() / 255
     return np.concatenate([colours, [x1, y1, x2, y2, x2 - x1, y2 - y1]])
 
 
 if __name__ == "__main__":
-    sys.exit(typer.run(regions))
+    typer.run(regions)
