@@ -158,11 +158,11 @@ def extract_for_training(config: DataConfig, out: Path) -> list[FeatureStore]:
     """Extract the photos of `config`, one store for each augmentation; a killed run continues.
 
     Runs in the same folder share the stores beside them, in `features_folder`, if they have the
-    same photos, backbone and grid; one with more augmentations adds only those that are missing.
-    Only one process extracts at a time.
+    same photos, backbone, grid and size; one with more augmentations adds only those that are
+    missing. Only one process extracts at a time.
     """
-    assert config.photos is not None and config.backbone is not None
-    folder = features_folder(config.photos, config.backbone, config.grid, out)
+    assert config.photos is not None
+    folder = features_folder(config, out)
     with writing(folder, wait=True), progress_bars(EXTRACT_STAGES, Console()) as progress:
         return extract_augmented(
             config.photos,
@@ -170,17 +170,20 @@ def extract_for_training(config: DataConfig, out: Path) -> list[FeatureStore]:
             config.backbone,
             config.augmentations,
             grid=config.grid,
+            image_size=config.image_size,
             progress=progress,
         )
 
 
-def features_folder(photos: Path, backbone: str, grid: int | None, out: Path) -> Path:
-    """The folder of a run's extracted stores, named after the backbone, the grid and the photos.
+def features_folder(config: DataConfig, out: Path) -> Path:
+    """The folder of a run's extracted stores, named after all that decides their content.
 
     Other names or sizes of files in the folder of photos give another folder.
     """
-    listing = listing_hash(list_photos(photos))
-    inputs = [str(photos.resolve()), listing, backbone, grid]
+    photos, backbone, grid = config.photos, config.backbone, config.grid
+    assert photos is not None and backbone is not None
+    inputs = [str(photos.resolve()), listing_hash(list_photos(photos)), backbone, grid]
+    inputs += [config.image_size] if config.image_size else []  # without it, as in former versions
     digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:8]
     network = Path(backbone.partition("@")[0]).name + (f"-{grid}x{grid}" if grid else "")
     return out.absolute().parent / "features" / f"{network}-{digest}"
