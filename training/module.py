@@ -116,6 +116,9 @@ class EpochSampler(Sampler[tuple[int, ...]]):
     processes that persist over epochs and resumed runs give the same draws.
     """
 
+    # Draws where each photo stands, such as `near_by_label`; None for a random order.
+    places: Callable[[np.random.Generator], NDArray[np.int64]] | None = None
+
     def __init__(self, size: int, seed: int, rank: int = 0, world: int = 1) -> None:
         self.size, self.seed, self.rank, self.world = size, seed, rank, world
         self.epoch = 0
@@ -130,7 +133,14 @@ class EpochSampler(Sampler[tuple[int, ...]]):
         return iter([(self.epoch, *key) for key in part])
 
     def _keys(self, rng: np.random.Generator) -> list[tuple[int, ...]]:
-        return [(photo,) for photo in rng.permutation(self.size).tolist()]
+        return [(photo,) for photo in self._shuffled(np.arange(self.size), rng)]
+
+    def _shuffled(self, photos: NDArray[np.int64], rng: np.random.Generator) -> list[int]:
+        order = rng.permutation(photos)
+        if self.places is not None:
+            order = order[self.places(rng)[order].argsort(kind="stable")]
+        found: list[int] = order.tolist()
+        return found
 
     def __len__(self) -> int:
         return self.size // self.world
@@ -158,8 +168,37 @@ class PairSampler(EpochSampler):
         return [
             (photo, int(order[photo, number]))
             for number in range(most)
-            for photo in rng.permutation(np.flatnonzero(self.captions > number)).tolist()
+            for photo in self._shuffled(np.flatnonzero(self.captions > number), rng)
         ]
+
+
+def near_by_label(
+    labels: Sequence[Sequence[str]],
+) -> Callable[[np.random.Generator], NDArray[np.int64]]:
+    """What draws a place for each of N photos, [N], near others with one of its labels.
+
+    Photos that share a label then are each other's negatives (VisualSparta section 3.2). A photo
+    goes to one of its labels, and to rare ones more often: most photos have the common ones.
+    Labels follow one another in a random order.
+
+    Raises InputError if no photo has a label; "" is none.
+    """
+    own = [sorted({*names} - {""}) or [""] for names in labels]
+    known, numbers, counts = np.unique(
+        [name for names in own for name in names], return_inverse=True, return_counts=True
+    )
+    if not known[-1]:
+        raise InputError("data.negatives: labels needs features with labels, such as a detector's")
+    sizes = np.array([len(names) for names in own])
+
+    def draw(rng: np.random.Generator) -> NDArray[np.int64]:
+        # The least of exponential variables is each in proportion to its rate, 1 / count.
+        times = rng.exponential(counts[numbers])
+        first = times == np.repeat(np.minimum.reduceat(times, sizes.cumsum() - sizes), sizes)
+        found: NDArray[np.int64] = rng.permutation(len(known))[numbers[first]]
+        return found
+
+    return draw
 
 
 def check_batch_size(size: int, examples: int, what: str, world: int = 1) -> None:

@@ -156,7 +156,7 @@ def test_photos_without_features_are_left_out_and_counted(
 
 
 def pixel_settings(photos: Path, **changes: Any) -> DataConfig:
-    own = {"photos": photos, "backbone": "pixels", "augmentations": 2, "grid": 4}
+    own: dict[str, Any] = {"photos": photos, "backbone": "pixels", "augmentations": 2, "grid": 4}
     return DataConfig(**own | changes)
 
 
