@@ -32,6 +32,7 @@ from eval.bench.vectors import (
 )
 from sparta.files import check_room
 from sparta.json_values import Json
+from sparta.metrics import Recall
 from sparta.progress import Notice, Progress, no_notice, no_progress
 
 TOP_N_IMAGES = 200_000  # other top-n than the first are timed at the largest size up to this
@@ -282,7 +283,7 @@ def make_plan(
         if name == RERANKED:
             vectors.append(read_reranked(index, source, choices.top_n[0], asked.queries))
         elif name != CLUSTERED:
-            vectors.append(read_dense(index, name, asked.queries))
+            vectors.append(read_dense(index, source, name, asked.queries))
         elif engines.keys() & DENSE:
             vectors.append(clustered(len(asked.queries)))
     results.engines |= {
@@ -362,13 +363,22 @@ def measure_speed(
 def _add_recall(plan: SpeedPlan, results: Results, notice: Notice) -> None:
     photos = len({place for _, place in plan.asked.judged})
     about = {"queries": len(plan.asked.judged), "photos": photos, "images": len(plan.source.ids)}
-    have = {one["top_n"] for one in results.recall}
+
+    def add(name: str, own: Json, found: Recall) -> None:
+        shares = {"r1": found.at_1, "r5": found.at_5, "r10": found.at_10}
+        results.recall.append(own | shares)
+        notice(f"recall at 1, {name}: {found.at_1:.1f} %")
+
+    have = results.recall_of
     for top_n in plan.choices.top_n:
         if (top_n or "all") not in have:
             found = measure_recall(plan.source, top_n, plan.asked.judged)
-            shares = {"r1": found.at_1, "r5": found.at_5, "r10": found.at_10}
-            results.recall.append({"top_n": top_n or "all", **shares, **about})
-            notice(f"recall at 1, top-n {named(top_n)}: {found.at_1:.1f} %")
+            add(f"top-n {named(top_n)}", about | {"top_n": top_n or "all"}, found)
+    for one in plan.vectors:
+        if one.name not in have and one.name != CLUSTERED:
+            found, count = one.recall(plan.asked.queries, plan.asked.judged)
+            own = about | {"top_n": None, "vectors": one.name, "queries": count}
+            add(one.name, own, found)
 
 
 def _wanted(

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from eval.bench.collections import CHUNK, NOISE, ImpactSource, Kind
 from eval.bench.queries import TermQuery, share_kept
 from indexer.dense.manifest import MODEL, VECTORS, DenseManifest, dense_folder
-from indexer.dense.vectors import import_faiss
+from indexer.dense.vectors import import_faiss, read_content_ids
 from indexer.grounding import vector_of
 from indexer.manifest import TEXT_TOWER, Manifest, index_folders
 from indexer.store.snapshot import Snapshot
@@ -22,6 +23,7 @@ from sparta.errors import InputError
 from sparta.features.record import BFLOAT16, FLOAT32
 from sparta.inference import computes_bfloat16, read_entry
 from sparta.json_values import Json
+from sparta.metrics import Recall, ranks_by_block, recall
 
 CLUSTERED, DIMENSION = "clustered", 1024  # the dimension of the papers' dense models
 RERANKED = "rerank"  # the vectors that an index keeps for re-ranking, and its text tower
@@ -42,6 +44,19 @@ class DenseSource:
     about: Json  # their origin, for the results
     # What `share_kept` says, if the vectors are of the photos that impacts are of.
     kept: float | None = None
+
+    def recall(
+        self, queries: Sequence[TermQuery], judged: Sequence[tuple[TermQuery, int]]
+    ) -> tuple[Recall, int]:
+        """Recall of the judged captions among the queries, and their number, by a full scan."""
+        numbers = {query.text: query.number for query in queries}
+        own = [(numbers[one.text], place) for one, place in judged if one.text in numbers]
+        rows, places = [number for number, _ in own], [[place] for _, place in own]
+
+        def block(part: slice) -> torch.Tensor:
+            return torch.from_numpy(self.queries[rows[part]] @ self.images.T)
+
+        return recall(ranks_by_block(block, len(self.images), places, ties="by_id")), len(own)
 
 
 @dataclass(frozen=True)
@@ -88,8 +103,14 @@ def clustered(queries: int) -> DenseSource:
     return DenseSource(CLUSTERED, draw(IMAGES), draw(queries), np.empty(0), about)
 
 
-def read_dense(index: Path, name: str, queries: Sequence[TermQuery]) -> DenseSource:
-    """A dense part of an index, and queries embedded by its model, one at a time on one core."""
+def read_dense(
+    index: Path, source: ImpactSource, name: str, queries: Sequence[TermQuery]
+) -> DenseSource:
+    """The vectors of the source's photos in a dense part of an index, and queries by its model.
+
+    The model embeds them one at a time on one core.
+    """
+    from indexer.dense.build import present_content_ids
     from indexer.dense.text_encoder import ModelText, load_dense_model
 
     manifest = DenseManifest.open(index, name, Manifest.open(index))
@@ -98,15 +119,22 @@ def read_dense(index: Path, name: str, queries: Sequence[TermQuery]) -> DenseSou
             f"--dense {name}: it has {manifest.views} vectors an image, engines are timed with one"
         )
     folder = dense_folder(index, name)
-    rows = import_faiss().read_index(str(folder / VECTORS)).reconstruct_n(0, -1)
+    places = {one: row for row, one in enumerate(read_content_ids(folder).to_pylist())}
+    content = present_content_ids(Snapshot.open(index))
+    rows = [places.get(content[image_id]) for image_id in source.ids]
+    if None in rows:
+        raise InputError(
+            f"--dense {name}: it lacks images of {index}: add them by `sparta add --dense`"
+        )
+    images = import_faiss().read_index(str(folder / VECTORS)).reconstruct_n(0, -1)[rows]
     model = load_dense_model(folder / MODEL)
     about: Json = {
         "dimension": manifest.dimension,
-        "images": manifest.images,
+        "images": len(images),
         "model": manifest.model,
         "text": model.config.text,
     }
-    return DenseSource(name, rows, *_embed(ModelText(model).encode, queries), about)
+    return DenseSource(name, images, *_embed(ModelText(model).encode, queries), about)
 
 
 def read_reranked(
