@@ -88,8 +88,7 @@ def split_photos(
         raise InputError("data.captions: give a captions.jsonl (--set data.captions=FILE)")
     if not config.captions.exists():
         raise InputError(f"data.captions: {config.captions} does not exist")
-    photos = _stored(read_captions(config.captions, config.split), there)
-    photos = _present(photos, there, config.captions)
+    photos = _present(read_captions(config.captions, config.split), there, config.captions)
     held_out = _validation_split(config, there)
     if not held_out:
         photos, held_out = _divided(photos, config.validation_photos, seed)
@@ -101,13 +100,13 @@ def _validation_split(config: DataConfig, there: PhotoList) -> list[CaptionedPho
     assert config.captions is not None
     if config.validation_split:
         photos = read_captions(config.captions, config.validation_split)
-        return _present(_stored(photos, there), there, config.captions)
+        return _present(photos, there, config.captions)
     if config.validation_photos is not None or config.captions.is_dir():
         return []
     known, splits = set(there.ids), {config.split, *VALIDATION}
     # Beside the training photos, whose ids tell how the others are written.
     own = [photo for photo in read_captions(config.captions) if photo.split in splits]
-    others = _stored(own, there)
+    others = as_stored(own, known, str(there.folder))
     for name in VALIDATION:
         found = [photo for photo in others if photo.split == name and photo.image_id in known]
         if found and name != config.split:
@@ -133,14 +132,11 @@ def _divided(
     )
 
 
-def _stored(photos: Sequence[CaptionedPhoto], there: PhotoList) -> list[CaptionedPhoto]:
-    return as_stored(photos, set(there.ids), str(there.folder))
-
-
 def _present(
     photos: list[CaptionedPhoto], there: PhotoList, captions: Path
 ) -> list[CaptionedPhoto]:
     known = set(there.ids)
+    photos = as_stored(photos, known, str(there.folder))
     present = sorted((p for p in photos if p.image_id in known), key=lambda p: p.image_id)
     if photos and not present:
         raise InputError(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -117,7 +119,7 @@ class EpochSampler(Sampler[tuple[int, ...]]):
     """
 
     # Draws where each photo stands, such as `near_by_label`; None for a random order.
-    places: Callable[[np.random.Generator], NDArray[np.int64]] | None = None
+    places: Callable[[np.random.Generator], Sequence[int]] | None = None
 
     def __init__(self, size: int, seed: int, rank: int = 0, world: int = 1) -> None:
         self.size, self.seed, self.rank, self.world = size, seed, rank, world
@@ -136,11 +138,10 @@ class EpochSampler(Sampler[tuple[int, ...]]):
         return [(photo,) for photo in self._shuffled(np.arange(self.size), rng)]
 
     def _shuffled(self, photos: NDArray[np.int64], rng: np.random.Generator) -> list[int]:
-        order = rng.permutation(photos)
+        order: list[int] = rng.permutation(photos).tolist()
         if self.places is not None:
-            order = order[self.places(rng)[order].argsort(kind="stable")]
-        found: list[int] = order.tolist()
-        return found
+            order.sort(key=self.places(rng).__getitem__)
+        return order
 
     def __len__(self) -> int:
         return self.size // self.world
@@ -172,31 +173,22 @@ class PairSampler(EpochSampler):
         ]
 
 
-def near_by_label(
-    labels: Sequence[Sequence[str]],
-) -> Callable[[np.random.Generator], NDArray[np.int64]]:
-    """What draws a place for each of N photos, [N], near others with one of its labels.
+def near_by_label(labels: Sequence[Sequence[str]]) -> Callable[[np.random.Generator], list[int]]:
+    """What draws a place for each of N photos, that of one of its labels.
 
-    Photos that share a label then are each other's negatives (VisualSparta section 3.2). A photo
-    goes to one of its labels, and to rare ones more often: most photos have the common ones.
-    Labels follow one another in a random order.
-
-    Raises InputError if no photo has a label; "" is none.
+    Photos that share a label then are each other's negatives (VisualSparta section 3.2). Rare
+    labels are drawn more often, as most photos have the common ones. Raises InputError if no photo
+    has a label; "" is none.
     """
     own = [sorted({*names} - {""}) or [""] for names in labels]
-    known, numbers, counts = np.unique(
-        [name for names in own for name in names], return_inverse=True, return_counts=True
-    )
-    if not known[-1]:
+    counts = Counter(chain.from_iterable(own))
+    if counts.keys() == {""}:
         raise InputError("data.negatives: labels needs features with labels, such as a detector's")
-    sizes = np.array([len(names) for names in own])
 
-    def draw(rng: np.random.Generator) -> NDArray[np.int64]:
+    def draw(rng: np.random.Generator) -> list[int]:
+        ranks = dict(zip(counts, rng.permutation(len(counts)).tolist(), strict=True))
         # The least of exponential variables is each in proportion to its rate, 1 / count.
-        times = rng.exponential(counts[numbers])
-        first = times == np.repeat(np.minimum.reduceat(times, sizes.cumsum() - sizes), sizes)
-        found: NDArray[np.int64] = rng.permutation(len(known))[numbers[first]]
-        return found
+        return [ranks[min(names, key=lambda one: counts[one] * rng.exponential())] for names in own]
 
     return draw
 

@@ -32,7 +32,6 @@ from eval.bench.vectors import (
 )
 from sparta.files import check_room
 from sparta.json_values import Json
-from sparta.metrics import Recall
 from sparta.progress import Notice, Progress, no_notice, no_progress
 
 TOP_N_IMAGES = 200_000  # other top-n than the first are timed at the largest size up to this
@@ -41,6 +40,7 @@ TOP_N_IMAGES = 200_000  # other top-n than the first are timed at the largest si
 POSTING_SECONDS, GRAPH_SECONDS = 8e-7, 1e-3
 CORPUS_BYTES = 3  # of a posting of a collection on disk
 BYTES = {"lucene": 5, "columns": 4, "bm25s": 8}  # of a posting in an index
+SHARES = "r1", "r5", "r10"  # of a recall in the results
 LEAST = 10  # queries of a warm-up, however long they take
 CHECKED = 100  # answers of a cell that are compared with exact ones
 
@@ -361,24 +361,23 @@ def measure_speed(
 
 
 def _add_recall(plan: SpeedPlan, results: Results, notice: Notice) -> None:
-    photos = len({place for _, place in plan.asked.judged})
-    about = {"queries": len(plan.asked.judged), "photos": photos, "images": len(plan.source.ids)}
-
-    def add(name: str, own: Json, found: Recall) -> None:
-        shares = {"r1": found.at_1, "r5": found.at_5, "r10": found.at_10}
-        results.recall.append(own | shares)
-        notice(f"recall at 1, {name}: {found.at_1:.1f} %")
-
-    have = results.recall_of
-    for top_n in plan.choices.top_n:
-        if (top_n or "all") not in have:
-            found = measure_recall(plan.source, top_n, plan.asked.judged)
-            add(f"top-n {named(top_n)}", about | {"top_n": top_n or "all"}, found)
-    for one in plan.vectors:
-        if one.name not in have and one.name != CLUSTERED:
-            found, count = one.recall(plan.asked.queries, plan.asked.judged)
-            own = about | {"top_n": None, "vectors": one.name, "queries": count}
-            add(one.name, own, found)
+    have = {one["top_n"] for one in results.recall}
+    dense = {one.name: one for one in plan.vectors if one.name != CLUSTERED}
+    numbers = {one.text: one.number for one in plan.asked.queries}
+    for key in [*(top_n or "all" for top_n in plan.choices.top_n), *dense]:
+        if key in have:
+            continue
+        judged = plan.asked.judged
+        if key in dense:  # which embedded the timed captions
+            timed = [(one.text, place) for one, place in judged if one.text in numbers]
+            judged = [(plan.asked.queries[numbers[text]], place) for text, place in timed]
+            found = dense[key].recall(judged)
+        else:
+            found = measure_recall(plan.source, key if isinstance(key, int) else None, judged)
+        photos, shares = len({place for _, place in judged}), dict(zip(SHARES, found, strict=False))
+        about = {"queries": len(judged), "photos": photos, "images": len(plan.source.ids)}
+        results.recall.append({"top_n": key, **shares, **about})
+        notice(f"recall at 1, {key}: {found.at_1:.1f} %")
 
 
 def _wanted(

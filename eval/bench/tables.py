@@ -61,7 +61,7 @@ class Results:
     about: Json = field(default_factory=dict)  # images, vectors and queries that were used, by name
     engines: Json = field(default_factory=dict)  # name → settings and promise
     encoders: Json = field(default_factory=dict)  # dense vectors → milliseconds of embedding a text
-    # One for each top-n, and one for each dense vectors of the photos.
+    # One for each top-n; the name of dense vectors of the photos stands in its place.
     recall: list[Record] = field(default_factory=list)
     # One for each cell: its figures, and the run that measured it.
     records: list[Record] = field(default_factory=list)
@@ -104,11 +104,6 @@ class Results:
         """Whether a cell is measured."""
         return any(record | cell._asdict() == record for record in self.records)
 
-    @property
-    def recall_of(self) -> dict[int | str, Record]:
-        """Recall by top-n, and by the name of dense vectors."""
-        return {choice(one): one for one in self.recall}
-
     def add(self, cell: Cell, figures: JsonMapping) -> None:
         """Add a cell's figures."""
         self.records.append({**cell._asdict(), **figures, "run": len(self.runs) - 1})
@@ -134,12 +129,6 @@ def label(record: Record) -> str:
     """An engine's name, with its vectors where they are dense."""
     engine: str = record["engine"]
     return f"{engine} ({record['vectors']})" if is_dense(record) else engine
-
-
-def choice(record: Record) -> int | str:
-    """A top-n, or the name of dense vectors."""
-    found: int | str = record.get("vectors") or record["top_n"]
-    return found
 
 
 def of_size(results: Results, kind: str, threads: int | None = None) -> list[Record]:
@@ -259,7 +248,7 @@ def _by_top_n(results: Results, kind: str) -> Iterator[Sheet]:
     if not records:
         return
     engines = list(dict.fromkeys(one["engine"] for one in records))
-    recall = results.recall_of
+    recall = {one["top_n"]: one for one in results.recall}
     columns = ["top-n", *(f"{name} {unit}" for name in engines for unit in ("ms", "per s"))]
     columns += ["R@1", "R@5", "R@10"] if recall else []
     rows = []
@@ -405,7 +394,7 @@ def _draw_by_top_n(results: Results, kinds: Sequence[str]) -> Figure | None:
     parts = {kind: own for kind in kinds if (own := of_top_n(results, kind))}
     if not parts:
         return None
-    recall = results.recall_of
+    recall = {one["top_n"]: one for one in results.recall}
     figure, axes = panels(len(parts) + bool(recall), width=5, height=4)
     for one, (kind, records) in zip(axes, parts.items(), strict=False):
         # Evenly spaced: the numbers of terms differ too much for one scale, and "all" has none.
@@ -420,24 +409,22 @@ def _draw_by_top_n(results: Results, kinds: Sequence[str]) -> Figure | None:
         legend(one, columns=2)
     if recall:
         kind, records = next(iter(parts.items()))
-        images, exact = (
-            records[0]["images"],
-            {k for k, e in ENGINES.items() if e.promise != Promise.NEAR},
-        )
-        dense = [one for one in of_size(results, kind) if is_dense(one) and one["engine"] in exact]
-        records += [one for one in dense if one["images"] == images]
+        for vectors in of_size(results, kind):
+            exact = ENGINES[vectors["engine"]].promise != Promise.NEAR
+            if is_dense(vectors) and exact and vectors["images"] == records[0]["images"]:
+                records.append(vectors | {"top_n": vectors["vectors"]})
         _recall_by_time(axes[-1], records, recall)
     return figure
 
 
 def _recall_by_time(axes: Axes, records: list[Record], recall: dict[int | str, Record]) -> None:
     """Figure 1 of the paper: a dot for each top-n and dense model, whose time is from the text."""
-    for name, own, _ in _lines([one for one in records if choice(one) in recall]):
-        points = [(one.get("text_ms", one["ms"]), recall[choice(one)]["r1"]) for one in own]
+    for name, own, _ in _lines([one for one in records if one["top_n"] in recall]):
+        points = [(one.get("text_ms", one["ms"]), recall[one["top_n"]]["r1"]) for one in own]
         colour = COLOURS[own[0]["engine"]]
         axes.plot(*zip(*points, strict=True), "o-", ms=4, color=colour, label=name)
         for one, point in zip(own, points, strict=True):
-            axes.annotate(str(choice(one)), point, (3, 3), textcoords="offset points", fontsize=6)
+            axes.annotate(str(one["top_n"]), point, (3, 3), textcoords="offset points", fontsize=6)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from eval.bench.collections import CHUNK, NOISE, ImpactSource, Kind
 from eval.bench.queries import TermQuery, share_kept
-from indexer.dense.manifest import MODEL, VECTORS, DenseManifest, dense_folder
-from indexer.dense.vectors import import_faiss, read_content_ids
+from indexer.engines.dense import DensePart
 from indexer.grounding import vector_of
 from indexer.manifest import TEXT_TOWER, Manifest, index_folders
 from indexer.store.snapshot import Snapshot
@@ -45,18 +44,14 @@ class DenseSource:
     # What `share_kept` says, if the vectors are of the photos that impacts are of.
     kept: float | None = None
 
-    def recall(
-        self, queries: Sequence[TermQuery], judged: Sequence[tuple[TermQuery, int]]
-    ) -> tuple[Recall, int]:
-        """Recall of the judged captions among the queries, and their number, by a full scan."""
-        numbers = {query.text: query.number for query in queries}
-        own = [(numbers[one.text], place) for one, place in judged if one.text in numbers]
-        rows, places = [number for number, _ in own], [[place] for _, place in own]
+    def recall(self, judged: Sequence[tuple[TermQuery, int]]) -> Recall:
+        """Recall of queries, each with the place of its image, by a full scan."""
+        rows, places = [one.number for one, _ in judged], [[place] for _, place in judged]
 
         def block(part: slice) -> torch.Tensor:
             return torch.from_numpy(self.queries[rows[part]] @ self.images.T)
 
-        return recall(ranks_by_block(block, len(self.images), places, ties="by_id")), len(own)
+        return recall(ranks_by_block(block, len(self.images), places, ties="by_id"))
 
 
 @dataclass(frozen=True)
@@ -110,31 +105,24 @@ def read_dense(
 
     The model embeds them one at a time on one core.
     """
-    from indexer.dense.build import present_content_ids
-    from indexer.dense.text_encoder import ModelText, load_dense_model
-
-    manifest = DenseManifest.open(index, name, Manifest.open(index))
-    if manifest.views > 1:
+    part, snapshot = DensePart(index, name, Manifest.open(index)), Snapshot.open(index)
+    if part.manifest.views > 1:
         raise InputError(
-            f"--dense {name}: it has {manifest.views} vectors an image, engines are timed with one"
+            f"--dense {name}: it has {part.manifest.views} vectors an image, engines are timed "
+            "with one"
         )
-    folder = dense_folder(index, name)
-    places = {one: row for row, one in enumerate(read_content_ids(folder).to_pylist())}
-    content = present_content_ids(Snapshot.open(index))
-    rows = [places.get(content[image_id]) for image_id in source.ids]
-    if None in rows:
-        raise InputError(
-            f"--dense {name}: it lacks images of {index}: add them by `sparta add --dense`"
-        )
-    images = import_faiss().read_index(str(folder / VECTORS)).reconstruct_n(0, -1)[rows]
-    model = load_dense_model(folder / MODEL)
+    rows = part.rows(snapshot)[np.array([snapshot.document(one) for one in source.ids])]
+    if rows.min() < 0:
+        raise InputError(f"--dense {name}: it lacks images of {index}: add them again")
+    vectors, (_, model) = part.vectors(rows), part.loaded()
+    images = np.concatenate([vectors.of(row) for row in rows.tolist()])
     about: Json = {
-        "dimension": manifest.dimension,
+        "dimension": vectors.dimension,
         "images": len(images),
-        "model": manifest.model,
-        "text": model.config.text,
+        "model": part.manifest.model,
+        "text": model.model.config.text,
     }
-    return DenseSource(name, images, *_embed(ModelText(model).encode, queries), about)
+    return DenseSource(name, images, *_embed(model.encode, queries), about)
 
 
 def read_reranked(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -167,17 +167,11 @@ class FeatureStore(Sequence[ImageFeatures]):
     @cached_property
     def ids(self) -> list[str]:
         """All image ids, sorted."""
-        return list(self._column("image_id"))
-
-    @property
-    def labels(self) -> list[list[str]]:
-        """Labels of each image's regions, in the order of `ids`; [] if it has none."""
-        return list(self._column("labels"))
-
-    def _column(self, name: str) -> Iterator[Any]:
-        """One column of all images, without reading their features."""
-        for shard in range(len(self._files)):
-            yield from self._shard(shard).columns[name].to_pylist()
+        return [
+            image_id
+            for shard in range(len(self._files))
+            for image_id in self._shard(shard).columns["image_id"].to_pylist()
+        ]
 
     def index(self, image_id: str) -> int:  # type: ignore[override]
         """Row of an image; KeyError if the store has none of that id."""

@@ -76,7 +76,7 @@ def test_photos_that_share_a_label_share_a_batch() -> None:
 
     def drawn(epoch: int, labels: list[list[str]] | None) -> list[tuple[int, ...]]:
         sampler = PairSampler(captions, 5)
-        sampler.places = labels and near_by_label(labels)
+        sampler.places = None if labels is None else near_by_label(labels)
         sampler.set_epoch(epoch)
         return list(sampler)
 

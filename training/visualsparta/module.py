@@ -306,8 +306,8 @@ def training_loader(
         counts = [len(photo.captions) for photo in photos]
         sampler = PairSampler(counts, config.seed, part.rank, part.world)
     if data.negatives == "labels":
-        labels = dict(zip(stores[0].ids, stores[0].labels, strict=True))
-        sampler.places = near_by_label([labels[photo.image_id] for photo in photos])
+        rows = [stores[0].index(photo.image_id) for photo in photos]
+        sampler.places = near_by_label([stores[0][row].labels for row in rows])
     dataset = CaptionedFeatures(
         stores,
         [photo.image_id for photo in photos],

@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -208,7 +209,7 @@ def test_dense_models_in_figure_1(index: Path, data: Data, tmp_path: Path) -> No
     options += ["--engine", "columns,numpy,faiss-hnsw", "--top-n", "5,3", "--out", tmp_path]
     shown(*SPEED, index, *options)
     results = Results.open(tmp_path)
-    [found] = [one for one in results.recall if one.get("vectors") == "vse"]
+    [found] = [one for one in results.recall if one["top_n"] == "vse"]
     with closing(open_backend(index, "vse")) as searcher:
         hits = [
             [hit.id for hit in searcher.search(text, 21).hits].index(photo.image_id)
@@ -220,7 +221,8 @@ def test_dense_models_in_figure_1(index: Path, data: Data, tmp_path: Path) -> No
         assert found[f"r{k}"] == pytest.approx(100 * sum(hit < k for hit in hits) / len(hits))
     figure = _draw_by_top_n(results, ["near-duplicates"])
     assert figure is not None
-    dots = {line.get_label(): line.get_xydata().tolist() for line in figure.axes[-1].lines}
+    lines = figure.axes[-1].lines
+    dots = {line.get_label(): np.array(line.get_data()).T.tolist() for line in lines}
     assert dots.keys() == {"columns", "numpy (vse)"} and len(dots["columns"]) == 2
     [dense] = [one for one in results.records if one["engine"] == "numpy" and one["images"] == 40]
     assert dots["numpy (vse)"] == [[dense["text_ms"], found["r1"]]]
