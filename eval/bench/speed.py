@@ -363,14 +363,13 @@ def measure_speed(
 def _add_recall(plan: SpeedPlan, results: Results, notice: Notice) -> None:
     have = {one["top_n"] for one in results.recall}
     dense = {one.name: one for one in plan.vectors if one.name != CLUSTERED}
-    numbers = {one.text: one.number for one in plan.asked.queries}
+    timed = {one.text: one for one in plan.asked.queries}
     for key in [*(top_n or "all" for top_n in plan.choices.top_n), *dense]:
         if key in have:
             continue
         judged = plan.asked.judged
         if key in dense:  # which embedded the timed captions
-            timed = [(one.text, place) for one, place in judged if one.text in numbers]
-            judged = [(plan.asked.queries[numbers[text]], place) for text, place in timed]
+            judged = [(timed[one.text], at) for one, at in judged if one.text in timed]
             found = dense[key].recall(judged)
         else:
             found = measure_recall(plan.source, key if isinstance(key, int) else None, judged)

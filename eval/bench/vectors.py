@@ -101,16 +101,11 @@ def clustered(queries: int) -> DenseSource:
 def read_dense(
     index: Path, source: ImpactSource, name: str, queries: Sequence[TermQuery]
 ) -> DenseSource:
-    """The vectors of the source's photos in a dense part of an index, and queries by its model.
-
-    The model embeds them one at a time on one core.
-    """
+    """The source's photos in a dense part of an index, and queries embedded on one core."""
     part, snapshot = DensePart(index, name, Manifest.open(index)), Snapshot.open(index)
     if part.manifest.views > 1:
-        raise InputError(
-            f"--dense {name}: it has {part.manifest.views} vectors an image, engines are timed "
-            "with one"
-        )
+        views = f"it has {part.manifest.views} vectors an image, engines are timed with one"
+        raise InputError(f"--dense {name}: {views}")
     rows = part.rows(snapshot)[np.array([snapshot.document(one) for one in source.ids])]
     if rows.min() < 0:
         raise InputError(f"--dense {name}: it lacks images of {index}: add them again")
