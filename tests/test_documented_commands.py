@@ -60,6 +60,7 @@ def network(kind: str) -> Callable[[Path], object]:
 BERT = partial(save_bert, max_position_embeddings=80)
 HUB: dict[str, Callable[[Path], object]] = {
     "bert-base-uncased": BERT,
+    "sentence-transformers/all-MiniLM-L6-v2": BERT,
     "openai/clip-vit-base-patch32": clip,
     "PekingU/rtdetr_r50vd": partial(tiny_networks.save_detector, family="rt-detr"),
     "hustvl/yolos-tiny": partial(tiny_networks.save_detector, family="yolos"),
@@ -345,6 +346,10 @@ BEFORE = {
     "eval model runs/coco/visualsparta/model runs": [
         f"{run_of('flickr30k/visualsparta', 'features=[data/{0}/vinvl]')} {OSCAR}"
         " --set data.captions=dataset_flickr30k.json"
+    ],
+    "eval figure convergence": [
+        run_of("coco/vse-2ad-region-bigru", of="coco"),
+        run_of("ablations/vse-2ad-table-3/without-adopt", of="coco"),
     ],
     "eval figure views": [
         run_of("flickr30k/mv-vse-region-bigru"),

@@ -102,7 +102,9 @@ def rows_of(heading: str) -> Iterator[Row]:
 
 ROWS = [row for heading in PAPERS for row in rows_of(heading)]
 # Figures that show what is measured.
-FIGURES = ["GPO 3", "GPO 5", "GPO 6", "VSE+2AD C-2", "MV-VSE 4", "MV-VSE 5", "VisualSparta 3"]
+FIGURES = [f"GPO {number}" for number in (3, 5, 6)]
+FIGURES += [f"VSE+2AD {number}" for number in (4, "A.2-1", "C-2")]
+FIGURES += [f"MV-VSE {number}" for number in (2, 4, 5)] + ["VisualSparta 1", "VisualSparta 3"]
 
 
 @pytest.mark.parametrize("heading", PAPERS)

@@ -43,6 +43,7 @@ from training.module import (
     check_batch_size,
     gather_columns,
     gather_padded,
+    near_by_label,
     validation_batches,
 )
 from training.visualsparta.config import (
@@ -304,6 +305,9 @@ def training_loader(
     if data.epoch == "pairs":
         counts = [len(photo.captions) for photo in photos]
         sampler = PairSampler(counts, config.seed, part.rank, part.world)
+    if data.negatives == "labels":
+        rows = [stores[0].index(photo.image_id) for photo in photos]
+        sampler.places = near_by_label([stores[0][row].labels for row in rows])
     dataset = CaptionedFeatures(
         stores,
         [photo.image_id for photo in photos],
