@@ -349,7 +349,9 @@ BEFORE = {
     ],
     "eval figure convergence": [
         run_of("coco/vse-2ad-region-bigru", of="coco"),
-        run_of("ablations/vse-2ad-table-3/without-adopt", of="coco"),
+        "train coco/vse-2ad-region-bigru --out runs/2ad-3/region-without-adopt-hinge-s0 --set "
+        "objective.kind=triplet --set data.features=[data/coco/regions] "
+        "--set data.captions=data/coco/captions.jsonl",
     ],
     "eval figure views": [
         run_of("flickr30k/mv-vse-region-bigru"),
