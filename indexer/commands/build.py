@@ -164,7 +164,7 @@ Precision = Annotated[
     bool,
     advanced(
         "--bfloat16/--float32",
-        help="Features in bfloat16 where model and processor allow it.",
+        help="Features in bfloat16 where possible.",
     ),
 ]
 Shards = Annotated[
@@ -184,8 +184,7 @@ Lucene = Annotated[
     bool | None,
     advanced(
         "--lucene/--no-lucene",
-        help="Write the same postings in Lucene's form, for Pyserini and --engine lucene "
-        "(default: where the extra lucene is installed).",
+        help="Also in Lucene's form (default: if installed).",
     ),
 ]
 
