@@ -5,12 +5,13 @@ PROCESSES := 2
 DEMO := demo
 TYPESCRIPT := tests/server/typescript
 
-.PHONY: help install demo demo-site lint test fuzz torture package docker-check docs dead-code golden size clean
+.PHONY: help install demo demo-site paper lint test fuzz torture package docker-check docs dead-code golden size clean
 
 help:
 	@echo "make demo             draw photos, index them, search them, and open the server"
 	@echo "make demo PHOTOS=DIR  index the photos of a folder, and open the server"
 	@echo "make demo-site        the demo as a site of plain files, without a server of ours"
+	@echo "make paper            from a detector's regions to Lucene and a service; TRAIN=1 trains, too"
 	@echo "make test             lint, types and the whole test suite, then one summary;"
 	@echo "                      PARTS='lint rooms clusters training' are its parts, TESTS=--cov measures"
 	@echo "make lint             ruff, mypy and the rules which room may import which"
@@ -73,6 +74,10 @@ demo-site: install $(DEMO)/index/manifest.json
 	@echo; echo "Serving $(DEMO)/site with Python's own server of files; Ctrl+C ends it."
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory $(DEMO)/site
 
+# The blocks of docs/paper.md, which are run.
+paper: install
+	$(BIN)/python -m tests.paper $(if $(TRAIN),--train)
+
 # ---- checks ------------------------------------------------------------------------------------
 
 lint: install
@@ -114,4 +119,4 @@ size: install
 	$(BIN)/python -m tests.size $(SIZE)
 
 clean:
-	rm -rf $(VENV) $(DEMO) build runs/coverage tests/examples
+	rm -rf $(VENV) $(DEMO) paper build runs/coverage tests/examples

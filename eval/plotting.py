@@ -13,11 +13,13 @@ from sparta.json_values import JsonMapping
 DOTS_PER_INCH = 150
 
 
-def panels(count: int, width: float = 4.5, height: float = 3.5) -> tuple[Figure, list[Axes]]:
-    """A figure of some panels side by side, each of that size in inches."""
+def panels(
+    count: int, width: float = 4.5, height: float = 3.5, rows: int = 1
+) -> tuple[Figure, list[Axes]]:
+    """A figure of rows of some panels side by side, each of that size in inches; row by row."""
     # Not pyplot, which needs a window system and has global state.
-    figure = Figure(figsize=(count * width, height), layout="constrained")
-    axes = [figure.add_subplot(1, count, number + 1) for number in range(count)]
+    figure = Figure(figsize=(count * width, rows * height), layout="constrained")
+    axes = [figure.add_subplot(rows, count, number + 1) for number in range(rows * count)]
     for one in axes:
         one.spines[["top", "right"]].set_visible(False)
     return figure, axes

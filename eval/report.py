@@ -19,7 +19,7 @@ from rich.box import MARKDOWN
 from rich.console import Group
 from rich.table import Table
 
-from indexer.dense.manifest import SPARSE, DenseManifest, dense_folder, dense_names
+from indexer.dense.manifest import SPARSE, DenseManifest, dense_folder, dense_names, members_of
 from indexer.manifest import MANIFEST, Manifest, index_folders, is_index
 from indexer.store.commit import COMMIT
 from sparta.console import Console
@@ -159,7 +159,8 @@ def index_models(index: Path, backend: str = SPARSE) -> list[str]:
     folders = index_folders(index)
     if backend == SPARSE:
         return list(dict.fromkeys(one for own in folders for one in Manifest.read(own).models))
-    return [DenseManifest.read(index, backend, Manifest.read(index)).model]
+    names, of = members_of(backend, dense_names(index)) or [backend], Manifest.read(index)
+    return [DenseManifest.read(index, one, of).model for one in names]
 
 
 # ---- output --------------------------------------------------------------------------------------

@@ -66,6 +66,7 @@ def build_index(
     device: str = "auto",
     shards: int | None = None,
     rerank: int = 0,
+    lucene: bool = True,
     cluster: Cluster | None = None,
     progress: Progress = no_progress,
     notice: Notice = no_notice,
@@ -94,6 +95,7 @@ def build_index(
         shards: how many the finished index is divided into; None for one whole index.
         rerank: hits that searches may re-rank by the images' vectors, which the index then keeps;
             0 for none.
+        lucene: whether the postings are written in Lucene's form, too, where it is installed.
         cluster: whose workers encode the images, shard by shard; None for this process.
         progress: stages "extract", "convert" (models), "offset", "encode", "write", "merge",
             "columns", and "copy" into shards.
@@ -135,11 +137,12 @@ def build_index(
             images=sum(part.images for part in work.parts),
             tables=read_word_tables(models[0]),
             kinds={**kept.kinds, **(kinds or {})},
+            lucene=lucene and shards is None,
             tower=tower.folder if tower else None,
             progress=progress,
         )
         if shards is not None:
-            split_index(work.whole, work.index, shards, progress)
+            split_index(work.whole, work.index, shards, progress, lucene)
         kept.finish(work.index, models, device, notice)
         work.publish(encoder.store.photos, out, place, chosen)
         return manifest

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Self
 
 from indexer.answer import Answer, Explanation
 from indexer.engines.open import open_backend, open_index
-from indexer.manifest import Manifest
+from indexer.manifest import LUCENE, Manifest
 from indexer.search.explanations import Explain
+from indexer.store.commit import read_commit
 from sparta.json_values import Json, JsonMapping
 from sparta.progress import Progress, no_progress
 
 if TYPE_CHECKING:
+    from pyserini.search.lucene import LuceneImpactSearcher
+
     from indexer.filters.expression import Filter
     from indexer.search.searcher import Searcher
     from indexer.search.words import Completion
@@ -204,6 +207,35 @@ class Index:
             InputError: if the query cannot be read.
         """
         return self._searcher().explain(query, image_id, substitute=substitute)
+
+    def terms(self, query: str, *, substitute: bool = True) -> dict[str, int]:
+        """The terms whose impacts `search` adds up, and how often each counts.
+
+        An engine that has the impacts of this index, such as Pyserini's, gives the hits of `search`
+        for these counts.
+
+        Raises:
+            InputError: if the query cannot be read, or has a sign, which counts cannot express.
+        """
+        return self._searcher().terms(query, substitute=substitute)
+
+    def pyserini(self, folder: Place | None = None) -> LuceneImpactSearcher:
+        """Pyserini's own searcher, which finds the hits of `search` for the counts of `terms`.
+
+        It lowers tied scores by a millionth each.
+
+        Args:
+            folder: of `sparta export lucene`; by default the one in the index.
+
+        Raises:
+            InputError: if the extra `lucene` is not installed, or the index has no Lucene folder of
+                its newest commit.
+        """
+        from indexer.engines.lucene import open_lucene, open_pyserini
+
+        if folder is None:
+            open_lucene(self.folder, read_commit(self.folder)).close()
+        return open_pyserini(self.folder / LUCENE if folder is None else Path(folder), self.terms)
 
     def suggest(self, query: str, k: int = 10) -> list[Completion]:
         """Queries whose last word is completed to words of the index, the most frequent first."""

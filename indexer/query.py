@@ -13,20 +13,18 @@ A sign counts only before a letter or a phrase, at the beginning or after white 
 after a word with a letter, or a phrase, at its end. Quotation marks without sign or weight are
 plain text. A backslash before a sign, "^" or a quotation mark makes it plain.
 
-A clause has the words alone: other punctuation and symbols become spaces, compatibility forms such
-as full-width letters are folded (NFKC), and what people put before a query, "show me photos of", is
-left out, unless nothing else would be left.
+A clause has the words alone; see `sparta/query_text.py`.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from indexer.answer import Sign
 from sparta.errors import InputError
+from sparta.query_text import searched, unframed, words_of
 
 
 class Operator(NamedTuple):
@@ -73,37 +71,6 @@ _MARKS = re.compile(rf'[{_CHARACTERS}^"“”]')
 _SUSPECT = re.compile(rf"(?:\A|[\s\\])(?:{_SIGN}{_LETTER}|{_SIGN}?{_QUOTE})|\^[-+]?\d")
 
 
-REMEMBERED = 0x3000  # characters: those of alphabets, not ideographs
-
-
-class _Spaced(dict[int, str]):
-    """What takes the place of a character: a space of punctuation and symbols."""
-
-    def __missing__(self, code: int) -> str:
-        found = " " if unicodedata.category(chr(code))[0] in "PS" else chr(code)
-        if code < REMEMBERED:
-            self[code] = found
-        return found
-
-
-_SPACED = _Spaced()
-# What folding would make letters or accents of, and letters that serve as apostrophes.
-_NO_LETTERS = re.compile("[\xb4\u2120\u2122\u02b9-\u02bc]")
-# What people put before a query. Captions that begin so lose 1 to 3 points of R@1.
-_PICTURES = (
-    "(?:(?:an?|the|some|any|all|every|each|more|my|our|of|these|those) )*"
-    "(?:photo|photograph|picture|pic|image|snap|snapshot|foto)s? (?:of|showing|with|containing"
-    "|depicting|featuring|including|where|(?:i|we) took of|(?:that|which) (?:show|contain|have)s?)"
-)
-_ASKED = (
-    "please|pls|(?:can|could|would|will|may) (?:you|(?:i|we) (?:see|have|get))|let (?:me|us|s) see"
-    "|i (?:want|need|d like|would like)(?: to see)?|(?:i ?m|i am|we are) (?:looking|searching) for"
-    "|(?:show|give|find|get|fetch|bring) (?:me|us)|find|(?:search|look|looking|searching) for"
-    "|(?:show|display|see|view|get|search|list|browse|do you have|(?:are|is) there"
-    f"|where (?:is|are))(?= {_PICTURES}(?: |\\Z))"
-)
-_FRAME = re.compile(rf"(?=[a-ilmopstvw])(?:(?:{_ASKED}|{_PICTURES})(?: |\Z))+")
-
 LARGEST_WEIGHT = 100
 SHOWN = 60  # characters of a long query beside the place of an error
 
@@ -130,8 +97,8 @@ class Query(NamedTuple):
     """A query.
 
     Attributes:
-        text: as typed.
-        clauses: in the order of the text; of a text without operators the text itself.
+        text: as typed; without operators also without escapes.
+        clauses: in the order of the text; of a text without operators its words.
     """
 
     text: str
@@ -140,7 +107,7 @@ class Query(NamedTuple):
     @classmethod
     def plain(cls, text: str) -> Query:
         """A text in which nothing is an operator, such as the caption of a photo."""
-        return cls(text, (Clause(text),))
+        return cls(text, (Clause(searched(text)),))
 
     @property
     def operator(self) -> Clause | None:
@@ -167,8 +134,7 @@ class QueryError(InputError):
 def parse(text: str) -> Query:
     """Read a query; raises QueryError if an operator cannot be read."""
     if _MARKS.search(text) is None or _SUSPECT.search(text) is None:
-        words = _unframed(_words(text))
-        return Query(text, (Clause(words or text),))
+        return Query.plain(text)
     clauses: list[Clause] = []
     for column, token in _tokens(text):
         if isinstance(token, Clause):
@@ -177,25 +143,13 @@ def parse(text: str) -> Query:
             clauses[-1] = clauses[-1]._replace(text=clauses[-1].text + token)
         else:
             clauses.append(Clause(token, column=column))
-    first, *others = [one if one.word else one._replace(text=_words(one.text)) for one in clauses]
+    if not any(one.word for one in clauses):
+        return Query.plain(clauses[0].text)
+    first, *others = [one if one.word else one._replace(text=words_of(one.text)) for one in clauses]
     if not first.word:
         counted = any(OPERATORS[one.sign].counts for one in others)
-        first = first._replace(text=_unframed(first.text, counted))
+        first = first._replace(text=unframed(first.text, counted))
     return Query(text, tuple(one for one in (first, *others) if one.text) or (clauses[0],))
-
-
-def _words(text: str) -> str:
-    """A text without punctuation and symbols, its compatibility forms folded."""
-    if text.isascii() and text.replace(" ", "").isalnum():  # as most are
-        return text
-    folded = unicodedata.normalize("NFKC", _NO_LETTERS.sub(" ", text))
-    return " ".join(folded.translate(_SPACED).split())
-
-
-def _unframed(words: str, counted: bool = False) -> str:
-    """Words without the frame before them, if others are left or `counted` elsewhere."""
-    found = _FRAME.match(words.lower())
-    return words[found.end() :] if found and (counted or found.end() < len(words)) else words
 
 
 def parsed(query: str | Query) -> Query:
@@ -224,7 +178,7 @@ def spoken(query: Query) -> str:
 
 
 def plain_text(query: str | Query) -> str:
-    """The text of a query, for a searcher that has no operators.
+    """A query as typed, for a searcher that has no operators.
 
     Raises:
         QueryError: as `parse`, and if the query has an operator.
@@ -233,7 +187,7 @@ def plain_text(query: str | Query) -> str:
     if query.operator is not None:
         problem = "a dense model has no signs and weights: leave them out, or search sparta"
         raise QueryError(problem, query.text, query.operator.column)
-    return query.clauses[0].text
+    return query.text.strip()
 
 
 def _tokens(text: str) -> Iterator[tuple[int, str | Clause]]:

@@ -14,7 +14,7 @@ from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from indexer.answer import UnavailableError, Version
-from indexer.dense.manifest import MILVUS, SPARSE
+from indexer.dense.manifest import MILVUS, SPARSE, members_of
 from indexer.manifest import Manifest, index_folders, is_sharded, located, owner
 from indexer.search.engine import Capability
 from indexer.search.searcher import Searcher
@@ -115,11 +115,21 @@ class Backends:
         if name is None:
             return self.default
         if name not in self._by_name:
+            dense = [one.name for one in self if one.searcher.engine.name == "dense"]
+            if members := members_of(name, dense):
+                return self._together(name, [self._by_name[one] for one in members])
             known = ", ".join(self._by_name)
             hint = " (write + as %2B in a URL)" if " " in name else ""
             detail = f"backend {name[:60]!r} is unknown; this server has: {known}{hint}"
             raise ProblemError("unknown-backend", detail, "backend")
         return self._by_name[name]
+
+    def _together(self, name: str, members: Sequence[Backend]) -> Backend:
+        from indexer.engines.open import together
+
+        for one in members:
+            one.searcher.used = True  # what follows this index loads their models, too
+        return replace(members[0], name=name, searcher=together([m.searcher for m in members]))
 
     def refreshed(self) -> Backends | None:
         """The backends at the newest commit of the index, None if these are at it.

@@ -57,6 +57,7 @@ PANELS = {
         "eval index": "eval.commands.recall:index",
         "eval model": "eval.commands.recall:model",
         "eval pruning": "eval.commands.recall:pruning",
+        "eval table": "eval.commands.recall:table",
         "eval figure": "eval.commands.explain:figure",
         "bench speed": "eval.commands.bench:speed",
     },

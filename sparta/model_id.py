@@ -22,8 +22,9 @@ from sparta.errors import InputError, first_line
 from sparta.json_values import Json
 
 _SHIPPED = Path(__file__).parent / "visualsparta" / "shipped"
-# Models that ship with the package: for photos, and for drawings of scenes.
-PHOTOS, SAMPLE = _SHIPPED / "photos", _SHIPPED / "sample"
+# Models that ship with the package: for photos, for drawings of scenes, and a transformer over a
+# detector's regions of such drawings, whose features in Oscar's form are beside it.
+PHOTOS, SAMPLE, REGIONS = (_SHIPPED / name for name in ("photos", "sample", "regions"))
 CONFIG = "config.json"
 TOWER = (
     "tower"  # folder in a model's, with the network that makes its features, in OpenVINO's format
@@ -47,9 +48,9 @@ def model_folder(name: str | Path, weights: bool = True) -> Path:
     """The folder to load a model from; files on the hub are downloaded once.
 
     Args:
-        name: folder, "photos" or "sample" of the package (a folder of that name in the working
-            directory is "./photos"), or OWNER/NAME of the hub, with @REVISION for a branch, tag or
-            commit.
+        name: folder, "photos", "sample" or "regions" of the package (a folder of that name in the
+            working directory is "./photos"), or OWNER/NAME of the hub, with @REVISION for a branch,
+            tag or commit.
         weights: whether they are needed, too.
 
     Raises:
@@ -141,7 +142,7 @@ def _local_folder(name: str | Path) -> Path | None:
     """The folder of a name, None for a name on the hub."""
     text = str(name)
     at_home = Path.home() / text[2:] if text.startswith("~/") else Path(text)
-    folder = {"photos": PHOTOS, "sample": SAMPLE}.get(text, at_home)
+    folder = {"photos": PHOTOS, "sample": SAMPLE, "regions": REGIONS}.get(text, at_home)
     if folder.is_dir():
         return folder
     repository = Path(text.partition("@")[0])

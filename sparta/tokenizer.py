@@ -26,6 +26,7 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from sparta.errors import InputError, first_line
+from sparta.query_text import searched
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUES = "##"  # in a term, where its word goes on
@@ -261,6 +262,10 @@ class TermTokenizer:
             pieces += [] if i in self._silent else [term]
         for _, start, end, pieces in found:
             yield Word(typed[start:end], tuple(pieces))
+
+    def query_ids(self, text: str) -> list[int]:
+        """Word-piece ids of what a search counts of a text; see `sparta/query_text.py`."""
+        return self.encode_ids(searched(text))
 
     def encode_ids(self, text: str) -> list[int]:
         """Word-piece ids of a text without special or unknown tokens, in order."""

@@ -62,6 +62,7 @@ LACK = {
         "eval index index --captions captions.jsonl",
         "eval index index --queries queries.txt",
         "eval model sample --captions captions.jsonl --features pixels",
+        "eval table 2ad-3 --features region=pixels --captions captions.jsonl --out absent",
     ],
     "plots,train": [
         "eval pruning pixels --model sample --captions captions.jsonl --out absent.json",

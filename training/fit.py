@@ -76,7 +76,7 @@ def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
     if not isinstance(config, TermVectorsConfig):
         _check_machine(config)
     listed = _list(config)
-    photos, held_out = _split(config, listed)
+    photos, held_out = split_photos(config.data, listed, config.seed)
     config = pinned(config)
     if isinstance(config, TermVectorsConfig):
         check_term_vectors(config, photos)
@@ -92,7 +92,7 @@ def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
     L.seed_everything(config.seed, workers=True, verbose=False)
     there, carry_out = _open(config, out, resume, checkpoint)
     if there.ids != listed.ids:  # photos that cannot be read are left out
-        photos, held_out = _split(config, there)
+        photos, held_out = split_photos(config.data, there, config.seed)
     save_held_out(held_out, len(photos) + len(held_out), out)
     result = carry_out(photos, held_out)
     result.save(out)
@@ -133,12 +133,6 @@ def _list(config: TrainConfig) -> PhotoList:
 
 def _has_vision_network(config: TrainConfig) -> bool:
     return isinstance(config, VseTrainConfig) and config.has_vision_network
-
-
-def _split(
-    config: TrainConfig, there: PhotoList
-) -> tuple[list[CaptionedPhoto], list[CaptionedPhoto]]:
-    return split_photos(config.data, there, config.seed)
 
 
 def pinned(config: TrainConfig) -> TrainConfig:

@@ -88,8 +88,7 @@ def split_photos(
         raise InputError("data.captions: give a captions.jsonl (--set data.captions=FILE)")
     if not config.captions.exists():
         raise InputError(f"data.captions: {config.captions} does not exist")
-    photos = _stored(read_captions(config.captions, config.split), there)
-    photos = _present(photos, there, config.captions)
+    photos = _present(read_captions(config.captions, config.split), there, config.captions)
     held_out = _validation_split(config, there)
     if not held_out:
         photos, held_out = _divided(photos, config.validation_photos, seed)
@@ -101,13 +100,13 @@ def _validation_split(config: DataConfig, there: PhotoList) -> list[CaptionedPho
     assert config.captions is not None
     if config.validation_split:
         photos = read_captions(config.captions, config.validation_split)
-        return _present(_stored(photos, there), there, config.captions)
+        return _present(photos, there, config.captions)
     if config.validation_photos is not None or config.captions.is_dir():
         return []
     known, splits = set(there.ids), {config.split, *VALIDATION}
     # Beside the training photos, whose ids tell how the others are written.
     own = [photo for photo in read_captions(config.captions) if photo.split in splits]
-    others = _stored(own, there)
+    others = as_stored(own, known, str(there.folder))
     for name in VALIDATION:
         found = [photo for photo in others if photo.split == name and photo.image_id in known]
         if found and name != config.split:
@@ -133,14 +132,11 @@ def _divided(
     )
 
 
-def _stored(photos: Sequence[CaptionedPhoto], there: PhotoList) -> list[CaptionedPhoto]:
-    return as_stored(photos, set(there.ids), str(there.folder))
-
-
 def _present(
     photos: list[CaptionedPhoto], there: PhotoList, captions: Path
 ) -> list[CaptionedPhoto]:
     known = set(there.ids)
+    photos = as_stored(photos, known, str(there.folder))
     present = sorted((p for p in photos if p.image_id in known), key=lambda p: p.image_id)
     if photos and not present:
         raise InputError(
@@ -158,11 +154,11 @@ def extract_for_training(config: DataConfig, out: Path) -> list[FeatureStore]:
     """Extract the photos of `config`, one store for each augmentation; a killed run continues.
 
     Runs in the same folder share the stores beside them, in `features_folder`, if they have the
-    same photos, backbone and grid; one with more augmentations adds only those that are missing.
-    Only one process extracts at a time.
+    same photos, backbone, grid and size; one with more augmentations adds only those that are
+    missing. Only one process extracts at a time.
     """
-    assert config.photos is not None and config.backbone is not None
-    folder = features_folder(config.photos, config.backbone, config.grid, out)
+    assert config.photos is not None
+    folder = features_folder(config, out)
     with writing(folder, wait=True), progress_bars(EXTRACT_STAGES, Console()) as progress:
         return extract_augmented(
             config.photos,
@@ -170,17 +166,20 @@ def extract_for_training(config: DataConfig, out: Path) -> list[FeatureStore]:
             config.backbone,
             config.augmentations,
             grid=config.grid,
+            image_size=config.image_size,
             progress=progress,
         )
 
 
-def features_folder(photos: Path, backbone: str, grid: int | None, out: Path) -> Path:
-    """The folder of a run's extracted stores, named after the backbone, the grid and the photos.
+def features_folder(config: DataConfig, out: Path) -> Path:
+    """The folder of a run's extracted stores, named after all that decides their content.
 
     Other names or sizes of files in the folder of photos give another folder.
     """
-    listing = listing_hash(list_photos(photos))
-    inputs = [str(photos.resolve()), listing, backbone, grid]
+    photos, backbone, grid = config.photos, config.backbone, config.grid
+    assert photos is not None and backbone is not None
+    inputs = [str(photos.resolve()), listing_hash(list_photos(photos)), backbone, grid]
+    inputs += [config.image_size] if config.image_size else []  # without it, as in former versions
     digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:8]
     network = Path(backbone.partition("@")[0]).name + (f"-{grid}x{grid}" if grid else "")
     return out.absolute().parent / "features" / f"{network}-{digest}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -116,6 +118,9 @@ class EpochSampler(Sampler[tuple[int, ...]]):
     processes that persist over epochs and resumed runs give the same draws.
     """
 
+    # Draws where each photo stands, such as `near_by_label`; None for a random order.
+    places: Callable[[np.random.Generator], Sequence[int]] | None = None
+
     def __init__(self, size: int, seed: int, rank: int = 0, world: int = 1) -> None:
         self.size, self.seed, self.rank, self.world = size, seed, rank, world
         self.epoch = 0
@@ -130,7 +135,13 @@ class EpochSampler(Sampler[tuple[int, ...]]):
         return iter([(self.epoch, *key) for key in part])
 
     def _keys(self, rng: np.random.Generator) -> list[tuple[int, ...]]:
-        return [(photo,) for photo in rng.permutation(self.size).tolist()]
+        return [(photo,) for photo in self._shuffled(np.arange(self.size), rng)]
+
+    def _shuffled(self, photos: NDArray[np.int64], rng: np.random.Generator) -> list[int]:
+        order: list[int] = rng.permutation(photos).tolist()
+        if self.places is not None:
+            order.sort(key=self.places(rng).__getitem__)
+        return order
 
     def __len__(self) -> int:
         return self.size // self.world
@@ -158,8 +169,28 @@ class PairSampler(EpochSampler):
         return [
             (photo, int(order[photo, number]))
             for number in range(most)
-            for photo in rng.permutation(np.flatnonzero(self.captions > number)).tolist()
+            for photo in self._shuffled(np.flatnonzero(self.captions > number), rng)
         ]
+
+
+def near_by_label(labels: Sequence[Sequence[str]]) -> Callable[[np.random.Generator], list[int]]:
+    """What draws a place for each of N photos, that of one of its labels.
+
+    Photos that share a label then are each other's negatives (VisualSparta section 3.2). Rare
+    labels are drawn more often, as most photos have the common ones. Raises InputError if no photo
+    has a label; "" is none.
+    """
+    own = [sorted({*names} - {""}) or [""] for names in labels]
+    counts = Counter(chain.from_iterable(own))
+    if counts.keys() == {""}:
+        raise InputError("data.negatives: labels needs features with labels, such as a detector's")
+
+    def draw(rng: np.random.Generator) -> list[int]:
+        ranks = dict(zip(counts, rng.permutation(len(counts)).tolist(), strict=True))
+        # The least of exponential variables is each in proportion to its rate, 1 / count.
+        return [ranks[min(names, key=lambda one: counts[one] * rng.exponential())] for names in own]
+
+    return draw
 
 
 def check_batch_size(size: int, examples: int, what: str, world: int = 1) -> None:

@@ -25,6 +25,8 @@ class DataConfig(Section):
             store for each of so many `augmentations` (the first is the plain photo). The stores are
             written to `features/` beside the run's folder, and reused. A dense model with a vision
             network reads the photos themselves.
+        image_size: side in pixels of the square that either network sees a photo in, which the
+            model records (GPO section 5.1: 512); None for the network's own size.
         captions: `captions.jsonl`, or a file or folder of any other format that
             `sparta.captions.read` reads.
         split: photos to train on.
@@ -39,6 +41,7 @@ class DataConfig(Section):
     photos: Path | None = None
     backbone: str | None = None
     grid: int | None = Field(default=None, ge=1)
+    image_size: int | None = Field(default=None, ge=1)
     augmentations: int = Field(default=1, ge=1)
     captions: Path | None = None
     split: str = "train"

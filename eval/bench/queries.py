@@ -19,6 +19,7 @@ from sparta.captions.read import read_captions
 from sparta.captions.record import as_stored, some_of
 from sparta.errors import InputError
 from sparta.metrics import Recall, ranks_by_block, recall
+from sparta.query_text import searched
 from sparta.readers.base import read_lines
 from sparta.tokenizer import TermTokenizer
 
@@ -85,7 +86,7 @@ def tokenise(texts: Sequence[str], tokenizer: TermTokenizer) -> list[TermQuery]:
     ids = {term: number for number, term in enumerate(tokenizer.vocabulary)}
     found = []
     for number, text in enumerate(texts):
-        parsed = tokenizer.encode_query(text)
+        parsed = tokenizer.encode_query(searched(text))
         terms = {ids[term]: count for term, count in parsed.terms.items()}
         found.append(TermQuery(number, text, " ".join(parsed.pieces), terms))
     return found

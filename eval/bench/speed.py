@@ -40,6 +40,7 @@ TOP_N_IMAGES = 200_000  # other top-n than the first are timed at the largest si
 POSTING_SECONDS, GRAPH_SECONDS = 8e-7, 1e-3
 CORPUS_BYTES = 3  # of a posting of a collection on disk
 BYTES = {"lucene": 5, "columns": 4, "bm25s": 8}  # of a posting in an index
+SHARES = "r1", "r5", "r10"  # of a recall in the results
 LEAST = 10  # queries of a warm-up, however long they take
 CHECKED = 100  # answers of a cell that are compared with exact ones
 
@@ -282,7 +283,7 @@ def make_plan(
         if name == RERANKED:
             vectors.append(read_reranked(index, source, choices.top_n[0], asked.queries))
         elif name != CLUSTERED:
-            vectors.append(read_dense(index, name, asked.queries))
+            vectors.append(read_dense(index, source, name, asked.queries))
         elif engines.keys() & DENSE:
             vectors.append(clustered(len(asked.queries)))
     results.engines |= {
@@ -360,15 +361,22 @@ def measure_speed(
 
 
 def _add_recall(plan: SpeedPlan, results: Results, notice: Notice) -> None:
-    photos = len({place for _, place in plan.asked.judged})
-    about = {"queries": len(plan.asked.judged), "photos": photos, "images": len(plan.source.ids)}
     have = {one["top_n"] for one in results.recall}
-    for top_n in plan.choices.top_n:
-        if (top_n or "all") not in have:
-            found = measure_recall(plan.source, top_n, plan.asked.judged)
-            shares = {"r1": found.at_1, "r5": found.at_5, "r10": found.at_10}
-            results.recall.append({"top_n": top_n or "all", **shares, **about})
-            notice(f"recall at 1, top-n {named(top_n)}: {found.at_1:.1f} %")
+    dense = {one.name: one for one in plan.vectors if one.name != CLUSTERED}
+    timed = {one.text: one for one in plan.asked.queries}
+    for key in [*(top_n or "all" for top_n in plan.choices.top_n), *dense]:
+        if key in have:
+            continue
+        judged = plan.asked.judged
+        if key in dense:  # which embedded the timed captions
+            judged = [(timed[one.text], at) for one, at in judged if one.text in timed]
+            found = dense[key].recall(judged)
+        else:
+            found = measure_recall(plan.source, key if isinstance(key, int) else None, judged)
+        photos, shares = len({place for _, place in judged}), dict(zip(SHARES, found, strict=False))
+        about = {"queries": len(judged), "photos": photos, "images": len(plan.source.ids)}
+        results.recall.append({"top_n": key, **shares, **about})
+        notice(f"recall at 1, {key}: {found.at_1:.1f} %")
 
 
 def _wanted(

@@ -14,7 +14,7 @@ from matplotlib.ticker import NullFormatter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from eval.bench.engines import ENGINES
+from eval.bench.engines import ENGINES, Promise
 from eval.plotting import DOTS_PER_INCH, legend, panels
 from eval.report import markdown_head
 from sparta.errors import InputError
@@ -61,7 +61,8 @@ class Results:
     about: Json = field(default_factory=dict)  # images, vectors and queries that were used, by name
     engines: Json = field(default_factory=dict)  # name → settings and promise
     encoders: Json = field(default_factory=dict)  # dense vectors → milliseconds of embedding a text
-    recall: list[Record] = field(default_factory=list)  # one for each top-n
+    # One for each top-n; the name of dense vectors of the photos stands in its place.
+    recall: list[Record] = field(default_factory=list)
     # One for each cell: its figures, and the run that measured it.
     records: list[Record] = field(default_factory=list)
 
@@ -407,14 +408,19 @@ def _draw_by_top_n(results: Results, kinds: Sequence[str]) -> Figure | None:
         _label_time(one)
         legend(one, columns=2)
     if recall:
-        _recall_by_time(axes[-1], next(iter(parts.values())), recall)
+        kind, records = next(iter(parts.items()))
+        for vectors in of_size(results, kind):
+            exact = ENGINES[vectors["engine"]].promise != Promise.NEAR
+            if is_dense(vectors) and exact and vectors["images"] == records[0]["images"]:
+                records.append(vectors | {"top_n": vectors["vectors"]})
+        _recall_by_time(axes[-1], records, recall)
     return figure
 
 
 def _recall_by_time(axes: Axes, records: list[Record], recall: dict[int | str, Record]) -> None:
-    """Figure 1 of the paper: a dot for each top-n, named beside it."""
+    """Figure 1 of the paper: a dot for each top-n and dense model, whose time is from the text."""
     for name, own, _ in _lines([one for one in records if one["top_n"] in recall]):
-        points = [(one["ms"], recall[one["top_n"]]["r1"]) for one in own]
+        points = [(one.get("text_ms", one["ms"]), recall[one["top_n"]]["r1"]) for one in own]
         colour = COLOURS[own[0]["engine"]]
         axes.plot(*zip(*points, strict=True), "o-", ms=4, color=colour, label=name)
         for one, point in zip(own, points, strict=True):

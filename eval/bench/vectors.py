@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from eval.bench.collections import CHUNK, NOISE, ImpactSource, Kind
 from eval.bench.queries import TermQuery, share_kept
-from indexer.dense.manifest import MODEL, VECTORS, DenseManifest, dense_folder
-from indexer.dense.vectors import import_faiss
+from indexer.engines.dense import DensePart
 from indexer.grounding import vector_of
 from indexer.manifest import TEXT_TOWER, Manifest, index_folders
 from indexer.store.snapshot import Snapshot
@@ -22,6 +22,7 @@ from sparta.errors import InputError
 from sparta.features.record import BFLOAT16, FLOAT32
 from sparta.inference import computes_bfloat16, read_entry
 from sparta.json_values import Json
+from sparta.metrics import Recall, ranks_by_block, recall
 
 CLUSTERED, DIMENSION = "clustered", 1024  # the dimension of the papers' dense models
 RERANKED = "rerank"  # the vectors that an index keeps for re-ranking, and its text tower
@@ -42,6 +43,15 @@ class DenseSource:
     about: Json  # their origin, for the results
     # What `share_kept` says, if the vectors are of the photos that impacts are of.
     kept: float | None = None
+
+    def recall(self, judged: Sequence[tuple[TermQuery, int]]) -> Recall:
+        """Recall of queries, each with the place of its image, by a full scan."""
+        rows, places = [one.number for one, _ in judged], [[place] for _, place in judged]
+
+        def block(part: slice) -> torch.Tensor:
+            return torch.from_numpy(self.queries[rows[part]] @ self.images.T)
+
+        return recall(ranks_by_block(block, len(self.images), places, ties="by_id"))
 
 
 @dataclass(frozen=True)
@@ -88,25 +98,26 @@ def clustered(queries: int) -> DenseSource:
     return DenseSource(CLUSTERED, draw(IMAGES), draw(queries), np.empty(0), about)
 
 
-def read_dense(index: Path, name: str, queries: Sequence[TermQuery]) -> DenseSource:
-    """A dense part of an index, and queries embedded by its model, one at a time on one core."""
-    from indexer.dense.text_encoder import ModelText, load_dense_model
-
-    manifest = DenseManifest.open(index, name, Manifest.open(index))
-    if manifest.views > 1:
-        raise InputError(
-            f"--dense {name}: it has {manifest.views} vectors an image, engines are timed with one"
-        )
-    folder = dense_folder(index, name)
-    rows = import_faiss().read_index(str(folder / VECTORS)).reconstruct_n(0, -1)
-    model = load_dense_model(folder / MODEL)
+def read_dense(
+    index: Path, source: ImpactSource, name: str, queries: Sequence[TermQuery]
+) -> DenseSource:
+    """The source's photos in a dense part of an index, and queries embedded on one core."""
+    part, snapshot = DensePart(index, name, Manifest.open(index)), Snapshot.open(index)
+    if part.manifest.views > 1:
+        views = f"it has {part.manifest.views} vectors an image, engines are timed with one"
+        raise InputError(f"--dense {name}: {views}")
+    rows = part.rows(snapshot)[np.array([snapshot.document(one) for one in source.ids])]
+    if rows.min() < 0:
+        raise InputError(f"--dense {name}: it lacks images of {index}: add them again")
+    vectors, (_, model) = part.vectors(rows), part.loaded()
+    images = np.concatenate([vectors.of(row) for row in rows.tolist()])
     about: Json = {
-        "dimension": manifest.dimension,
-        "images": manifest.images,
-        "model": manifest.model,
-        "text": model.config.text,
+        "dimension": vectors.dimension,
+        "images": len(images),
+        "model": part.manifest.model,
+        "text": model.model.config.text,
     }
-    return DenseSource(name, rows, *_embed(ModelText(model).encode, queries), about)
+    return DenseSource(name, images, *_embed(model.encode, queries), about)
 
 
 def read_reranked(

@@ -76,7 +76,10 @@ def explain(
             console.print(f"A search leaves it out: {' '.join(one.explanation.against)}")
 
 
-Name = Literal["coefficients", "k-max", "negatives", "views", "attention", "grounding"]
+Name = Literal[
+    "coefficients", "k-max", "negatives", "convergence", "cases", "views", "attention",
+    "captions", "grounding",
+]  # fmt: skip
 
 
 def figure(
@@ -92,7 +95,9 @@ def figure(
     caption: Annotated[
         list[str] | None, typer.Option(help="attention: a text to show under its nearest view.")
     ] = None,
-    images: Annotated[int, typer.Option(min=1, help="grounding: number of images to draw.")] = 10,
+    images: Annotated[
+        int, typer.Option(min=1, help="grounding, cases: number of images to draw.")
+    ] = 10,
     batch_size: BatchSize = 32,
     device: Device = "auto",
 ) -> None:
@@ -100,10 +105,12 @@ def figure(
 
     coefficients: the pooling a GPO MODEL has learned (GPO 5). k-max: RSUM of k-max pooling, from
     RUNS with a recall.json of sparta eval model (GPO 6). negatives: what ADOPT took at each step,
-    from RUNS (VSE+2AD C-2). views: similarity and wins of the views of [NAME=]MODELS (MV-VSE 4).
-    attention: where in a photo each view of a MODEL attends (MV-VSE 5). grounding: what in photos
-    of an INDEX won the terms of their captions, at even distances in the order of ids
-    (VisualSparta 3).
+    convergence: validation recall by epoch, from [NAME=]RUNS (VSE+2AD C-2, A.2-1). cases: the
+    best captions of photos, and photos of captions, by MODELS or RUNS (VSE+2AD 4). views:
+    similarity and wins of the views of [NAME=]MODELS (MV-VSE 4). attention: where in a photo each
+    view of a MODEL attends (MV-VSE 5). captions: how near the captions of a photo are, by a
+    sentence ENCODER such as all-MiniLM-L6-v2 (MV-VSE 2). grounding: what in photos of an INDEX won
+    the terms of their captions (VisualSparta 3). Photos are at even distances in the order of ids.
 
     For example:
 

@@ -363,3 +363,80 @@ def pruning(
         )
     save_frontier(study.rows, out.with_suffix(".png"))
     report(study, head_of(context, study.models), out, as_json=False, markdown=True)
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+TableName = Annotated[
+    str,
+    typer.Argument(
+        help="gpo-1, gpo-4-visual, gpo-4-text, 2ad-3, 2ad-4, 2ad-c2, mv-vse-3 or visualsparta-4."
+    ),
+]
+ColumnFeatures = Annotated[
+    list[str],
+    typer.Option(
+        "--features",
+        metavar="COLUMN=FOLDER",
+        help="Feature store, or photos that the models read, of a column of the table; repeatable.",
+    ),
+]
+Runs = Annotated[
+    Path, typer.Option(help="Folder for the runs; the table goes to OUT/NAME.json and .md.")
+]
+Presets = Annotated[
+    list[str],
+    typer.Option(
+        "--preset", help="Preset that adapts the paper's settings to the data; repeatable."
+    ),
+]
+Sets = Annotated[
+    list[str],
+    typer.Option("--set", metavar="NAME=VALUE", help="Another setting of all runs; repeatable."),
+]
+Rows = Annotated[list[str], typer.Option("--row", help="Name of a row; repeatable (default: all).")]
+Seeds = Annotated[int, typer.Option(min=1, help="Runs of each row.")]
+
+
+def table(
+    context: typer.Context,
+    name: TableName,
+    features: ColumnFeatures,
+    captions: Captions,
+    out: Runs,
+    split: Split = "test",
+    protocol: Protocol = "all",
+    preset: Presets = [],  # noqa: B006  # typer copies it
+    set_: Sets = [],  # noqa: B006
+    row: Rows = [],  # noqa: B006
+    seeds: Seeds = 3,
+    as_json: AsJson = False,
+) -> None:
+    """Train and measure a table of a paper: each row with several seeds, and the paper's claims.
+
+    A claim is that one row ranks above another. It holds if 95 % of the differences of photos and
+    seeds drawn with replacement are above 0. Finished runs are used again, an interrupted one goes
+    on.
+
+    For example:
+
+    sparta eval table gpo-1 --features region=data/coco/regions --features grid=data/coco/photos
+    --captions data/coco/captions.jsonl --split testall --protocol coco-1k --out runs/gpo-1
+    """
+    check_installed("train", "lightning", "torch", "transformers")
+    from eval.report import head_of, report
+    from eval.tables import Data, measure_table
+
+    folders = dict(one.partition("=")[::2] for one in features)
+    if not all(Path(folder).is_dir() and folder for folder in folders.values()):
+        raise InputError(
+            f"--features {features[0]}: expected COLUMN=FOLDER, such as region=features"
+        )
+    data = Data({key: Path(one) for key, one in folders.items()}, captions, split, protocol)
+    stages = {"train": ("Training and measuring", "runs")}
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / f"{name}.json"
+    with begin(file, stages=stages) as progress:
+        found = measure_table(name, data, out, preset, set_, seeds, row, progress)
+    head = head_of(context, found.models, found.seed)
+    report(found, head, file, as_json, markdown=True)

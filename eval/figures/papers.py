@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -22,8 +23,9 @@ from eval.figures.grounding import draw as draw_grounding
 from eval.figures.grounding import explain, open_photo
 from eval.plotting import legend, panels
 from eval.recall.index import IndexIds
-from eval.recall.model import DenseModel, Images, open_members
-from eval.recall.scores import dense_scores, measure_recall
+from eval.recall.model import DenseModel, Images, open_members, scores_of
+from eval.recall.photos import Evaluation
+from eval.recall.scores import dense_scores, mean_scores, measure_recall
 from indexer.dense.text_encoder import load_dense_model
 from indexer.encoding.features import check_features, check_stores
 from indexer.engines.open import open_index
@@ -31,17 +33,22 @@ from indexer.manifest import Manifest
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.captions.record import as_stored
 from sparta.errors import InputError
-from sparta.features.record import ImageFeatures
+from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.json_values import Json
 from sparta.progress import Progress
 from sparta.vse.aggregators import GPO
 from sparta.vse.batch import collate_regions
-from sparta.vse.encoders import unit
-from sparta.vse.model import VseModel, view_scores
+from sparta.vse.encoders import PhotoFolder, unit
+from sparta.vse.init import from_bert
+from sparta.vse.model import VseModel, sentence_vectors, view_scores
 
 REGIONS, WORDS = 36, 12  # elements of drawn sets; a model with `max_regions` has its own number
-WINDOW = 5  # logged steps that a drawn mean of negatives is taken over
+WINDOW = 5  # logged steps that a drawn mean is taken over
+LOGGED = {"negatives": "objective.kind=adopt", "val_recall": "held-out photos"}  # by which runs
+TOP = 5  # results of an example
+MARKS = {True: ("✓", "tab:green"), False: ("✗", "tab:red")}  # of right and wrong results
+BINS = 60  # of cosines from -0.2 to 1
 CELLS = 256  # of each side of a map of attention
 WHOLE = 0.999  # share of the photo from which a box locates nothing
 
@@ -141,24 +148,34 @@ def _k(config: Json, side: str) -> str:
     return "all" if pooling == "mean" else str(config[f"{side}_pooling_options"]["k"])
 
 
-def draw_negatives(given: Inputs) -> Drawn:
-    """Negatives per step under ADOPT (VSE+2AD, figure C-2): faint as logged, and a moving mean."""
-    runs = [read_negatives(Path(source)) for source in given.sources]
+def draw_logs(given: Inputs, x: str, column: str, label: str) -> Drawn:
+    """Figures of runs by "step" or "epoch": of steps a moving mean, and faint as logged.
+
+    VSE+2AD, figures C-2 (negatives under ADOPT) and A.2-1 (recall of held-out photos).
+    """
+    runs = [read_logs(*named(source), x, column) for source in given.sources]
     figure, (axes,) = panels(1, width=6)
     for run in runs:
-        formula = "as printed" if run["variant"] == "paper" else "as coded"
-        label = f"{Path(run['run']).name}: formula {formula}"
-        (mean,) = axes.plot(run["steps"], moving_mean(run["negatives"]), label=label)
-        colour = mean.get_color()
-        axes.plot(run["steps"], run["negatives"], color=colour, alpha=0.25, linewidth=0.8)
+        places, values, name = run[f"{x}s"], run[column], Path(run["name"]).name
+        means, marker = (moving_mean(values), "") if x == "step" else (values, ".")
+        (mean,) = axes.plot(places, means, marker=marker, label=name)
+        axes.plot(places, values, color=mean.get_color(), alpha=0.25, linewidth=0.8)
     axes.set_ylim(bottom=0)
-    axes.set(xlabel="step", ylabel="negatives K")
+    axes.locator_params(axis="x", integer=True)
+    axes.set(xlabel=x, ylabel=label)
     legend(axes)
     return figure, {"runs": runs}
 
 
-def read_negatives(run: Path) -> Json:
-    """Read a run's logs; where a resumed run repeated steps, its own count."""
+def named(source: str) -> tuple[str, str]:
+    """The parts of [NAME=]PATH; the path, which may contain a =, names itself without one."""
+    name, _, path = source.partition("=")
+    return (source, source) if not path or "/" in name else (name, path)
+
+
+def read_logs(name: str, folder: str, x: str, column: str) -> Json:
+    """Read a run's logs; where a resumed run repeated steps, its own values. Epochs begin at 1."""
+    run = Path(folder)
     settings = run / "config.yaml"
     if not settings.is_file():
         raise InputError(f"{run} is no run of sparta train: it has no {settings.name}")
@@ -167,15 +184,16 @@ def read_negatives(run: Path) -> Json:
     logs = run.glob("logs/version_*/metrics.csv")
     for path in sorted(logs, key=lambda path: int(path.parent.name.rpartition("_")[2])):
         rows = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
-        found |= {int(row["step"]): float(row["negatives"]) for row in rows if row.get("negatives")}
+        found |= {int(row[x]): float(row[column]) for row in rows if row.get(column)}
     if not found:
-        raise InputError(f"{run}: its logs have no negatives; runs with objective.kind=adopt do")
+        raise InputError(f"{run}: its logs have no {column}; runs with {LOGGED[column]} do")
     return {
-        "run": str(run),
-        "variant": config["objective"]["variant"],
+        "name": name,
+        "run": folder,
+        "variant": config.get("objective", {}).get("variant"),
         "batch_size": config["batch_size"],
-        "steps": sorted(found),
-        "negatives": [found[step] for step in sorted(found)],
+        f"{x}s": [place + (x == "epoch") for place in sorted(found)],
+        column: [found[place] for place in sorted(found)],
     }
 
 
@@ -205,9 +223,8 @@ def draw_views(given: Inputs) -> Drawn:
 
 
 def _study_views(source: str, given: Inputs, photos: list[CaptionedPhoto]) -> Json:
-    """Statistics of the views of one [NAME=]MODEL; a path may contain a =."""
-    name, _, folder = source.partition("=")
-    name, folder = (source, source) if not folder or "/" in name else (name, folder)
+    """Statistics of the views of one [NAME=]MODEL."""
+    name, folder = named(source)
     (member,) = open_members([folder], [given.needed("features")], False, given.device)
     model = member.model
     if not isinstance(model, DenseModel) or model.model.config.views < 2:
@@ -314,6 +331,62 @@ def draw_won(given: Inputs) -> Drawn:
     return figure, {"examples": [one.record() for one in found]}
 
 
+def draw_captions(given: Inputs) -> Drawn:
+    """How near the captions of one photo are, by a sentence encoder (MV-VSE, figure 2)."""
+    photos = read_captions(given.needed("captions"), given.split)
+    texts = [text for photo in photos for text in photo.captions]
+    source = FeatureSource("grid", "", "", dimension=1, image_size=0)  # no photo is encoded
+    encoder = from_bert(given.sources[0], source, sentence=True)
+    vectors = unit(sentence_vectors(encoder, texts, lambda _, *of: given.progress("texts", *of)))
+    own = vectors.split([len(photo.captions) for photo in photos])
+    cosines = torch.cat([(part @ part.T)[torch.ones(2 * [len(part)]).triu(1) > 0] for part in own])
+    if not len(cosines):
+        raise InputError(f"{given.captions}: no photo of split {given.split!r} has two captions")
+    figure, (axes,) = panels(1)
+    density, edges = np.histogram(cosines.numpy(), BINS, (-0.2, 1), density=True)
+    axes.stairs(density, edges, fill=True)
+    axes.set(xlabel="cosine of two captions of a photo", ylabel="density")
+    numbers = {"edges": edges.tolist(), "density": density.tolist()}
+    return figure, {"pairs": len(cosines), "mean": float(cosines.mean()), **numbers}
+
+
+def draw_cases(given: Inputs) -> Drawn:
+    """The best captions of photos and photos of captions, right or wrong (VSE+2AD, figure 4)."""
+    features = [given.features] if given.features else []
+    split = given.split if given.captions else None  # a run has held out photos
+    asked = Evaluation.of(given.sources, features, given.captions, split)
+    members = open_members(asked.models, asked.features, False, given.device)
+    store = members[0].store
+    photos = as_stored(asked.photos(), {*store.ids}, str(store.folder))
+    ids = [photo.image_id for photo in photos]
+    texts = [(text, photo.image_id) for photo in photos for text in photo.captions]
+    parts = scores_of(members, [text for text, _ in texts], [ids], given.batch_size, given.progress)
+    scores, examples = mean_scores(parts), list[Json]()
+    folder = given.photos or (store.folder if isinstance(store, PhotoFolder) else store.photos)
+    figure, axes = panels(3 + TOP, 2, 2, rows=given.count)
+    for one in axes:
+        one.set_axis_off()
+    rows = zip(*[iter(axes)] * (3 + TOP), strict=True)
+    for (image_id, caption), own in zip(every_nth(photos, given.count), rows, strict=True):
+        row, column = texts.index((caption, image_id)), ids.index(image_id)
+        found = scores.rows(slice(row, row + 1))[0], scores.columns(slice(column, column + 1))[0]
+        images, captions = (one.topk(min(TOP, len(one))).indices.tolist() for one in found)
+        photo, answers, asks, *hits = own
+        photo.imshow(open_photo(folder, image_id))
+        for line, (text, owner) in enumerate(texts[one] for one in captions):
+            mark, colour = MARKS[owner == image_id]
+            text = f"{mark} {fill(text, 40)}"
+            answers.text(0, 1 - line / TOP, text, va="top", color=colour, fontsize=6.5)
+        asks.text(1, 0.5, fill(f"“{caption}”", 26), ha="right", va="center", fontsize=8)
+        for shown, hit in zip(hits, (ids[one] for one in images), strict=False):
+            mark, colour = MARKS[hit == image_id]
+            shown.imshow(open_photo(folder, hit))
+            shown.set_title(mark, color=colour)
+        about = {"image_id": image_id, "captions": [texts[one] for one in captions]}
+        examples.append(about | {"caption": caption, "images": [ids[one] for one in images]})
+    return figure, {"examples": examples}
+
+
 def every_nth(photos: Sequence[CaptionedPhoto], count: int) -> list[tuple[str, str]]:
     """Ids and first captions at even distances by id."""
     if count > len(photos):
@@ -325,7 +398,10 @@ def every_nth(photos: Sequence[CaptionedPhoto], count: int) -> list[tuple[str, s
 FIGURES: dict[str, Callable[[Inputs], Drawn]] = {
     "coefficients": draw_coefficients,
     "k-max": draw_k_max,
-    "negatives": draw_negatives,
+    "negatives": partial(draw_logs, x="step", column="negatives", label="negatives K"),
+    "convergence": partial(draw_logs, x="epoch", column="val_recall", label="validation recall, %"),
+    "cases": draw_cases,
+    "captions": draw_captions,
     "views": draw_views,
     "attention": draw_attention,
     "grounding": draw_won,

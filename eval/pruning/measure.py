@@ -206,7 +206,7 @@ class StudyQueries:
         training captions; without any there are no groups of rare words.
         """
         every = [*photos, *short_queries(photos)]
-        ids = [tokenizer.encode_ids(text) for photo in every for text in photo.captions]
+        ids = [tokenizer.query_ids(text) for photo in every for text in photo.captions]
         terms = sorted({term for text in ids for term in text})
         places = {term: place for place, term in enumerate(terms)}
         texts = [[places[term] for term in text] for text in ids]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import accumulate, pairwise, product
 from math import log
@@ -128,6 +128,8 @@ class ProtocolRecall:
     text_to_image: Recall  # each caption searches for its photo
     image_to_text: Recall  # each photo searches for any of its captions
     missing: int = 0  # photos of the protocol that were left out
+    # Of each fold: text → image [captions] and image → text [photos]
+    ranks: Sequence[tuple[Tensor, Tensor]] = field(default=(), repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -147,7 +149,8 @@ class ProtocolRecall:
             "text_to_image": self.text_to_image._asdict(),
             "image_to_text": self.image_to_text._asdict(),
         }
-        return {**vars(self), "protocol": self.name, **ways, "rsum": self.rsum}
+        figures = {name: value for name, value in vars(self).items() if name != "ranks"}
+        return {**figures, "protocol": self.name, **ways, "rsum": self.rsum}
 
     def table(self) -> Table:
         """The figures for a terminal."""
@@ -198,15 +201,15 @@ def measure_recall(
         found.append(_both_directions(part, captions, after(texts + images, total, progress)))
         texts, images = rows.stop, columns.stop
     to_image, to_text = (
-        Recall(*map(fmean, zip(*way, strict=True))) for way in zip(*found, strict=True)
+        Recall(*map(fmean, zip(*map(recall, way), strict=True))) for way in zip(*found, strict=True)
     )
-    return ProtocolRecall(protocol, len(folds), images, texts, to_image, to_text, missing)
+    return ProtocolRecall(protocol, len(folds), images, texts, to_image, to_text, missing, found)
 
 
 def _both_directions(
     scores: Scores, captions: Sequence[int], progress: Progress
-) -> tuple[Recall, Recall]:
-    """Text → image and image → text recall of one fold; `captions` counts those of each photo."""
+) -> tuple[Tensor, Tensor]:
+    """Text → image and image → text ranks of one fold; `captions` counts those of each photo."""
     texts, images = scores.shape
     photos = [[photo] for photo, count in enumerate(captions) for _ in range(count)]
     captions_of = [range(first, end) for first, end in pairwise(accumulate(captions, initial=0))]
@@ -220,7 +223,7 @@ def _both_directions(
         ties="pessimistic",
         progress=after(texts, texts + images, progress),
     )
-    return recall(text_to_image), recall(image_to_text)
+    return text_to_image, image_to_text
 
 
 SAMPLE = 2000  # reference images at most; more change little

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from indexer.lucene.jvm import PACKAGES
 from indexer.settings import FREQUENCY_KINDS, PREFERENCES, USUAL, PruningSettings
 from sparta.addresses import folder_at
 from sparta.cluster import connected
@@ -24,7 +25,7 @@ from sparta.commands.options import (
 )
 from sparta.errors import InputError
 from sparta.extract.job import EXTRACT_STAGES
-from sparta.extras import check_installed
+from sparta.extras import check_installed, how_to_install
 from sparta.json_values import Json
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ Precision = Annotated[
     bool,
     advanced(
         "--bfloat16/--float32",
-        help="Features in bfloat16 where model and processor allow it.",
+        help="Features in bfloat16 where possible.",
     ),
 ]
 Shards = Annotated[
@@ -177,6 +178,13 @@ Rerank = Annotated[
         max=1000,
         metavar="N",
         help="Most hits that a dual encoder may re-rank.",
+    ),
+]
+Lucene = Annotated[
+    bool | None,
+    advanced(
+        "--lucene/--no-lucene",
+        help="Also in Lucene's form (default: if installed).",
     ),
 ]
 
@@ -204,6 +212,7 @@ def index(
     device: Device = "auto",
     shards: Shards = None,
     rerank: Rerank = 0,
+    lucene: Lucene = None,
     ray: Ray = None,
 ) -> None:
     """Make an index of photos, or of their features.
@@ -234,6 +243,8 @@ def index(
     from sparta.progress import progress_bars
 
     check_out(out)
+    if lucene:
+        check_installed("lucene", *PACKAGES)
     choice = _named_or_given(prefer, top_n, bits, frequency_power)
     places = [folder_at(place) for place in features]
     model = [_adapted(name, places[0], device) for name in model]
@@ -272,13 +283,14 @@ def index(
             device=device,
             shards=shards,
             rerank=rerank,
+            lucene=lucene is not False,
             cluster=cluster,
             progress=show,
             notice=lines.append,
         )
     for line in (summary(manifest), *lines):
         say(f"{out}: {line}")
-    for line in _hints(manifest, frequencies, out):
+    for line in _hints(manifest, frequencies, out, lucene):
         say(line)
 
 
@@ -309,12 +321,16 @@ def _pruning(choice: Json, offset: str, terms: str, frequencies: str) -> Pruning
     return found
 
 
-def _hints(manifest: Manifest, frequencies: str, out: Path) -> Iterator[str]:
-    from indexer.manifest import located
+def _hints(manifest: Manifest, frequencies: str, out: Path, lucene: bool | None) -> Iterator[str]:
+    from indexer.manifest import LUCENE, index_folders, located
     from sparta.features.record import skipped_summary
 
     if frequencies == "model" and manifest.frequencies == "none" and manifest.top_n is not None:
         yield NO_FREQUENCIES
+    if (index_folders(out)[0] / LUCENE).is_dir():
+        yield "Lucene's form of it, for Pyserini and --engine lucene, was written, too."
+    elif lucene is None:
+        yield f"Not in Lucene's form, which Pyserini reads: that needs {how_to_install('lucene')}"
     if skipped := skipped_summary(located(out)):
         yield skipped
 

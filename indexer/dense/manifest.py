@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,6 +80,20 @@ def dense_names(index: Path) -> list[str]:
     """The names of an index's dense parts, sorted."""
     found = (located(index) / FOLDER).glob(f"*/{MANIFEST}")
     return sorted(path.parent.name for path in found if _NAME.fullmatch(path.parent.name))
+
+
+def members_of(name: str, known: Collection[str]) -> list[str]:
+    """The dense parts whose mean a backend such as "a+b" is, each once; [] if one is not known.
+
+    A part's own name may have a plus; it counts before a sum does.
+    """
+    if name in known:
+        return [name]
+    for one in sorted(known, key=len, reverse=True):
+        others = {*known} - {one}
+        if name.startswith(f"{one}+") and (found := members_of(name[len(one) + 1 :], others)):
+            return [one, *found]
+    return []
 
 
 def is_name(text: str) -> bool:

@@ -40,7 +40,7 @@ class ModelText:
 
     def __init__(self, model: VseModel) -> None:
         assert model.tokenizer is not None
-        self._model = model
+        self.model = model
         self._tokenizer: TextTokenizer = model.tokenizer
 
     @classmethod
@@ -50,7 +50,7 @@ class ModelText:
 
     def encode(self, text: str) -> NDArray[np.float32]:
         """Embed a text, [D] float32."""
-        vector: NDArray[np.float32] = self._model.embed_texts([text])[0].numpy()
+        vector: NDArray[np.float32] = self.model.embed_texts([text])[0].numpy()
         return vector
 
     def unknown(self, text: str) -> list[str]:

@@ -166,15 +166,18 @@ class DenseEngine(ColumnsEngine):
             nearest = self._best_of(similarities, k + len(images), allowed)
             rest = np.flatnonzero(~np.isin(nearest.images, images))[:k]
             return self._found(nearest.images[rest].tolist(), nearest.scores[rest].tolist(), ())
-        _, text = self._part.loaded()
-        unknown = text.unknown(plan.text)
-        start = perf_counter()
-        encoded = text.encode(plan.text)
-        encode_ms = (perf_counter() - start) * MS
+        encoded, unknown, encode_ms = self._encoded(plan.text)
         nearest = self._nearest(encoded, k, allowed)
         found = self._found(nearest.images.tolist(), nearest.scores.tolist(), ())
         views = None if nearest.views is None else nearest.views.tolist()
         return found._replace(unknown=unknown, encode_ms=encode_ms, views=views)
+
+    def _encoded(self, text: str) -> tuple[NDArray[np.float32], list[str], float]:
+        """The vector of a text, its words that the model does not know, and milliseconds."""
+        _, model = self._part.loaded()
+        unknown = model.unknown(text)
+        start = perf_counter()
+        return model.encode(text), unknown, (perf_counter() - start) * MS
 
     def _nearest(self, encoded: NDArray[np.float32], k: int, allowed: Mask | None) -> Nearest:
         """The k images with the nearest view, of those allowed."""
@@ -220,3 +223,48 @@ class DenseEngine(ColumnsEngine):
     def over(self, snapshot: Snapshot) -> DenseEngine:
         """The same model over another commit."""
         return DenseEngine(self._part, snapshot)
+
+
+class EnsembleEngine(DenseEngine):
+    """Ranks by the mean of the similarities of several dense models, as GPO and 2AD do (R+G).
+
+    It finds the images that all of them have vectors of, and compares all vectors.
+    """
+
+    name = "ensemble"
+
+    def __init__(self, members: Sequence[DenseEngine]) -> None:
+        ColumnsEngine.__init__(self, members[0].snapshot)
+        self._members = members
+
+    @cached_property
+    def _embedded(self) -> Mask:
+        embedded: Mask = np.logical_and.reduce([one._embedded for one in self._members])
+        return embedded
+
+    def top(self, plan: Plan, k: int) -> Found:
+        """As of one model; see `Engine.top`."""
+        if plan.like:
+            return super().top(plan, k)
+        allowed, _ = self._allowed(plan)
+        encoded = [one._encoded(plan.text) for one in self._members]
+        of_each = [
+            one._by_document(one._vectors.scores(vector).max(axis=1))
+            for one, (vector, _, _) in zip(self._members, encoded, strict=True)
+        ]
+        nearest = self._best_of(np.mean(of_each, axis=0), k, allowed)
+        found = self._found(nearest.images.tolist(), nearest.scores.tolist(), ())
+        unknown = [
+            word for word in encoded[0][1] if all(word in others for _, others, _ in encoded)
+        ]
+        return found._replace(unknown=unknown, encode_ms=sum(ms for *_, ms in encoded))
+
+    def _similarities(self, image: int) -> NDArray[np.float32]:
+        mean: NDArray[np.float32] = np.mean(
+            [one._similarities(image) for one in self._members], axis=0
+        )
+        return mean
+
+    def over(self, snapshot: Snapshot) -> EnsembleEngine:
+        """The same models over another commit."""
+        return EnsembleEngine([one.over(snapshot) for one in self._members])

@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indexer.engines.columns import OF_SEGMENTS, ColumnsEngine, Mask
-from indexer.lucene.jvm import declare, in_turn, java, java_errors, java_path, lucene_installed
+from indexer.lucene.jvm import (
+    PACKAGES,
+    declare,
+    in_turn,
+    java,
+    java_errors,
+    java_path,
+    lucene_installed,
+    start,
+)
 from indexer.lucene.writer import CONTENTS
 from indexer.manifest import LUCENE
 from indexer.search.engine import Plan
 from indexer.store.commit import COMMIT, Commit, lucene_commit, read_commit
 from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
-from sparta.extras import check_installed
+from sparta.extras import check_installed, require
+
+if TYPE_CHECKING:
+    from pyserini.search.lucene import LuceneImpactSearcher
 
 # Larger indexes are checked by `sparta verify` alone: a search must not read gigabytes to open.
 CHECKED_AT_OPENING = 2**26
@@ -40,7 +54,7 @@ def open_lucene(index: Path, commit: Commit) -> LuceneIndex:
     """
     folder = index / LUCENE
     if not folder.is_dir():
-        check_installed("lucene", "jnius", "pyserini")
+        check_installed("lucene", *PACKAGES)
         raise InputError(f"{index} has no Lucene index: make one with `sparta merge {index}`")
     if sum(path.stat().st_size for path in folder.iterdir()) <= CHECKED_AT_OPENING:
         _check_checksums(folder)
@@ -52,6 +66,24 @@ def open_lucene(index: Path, commit: Commit) -> LuceneIndex:
             f"with `sparta merge {index}`, or search with --engine columns"
         )
     return found
+
+
+def open_pyserini(folder: Path, counts: Callable[[str], dict[str, int]]) -> LuceneImpactSearcher:
+    """Pyserini's searcher of a Lucene folder, with the counts of a query's terms.
+
+    Raises InputError if Lucene is not installed.
+    """
+    start()  # Java with our options, before Pyserini looks for one
+    key = "OPENAI_API_KEY"  # without one, importing Pyserini fails
+    known = os.environ.get(key)
+    os.environ[key] = known or "none"
+    try:
+        found = require("pyserini.search.lucene").LuceneImpactSearcher
+    finally:
+        if known is None:
+            del os.environ[key]
+    # Pyserini would leave out terms that every image has.
+    return found(str(folder), SimpleNamespace(encode=counts), min_idf=-1)
 
 
 def check_lucene(folder: Path) -> None:

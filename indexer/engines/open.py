@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from indexer.dense.manifest import SPARSE, dense_names
+from indexer.dense.manifest import SPARSE, dense_names, members_of
 from indexer.engines.columns import ColumnsEngine
 from indexer.engines.shards import LocalShards, ShardsEngine
 from indexer.manifest import Manifest, index_folders, is_sharded
@@ -17,6 +18,9 @@ from indexer.store.snapshot import Snapshot
 from sparta.errors import InputError
 from sparta.tokenizer import TermTokenizer
 from sparta.word_tables import WordTables
+
+if TYPE_CHECKING:
+    from indexer.engines.dense import DenseEngine
 
 EngineName = Literal["columns", "lucene"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
@@ -79,10 +83,14 @@ def _open(folder: Path, engine: str) -> Searcher:
 def open_backend(folder: Path, name: str = SPARSE, engine: str = "columns") -> Searcher:
     """Open one backend of an index folder: "sparta" (the inverted index) or a dense part's name.
 
+    Names of dense parts with "+" between them are the mean of their similarities.
+
     Raises InputError if the folder is not an index or is damaged, or it has no such backend.
     """
     if name == SPARSE:
         return open_index(folder, engine)
+    if len(names := members_of(name, dense_names(folder))) > 1:
+        return together([open_backend(folder, one) for one in names])
     from indexer.engines.dense import DenseEngine, DensePart
 
     part = DensePart(folder, name, Manifest.open(folder))
@@ -107,6 +115,14 @@ def open_dense(folder: Path, sparse: Searcher) -> dict[str, Searcher]:
         engine = DenseEngine(part, snapshot)
         found[name] = Searcher(engine, sparse.language, prepare=part.loaded)
     return found
+
+
+def together(searchers: Sequence[Searcher]) -> Searcher:
+    """The searcher of several dense models of an index; see `EnsembleEngine`."""
+    from indexer.engines.dense import EnsembleEngine
+
+    engine = EnsembleEngine([cast("DenseEngine", one.engine) for one in searchers])
+    return Searcher(engine, searchers[0].language)
 
 
 def snapshot_of(searcher: Searcher) -> Snapshot:

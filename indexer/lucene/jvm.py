@@ -19,6 +19,7 @@ from sparta.errors import InputError, first_line
 from sparta.extras import package_folder, require
 
 JAVA_MINIMUM = 21
+PACKAGES = ("jnius", "pyserini")  # of the extra
 # Serial collection starts fastest and queries make little garbage; -Xrs leaves Ctrl-C to Python.
 # By default the heap begins with 1/64 of the machine's memory, a third of which is filled with
 # garbage before any is collected, in each of the processes that write.

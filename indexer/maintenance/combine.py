@@ -89,15 +89,20 @@ def merge_segments(index: Path, progress: Progress = no_progress) -> int:
 
 
 def split_index(
-    index: Path, out: Path, shards: int | None, progress: Progress = no_progress
+    index: Path,
+    out: Path,
+    shards: int | None,
+    progress: Progress = no_progress,
+    lucene: bool = True,
 ) -> None:
     """Write the images of an index as shards, by a hash of their ids; `out` must not exist.
 
-    The index may be in shards; None writes a whole one. Progress has the stages of
-    `write_combined`. Raises InputError if the index is damaged, or a shard would have no image.
+    The index may be in shards; None writes a whole one. `lucene` is whether Lucene's form is
+    written of each, where it is installed. Progress has the stages "copy", "columns", "write" and
+    "merge", in images. Raises InputError if the index is damaged, or a shard would have no image.
     """
     folders = index_folders(index)
-    _write(folders, out, shards, _kinds(folders), "", progress)
+    _write(folders, out, shards, _kinds(folders), "", progress, lucene)
 
 
 def _write(
@@ -107,6 +112,7 @@ def _write(
     kinds: Mapping[str, Kind],
     photos: str | None,
     progress: Progress,
+    lucene: bool = True,
 ) -> int:
     """Write the images of plain indexes; `photos` as for `write_combined`. Returns how many."""
     snapshots, owners = [Snapshot.open(folder) for folder in folders], []
@@ -130,6 +136,8 @@ def _write(
         parts = [sources_of(one, own == number) for one, own in zip(snapshots, owners, strict=True)]
         folder = out / shard_name(number) if shards else out
         write_combined(folder, snapshots, parts, kinds, photos, part)
+        if lucene:
+            write_lucene(folder, part)
         done += count
     if shards:
         ShardsManifest(
@@ -209,7 +217,7 @@ def write_combined(
     """Write an index of images of some commits, as it would have been built of them.
 
     It has the settings, offsets and words of the first, and its folder of photos if `photos` is "".
-    Progress has the stages "copy", "columns", "write" and "merge", in images.
+    Progress has the stages "copy" and "columns", in images.
     """
     manifest, like = snapshots[0].place.manifest, snapshots[0].place.folder
     folder.mkdir(parents=True)
@@ -234,7 +242,6 @@ def write_combined(
     if versions := sum(one.commit.version for one in snapshots):  # no version comes twice
         commit = read_commit(folder)
         replace(commit, version=versions + 1, lineage=uuid4().hex).save(folder)
-    write_lucene(folder, progress)
 
 
 def _given(indexes: Sequence[Path], snapshots: Sequence[Snapshot]) -> Record:

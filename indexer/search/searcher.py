@@ -17,7 +17,7 @@ from indexer.answer import (
     UnavailableError,
     Version,
 )
-from indexer.query import Query, parsed, plain_text, searchable, spoken
+from indexer.query import Query, QueryError, parsed, plain_text, searchable, spoken
 from indexer.search.engine import AskDocuments, Capability, Documents, Engine, Page, Plan, Survey
 from indexer.search.explanations import Explain, Explaining
 from indexer.search.pages import finish, ranked, surveyed
@@ -286,6 +286,24 @@ class Searcher:
         def attempt(reader: Reader) -> Explanation:
             one, metadata = self._explaining(reader, wanted, substitute).of(image_id)
             return Explanation(image_id, *one, metadata)
+
+        return self._consistent(attempt)
+
+    def terms(self, query: str | Query, *, substitute: bool = True) -> dict[str, int]:
+        """The terms whose impacts a search adds up, and how often each counts.
+
+        Raises QueryError as `search`, and if the query has a sign, which counts cannot express.
+        """
+        self._require(Capability.REQUIRE, "backend", "has no terms")
+        wanted, vocabulary = searchable(query), self.language.tokenizer.vocabulary
+        signed = next((one for one in wanted.clauses if one.sign), None)
+        if signed is not None:
+            problem = "counts of terms cannot express a sign: leave it out"
+            raise QueryError(problem, wanted.text, signed.column)
+
+        def attempt(reader: Reader) -> dict[str, int]:
+            counts, _ = reader.read(wanted, substitute)
+            return {vocabulary[term]: count for term, count in counts.items()}
 
         return self._consistent(attempt)
 

@@ -92,7 +92,10 @@ async function loadBackends() {
   const list = await backends();
   const chosen = list.find((backend) => backend.name === currentQuery().backend) ?? list[0];
   showSize(chosen);
-  for (const { name, default: standard } of list) {
+  // Dense models can be asked together: the mean of their similarities ranks.
+  const dense = list.filter(({ name, explains }) => !explains && name !== "milvus");
+  const together = dense.length > 1 ? [{ name: dense.map(({ name }) => name).join("+") }] : [];
+  for (const { name, default: standard } of [...list, ...together]) {
     form.backend.append(make("option", { value: standard ? "" : name }, name));
     form.compare.append(make("option", {}, name));
   }

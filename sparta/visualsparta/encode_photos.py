@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -98,4 +99,7 @@ def encode_queries(
         raise InputError("the model has no tokenizer: load it from a folder, or set .tokenizer")
     tokenizer = model.tokenizer
     texts = [queries] if isinstance(queries, str) else queries
-    return [dict(tokenizer.encode_query(one).terms) for one in texts]
+    return [
+        dict(Counter(tokenizer.vocabulary[term] for term in tokenizer.query_ids(one)))
+        for one in texts
+    ]

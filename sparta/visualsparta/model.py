@@ -354,10 +354,10 @@ class VisualSparta(PreTrainedModel):
         )
 
     def encode_queries(self, texts: Sequence[str]) -> TermCounts:
-        """Tokenise queries and count their terms (equation 1 needs no more); no network runs."""
+        """Count the terms of queries' words (equation 1 needs no more); no network runs."""
         if self.tokenizer is None:
             raise ValueError("the model has no tokenizer: load it from a folder, or set .tokenizer")
-        return count_terms(*pad_ids(map(self.tokenizer.encode_ids, texts), self.bias.device))
+        return count_terms(*pad_ids(map(self.tokenizer.query_ids, texts), self.bias.device))
 
     def score(self, queries: TermCounts, images: ImageBatch) -> Tensor:
         """f(q, v) of equation 12 for every pair: [Q, B] float32, without gradients."""

@@ -306,11 +306,13 @@ def vision_part(network: nn.Module) -> Any:
     return getattr(network, "vision_model", network)
 
 
-def vision_source(network: str) -> FeatureSource:
+def vision_source(network: str, image_size: int | None = None) -> FeatureSource:
     """The source of a vision network's features; `extra["resample"]` is Pillow's filter for photos.
 
-    Raises InputError if it is no vision network of transformers, or its output cannot be laid on a
-    grid.
+    `image_size` is the side in pixels of the square it sees, None for its own.
+
+    Raises InputError if it is no vision network of transformers, cannot see that size, or its
+    output cannot be laid on a grid.
     """
     if is_lite(network) or timm_processor(network) is not None:
         raise InputError(
@@ -318,7 +320,7 @@ def vision_source(network: str) -> FeatureSource:
             "networks of transformers can: train on its features instead, with "
             f"model.options.vision=null, data.photos and data.backbone={network}"
         )
-    backbone = Backbone(network, device="cpu")
+    backbone = Backbone(network, image_size, device="cpu")
     return replace(backbone.source, extra={"resample": backbone.resample})
 
 

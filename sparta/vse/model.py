@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 
 from sparta.errors import InputError, first_line
 from sparta.model_id import DAMAGED_WEIGHTS, model_folder, read_model_config
+from sparta.progress import Progress
 from sparta.vse.aggregators import ADPool, make_pooling
 from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch, collate_texts, real_rows
 from sparta.vse.config import VseConfig
@@ -32,6 +33,7 @@ from sparta.vse.encoders import (
 )
 from sparta.vse.tokenizer import FILE, TextTokenizer, nltk_words
 
+SENTENCES = 256  # encoded at once
 log = logging.getLogger(__name__)
 
 _FOLLOWS_BATCH = (
@@ -261,3 +263,18 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for part, training in modes:
             part.training = training
+
+
+@torch.inference_mode()
+def sentence_vectors(model: VseModel, texts: Sequence[str], progress: Progress) -> Tensor:
+    """`VseModel.sentence_vectors` of texts, [S, d] float16; progress of stage "sentences"."""
+    assert model.tokenizer is not None
+    ids = [model.tokenizer.encode(text) for text in texts]
+    found = []
+    order = torch.tensor([len(row) for row in ids]).argsort(stable=True)
+    with evaluating(model):
+        for part in order.split(SENTENCES):
+            batch = collate_texts([ids[i] for i in part.tolist()], model.tokenizer.pad_id)
+            found.append(model.sentence_vectors(batch).half())
+            progress("sentences", sum(map(len, found)), len(ids))
+    return torch.cat(found)[order.argsort()]

@@ -12,21 +12,23 @@ import pytest
 import torch
 import yaml
 from PIL import Image
+from transformers import AutoModel, AutoTokenizer
 
-from eval.figures.papers import heat_map, look, read_negatives
+from eval.figures.papers import heat_map, look, read_logs
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.vse.batch import RegionBatch, collate_regions
-from sparta.vse.model import VseModel
+from sparta.vse.model import VseModel, score
 from tests import tiny
 from tests.eval.data import record, refused, save_dense, shown, write_captions
 from tests.indexer.labelled import labelled_index
 from tests.indexer.random_postings import change_manifest
-from tests.sparta.vse.models import bigru
+from tests.sparta.vse.models import bigru, save_bert
 from tests.stores import write_store
 from tests.training.corpus import Corpus, dense_config, write_corpus
+from tests.training.test_fit import metrics
 from training.fit import train
 
 
@@ -137,7 +139,9 @@ def test_a_resumed_run_counts_where_it_repeated_steps(tmp_path: Path) -> None:
     first = "epoch,loss,step,negatives\n0,,9,31.0\n0,,19,30.0\n0,5.5,19,\n1,,29,7.0\n"
     second = "epoch,step,negatives\n1,29,20.0\n1,39,12.5\n"
     third = "epoch,step,negatives\n2,49,3.0\n"
-    found = read_negatives(write_run(tmp_path / "run", {0: first, 2: second, 10: third}))
+    found = read_logs(
+        "a", str(write_run(tmp_path / "run", {0: first, 2: second, 10: third})), "step", "negatives"
+    )
     assert found["steps"] == [9, 19, 29, 39, 49]
     assert found["negatives"] == [31.0, 30.0, 20.0, 12.5, 3.0]
     assert (found["variant"], found["batch_size"]) == ("paper", 32)
@@ -154,14 +158,72 @@ def test_real_runs_of_both_formulas(corpus: Corpus, tmp_path: Path) -> None:
     assert all(1 <= k <= 29 for k in (*printed["negatives"], *coded["negatives"]))
     # A trained model: as printed most pairs stay negatives, as coded few do.
     assert printed["negatives"][-1] > 20 > coded["negatives"][-1]
+    out = tmp_path / "convergence.png"
+    first, second = drawn("convergence", f"printed={runs[0]}", runs[1], "--out", out)["runs"]
+    assert (first["name"], second["name"]) == ("printed", str(runs[1]))
+    assert first["epochs"] == second["epochs"] == [1, 2, 3, 4]
+    for run, found in zip(runs, (first, second), strict=True):
+        assert found["val_recall"] == metrics(run, "val_recall")
+
+
+# ---- captions (MV-VSE 2), cases (VSE+2AD 4) ------------------------------------------------------
+
+
+def test_how_near_captions_of_a_photo_are(tmp_path: Path) -> None:
+    encoder = save_bert(tmp_path / "bert")
+    texts = [("a dog", "the red ball", "a dog"), ("a man",), ("a man", "a man")]
+    photos = [CaptionedPhoto(f"{row}.jpg", "val", own) for row, own in enumerate(texts)]
+    captions = write_captions(tmp_path / "captions.jsonl", photos)
+    asked = ["captions", encoder, "--captions", captions, "--out", tmp_path / "a.png"]
+    found = drawn(*asked)
+    tokenizer, network = AutoTokenizer.from_pretrained(encoder), AutoModel.from_pretrained(encoder)
+    with torch.no_grad():
+        dog, ball = (
+            network(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].mean(dim=0)
+            for text in ("a dog", "the red ball")
+        )
+    cosine = float(torch.cosine_similarity(dog, ball, dim=0))
+    assert found["pairs"] == 4
+    assert found["mean"] == pytest.approx((2 * cosine + 1 + 1) / 4, abs=1e-3)
+    widths = np.diff(found["edges"])
+    assert widths @ found["density"] == pytest.approx(1)
+    write_captions(captions, photos[1:2])
+    refuse("no photo of split 'val' has two captions", *asked)
+
+
+def test_the_best_of_both_directions(
+    views: list[FeatureStore], captioned: list[CaptionedPhoto], captions_file: Path, tmp_path: Path
+) -> None:
+    model, photos = save_dense(tmp_path / "model"), tmp_path / "photos"
+    for image_id in views[0].ids:
+        (photos / image_id).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (32, 24), "green").save(photos / image_id)
+    asked = ["cases", model, "--features", views[0].folder, "--captions", captions_file]
+    asked += ["--photos", photos, "--device", "cpu"]
+    examples = drawn(*asked, "--images", "3", "--out", tmp_path / "a.png")["examples"]
+    assert [one["image_id"] for one in examples] == [views[0].ids[row] for row in (0, 7, 14)]
+    texts = [(text, photo.image_id) for photo in captioned for text in photo.captions]
+    loaded = VseModel.from_pretrained(model)
+    with torch.no_grad():
+        images = loaded.encode_images(collate_regions([*views[0]]))
+    scores = score(loaded.embed_texts([text for text, _ in texts]), images)
+    for one in examples:
+        assert [one["caption"], one["image_id"]] == [*texts[2 * views[0].index(one["image_id"])]]
+        row, column = texts.index((one["caption"], one["image_id"])), one["image_id"]
+        best = [float(scores[row, views[0].index(image)]) for image in one["images"]]
+        assert best == pytest.approx(scores[row].topk(5).values.tolist(), abs=1e-5)
+        own = scores[:, views[0].index(column)]
+        best = [float(own[texts.index((text, owner))]) for text, owner in one["captions"]]
+        assert best == pytest.approx(own.topk(5).values.tolist(), abs=1e-5)
+    refuse("give --photos", *asked[:-4], "--device", "cpu", "--out", tmp_path / "a.png")
 
 
 def test_what_is_no_such_run(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"is no run of sparta train: it has no config\.yaml"):
-        read_negatives(tmp_path)
+        read_logs("a", str(tmp_path), "step", "negatives")
     silent = write_run(tmp_path / "run", {0: "epoch,loss,step\n0,1.0,9\n"})
     with pytest.raises(InputError, match=r"its logs have no negatives; runs with objective\.kind"):
-        read_negatives(silent)
+        read_logs("a", str(silent), "step", "negatives")
 
 
 # ---- views (MV-VSE 4) ----------------------------------------------------------------------------

@@ -184,8 +184,9 @@ def test_a_query_that_only_excludes_searches_for_nothing() -> None:
 
 
 def test_text_for_searchers_without_operators() -> None:
-    assert plain_text(r"show me a \-dog!") == "a dog"
+    assert plain_text(r" show me a \-dog!") == "show me a -dog!"  # networks read sentences
     assert plain_text(Query.plain("-dog")) == "-dog"
+    assert Query.plain("Show me a -dog , please .").clauses[0].text == "a dog please"
 
 
 def test_an_error_shows_the_place_and_the_words_around_it() -> None:

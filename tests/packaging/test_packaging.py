@@ -36,6 +36,7 @@ QUERY = "hot air balloons above the mountains"
 ELEPHANT = "an elephant in the desert"
 ROOMS = ["sparta", "indexer", "server", "training", "eval"]
 DATA = [
+    "eval/tables.yaml",
     "server/page/*.*",
     "server/page/write/*",
     "server/publish/search/*",

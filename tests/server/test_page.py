@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Locator, Page, Route, expect
 from indexer.answer import Box
 from server.backends import Backend
 from tests.server.apps import serving
-from tests.server.fake import DRAWINGS, LEFT, RIGHT, WHOLE, FakeSearcher
+from tests.server.fake import DRAWINGS, LEFT, RIGHT, WHOLE, FakeDense, FakeSearcher
 from tests.server.pages import DRAG, PHONE, violations, visited, width
 
 WORDS = ".words .chip"
@@ -319,6 +319,16 @@ def test_a_format_that_the_server_does_not_know_is_sent_as_it_is(page: Page) -> 
     image = page.locator(".card img").first
     expect(image).to_have_attribute("src", re.compile("/file$"))
     expect(image).to_have_js_property("naturalWidth", 320)
+
+
+def test_dense_models_can_be_asked_together(browser: Browser) -> None:
+    dense = [Backend(name, FakeDense()) for name in ("vse++", "mv-vse")]
+    with serving(Backend("sparta", FakeSearcher()), *dense) as address:
+        page = browser.new_page(base_url=address)
+        page.goto("/")
+        options = page.locator("select[name=backend] option")
+        expect(options).to_have_text(["sparta", "vse++", "mv-vse", "vse+++mv-vse"])
+        page.close()
 
 
 def test_more_photos_come_when_the_end_is_near(browser: Browser, photos: Path) -> None:

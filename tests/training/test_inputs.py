@@ -155,8 +155,9 @@ def test_photos_without_features_are_left_out_and_counted(
         split_photos(DataConfig(captions=captions), there, 0)
 
 
-def pixel_settings(photos: Path, augmentations: int = 2, grid: int | None = 4) -> DataConfig:
-    return DataConfig(photos=photos, backbone="pixels", augmentations=augmentations, grid=grid)
+def pixel_settings(photos: Path, **changes: Any) -> DataConfig:
+    own: dict[str, Any] = {"photos": photos, "backbone": "pixels", "augmentations": 2, "grid": 4}
+    return DataConfig(**own | changes)
 
 
 def times(stores: list[FeatureStore]) -> list[int]:
@@ -180,11 +181,12 @@ def test_runs_share_the_features_beside_them(photos: Path, tmp_path: Path) -> No
 
 def test_other_photos_and_settings_have_features_of_their_own(photos: Path, tmp_path: Path) -> None:
     run = tmp_path / "runs" / "mine"
-    folders = {features_folder(photos, "pixels", grid, run) for grid in (None, 4, 5)}
-    folders |= {features_folder(photos, "nets/efficientnet-lite2", 4, run)}
+    changes: list[dict[str, Any]] = [{}, {"grid": None}, {"grid": 5}, {"image_size": 64}]
+    changes += [{"backbone": "nets/efficientnet-lite2"}]
+    folders = {features_folder(pixel_settings(photos, **own), run) for own in changes}
     noisy(photos, "d.png")
-    folders |= {features_folder(photos, "pixels", 4, run)}
-    assert len(folders) == 5
+    folders |= {features_folder(pixel_settings(photos), run)}
+    assert len(folders) == 6
     assert {folder.parent for folder in folders} == {tmp_path / "runs" / "features"}
 
 
@@ -192,7 +194,7 @@ def test_a_second_run_waits_for_the_first(
     photos: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     out = tmp_path / "runs" / "mine"
-    folder = features_folder(photos, "pixels", 4, out)
+    folder = features_folder(pixel_settings(photos), out)
     held = threading.Event()
 
     def hold() -> None:

@@ -1,12 +1,14 @@
 """Learning rates, what an epoch holds, and what is dropped."""
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparta.errors import InputError
 from tests import tiny
 from training.module import (
     EpochSampler,
@@ -14,6 +16,7 @@ from training.module import (
     drop_regions,
     drop_words,
     learning_rate_factor,
+    near_by_label,
 )
 
 
@@ -64,6 +67,34 @@ def test_an_epoch_holds_every_pair_once_a_photo_once_a_round(counts: list[int], 
         for other in (drawn(4, epoch), drawn(3, epoch + 1)):
             assert [photo for _, photo, _ in other] != photos
         assert {i for _, _, i in found[: len(counts)]} != {0}  # the caption it begins with, too
+
+
+def test_photos_that_share_a_label_share_a_batch() -> None:
+    """VisualSparta section 3.2: "sample similar images that have nearby labels"."""
+    labels = [["person", f"thing {photo % 25}", ""] for photo in range(198)] + [["", ""], []]
+    captions = [1 + photo % 3 for photo in range(200)]
+
+    def drawn(epoch: int, labels: list[list[str]] | None) -> list[tuple[int, ...]]:
+        sampler = PairSampler(captions, 5)
+        sampler.places = None if labels is None else near_by_label(labels)
+        sampler.set_epoch(epoch)
+        return list(sampler)
+
+    def sharing(keys: list[tuple[int, ...]]) -> float:
+        """Pairs of a batch whose photos share a rare label."""
+        batches = [keys[start : start + 16] for start in range(0, len(keys), 16)]
+        pairs = [pair for batch in batches for pair in combinations([k[1] for k in batch], 2)]
+        return sum(first % 25 == second % 25 for first, second in pairs) / len(pairs)
+
+    near, anyhow = drawn(0, labels), drawn(0, None)
+    assert near == drawn(0, labels) and near != drawn(1, labels)
+    assert sorted(near) == sorted(anyhow)  # every pair once
+    assert len({photo for _, photo, _ in near[:200]}) == 200  # a photo once a round
+    assert sharing(near[:200]) > 0.3 > 8 * sharing(anyhow[:200]) > 0.1
+    for photos in ([key[1] for key in drawn(epoch, labels)[:200]] for epoch in range(20)):
+        assert abs(photos.index(198) - photos.index(199)) == 1  # those without labels, too
+    with pytest.raises(InputError, match=r"data\.negatives: labels needs features with labels"):
+        near_by_label([[""], []])
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.5, 0.999])

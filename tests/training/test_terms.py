@@ -31,7 +31,7 @@ from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.offsets import OFFSETS, TermOffsets
 from sparta.vse.batch import collate_regions
 from sparta.vse.encoders import ImageHead
-from sparta.vse.model import VseModel
+from sparta.vse.model import VseModel, sentence_vectors
 from tests import tiny
 from tests.needs import package
 from tests.sparta.vse.models import save_bert
@@ -39,7 +39,6 @@ from tests.stores import write_store
 from tests.training.corpus import THINGS, Corpus
 from training.fit import train
 from training.terms.config import TermVectorsConfig
-from training.terms.data import sentence_vectors
 from training.terms.models import DualEncoder
 
 DIMENSION = 16

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -158,6 +159,27 @@ def test_an_epoch_of_pairs_has_every_caption_once(corpus: Corpus) -> None:
         found += [(photo, ids[mask].tolist()) for photo, ids, mask in rows]
     expected = caption_ids(model, photos)
     assert sorted(found) == sorted((i, ids) for i, own in enumerate(expected) for ids in own)
+
+
+def test_negatives_that_share_labels(corpus: Corpus, tmp_path: Path) -> None:
+    plain = FeatureStore.open(corpus.features)
+    images = [
+        replace(image, labels=(("cat", "dog")[row % 2], "", "man"))
+        for row, image in enumerate(plain)
+    ]
+    store = write_store(tmp_path / "labelled", plain.source, images)
+    part, shares = ProcessPart(0, 1, 0), {}
+    for negatives in ("random", "labels"):
+        data = {"negatives": negatives, "features": [store.folder], "validation_photos": 0}
+        config = corpus.config(data=data, batch_size=10)
+        photos, _ = split_photos(config.data, PhotoList.of([store]), 0)
+        model = build_model(config.model, store.source, ["a dog"])
+        loader = training_loader(config, [store], photos, model, part)
+        cats = np.array([sum(int(photo) % 2 == 0 for photo in batch.photos) for batch in loader])
+        shares[negatives] = float(np.maximum(cats, 10 - cats).mean()) / 10
+    assert shares["labels"] > shares["random"] + 0.15
+    with pytest.raises(InputError, match="needs features with labels"):
+        training_loader(config, [plain], photos, model, part)
 
 
 @pytest.fixture(scope="module")

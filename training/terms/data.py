@@ -18,10 +18,6 @@ from sparta.features.store import FeatureStore
 from sparta.progress import Progress
 from sparta.readers.base import read_lines
 from sparta.tokenizer import TermTokenizer
-from sparta.vse.batch import collate_texts
-from sparta.vse.model import VseModel, evaluating
-
-BATCH = 256  # sentences
 
 
 def read_sentences(path: Path) -> list[str]:
@@ -73,18 +69,3 @@ def read_texts(
         partial.replace(cache)
     captions = [photo.captions for photo in photos]
     return Texts.of(captions, sentences, tokenizer), vectors
-
-
-@torch.inference_mode()
-def sentence_vectors(model: VseModel, texts: Sequence[str], progress: Progress) -> Tensor:
-    """`VseModel.sentence_vectors` of texts, [S, d] float16; progress of stage "sentences"."""
-    assert model.tokenizer is not None
-    ids = [model.tokenizer.encode(text) for text in texts]
-    found = []
-    order = torch.tensor([len(row) for row in ids]).argsort(stable=True)
-    with evaluating(model):
-        for part in order.split(BATCH):
-            batch = collate_texts([ids[i] for i in part.tolist()], model.tokenizer.pad_id)
-            found.append(model.sentence_vectors(batch).half())
-            progress("sentences", sum(map(len, found)), len(ids))
-    return torch.cat(found)[order.argsort()]

@@ -40,10 +40,10 @@ from sparta.text_encoder import encoder_config, load_word_pieces
 from sparta.tokenizer import TermTokenizer
 from sparta.visualsparta.config import ImageHeadConfig
 from sparta.vse.init import from_bert
-from sparta.vse.model import VseModel
+from sparta.vse.model import VseModel, sentence_vectors
 from training.run_folder import TrainResult, say_recall
 from training.terms.config import TermVectorsConfig
-from training.terms.data import read_sentences, read_texts, read_views, sentence_vectors
+from training.terms.data import read_sentences, read_texts, read_views
 from training.terms.models import DualEncoder, TunedEncoder
 
 STUDENT = "terms.pt"  # unfinished term vectors

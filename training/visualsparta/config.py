@@ -16,12 +16,15 @@ class VisualSpartaDataConfig(DataConfig):
     Attributes:
         epoch: what an epoch visits once: "photos", each with captions drawn for it, or "pairs" of a
             photo and one of its captions.
+        negatives: which photos share a batch, and so are each other's negatives: "random" ones, or
+            those that share "labels" of the features (section 3.2, "nearby labels").
         captions_per_photo: captions drawn per photo and step; they share the photo's forward pass.
         word_dropout: probability that a term of a caption is dropped.
         region_dropout: probability that a region is dropped.
     """
 
     epoch: Literal["photos", "pairs"] = "photos"
+    negatives: Literal["random", "labels"] = "random"
     captions_per_photo: int = Field(default=1, ge=1)
     word_dropout: float = Field(default=0.0, ge=0, lt=1)
     region_dropout: float = Field(default=0.0, ge=0, lt=1)

@@ -43,6 +43,7 @@ from training.module import (
     check_batch_size,
     gather_columns,
     gather_padded,
+    near_by_label,
     validation_batches,
 )
 from training.visualsparta.config import (
@@ -236,7 +237,8 @@ def prepare_visualsparta(
     model.trained_terms.copy_(frequencies > 0)
     queries = None
     if held_out:
-        own = caption_ids(model, held_out)
+        tokenizer = model.tokenizer
+        own = [[tokenizer.query_ids(text) for text in photo.captions] for photo in held_out]
         counts = count_terms(*pad_ids((ids for photo in own for ids in photo), "cpu"))
         queries = counts, torch.tensor([i for i, photo in enumerate(own) for _ in photo])
     images = ImagePadder.of(model.tokenizer, model.config)
@@ -303,6 +305,9 @@ def training_loader(
     if data.epoch == "pairs":
         counts = [len(photo.captions) for photo in photos]
         sampler = PairSampler(counts, config.seed, part.rank, part.world)
+    if data.negatives == "labels":
+        rows = [stores[0].index(photo.image_id) for photo in photos]
+        sampler.places = near_by_label([stores[0][row].labels for row in rows])
     dataset = CaptionedFeatures(
         stores,
         [photo.image_id for photo in photos],

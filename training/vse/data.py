@@ -182,7 +182,8 @@ def open_photos(config: VseTrainConfig, out: Path) -> PhotoFolder:
     data = config.data
     check_photo_settings(config)
     assert data.photos is not None
-    folder = PhotoFolder(data.photos, vision_source(str(config.model.options["vision"])))
+    source = vision_source(str(config.model.options["vision"]), data.image_size)
+    folder = PhotoFolder(data.photos, source)
     skipped = folder.unreadable(config.workers)
     lines = [json.dumps(asdict(entry)) + "\n" for entry in skipped]
     (out / SKIPPED).write_text("".join(lines), encoding="utf-8")

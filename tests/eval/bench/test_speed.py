@@ -2,23 +2,35 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from eval.bench.engines import Answer, Bm25sEngine, WrongAnswer
 from eval.bench.queries import TermQuery
 from eval.bench.speed import Pace, Timed, measure_speed
-from eval.bench.tables import BY_SIZE, BY_TOP_N, ENOUGH, Cell, Results, markdown, save_plots, sheets
+from eval.bench.tables import (
+    BY_SIZE,
+    BY_TOP_N,
+    ENOUGH,
+    Cell,
+    Results,
+    _draw_by_top_n,
+    markdown,
+    save_plots,
+    sheets,
+)
 from indexer.build import build_index
 from indexer.dense.build import add_dense
-from indexer.engines.open import open_index
+from indexer.engines.open import open_backend, open_index
 from indexer.settings import PruningSettings
-from sparta.captions.read import CaptionedPhoto
+from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.eval.bench.tiny import EXACT, HURRY, plan
@@ -190,6 +202,30 @@ def test_the_command_over_an_index_with_dense_parts(index: Path, tmp_path: Path)
     results = json.loads((tmp_path / "speed.json").read_text())
     kinds = {(one["kind"], one["run"]) for one in results["records"]}
     assert kinds == {("synthetic", 0), ("blends", 1)}
+
+
+def test_dense_models_in_figure_1(index: Path, data: Data, tmp_path: Path) -> None:
+    options = ["--captions", data.captions_file, "--corpus", "near-duplicates", "--dense", "vse"]
+    options += ["--engine", "columns,numpy,faiss-hnsw", "--top-n", "5,3", "--out", tmp_path]
+    shown(*SPEED, index, *options)
+    results = Results.open(tmp_path)
+    [found] = [one for one in results.recall if one["top_n"] == "vse"]
+    with closing(open_backend(index, "vse")) as searcher:
+        hits = [
+            [hit.id for hit in searcher.search(text, 21).hits].index(photo.image_id)
+            for photo in read_captions(data.captions_file, "val")
+            for text in photo.captions
+        ]
+    assert found["queries"] == len(hits) == 42
+    for k in (1, 5, 10):
+        assert found[f"r{k}"] == pytest.approx(100 * sum(hit < k for hit in hits) / len(hits))
+    figure = _draw_by_top_n(results, ["near-duplicates"])
+    assert figure is not None
+    lines = figure.axes[-1].lines
+    dots = {line.get_label(): np.array(line.get_data()).T.tolist() for line in lines}
+    assert dots.keys() == {"columns", "numpy (vse)"} and len(dots["columns"]) == 2
+    [dense] = [one for one in results.records if one["engine"] == "numpy" and one["images"] == 40]
+    assert dots["numpy (vse)"] == [[dense["text_ms"], found["r1"]]]
 
 
 def test_vectors_of_reranking_with_their_text_tower(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Recall and first hits of an index, on answers known by hand, and runs read by a public tool."""
 
 import json
+import random
 import re
 import shutil
 from collections.abc import Sequence
@@ -8,18 +9,21 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import ir_measures
 import pytest
 import torch
 from ir_measures import Success
 
+import sparta
 from eval.recall.index import (
     IndexIds,
     JudgedQuery,
     read_judged_queries,
 )
+from eval.recall.model import open_members, scores_of
+from eval.recall.scores import mean_scores
 from indexer.answer import Answer
 from indexer.build import build_index
 from indexer.dense.build import add_dense
@@ -29,12 +33,17 @@ from indexer.query import Query
 from indexer.search.searcher import Searcher
 from indexer.settings import PruningSettings
 from indexer.update.images import delete_images
+from server.app import create_app
+from server.backends import open_backends
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.metrics import recall
+from sparta.progress import no_progress
 from tests.eval.data import Data, record, refused, save_dense, shown, write_captions
-from tests.indexer.vocabulary import WORDS
+from tests.indexer.random_postings import random_postings, write_postings
+from tests.indexer.vocabulary import EVERY_WORD, TOKENIZER, WORDS
+from tests.server.apps import client_of, settings
 from tests.server.fake import DRAWINGS
 
 
@@ -65,6 +74,46 @@ def test_substitutes_are_a_choice(
     monkeypatch.setattr(Searcher, "search", noted)
     found = recall_of(index, data.captions_file, *options, "--run", tmp_path / "run")
     assert chosen == {not options} and found["queries"] == 42
+
+
+MARKS = [" ", " ", ", ", " . ", " ... ", " | ", " - ", "! ", '" ']
+FRAMES = ["", "", "Show me ", "a photo of ", "Pictures of the "]
+
+
+def test_a_run_has_the_hits_of_a_server(tmp_path: Path) -> None:
+    """Of captions with punctuation, frames and unknown words, by REST, Python and counts."""
+    postings = random_postings(TOKENIZER, 200)
+    write_postings(tmp_path / "index", [postings], TOKENIZER, lucene=False)
+    chance, photos = random.Random(0), []
+    for one in postings:
+        texts = []
+        for _ in range(5):
+            words = chance.choices([*EVERY_WORD, "dags"], k=5)
+            said = (word + chance.choice(MARKS) for word in words)
+            texts.append(chance.choice(FRAMES) + "".join(said))
+        photos.append(CaptionedPhoto(one.image_id, "val", tuple(texts)))
+    captions = write_captions(tmp_path / "captions.jsonl", photos)
+    recall_of(tmp_path / "index", captions, "--run", tmp_path / "run")
+    run: dict[str, list[str]] = {}
+    for line in (tmp_path / "run").read_text().splitlines():
+        query, _, document, *_ = line.split()
+        run.setdefault(query, []).append(unquote(document))
+    index = sparta.open(tmp_path / "index")
+    impacts = {one.image_id: dict(zip(one.terms, one.impacts, strict=True)) for one in postings}
+    chosen = settings(index=tmp_path / "index")
+    with client_of(create_app(open_backends(chosen), chosen)) as client:
+        for photo in photos:
+            for number, text in enumerate(photo.captions):
+                answer = client.get("/v1/search", params={"q": text}).json()
+                own = [hit["image_id"] for hit in answer["hits"]]
+                run_hits = run.get(f"{quote(photo.image_id, safe='/')}#{number}", [])
+                assert own == run_hits[: len(own)], text
+                hits = index.search(text).hits
+                assert own == [hit.id for hit in hits]
+                counts = {TOKENIZER.ids[one]: n for one, n in index.terms(text).items()}
+                for hit in hits:
+                    own_terms = impacts[hit.id]
+                    assert hit.score == sum(n * own_terms.get(t, 0) for t, n in counts.items())
 
 
 # ---- judged queries ------------------------------------------------------------------------------
@@ -233,6 +282,28 @@ def test_recall_against_loops(kind: str, index: Path, data: Data, tmp_path: Path
     assert whole["recall"] != found["recall"]
     # The index is as it was.
     assert {one: one.read_bytes() for one in own.rglob("*") if one.is_file()} == before
+
+
+def test_an_ensemble_is_served_as_it_is_measured(index: Path, data: Data, tmp_path: Path) -> None:
+    """1,000 texts have the same similarities, so the same hits but for those nearly alike."""
+    own, store = shutil.copytree(index, tmp_path / "index"), data.views[0]
+    models = [save_dense(tmp_path / str(views), views, views=views) for views in (1, 3)]
+    for model in models:
+        add_dense(own, store, f"vse{model.name}", model, device="cpu")
+    chance, ids = random.Random(0), ids_of(own)
+    texts = [" ".join(chance.choices(WORDS, k=chance.randint(1, 5))) for _ in range(1000)]
+    members = open_members(list(map(str, models)), [store.folder], False, "cpu")
+    scores = mean_scores(scores_of(members, texts, [ids], 8, no_progress)).rows(slice(0, 1000))
+    with closing(open_backend(own, "vse1+vse3")) as searcher:
+        for text, row in zip(texts, scores.tolist(), strict=True):
+            hits = searcher.search(text, len(ids)).hits
+            right = dict(zip(ids, row, strict=True))
+            assert {hit.image_id: hit.score for hit in hits} == pytest.approx(right, abs=1e-5)
+            assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    captions = write_captions(tmp_path / "captions.jsonl", data.captioned)
+    command = ("eval", "model", *models, "--features", store.folder, "--captions", captions)
+    measured = record(*command)["text_to_image"]
+    assert recall_of(own, captions, "--backend", "vse1+vse3")["recall"] == pytest.approx(measured)
 
 
 def success(run: Path, qrels: Path) -> dict[int, float]:

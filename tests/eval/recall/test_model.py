@@ -112,7 +112,11 @@ def test_models_alone_and_together(
         assert len(model["fingerprint"]) == 64 and not model["other_features_than_trained_on"]
     assert found["members"][0]["features_fingerprint"] == data.views[0].fingerprint
     assert found["arguments"]["protocol"] == "all" and found["arguments"]["split"] == "val"
-    for cell in ("all: 21 images, 42 captions", "text → image", f"RSUM {found['rsum']:.1f}"):
+    products = 21 * sum({"one": 1, "three": 3, "sparse": 0}[name] for name in members)
+    assert found["inner_products"] == products
+    assert found["items_per_second"] == pytest.approx((21 + 42) / found["seconds"])
+    cells = ["all: 21 images, 42 captions", "text → image", f"RSUM {found['rsum']:.1f}"]
+    for cell in (*cells, f"items/s, {products} inner products a query"):
         assert cell in text
 
 

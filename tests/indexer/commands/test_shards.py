@@ -93,7 +93,7 @@ LINES: dict[str, list[tuple[str, str, str]]] = {
 ELSEWHERE = {"mcp": "server/test_mcp.py"}
 WITHOUT = {
     *("keys create", "keys list", "keys revoke", "adapt", "train", "extract", "import", "convert"),
-    *("captions", "eval model", "eval pruning"),
+    *("captions", "eval model", "eval pruning", "eval table"),
 }
 
 

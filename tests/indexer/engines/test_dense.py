@@ -17,7 +17,7 @@ from indexer.answer import Answer, RefusedError
 from indexer.dense.manifest import dense_folder
 from indexer.dense.text_encoder import ModelText
 from indexer.dense.vectors import AddedRows
-from indexer.engines.open import beside, open_backend, open_dense, open_index
+from indexer.engines.open import beside, open_backend, open_dense, open_index, together
 from indexer.fields.kinds import PATH
 from indexer.filters.expression import Match
 from indexer.maintenance.copies import copy_index
@@ -43,6 +43,7 @@ from tests.indexer.vocabulary import TOKENIZER
 
 IMAGES = 12
 VIEWS = {"one": 1, "three": 3}
+TOGETHER = "one+three"
 QUERIES = ("dad", "fed ace", "h")
 
 
@@ -140,10 +141,21 @@ class Reference:
         vectors = self.vectors[name]
         return {one: vectors[of] for one, of in self.content_ids.items() if of in vectors}
 
-    def answer(self, name: str, asked: Vectors, allowed: set[str]) -> list[tuple[str, float]]:
-        """Images by the score of their view that is most like one of those asked for."""
-        found = self.views(name).items()
-        scores = {one: float(np.max(own @ asked.T)) for one, own in found if one in allowed}
+    def images(self, name: str) -> set[str]:
+        """Images that a backend, one part or several, has vectors of."""
+        return set.intersection(*(set(self.views(part)) for part in name.split("+")))
+
+    def answer(self, name: str, asked: str | Vectors, allowed: set[str]) -> list[tuple[str, float]]:
+        """Images by the score of their view that is most like a text, or one of an image's views.
+
+        Of several parts, by the mean.
+        """
+        parts = [self.views(part) for part in name.split("+")]
+        wanted = [asked if isinstance(asked, np.ndarray) else own[asked] for own in parts]
+        scores = {}
+        for one in self.images(name) & allowed:
+            pairs = zip(parts, wanted, strict=True)
+            scores[one] = float(np.mean([np.max(own[one] @ like.T) for own, like in pairs]))
         return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
@@ -189,7 +201,7 @@ class Run:
     def __call__(self, steps: list[tuple[str, list[int]]]) -> None:
         opened = Opened(self.folder)
         searcher = open_index(self.folder)
-        dense = open_dense(self.folder, searcher)
+        dense = opened_dense(self.folder, searcher)
         for kind, chosen in [*steps, ("commit", [])]:
             if kind in ("kill", "reopen"):
                 opened.kill() if kind == "kill" else opened.close()
@@ -206,12 +218,12 @@ class Run:
         searcher.close()
         opened.close()
         with closing(open_index(self.folder)) as searcher:
-            self.compare(searcher, open_dense(self.folder, searcher))
+            self.compare(searcher, opened_dense(self.folder, searcher))
         copy = self.folder.with_name("copy")
         copy_index(self.folder, copy)
         self.append("one", uuid4().hex, 1)  # which is none of the copy's
         assert verify_index(copy) == []
-        for name in VIEWS:
+        for name in (*VIEWS, TOGETHER):
             with closing(open_backend(copy, name)) as alone:
                 right = self.right.answer(name, encoded("dad"), set(self.right.content_ids))
                 assert scored(alone.search("dad", 99)) == right
@@ -257,9 +269,9 @@ class Run:
         some = {one for one in sorted(everything) if self.random.random() < 0.4}
         filter = Match(field=PATH, values=tuple(some))
         assert {*searcher.ids()} == everything
-        assert dense.keys() == VIEWS.keys()
+        assert [*dense] == [*VIEWS, TOGETHER]
         for name, backend in dense.items():
-            views = self.right.views(name)
+            embedded = self.right.images(name)
             for query in QUERIES:
                 right = self.right.answer(name, encoded(query), everything)
                 allowed = self.right.answer(name, encoded(query), some)
@@ -267,17 +279,26 @@ class Run:
                     assert scored(backend.search(query, k)) == right[:k]
                     assert scored(backend.search(query, k, filter=filter)) == allowed[:k]
                 for hit in backend.search(query, 99).hits:
-                    best = int(np.argmax(views[hit.image_id] @ encoded(query)))
-                    assert hit.view == (None if VIEWS[name] == 1 else best)
+                    if VIEWS.get(name, 1) > 1:
+                        own = self.right.views(name)[hit.image_id]
+                        assert hit.view == int(np.argmax(own @ encoded(query)))
+                    else:
+                        assert hit.view is None
                     assert hit.metadata == searcher.metadata(hit.image_id)
-            assert len(backend) == len(views)
-            assert backend.missing_images == len(everything) - len(views)
-            for image_id in sorted(everything - views.keys()):
+            assert len(backend) == len(embedded)
+            assert backend.missing_images == len(everything) - len(embedded)
+            for image_id in sorted(everything - embedded):
                 with pytest.raises(RefusedError, match=re.escape(repr(image_id))):
                     backend.similar(image_id)
-            for image_id in sorted(views)[:2]:
-                alike = self.right.answer(name, views[image_id], everything - {image_id})
+            for image_id in sorted(embedded)[:2]:
+                alike = self.right.answer(name, image_id, everything - {image_id})
                 assert scored(backend.similar(image_id, 99)) == alike
+
+
+def opened_dense(folder: Path, sparse: Searcher) -> dict[str, Searcher]:
+    """All dense models, and the mean of the two."""
+    found = open_dense(folder, sparse)
+    return {**found, TOGETHER: together([*found.values()])}
 
 
 def encoded(query: str) -> Vectors:

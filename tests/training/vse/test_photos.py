@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 from sparta.captions.read import read_captions
 from sparta.command_line import cli
 from sparta.errors import InputError
-from sparta.vse.batch import RegionBatch
+from sparta.vse.batch import PixelBatch, RegionBatch
 from sparta.vse.encoders import vision_source
 from sparta.vse.model import VseModel
 from tests.bad_paths import add_bad_paths
-from tests.sparta.extract.tiny_networks import NETWORKS, save
+from tests.sparta.extract.tiny_networks import NETWORKS, SIDE, save
 from tests.training.corpus import ON_CPU
 from tests.training.test_fit import assert_resumes, metrics
 from training.fit import _strategy, train
@@ -244,6 +244,30 @@ def test_a_run_resumes_and_is_measured_on_the_photos_it_held_out(
     recall = [found[way][f"at_{k}"] for way in ways for k in (1, 5, 10)]
     assert found["images"] == 10
     assert sum(recall) / 6 == pytest.approx(sum(result.recall.values()), abs=2)
+
+
+@pytest.mark.parametrize("network", ["resnet", "vit"])
+def test_a_run_at_another_size(
+    drawn: Drawn, tmp_path: Path, network: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GPO section 5.1: training, validation and every later use see photos of that size."""
+    seen: list[int] = []
+    look = VseModel.look
+
+    def looking(self: VseModel, photos: PixelBatch) -> RegionBatch:
+        seen.extend(photos.pixels.shape[2:])
+        return look(self, photos)
+
+    monkeypatch.setattr(VseModel, "look", looking)
+    data = {"image_size": 2 * SIDE, "validation_photos": 5}
+    result = train(drawn.config(network, epochs=1, data=data), tmp_path)
+    assert {*seen} == {2 * SIDE}
+    seen.clear()
+    arguments = ["eval", "model", str(tmp_path), "--device", "cpu", "--json"]
+    found = json.loads(CliRunner().invoke(cli, arguments, catch_exceptions=False).stdout)
+    assert {*seen} == {2 * SIDE} and found["images"] == 5
+    source = VseModel.from_pretrained(result.model).config.feature_source
+    assert source is not None and source["image_size"] == 2 * SIDE
 
 
 # ---- rates --------------------------------------------------------------------------------------
