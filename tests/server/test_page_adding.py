@@ -229,7 +229,8 @@ def test_a_phone_adds_photos_and_searches_by_them(
     with visited(browser, guarded, **PHONE, bypass_csp=True) as page:
         page.route("**/v1/images/*", index.answer)
         page.goto("/")
-        sign_in(page, write_key)
+        with page.expect_navigation():  # the page loads itself again
+            sign_in(page, write_key)
         header = page.locator("body > header")
         expect(header).to_be_visible()
         assert header.evaluate("element => element.getBoundingClientRect().height") < 70
