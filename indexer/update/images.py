@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -214,7 +215,8 @@ def add_images(
             writer.commit()
             progress("encode", part.stop, len(rows))
         if note:
-            note_added(index, plain)  # while no copy can take the index's place
+            with suppress(OSError):  # then a sync encodes the photos again
+                note_added(index, plain)  # while no copy can take the index's place
         return AddReport(added, len(rows) - added, len(writer), len(former.aside))
 
 

@@ -37,7 +37,7 @@ from sparta.errors import InputError
 from sparta.extract.photos import DEFAULT, Choice, Stamp, stamp_of
 from sparta.features.record import BFLOAT16, Skipped, read_skipped
 from sparta.features.store import FeatureStore
-from sparta.files import beside, work_folder, writing
+from sparta.files import UnsureError, beside, work_folder, writing
 from sparta.progress import Notice, Progress, no_notice, no_progress
 
 AT_ONCE = 512  # photos after which the index has them, whatever happens then
@@ -158,7 +158,13 @@ class PhotoSync:
             report.skipped = [Skipped(*one) for one in unusable.items()]
             report.left_out = sum(os.path.lexists(self.place.root / one) for one in plan.vanished)
             if not dry:
-                self._write(plan, scan, seen, report, progress)
+                try:
+                    self._write(plan, scan, seen, report, progress)
+                except OSError as error:
+                    changes = report.moved, report.deleted, report.described, report.added
+                    if any((*changes, report.replaced)):  # these stay
+                        raise UnsureError(error) from error
+                    raise
             return report
 
     def _check(self, plan: Plan) -> None:
