@@ -98,7 +98,7 @@ def measured(*arguments: object) -> dict[str, Any]:
 
 def figures(found: dict[str, Any]) -> dict[str, Any]:
     """What was found, and of which data."""
-    other = ("seconds", "command", "arguments", "date")
+    other = ("seconds", "items_per_second", "command", "arguments", "date")
     return {key: value for key, value in found.items() if key not in other}
 
 
